@@ -1,0 +1,1 @@
+"""Schedules for the kernels of a training step."""

@@ -1,0 +1,152 @@
+"""Links object files into the shared library that a phone, or this machine, loads.
+
+All targets share one set of flags, so the library that is tested here is the kind that a phone
+gets: no dependency on any libc, pages of 16 KiB, every symbol bound when it is loaded. The linker
+is lld, found in one of several places, because GNU ld links for one architecture only.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from odtc.backends.targets import Target
+from odtc.core.errors import BuildError
+
+# Page size: Android 15 has phones with pages of 16 KiB. Both hash styles: old and new loaders.
+_FLAGS = (
+    *("-z", "max-page-size=16384"),
+    *("-z", "now"),
+    *("-z", "relro"),
+    *("-z", "noexecstack"),
+    "--hash-style=both",
+    "--build-id=sha1",
+)
+
+_NDK_HINT = "TVM_NDK_CC names it: set that to the clang of an NDK, or unset it"
+
+
+@dataclass(frozen=True)
+class Linker:
+    """A linker that was found.
+
+    Attributes:
+        command: the program and its leading arguments.
+        driver: it is a compiler, which wants a linker's flags behind `-Wl`.
+    """
+
+    command: tuple[str, ...]
+    driver: bool = False
+
+    def arguments(self, objects: Sequence[Path], output: Path, target: Target) -> list[str]:
+        """The whole command line that links `objects` into `output`."""
+        flags = [*_FLAGS, "-soname", output.name]
+        flags = [f"-Wl,{','.join(flags)}", "-nostdlib"] if self.driver else flags
+        machine = [] if self.driver else ["-m", target.emulation]
+        return [*self.command, "-shared", *machine, *flags, "-o", str(output), *map(str, objects)]
+
+
+class Exportable(Protocol):
+    """What `tvm.compile` returns."""
+
+    def export_library(self, file_name: str, *, fcompile: Callable[..., None]) -> object:
+        """Writes the objects of the module and has `fcompile` link them."""
+
+
+def find_linker(target: Target) -> Linker:
+    """The first linker of the table below that this machine has.
+
+    Raises:
+        BuildError: it has none.
+    """
+    for candidate in _CANDIDATES:
+        linker = candidate(target)
+        if linker:
+            return linker
+    raise BuildError(
+        f"no linker for {target.name} was found: tried ld.lld, ld.lld-<version> and ziglang",
+        hint="run `apt-get install lld` or `pip install ziglang`",
+    )
+
+
+def link(objects: Sequence[Path], output: Path, target: Target) -> None:
+    """Links `objects` into the shared library `output`.
+
+    `output` should be a new path: a process that has loaded an older library from the same path
+    would be given that one back.
+
+    Raises:
+        BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
+    """
+    linker = find_linker(target)
+    name, command = " ".join(linker.command), linker.arguments(objects, output, target)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise BuildError(
+            f"cannot start the linker {name}: {error.strerror or error}",
+            where=str(output),
+            hint=_NDK_HINT if linker.driver else None,
+        ) from error
+    if done.returncode != 0:
+        raise BuildError(
+            f"the linker {name} failed with exit code {done.returncode}:\n"
+            f"{done.stderr.strip() or 'it printed nothing'}",
+            where=str(output),
+        )
+
+
+def export_library(executable: Exportable, output: Path, target: Target) -> None:
+    """Writes a compiled module as the shared library `output`, with our linker.
+
+    Args:
+        executable: what `tvm.compile` made for `target`.
+        output: a new path.
+        target: chooses the linker's output format.
+
+    Raises:
+        BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
+    """
+
+    def fcompile(file_name: str, objects: Sequence[str], **_: object) -> None:
+        link([Path(name) for name in objects], Path(file_name), target)
+
+    executable.export_library(str(output), fcompile=fcompile)
+
+
+def _ndk(target: Target) -> Linker | None:
+    clang = os.environ.get("TVM_NDK_CC")
+    return Linker((clang,), driver=True) if clang and "android" in target.triple else None
+
+
+def _lld(_: Target) -> Linker | None:
+    found = shutil.which("ld.lld")
+    return Linker((found,)) if found else None
+
+
+def _versioned_lld(_: Target) -> Linker | None:
+    folders = (Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder)
+    found = {
+        int(match[1]): str(path)
+        for folder in folders
+        for path in folder.glob("ld.lld-*")
+        if (match := re.fullmatch(r"ld\.lld-(\d+)", path.name)) and os.access(path, os.X_OK)
+    }
+    return Linker((found[max(found)],)) if found else None
+
+
+def _ziglang(_: Target) -> Linker | None:
+    found = importlib.util.find_spec("ziglang")
+    return Linker((sys.executable, "-m", "ziglang", "ld.lld")) if found else None
+
+
+# In the order in which they are preferred. TVM_NDK_CC is the user's own choice of an NDK's clang.
+_CANDIDATES: tuple[Callable[[Target], Linker | None], ...] = (_ndk, _lld, _versioned_lld, _ziglang)

@@ -1,0 +1,121 @@
+"""A training graph down to a planned VM module, in three short phases, and on to a library.
+
+    fuse      legalise to kernels, absorb transposes, fuse elementwise chains
+    schedule  how each kernel runs on the target: rules that the caller brings
+    plan      calls become direct, storage is planned
+
+`build` then lowers the rest of the VM and compiles the kernels.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax import transform as X  # noqa: N812
+
+from odtc.backends.targets import Target
+from odtc.passes.absorb_transpose import AbsorbTranspose
+from odtc.passes.contract import Pass, run_pipeline, tvm_passes
+from odtc.passes.return_loss import ReturnLoss
+
+_ALLOCATE = "relax.memory.alloc_storage"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled module.
+
+    Attributes:
+        executable: what `export_library` takes.
+        planned_bytes: storage of each Relax function, by name.
+    """
+
+    executable: relax.VMExecutable
+    planned_bytes: dict[str, int]
+
+
+def fuse_phase() -> tuple[Pass, ...]:
+    """Relax operators to fused kernels."""
+    return (
+        AbsorbTranspose(),
+        *tvm_passes(
+            X.LegalizeOps,
+            X.AnnotateTIROpPattern,
+            X.FoldConstant,
+            X.FuseOps,
+            X.FuseTIR,
+            X.DeadCodeElimination,
+        ),
+    )
+
+
+def plan_phase(train_step: str) -> tuple[Pass, ...]:
+    """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
+    return (
+        *tvm_passes(
+            X.RewriteDataflowReshape, X.ToNonDataflow, X.RemovePurityChecking, X.CallTIRRewrite
+        ),
+        ReturnLoss(train_step),
+        *tvm_passes(X.StaticPlanBlockMemory),
+    )
+
+
+def vm_phase() -> tvm.transform.Pass:
+    """Planned storage to VM instructions."""
+    return tvm.transform.Sequential(
+        [
+            X.LowerAllocTensor(),
+            X.KillAfterLastUse(),
+            X.LowerRuntimeBuiltin(),
+            X.ComputePrimValue(),
+            X.VMShapeLower(),
+            X.AttachGlobalSymbol(),
+        ]
+    )
+
+
+def build(
+    module: tvm.IRModule, target: Target, train_step: str, schedule: Sequence[Pass]
+) -> Built:
+    """Lowers and compiles a module for a target.
+
+    Args:
+        module: Relax functions, the training step among them.
+        target: what to compile for.
+        train_step: name of the training step, whose result names what it updates.
+        schedule: passes that schedule the kernels.
+    """
+    tvm_target = target.to_tvm()
+    with tvm_target:
+        planned = run_pipeline((*fuse_phase(), *schedule, *plan_phase(train_step)), module)
+        executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
+    return Built(executable, storage_bytes(planned))
+
+
+def storage_bytes(module: tvm.IRModule) -> dict[str, int]:
+    """Bytes of planned storage in each Relax function."""
+    return {
+        variable.name_hint: sum(_allocations(function))
+        for variable, function in module.functions_items()
+        if isinstance(function, relax.Function)
+    }
+
+
+def _allocations(function: relax.Function) -> list[int]:
+    """Bytes that each allocation of a function asks for, of storage or of a result's tensor."""
+    found: list[int] = []
+
+    def visit(expression: relax.Expr) -> None:
+        op_name = getattr(getattr(expression, "op", None), "name", "")
+        if op_name == _ALLOCATE:
+            found.append(int(expression.args[0].values[0]))
+        elif op_name == "relax.builtin.alloc_tensor":
+            shape = [int(size) for size in expression.args[0].values]
+            dtype = str(expression.args[1].value)
+            found.append(math.prod(shape) * np.dtype(dtype).itemsize)
+
+    relax.analysis.post_order_visit(function.body, visit)
+    return found

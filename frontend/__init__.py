@@ -1,0 +1,1 @@
+"""ONNX in, training graph out: normalisation, import, gradients, losses, optimizers."""

@@ -1,0 +1,48 @@
+"""Batch normalisation in training mode: batch statistics in, running statistics out.
+
+ONNX models are exported in inference mode, and TVM's importer knows no other (`training_mode` is
+ignored). A training step normalises by the batch; the running statistics follow as ONNX defines
+it, with the biased variance of the batch: `running = momentum * running + (1 - momentum) * batch`.
+"""
+
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
+
+from odtc.frontend.graph import Graph
+
+BATCH_NORM = "relax.nn.batch_norm"
+
+
+def statistics_of(graph: Graph) -> frozenset[str]:
+    """Names of the parameters that are running means and variances."""
+    nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
+    return frozenset(name for node in nodes for name in node.input[3:5])
+
+
+class TrainBatchNorm:
+    """A replay rule that switches every batch normalisation to training mode.
+
+    Attributes:
+        updates: (running statistic, its new value) for each mean and variance that was met.
+    """
+
+    def __init__(self) -> None:
+        self.updates: list[tuple[relax.Var, relax.Expr]] = []
+
+    def __call__(self, _: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
+        """Returns the call in training mode, or None where the binding is something else."""
+        call = binding.value
+        if not (isinstance(call, relax.Call) and getattr(call.op, "name", "") == BATCH_NORM):
+            return None
+        for slot, statistic in enumerate(call.args[3:5], 1):
+            self.updates.append((statistic, relax.TupleGetItem(binding.var, slot)))
+        attrs = call.attrs
+        return R.nn.batch_norm(
+            *call.args,
+            axis=int(attrs.axis),
+            epsilon=float(attrs.epsilon),
+            center=bool(attrs.center),
+            scale=bool(attrs.scale),
+            momentum=float(attrs.momentum),
+            training=True,
+        )

@@ -1,0 +1,29 @@
+"""The table of gradient rules, and its registration with TVM.
+
+A rule takes the operator's output variable, its call, the adjoint of its output and the open block
+builder, and returns one adjoint per argument. It replaces TVM's own rule where there is one.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import tvm
+from tvm import relax
+
+from odtc.frontend.gradients import normalization
+
+Rule = Callable[[relax.Var, relax.Call, relax.Expr, relax.BlockBuilder], list[relax.Expr]]
+
+RULES: dict[str, Rule] = {
+    "relax.nn.batch_norm": normalization.batch_norm,
+}
+
+# Above the level of TVM's own rules, so that ours win.
+_LEVEL = 11
+
+
+@cache
+def register_gradients() -> None:
+    """Adds the table to TVM's operator registry, once in a process."""
+    for op_name, rule in RULES.items():
+        tvm.ir.register_op_attr(op_name, "FPrimalGradient", rule, level=_LEVEL)

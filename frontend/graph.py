@@ -1,0 +1,143 @@
+"""An editable view of an ONNX graph: nodes, constants, parameters and static shapes.
+
+The weights are kept beside the nodes, never inside the ONNX protobuf that shape inference and the
+importer see: to them a parameter is one more input. So no second copy of the weights is made, and
+a model of any size passes under protobuf's 2 GB limit.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, shape_inference
+
+from odtc.core.errors import ModelError
+from odtc.core.specs import TensorSpec
+
+MAIN_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass
+class Graph:
+    """One ONNX graph while it is being normalised.
+
+    Attributes:
+        nodes: the operators, in topological order.
+        inputs: what a caller feeds, batch first, of static shape.
+        parameters: float tensors that a training step may change, by ONNX initializer name.
+        constants: all other initializers, by name.
+        outputs: names of the results; the first is the one that is trained.
+        opset: version of the default operator set.
+        shapes: static shape of every tensor, as far as inference knows it.
+        dtypes: numpy dtype name of every tensor.
+        notes: what was assumed on the way, for the user to read.
+    """
+
+    nodes: list[onnx.NodeProto]
+    inputs: tuple[TensorSpec, ...]
+    parameters: dict[str, np.ndarray]
+    constants: dict[str, np.ndarray]
+    outputs: list[str]
+    opset: int
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add_constant(self, hint: str, value: np.ndarray) -> str:
+        """Adds a constant under a fresh name and returns the name."""
+        name = f"odtc::{hint}::{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def consumers(self, tensor: str) -> list[onnx.NodeProto]:
+        """Nodes that read `tensor`."""
+        return [node for node in self.nodes if tensor in node.input]
+
+    def to_model(self) -> onnx.ModelProto:
+        """The graph as a weightless ONNX model: parameters follow the inputs, in order."""
+        values = [
+            helper.make_tensor_value_info(spec.name, onnx_dtype(spec.dtype), spec.shape)
+            for spec in (*self.inputs, *self.parameter_specs())
+        ]
+        outputs = [
+            helper.make_tensor_value_info(name, onnx_dtype(self.dtypes.get(name, "float32")), None)
+            for name in self.outputs
+        ]
+        constants = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
+        graph = helper.make_graph(self.nodes, "odtc", values, outputs, constants)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8
+        )
+
+    def parameter_specs(self) -> tuple[TensorSpec, ...]:
+        """Specs of the parameters, in order."""
+        return tuple(
+            TensorSpec(name, value.shape, value.dtype.name)
+            for name, value in self.parameters.items()
+        )
+
+    def infer_shapes(self) -> None:
+        """Fills `shapes` and `dtypes`.
+
+        Raises:
+            ModelError: two shapes do not fit together.
+        """
+        try:
+            model = shape_inference.infer_shapes(
+                self.to_model(), check_type=True, strict_mode=True, data_prop=True
+            )
+        except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+            raise ModelError(
+                f"the model's shapes do not fit together: {str(error).strip().splitlines()[-1]}",
+                hint="check the batch size and the shapes that the model was exported with",
+            ) from error
+        graph = model.graph
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            tensor = value.type.tensor_type
+            if tensor.elem_type:
+                self.dtypes[value.name] = numpy_dtype(tensor.elem_type)
+            dims = tensor.shape.dim
+            if tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in dims):
+                self.shapes[value.name] = tuple(dim.dim_value for dim in dims)
+        for name, value in self.constants.items():
+            self.shapes[name] = value.shape
+            self.dtypes[name] = value.dtype.name
+
+    def drop_unused(self) -> None:
+        """Removes nodes, constants and parameters that no output depends on."""
+        needed = set(self.outputs)
+        kept: list[onnx.NodeProto] = []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                kept.append(node)
+        self.nodes = kept[::-1]
+        self.constants = {k: v for k, v in self.constants.items() if k in needed}
+        self.parameters = {k: v for k, v in self.parameters.items() if k in needed}
+
+
+def describe_node(node: onnx.NodeProto) -> str:
+    """How messages name a node: its name, or its first output where it has none, and its type."""
+    return f"{node.name or '-> ' + node.output[0]} ({node.op_type})"
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, object]:
+    """Attributes of a node as Python values; strings are decoded."""
+    values = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
+
+
+def numpy_dtype(elem_type: int) -> str:
+    """ONNX element type to numpy dtype name."""
+    return helper.tensor_dtype_to_np_dtype(elem_type).name
+
+
+def onnx_dtype(dtype: str) -> int:
+    """Numpy dtype name to ONNX element type."""
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """The names, each once, in the order of first sight."""
+    return list(dict.fromkeys(names))

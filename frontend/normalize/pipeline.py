@@ -1,0 +1,18 @@
+"""The order in which an ONNX graph is normalised."""
+
+from odtc.frontend.graph import Graph
+from odtc.frontend.normalize.expand import expand_nodes
+from odtc.frontend.normalize.structure import remove_identities
+
+STEPS = (expand_nodes, remove_identities, Graph.drop_unused, Graph.infer_shapes)
+
+
+def normalize(graph: Graph) -> Graph:
+    """Normalises in place and returns the graph.
+
+    Raises:
+        ModelError: the shapes do not fit together.
+    """
+    for step in STEPS:
+        step(graph)
+    return graph

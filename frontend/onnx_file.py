@@ -1,0 +1,76 @@
+"""Reads an ONNX file and says clearly what is wrong with it."""
+
+import os
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from odtc.core.errors import ModelError
+
+_EXPORT_HINT = "export the model again, and check that the file was copied whole"
+
+
+def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Reads and checks an ONNX model; external data is looked up in the model's folder only.
+
+    Raises:
+        ModelError: the file is missing, empty, truncated, not ONNX, or breaks the ONNX standard.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ModelError("the model file does not exist", where=str(file), hint="check the path")
+    if file.stat().st_size == 0:
+        raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)
+    try:
+        model = onnx.load(file)
+    except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
+        raise ModelError(
+            f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
+        ) from error
+    check_model(model, str(file))
+    return model
+
+
+def check_model(model: onnx.ModelProto, where: str) -> None:
+    """Checks that the model keeps to the ONNX standard and has a graph to train.
+
+    Raises:
+        ModelError: it does not, or its graph is empty.
+    """
+    if not model.graph.node or not model.graph.output:
+        raise ModelError("not an ONNX model: it holds no graph", where=where, hint=_EXPORT_HINT)
+    try:
+        onnx.checker.check_model(_without_weights(model))
+    except onnx.checker.ValidationError as error:
+        raise ModelError(
+            f"the model breaks the ONNX standard: {_brief(error)}", where=where, hint=_EXPORT_HINT
+        ) from error
+
+
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose float initializers are inputs: checks need shapes, not gigabytes."""
+    slim = onnx.ModelProto()
+    slim.ir_version = model.ir_version
+    slim.opset_import.extend(model.opset_import)
+    slim.functions.extend(model.functions)
+    graph = slim.graph
+    graph.name = model.graph.name or "graph"
+    graph.node.extend(model.graph.node)
+    graph.input.extend(model.graph.input)
+    graph.output.extend(model.graph.output)
+    declared = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.data_type != onnx.TensorProto.FLOAT:
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return slim
+
+
+def _brief(error: Exception) -> str:
+    """The first line of an error's text, cut to a readable length."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]

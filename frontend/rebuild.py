@@ -1,0 +1,30 @@
+"""Rebuilds a one-block Relax function under other arguments, with bindings added at its end."""
+
+from collections.abc import Callable, Sequence
+
+from tvm import relax
+
+Replay = Callable[[relax.BlockBuilder, relax.Binding], relax.Expr | None]
+
+
+def replay_body(builder: relax.BlockBuilder, function: relax.Function, rule: Replay) -> None:
+    """Emits the bindings of `function`'s dataflow block into the open block of `builder`.
+
+    The variables stay the same objects, so the function's result expression is valid in the new
+    one. Where `rule` returns an expression, that is bound to the variable in place of the old one.
+    """
+    (block,) = function.body.blocks
+    for binding in block.bindings:
+        replacement = rule(builder, binding)
+        if replacement is not None:
+            binding = relax.VarBinding(binding.var, builder.normalize(replacement))
+        builder.emit_normalized(binding)
+
+
+def keep(_: relax.BlockBuilder, __: relax.Binding) -> None:
+    """The rule that changes nothing."""
+
+
+def tuple_fields(expression: relax.Expr) -> Sequence[relax.Expr]:
+    """Fields of a literal tuple; any other expression is its own only field."""
+    return list(expression.fields) if isinstance(expression, relax.Tuple) else [expression]

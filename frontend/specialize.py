@@ -1,0 +1,147 @@
+"""Turns a loaded ONNX model into a `Graph` of static shapes: batch and other symbols are bound."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from odtc.core.errors import ModelError, UnsupportedError, UsageError
+from odtc.core.specs import TensorSpec
+from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
+from odtc.frontend.normalize.constants import fold_constants
+from odtc.frontend.normalize.structure import keep_first_output, train_on_logits
+
+MAX_BATCH = 1 << 20
+
+
+def specialize(
+    model: onnx.ModelProto, batch: int | None = None, shape: Mapping[str, int] | None = None
+) -> Graph:
+    """Binds the batch and all other symbolic dimensions, and finds the logits to train.
+
+    Dimension 0 of the first input is the batch. A model that was exported with a fixed batch is
+    re-batched: every input that starts with that number starts with `batch` instead, and reshapes
+    to it follow their input.
+
+    Args:
+        model: a checked ONNX model.
+        batch: samples in a step; may be left out where the model has a fixed batch.
+        shape: sizes of the other symbolic dimensions, by name.
+
+    Raises:
+        UsageError: a symbolic dimension is not given, or the batch is not in [1, 2**20].
+        ModelError: the model has no input, or cannot be re-batched.
+        UnsupportedError: the model needs operators outside ONNX's default set.
+    """
+    graph = _read_graph(model)
+    _check_domains(model)
+    feeds = [value for value in model.graph.input if value.name not in _initializers(model)]
+    if not feeds:
+        raise ModelError("the model has no input to feed", hint="export it with an input")
+    sizes, fixed_batch = _bind_symbols(feeds, batch, dict(shape or {}))
+    graph.inputs = tuple(_input_spec(value, sizes, fixed_batch, batch) for value in feeds)
+    if fixed_batch is not None and batch is not None and batch != fixed_batch:
+        _follow_batch(graph, fixed_batch)
+    graph.infer_shapes()
+    fold_constants(graph)
+    keep_first_output(graph)
+    train_on_logits(graph)
+    graph.drop_unused()
+    return graph
+
+
+def _read_graph(model: onnx.ModelProto) -> Graph:
+    parameters: dict[str, np.ndarray] = {}
+    constants: dict[str, np.ndarray] = {}
+    for tensor in model.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        # A float tensor of rank 0 is a number that the exporter wrote down, not a weight.
+        (parameters if value.dtype == np.float32 and value.ndim else constants)[tensor.name] = value
+    opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
+    graph = Graph(
+        nodes=[onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node],
+        inputs=(),
+        parameters=parameters,
+        constants=constants,
+        outputs=[value.name for value in model.graph.output],
+        opset=opset,
+    )
+    for value in model.graph.output:
+        if value.type.tensor_type.elem_type:
+            graph.dtypes[value.name] = numpy_dtype(value.type.tensor_type.elem_type)
+    return graph
+
+
+def _initializers(model: onnx.ModelProto) -> set[str]:
+    return {tensor.name for tensor in model.graph.initializer}
+
+
+def _check_domains(model: onnx.ModelProto) -> None:
+    for node in model.graph.node:
+        if node.domain not in MAIN_DOMAINS:
+            raise UnsupportedError(
+                f"operator {node.op_type} is of the domain {node.domain!r}; "
+                "odtc reads ONNX's default operators only",
+                where=f"node {node.name or node.output[0]}",
+                hint="export the model without custom or vendor operators",
+            )
+
+
+def _bind_symbols(
+    feeds: list[onnx.ValueInfoProto], batch: int | None, shape: dict[str, int]
+) -> tuple[dict[str, int], int | None]:
+    """Sizes of the symbolic dimensions, and the fixed batch if the model has one."""
+    if batch is not None and not 1 <= batch <= MAX_BATCH:
+        raise UsageError(f"batch {batch} is outside [1, {MAX_BATCH}]", hint="pass --batch 4")
+    dims = feeds[0].type.tensor_type.shape.dim
+    if not dims:
+        raise ModelError("the input is a scalar or has no shape", where=f"input {feeds[0].name}")
+    fixed = dims[0].dim_value if dims[0].HasField("dim_value") else None
+    if fixed is None:
+        symbol = dims[0].dim_param
+        if batch is None and symbol not in shape:
+            raise UsageError(
+                f"the model's batch dimension {symbol or '?'!r} is symbolic",
+                where=f"input {feeds[0].name}",
+                hint="give the number of samples in a step, such as --batch 4",
+            )
+        shape[symbol] = batch if batch is not None else shape[symbol]
+    missing = {
+        dim.dim_param or "?": value.name
+        for value in feeds
+        for dim in value.type.tensor_type.shape.dim
+        if not dim.HasField("dim_value") and dim.dim_param not in shape
+    }
+    if missing:
+        name, where = next(iter(missing.items()))
+        raise UsageError(
+            f"symbolic dimensions without a size: {', '.join(missing)}",
+            where=f"input {where}",
+            hint=f"give each a size: --shape {name}=128",
+        )
+    return shape, fixed
+
+
+def _input_spec(
+    value: onnx.ValueInfoProto, sizes: dict[str, int], fixed: int | None, batch: int | None
+) -> TensorSpec:
+    tensor = value.type.tensor_type
+    dims = [d.dim_value if d.HasField("dim_value") else sizes[d.dim_param] for d in tensor.shape.dim]
+    if fixed is not None and batch is not None and dims and dims[0] == fixed:
+        dims[0] = batch
+    if any(dim <= 0 for dim in dims):
+        raise ModelError(f"the input has an empty shape {dims}", where=f"input {value.name}")
+    return TensorSpec(value.name, tuple(dims), numpy_dtype(tensor.elem_type))
+
+
+def _follow_batch(graph: Graph, fixed: int) -> None:
+    """Lets reshapes whose target starts with the old batch copy that dimension from their input."""
+    for node in graph.nodes:
+        target = node.input[1] if node.op_type == "Reshape" else None
+        if target not in graph.constants or attributes(node).get("allowzero"):
+            continue
+        sizes = graph.constants[target].copy()
+        if sizes.size > 1 and sizes[0] == fixed:
+            sizes[0] = 0
+            node.input[1] = graph.add_constant("reshape", sizes)

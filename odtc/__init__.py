@@ -1,0 +1,51 @@
+"""odtc compiles an ONNX model into a training step for phones.
+
+    artifact = odtc.compile("model.onnx", target="host-cpu", batch=4)
+    trainer = artifact.trainer()
+    loss = trainer.step(x, y, lr=0.01)
+
+Names are imported when they are first used: `import odtc` imports no TVM.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odtc.artifact import Artifact, load
+    from odtc.compilation import compile_model as compile  # noqa: A004
+    from odtc.core.errors import OdtcError
+    from odtc.core.specs import TensorSpec
+    from odtc.frontend.optimizers import SGD
+    from odtc.runtime_rpc.session import connect
+    from odtc.runtime_rpc.trainer import Trainer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "Artifact",
+    "OdtcError",
+    "TensorSpec",
+    "Trainer",
+    "compile",
+    "connect",
+    "load",
+]
+
+_HOME = {
+    "SGD": ("odtc.frontend.optimizers", "SGD"),
+    "Artifact": ("odtc.artifact", "Artifact"),
+    "OdtcError": ("odtc.core.errors", "OdtcError"),
+    "TensorSpec": ("odtc.core.specs", "TensorSpec"),
+    "Trainer": ("odtc.runtime_rpc.trainer", "Trainer"),
+    "compile": ("odtc.compilation", "compile_model"),
+    "connect": ("odtc.runtime_rpc.session", "connect"),
+    "load": ("odtc.artifact", "load"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'odtc' has no attribute {name!r}")
+    module, attribute = _HOME[name]
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,65 @@
+"""The artifact as its user sees it: a compiled training step that can be saved, loaded and run."""
+
+import os
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from odtc.core import bundle as bundles
+from odtc.core.bundle import Bundle
+from odtc.core.manifest import Manifest
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.session import Session
+    from odtc.runtime_rpc.trainer import Trainer
+
+
+class Artifact:
+    """A compiled training step with the weights that it starts from.
+
+    Attributes:
+        manifest: what it was compiled from and for, its arguments and its sizes in bytes.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the artifact says of itself."""
+        return self._bundle.manifest
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the artifact to one file, whole or not at all.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        bundles.save(self._bundle, path)
+
+    def trainer(
+        self, device: "str | Session | None" = None, threads: int | None = None
+    ) -> "Trainer":
+        """Loads the step on a device and gives it the artifact's weights.
+
+        Args:
+            device: a session, or `rpc://HOST:PORT/KEY` of a TVM RPC tracker; this machine if None.
+            threads: worker threads of the step, at least 1; TVM's default if None.
+
+        Raises:
+            DeviceError: the device cannot be reached, or cannot run the artifact.
+            UsageError: `threads` is not positive.
+        """
+        from odtc.runtime_rpc.session import connect
+        from odtc.runtime_rpc.trainer import Trainer
+
+        session = connect(device) if device is None or isinstance(device, str) else device
+        return Trainer(self._bundle, session, threads)
+
+
+def load(path: str | os.PathLike[str]) -> Artifact:
+    """Reads an artifact and checks its versions and hashes.
+
+    Raises:
+        ArtifactError: it is missing, damaged, or of another version.
+    """
+    return Artifact(bundles.load(path, version("apache-tvm")))

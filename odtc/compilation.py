@@ -1,0 +1,135 @@
+"""`compile_model`: the one path from an ONNX file to an artifact.
+
+    load -> specialise -> normalise -> training graph -> lower and build -> link -> seal
+"""
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import onnx
+from safetensors.numpy import save_file
+
+import odtc
+from odtc.artifact import Artifact
+from odtc.autoschedule.cpu import schedule_passes
+from odtc.backends.elf import check_library
+from odtc.backends.link import export_library
+from odtc.backends.lowering import Built, build
+from odtc.backends.targets import Target, parse_target
+from odtc.core import bundle as bundles
+from odtc.core.bundle import private_folder
+from odtc.core.manifest import Manifest, Sizes
+from odtc.core.progress import Progress, silent
+from odtc.core.specs import WEIGHT_ROLES, Role
+from odtc.core.weights import strip_weights
+from odtc.frontend.coverage import require_trainable
+from odtc.frontend.graph import Graph
+from odtc.frontend.losses import get_loss
+from odtc.frontend.normalize.pipeline import normalize
+from odtc.frontend.onnx_file import load_model
+from odtc.frontend.optimizers import SGD, Optimizer
+from odtc.frontend.specialize import specialize
+from odtc.frontend.training import EVALUATE, TRAIN_STEP, TrainingGraph, build_training_graph
+
+
+def compile_model(
+    model: str | os.PathLike[str],
+    target: str | Target = "host-cpu",
+    *,
+    batch: int | None = None,
+    loss: str = "cross-entropy",
+    optimizer: Optimizer | None = None,
+    params: Sequence[str] | str = "*",
+    shape: Mapping[str, int] | None = None,
+    progress: Progress = silent,
+) -> Artifact:
+    """Compiles an ONNX inference model into a training step.
+
+    Args:
+        model: path of the ONNX file.
+        target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a55}`.
+        batch: samples in a step; may be left out where the model has a fixed batch.
+        loss: name of the loss.
+        optimizer: the update rule; plain SGD by default. The learning rate is given at each step.
+        params: glob, or globs, over the ONNX initializers to train; the others are frozen.
+        shape: sizes of symbolic dimensions other than the batch, by name.
+        progress: called with the name of each stage as it starts.
+
+    Returns:
+        The artifact, unsaved.
+
+    Raises:
+        OdtcError: the model, an option or the machine does not allow it; see `odtc.core.errors`.
+    """
+    target = parse_target(target) if isinstance(target, str) else target
+    target = target.resolved()
+    optimizer = optimizer or SGD()
+    chosen_loss = get_loss(loss)
+
+    progress("read the model")
+    onnx_model = load_model(model)
+    graph = specialize(onnx_model, batch, shape)
+    require_trainable(graph)
+    normalize(graph)
+    progress("differentiate")
+    training = build_training_graph(
+        graph, chosen_loss, optimizer, (params,) if isinstance(params, str) else params
+    )
+    progress("compile the kernels")
+    built = build(training.module, target, TRAIN_STEP, schedule_passes(target))
+
+    progress("link")
+    root = private_folder()
+    try:
+        export_library(built.executable, root / bundles.LIBRARY, target)
+        check_library(root / bundles.LIBRARY, target)
+        _write_model(onnx_model, graph, root)
+        manifest = _manifest(Path(model), target, graph, training, built, loss, optimizer)
+        return Artifact(bundles.seal(manifest, root))
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+
+
+def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
+    """The weights, and the graph without them."""
+    save_file(graph.parameters, root / bundles.PARAMETERS)
+    skeleton = strip_weights(model, graph.parameters)
+    (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
+
+
+def _manifest(
+    path: Path,
+    target: Target,
+    graph: Graph,
+    training: TrainingGraph,
+    built: Built,
+    loss: str,
+    optimizer: Optimizer,
+) -> Manifest:
+    def total(*roles: Role) -> int:
+        return sum(item.spec.nbytes for item in training.arguments if item.role in roles)
+
+    return Manifest(
+        odtc=odtc.__version__,
+        tvm=version("apache-tvm"),
+        target=target.spec,
+        triple=target.triple,
+        model=path.name,
+        model_sha256=bundles.file_sha256(path),
+        loss=loss,
+        optimizer={"name": optimizer.name, **dataclasses.asdict(optimizer)},
+        arguments=training.arguments,
+        logits=training.logits,
+        sizes=Sizes(
+            parameters=total(*WEIGHT_ROLES),
+            optimizer=total(Role.STATE),
+            train_step=built.planned_bytes[TRAIN_STEP],
+            evaluate=built.planned_bytes[EVALUATE],
+        ),
+        notes=tuple(graph.notes),
+    )

@@ -1,0 +1,140 @@
+"""The artifact on disk: one zip file, and the private folder that it is unpacked to.
+
+    manifest.json            what it is; hashes of the other members
+    step.so                  the compiled library: `train_step` and `evaluate`
+    parameters.safetensors   initial weights, by ONNX initializer name
+    model.onnx               the original graph without those weights
+
+Members are stored, not compressed. A library is always loaded from a fresh private path: `dlopen`
+gives a stale module back for a path that it has seen, and a user may compile over an artifact
+that is in use.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import weakref
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from odtc.core.errors import ArtifactError
+from odtc.core.files import atomic_write
+from odtc.core.manifest import Manifest, parse_manifest
+
+MANIFEST = "manifest.json"
+LIBRARY = "step.so"
+PARAMETERS = "parameters.safetensors"
+MODEL = "model.onnx"
+MEMBERS = (LIBRARY, PARAMETERS, MODEL)
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An unpacked artifact.
+
+    Attributes:
+        manifest: what it is.
+        root: a private folder with the members; it goes when the bundle does.
+    """
+
+    manifest: Manifest
+    root: Path
+
+    @property
+    def library(self) -> Path:
+        """The compiled library."""
+        return self.root / LIBRARY
+
+    @property
+    def parameters(self) -> Path:
+        """The initial weights."""
+        return self.root / PARAMETERS
+
+    @property
+    def model(self) -> Path:
+        """The original graph, without weights."""
+        return self.root / MODEL
+
+
+def private_folder() -> Path:
+    """A new folder that only this user can enter."""
+    return Path(tempfile.mkdtemp(prefix="odtc-"))
+
+
+def seal(manifest: Manifest, root: Path) -> Bundle:
+    """Makes a bundle of a private folder that holds all members, and hashes them."""
+    hashes = {name: file_sha256(root / name) for name in MEMBERS}
+    return _owned(Bundle(replace(manifest, files=hashes), root))
+
+
+def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
+    """Writes the artifact, whole or not at all.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        archive.writestr(MANIFEST, bundle.manifest.to_json())
+        for name in MEMBERS:
+            archive.write(bundle.root / name, name)
+
+
+def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
+    """Unpacks an artifact and checks its versions and the hash of every member.
+
+    Raises:
+        ArtifactError: it is missing, damaged, or of another version.
+    """
+    where = str(path)
+    if not Path(path).is_file():
+        raise ArtifactError("the artifact does not exist", where=where, hint="check the path")
+    with _readable(where), zipfile.ZipFile(path) as archive:
+        manifest = parse_manifest(archive.read(MANIFEST), where)
+        if manifest.tvm != tvm_version:
+            raise ArtifactError(
+                f"the artifact was compiled with TVM {manifest.tvm}; this is TVM {tvm_version}",
+                where=where,
+                hint="compile the model again with this version of odtc",
+            )
+        bundle = _owned(Bundle(manifest, private_folder()))
+        for name in MEMBERS:
+            with archive.open(name) as source, open(bundle.root / name, "wb") as target:
+                shutil.copyfileobj(source, target, _BLOCK)
+    for name in MEMBERS:
+        if file_sha256(bundle.root / name) != manifest.files.get(name):
+            raise ArtifactError(
+                f"the artifact is damaged: {name} does not have the hash that it was made with",
+                where=where,
+                hint="copy the artifact again, or compile the model again",
+            )
+    return bundle
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file, in hex."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, KeyError, EOFError, OSError, RuntimeError) as error:
+        raise ArtifactError(
+            f"not a whole odtc artifact ({error})",
+            where=where,
+            hint="copy the artifact again, or compile the model again",
+        ) from error
+
+
+def _owned(bundle: Bundle) -> Bundle:
+    """Ties the folder's life to the bundle's."""
+    weakref.finalize(bundle, shutil.rmtree, bundle.root, ignore_errors=True)
+    return bundle

@@ -1,0 +1,105 @@
+"""Every error that a user can cause, and the exit code of each kind.
+
+An error says what is wrong, where (node, file or key), and what to do about it. The command line
+prints it without a traceback and exits with the code of its kind; the Python API raises it.
+"""
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """Exit status of the `odtc` command, by kind of failure."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    MODEL = 3
+    UNSUPPORTED = 4
+    DATA = 5
+    NUMERIC = 6
+    OUTPUT = 7
+    ARTIFACT = 8
+    DEVICE = 9
+    BUILD = 10
+    INTERRUPTED = 130
+
+
+class OdtcError(Exception):
+    """Base of all errors that a user can cause.
+
+    Args:
+        what: what is wrong, with the value that was met and the bound it broke.
+        where: the node, file, key or device that it is about.
+        hint: what to do about it.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class UsageError(OdtcError):
+    """An option or argument has a value that odtc does not know."""
+
+    exit_code = ExitCode.USAGE
+
+
+class ModelError(OdtcError):
+    """The file is not a valid ONNX model, or it does not fit what was asked of it."""
+
+    exit_code = ExitCode.MODEL
+
+
+class UnsupportedError(OdtcError):
+    """The model is valid, but odtc cannot train or run part of it."""
+
+    exit_code = ExitCode.UNSUPPORTED
+
+
+class DataError(OdtcError):
+    """A batch does not fit the compiled step: shape, dtype, or a label out of range."""
+
+    exit_code = ExitCode.DATA
+
+
+class NumericError(OdtcError):
+    """Training left the finite numbers."""
+
+    exit_code = ExitCode.NUMERIC
+
+
+class OutputError(OdtcError):
+    """A file could not be written."""
+
+    exit_code = ExitCode.OUTPUT
+
+
+class ArtifactError(OdtcError):
+    """An artifact or checkpoint is damaged, of another version, or for another model."""
+
+    exit_code = ExitCode.ARTIFACT
+
+
+class DeviceError(OdtcError):
+    """A device cannot be reached, or failed while it ran."""
+
+    exit_code = ExitCode.DEVICE
+
+
+class BuildError(OdtcError):
+    """The compiler or linker that odtc needs is missing, or produced an unusable library."""
+
+    exit_code = ExitCode.BUILD

@@ -1,0 +1,126 @@
+"""What an artifact says of itself: one JSON object, versioned, read back with every key checked."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odtc.core.errors import ArtifactError
+from odtc.core.specs import Argument, Role, TensorSpec
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of an artifact at work.
+
+    Attributes:
+        parameters: weights of all kinds: trained, frozen and running statistics.
+        optimizer: state of the optimizer.
+        train_step: activations, gradients and workspaces of a training step, as planned.
+        evaluate: the same of an evaluation.
+    """
+
+    parameters: int
+    optimizer: int
+    train_step: int
+    evaluate: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything about a compiled training step but its bytes.
+
+    Attributes:
+        odtc: version that compiled it.
+        tvm: version of TVM whose runtime it needs.
+        target: text of the target.
+        triple: the target's LLVM triple.
+        model: file name of the ONNX model.
+        model_sha256: hash of the ONNX model.
+        loss: name of the loss.
+        optimizer: its name and options.
+        arguments: of `train_step`, in order.
+        logits: the output of `evaluate`.
+        sizes: bytes at work.
+        notes: what was assumed about the model.
+        files: member of the artifact to its sha256.
+        schema: version of this format.
+    """
+
+    odtc: str
+    tvm: str
+    target: str
+    triple: str
+    model: str
+    model_sha256: str
+    loss: str
+    optimizer: dict[str, Any]
+    arguments: tuple[Argument, ...]
+    logits: TensorSpec
+    sizes: Sizes
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def of_role(self, *roles: Role) -> tuple[Argument, ...]:
+        """The arguments of these roles, in order."""
+        return tuple(item for item in self.arguments if item.role in roles)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Specs of what a caller feeds, without the label."""
+        return tuple(item.spec for item in self.of_role(Role.INPUT))
+
+    @property
+    def label(self) -> TensorSpec:
+        """Spec of the label."""
+        return self.of_role(Role.LABEL)[0].spec
+
+    @property
+    def batch(self) -> int:
+        """Samples in a step."""
+        return self.inputs[0].shape[0]
+
+    def to_json(self) -> str:
+        """The manifest as JSON text."""
+        return json.dumps(dataclasses.asdict(self), indent=1)
+
+
+def parse_manifest(text: str | bytes, where: str) -> Manifest:
+    """Reads a manifest.
+
+    Raises:
+        ArtifactError: it is not a manifest, or of a schema that this version does not know.
+    """
+    try:
+        data = json.loads(text)
+        schema = data["schema"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError("not an odtc artifact: its manifest is damaged", where=where) from error
+    if schema != SCHEMA:
+        raise ArtifactError(
+            f"the artifact has schema {schema}; this version of odtc reads schema {SCHEMA}",
+            where=where,
+            hint="compile the model again with this version of odtc",
+        )
+    try:
+        data["arguments"] = tuple(
+            Argument(Role(item["role"]), _spec(item["spec"])) for item in data["arguments"]
+        )
+        data["logits"] = _spec(data["logits"])
+        data["sizes"] = Sizes(**data["sizes"])
+        data["notes"] = tuple(data["notes"])
+        return Manifest(**data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"the artifact's manifest is damaged ({type(error).__name__}: {error})",
+            where=where,
+            hint="compile the model again",
+        ) from error
+
+
+def _spec(data: Mapping[str, Any]) -> TensorSpec:
+    return TensorSpec(str(data["name"]), tuple(int(d) for d in data["shape"]), str(data["dtype"]))

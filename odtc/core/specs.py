@@ -1,0 +1,64 @@
+"""The shape and dtype of a tensor, the one description that all layers share."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A named tensor of static shape.
+
+    Attributes:
+        name: the ONNX name.
+        shape: sizes of the dimensions; `()` is a scalar.
+        dtype: a numpy dtype name, such as `float32`.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the dense tensor."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Role(StrEnum):
+    """What an argument of the training step is to it."""
+
+    INPUT = "input"
+    LABEL = "label"
+    LEARNING_RATE = "learning-rate"
+    PARAMETER = "parameter"
+    FROZEN = "frozen"
+    STATISTIC = "statistic"
+    STATE = "state"
+
+
+# What an ONNX initializer can be to the step: it is stored in the artifact and exported again.
+WEIGHT_ROLES = frozenset({Role.PARAMETER, Role.FROZEN, Role.STATISTIC})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the training step.
+
+    Attributes:
+        role: what it is to the step.
+        spec: its name, shape and dtype. A state's name is `slot/parameter`.
+    """
+
+    role: Role
+    spec: TensorSpec

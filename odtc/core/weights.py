@@ -1,0 +1,34 @@
+"""Weights in and out of ONNX graphs and safetensors files, one tensor at a time."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from safetensors import safe_open
+
+_DATA_FIELDS = ("raw_data", "float_data", "external_data", "data_location")
+
+
+def read_tensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields name and value of each tensor; only one is in memory at a time."""
+    with safe_open(path, framework="numpy") as file:
+        for name in file.keys():  # noqa: SIM118
+            yield name, file.get_tensor(name)
+
+
+def strip_weights(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
+    """Takes the data from these initializers, in place; name, shape and dtype stay."""
+    wanted = set(names)
+    for tensor in model.graph.initializer:
+        if tensor.name in wanted:
+            for name in _DATA_FIELDS:
+                tensor.ClearField(name)
+    return model
+
+
+def fill_weights(model: onnx.ModelProto, weights: dict[str, np.ndarray]) -> None:
+    """Gives data to the initializers of those names, in place."""
+    for tensor in strip_weights(model, weights).graph.initializer:
+        if tensor.name in weights:
+            tensor.raw_data = np.ascontiguousarray(weights[tensor.name], np.float32).tobytes()

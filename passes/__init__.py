@@ -1,0 +1,1 @@
+"""Rewrites of the training step: the pass contract, the pipeline text, and the passes."""

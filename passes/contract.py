@@ -1,0 +1,83 @@
+"""What a pass is, and how a pipeline of passes runs.
+
+A pass is a frozen dataclass: its options are its fields, and it can be written as text, such as
+`schedule-cpu{tile=8}`, and read back. A pipeline is a tuple of passes. Printing and timing hang on
+TVM's `pass_instrument`, never in the pipeline; every module between two passes is verified.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import tvm
+from tvm import relax
+
+from odtc.core.option_text import format_options
+
+
+@dataclass(frozen=True)
+class Pass(ABC):
+    """One rewrite of an IRModule."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Returns the rewritten module; the given one stays as it is."""
+
+    def __str__(self) -> str:
+        return format_options(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
+
+    def to_tvm(self) -> tvm.transform.Pass:
+        """The pass in TVM's own form, so that TVM's instruments see it by its name."""
+        return tvm.transform.module_pass(
+            lambda module, _: self.run(module), opt_level=0, name=self.name
+        )
+
+
+@dataclass(frozen=True)
+class TvmPass(Pass):
+    """A pass of TVM's own, under our contract.
+
+    Attributes:
+        label: the pass's name in TVM.
+    """
+
+    name: ClassVar[str] = "tvm"
+    label: str
+    make: Callable[[], tvm.transform.Pass]
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Applies the pass."""
+        return self.make()(module)
+
+    def __str__(self) -> str:
+        return f"tvm.{self.label}"
+
+
+def tvm_passes(*makers: Callable[[], tvm.transform.Pass]) -> tuple[TvmPass, ...]:
+    """TVM's passes as ours, named by their makers."""
+    return tuple(TvmPass(make.__name__, make) for make in makers)
+
+
+class PassError(RuntimeError):
+    """A pass failed or left a module that is not well formed: a fault of odtc, not of its user."""
+
+
+def run_pipeline(passes: Sequence[Pass], module: tvm.IRModule) -> tvm.IRModule:
+    """Runs the passes in order and verifies the module after each.
+
+    Raises:
+        PassError: a pass failed; the message names it and those that ran before it.
+    """
+    done: list[str] = []
+    for item in passes:
+        try:
+            module = item.to_tvm()(module)
+            relax.analysis.well_formed(module)
+        except Exception as error:
+            before = ", ".join(done) or "none"
+            raise PassError(f"pass {item} failed (passes before it: {before}): {error}") from error
+        done.append(str(item))
+    return module

@@ -1,0 +1,147 @@
+"""A device that runs a step: this machine, or one behind a TVM RPC tracker.
+
+TVM's tracker and server have neither authentication nor encryption. Bind them to loopback and
+reach a phone through `adb forward` or ssh.
+"""
+
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import tvm
+from tvm import relax, rpc
+
+from odtc.core.errors import DeviceError, UsageError
+
+CONNECT_SECONDS = 5.0
+SESSION_SECONDS = 3600
+
+_URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)")
+# Mode of `runtime.config_threadpool`: 1 prefers the big cores, which is every core of a server.
+_BIG_CORES = 1
+
+
+class Session(Protocol):
+    """Somewhere that a step can run."""
+
+    name: str
+    device: Any
+
+    def load(self, library: Path) -> relax.VirtualMachine:
+        """Loads a library on the device and starts a virtual machine for it."""
+        ...
+
+    def use_threads(self, count: int) -> None:
+        """Sets the number of worker threads."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalSession:
+    """This process."""
+
+    name: str = "this machine"
+
+    @property
+    def device(self) -> Any:
+        """TVM's device."""
+        return tvm.cpu()
+
+    def load(self, library: Path) -> relax.VirtualMachine:
+        """Loads a library into this process.
+
+        Raises:
+            DeviceError: it was compiled for another kind of machine.
+        """
+        with device_errors(self.name):
+            return relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+
+    def use_threads(self, count: int) -> None:
+        """Sets the number of worker threads of this process's pool."""
+        tvm.get_global_func("runtime.config_threadpool")(_BIG_CORES, count)
+
+
+@dataclass(frozen=True)
+class RemoteSession:
+    """A session on a device behind a tracker."""
+
+    name: str
+    remote: rpc.RPCSession
+
+    @property
+    def device(self) -> Any:
+        """TVM's device, on the other side."""
+        return self.remote.cpu(0)
+
+    def load(self, library: Path) -> relax.VirtualMachine:
+        """Uploads a library under a new name and loads it.
+
+        Raises:
+            DeviceError: the device refused it or went away.
+        """
+        member = f"odtc-{secrets.token_hex(8)}.so"
+        with device_errors(self.name):
+            self.remote.upload(str(library), member)
+            return relax.VirtualMachine(self.remote.load_module(member), self.device)
+
+    def use_threads(self, count: int) -> None:
+        """Sets the number of worker threads of the device's pool."""
+        with device_errors(self.name):
+            self.remote.get_function("runtime.config_threadpool")(_BIG_CORES, count)
+
+
+def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> Session:
+    """A session on this machine, or on the device that a tracker hands out.
+
+    Args:
+        url: `rpc://HOST:PORT/KEY` of a tracker and a device key; None is this machine.
+        session_seconds: the device ends the session after this time.
+
+    Raises:
+        UsageError: the URL has another form.
+        DeviceError: there is no tracker, or no device of that key within a few seconds.
+    """
+    if url is None:
+        return LocalSession()
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise UsageError(
+            f"{url!r} is not a device", hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel"
+        )
+    try:
+        tracker = rpc.connect_tracker(match["host"], int(match["port"]))
+    except (OSError, RuntimeError, OverflowError) as error:
+        raise DeviceError(
+            f"no RPC tracker answers: {error}", where=url, hint="start the tracker, or check host and port"
+        ) from error
+    # A request for a key that nobody serves would block for ever.
+    tracker._sock.settimeout(CONNECT_SECONDS)
+    try:
+        remote = tracker.request(match["key"], max_retry=1, session_timeout=session_seconds)
+    except (OSError, RuntimeError, tvm.error.TVMError) as error:
+        raise DeviceError(
+            f"no free device {match['key']!r} within {CONNECT_SECONDS:.0f} s",
+            where=url,
+            hint="check that the device's server is registered at the tracker and not in use",
+        ) from error
+    return RemoteSession(url, remote)
+
+
+@contextmanager
+def device_errors(name: str) -> Iterator[None]:
+    """TVM's failures become a device error that names the device."""
+    try:
+        yield
+    except (RuntimeError, OSError, tvm.error.TVMError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        raise DeviceError(
+            f"the device failed: {reason}",
+            where=name,
+            hint="check that the artifact's target fits the device, and that the device is still there",
+        ) from error
+
+

@@ -1,0 +1,172 @@
+"""Drives a compiled step on a device: the same code for this machine and for a phone.
+
+Weights and optimizer state live on the device, once. A step is one direct call of `train_step`
+with their handles: over RPC the virtual machine receives plain tensor pointers and copies nothing,
+while its `set_input` would copy them all.
+"""
+
+import math
+import os
+
+import numpy as np
+import onnx
+import tvm
+
+from odtc.core.bundle import Bundle
+from odtc.core.errors import DataError, NumericError, UsageError
+from odtc.core.files import atomic_write
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.core.weights import fill_weights, read_tensors
+from odtc.runtime_rpc.batches import Feed, fitted, fitted_labels, named_inputs, padded_batches
+from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
+from odtc.runtime_rpc.session import Session, device_errors
+
+_SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE)
+
+
+class Trainer:
+    """A training step at work on one device.
+
+    Attributes:
+        steps: number of steps taken, checkpoints included.
+        session: where it runs.
+    """
+
+    def __init__(self, bundle: Bundle, session: Session, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise UsageError(f"threads {threads} is below 1")
+        self.steps = 0
+        self.session = session
+        self._bundle = bundle
+        self._manifest = bundle.manifest
+        machine = session.load(bundle.library)
+        if threads is not None:
+            session.use_threads(threads)
+        with device_errors(session.name):
+            self._train_step = machine["train_step"]
+            self._evaluate = machine["evaluate"]
+            self._tensors = self._allocate()
+
+    def step(self, x: Feed, y: np.ndarray, lr: float) -> float:
+        """Takes one step of training.
+
+        Args:
+            x: the input, or `{input name: array}`; shapes as compiled, batch first.
+            y: integer labels, shape `[batch]`.
+            lr: the learning rate.
+
+        Returns:
+            The mean loss of the batch before the update.
+
+        Raises:
+            DataError: a shape, a dtype or a label does not fit.
+            NumericError: the loss is not finite; the parameters cannot be used any more.
+            DeviceError: the device failed.
+        """
+        if not math.isfinite(lr):
+            raise DataError(f"the learning rate {lr} is not finite", where="lr")
+        manifest = self._manifest
+        feed = {
+            spec.name: fitted(array, spec)
+            for spec, array in zip(
+                manifest.inputs, named_inputs(x, manifest.inputs).values(), strict=True
+            )
+        }
+        labels = fitted_labels(y, manifest.label, manifest.logits.shape[1])
+        with device_errors(self.session.name):
+            self._feed(feed)
+            self._tensors[manifest.of_role(Role.LABEL)[0]].copyfrom(labels)
+            self._tensors[manifest.of_role(Role.LEARNING_RATE)[0]].copyfrom(np.float32(lr))
+            loss = float(self._train_step(*self._tensors.values()).numpy())
+        self.steps += 1
+        if not math.isfinite(loss):
+            raise NumericError(
+                f"the loss is {loss} at step {self.steps} (learning rate {lr:g})",
+                hint="load the last checkpoint, and train with a lower learning rate",
+            )
+        return loss
+
+    def evaluate(self, x: Feed) -> np.ndarray:
+        """Logits in inference mode, for any number of samples.
+
+        Args:
+            x: the input, or `{input name: array}`, samples first.
+
+        Returns:
+            float32, `[samples, ...]`.
+
+        Raises:
+            DataError: a shape or dtype does not fit.
+            DeviceError: the device failed.
+        """
+        specs = self._manifest.inputs
+        arguments = self._manifest.of_role(Role.INPUT, *WEIGHT_ROLES)
+        results = []
+        for batch, length in padded_batches(named_inputs(x, specs), self._manifest.batch):
+            feed = {spec.name: fitted(batch[spec.name], spec) for spec in specs}
+            with device_errors(self.session.name):
+                self._feed(feed)
+                logits = self._evaluate(*(self._tensors[item] for item in arguments)).numpy()
+            results.append(logits[:length])
+        return np.concatenate(results)
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The weights now, running statistics too, by ONNX initializer name."""
+        return self._read(*WEIGHT_ROLES)
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Writes weights, optimizer state and step count, whole or not at all.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        write_checkpoint(path, self._manifest, self.steps, self._read(*_SAVED_ROLES))
+
+    def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Takes up weights, optimizer state and step count.
+
+        Raises:
+            ArtifactError: the checkpoint is missing, damaged, or does not fit; nothing is changed.
+        """
+        arguments = self._manifest.of_role(*_SAVED_ROLES)
+        step, tensors = read_checkpoint(path, self._manifest, [item.spec for item in arguments])
+        with device_errors(self.session.name):
+            for item in arguments:
+                self._tensors[item].copyfrom(tensors[item.spec.name])
+        self.steps = step
+
+    def export_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Writes the original ONNX graph with the weights as they are now.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        model = onnx.load(self._bundle.model, load_external_data=False)
+        fill_weights(model, self.parameters())
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(model.SerializeToString())
+
+    def _allocate(self) -> dict[Argument, tvm.runtime.Tensor]:
+        """One tensor on the device for each argument: weights as shipped, all else zero."""
+        device = self.session.device
+        tensors = {
+            item: tvm.runtime.empty(item.spec.shape, item.spec.dtype, device)
+            for item in self._manifest.arguments
+        }
+        weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
+        for name, value in read_tensors(self._bundle.parameters):
+            tensors[weights[name]].copyfrom(value)
+        for item in self._manifest.of_role(Role.STATE):
+            tensors[item].copyfrom(np.zeros(item.spec.shape, item.spec.dtype))
+        return tensors
+
+    def _feed(self, feed: dict[str, np.ndarray]) -> None:
+        for item in self._manifest.of_role(Role.INPUT):
+            self._tensors[item].copyfrom(feed[item.spec.name])
+
+    def _read(self, *roles: Role) -> dict[str, np.ndarray]:
+        with device_errors(self.session.name):
+            return {
+                item.spec.name: self._tensors[item].numpy()
+                for item in self._manifest.of_role(*roles)
+            }

@@ -1,0 +1,1 @@
+"""The tests mirror the folders; `reference` holds the trainers that odtc is checked against."""

@@ -1,0 +1,174 @@
+"""The ELF gate: every rule refuses a library that breaks it, and says so."""
+
+import re
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tvm
+from elftools.elf.elffile import ELFFile
+from tvm import te
+
+from odtc.backends import targets
+from odtc.backends.elf import check_library
+from odtc.backends.link import export_library, find_linker, link
+from odtc.backends.targets import Target, parse_target
+from odtc.core.errors import BuildError
+
+PHONE = parse_target("android-cpu")
+# Without SSE4 and FMA, so that LLVM calls libm for what they would do.
+X86 = replace(targets._host("Linux", "x86_64"), mcpu="x86-64")
+
+
+def compile_objects(folder: Path, target: Target, called: str = "expf") -> list[Path]:
+    """Object files of a function that calls the C function `called`."""
+    x = te.placeholder((16,), name="x")
+    y = te.compute((16,), lambda i: tvm.tirx.call_pure_extern("float32", called, x[i]))
+    module = tvm.IRModule({"main": te.create_prim_func([x, y]).with_attr("global_symbol", "main")})
+    kept: list[Path] = []
+
+    def keep(_: str, objects: Sequence[str]) -> None:
+        for number, name in enumerate(objects):
+            kept.append(Path(name).rename(folder / f"{called}{number}.o"))
+
+    executable = tvm.compile(module, target=target.to_tvm())
+    executable.export_library(str(folder / "unused.so"), fcompile=keep)
+    return kept
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return compile_objects(tmp_path_factory.mktemp("objects"), PHONE)
+
+
+def link_badly(objects: Sequence[Path], output: Path, *extra: str) -> Path:
+    """Links for the phone as we do, except that `extra` comes last and so wins."""
+    arguments = find_linker(X86).arguments(objects, output, PHONE)
+    subprocess.run([*arguments, *extra], check=True, timeout=60)
+    return output
+
+
+def refusal(path: Path, target: Target = PHONE) -> list[str]:
+    """The violations that the gate lists."""
+    with pytest.raises(BuildError) as error:
+        check_library(path, target)
+    first, *violations = error.value.what.splitlines()
+    assert first == f"the library cannot be shipped to {target.name}:"
+    assert error.value.where == str(path)
+    return [violation.removeprefix("  - ") for violation in violations]
+
+
+def test_our_own_library_passes(objects: list[Path], tmp_path: Path):
+    link(objects, tmp_path / "lib.so", PHONE)
+    check_library(tmp_path / "lib.so", PHONE)
+
+
+def test_machine(tmp_path: Path):
+    link(compile_objects(tmp_path, X86), tmp_path / "lib.so", X86)
+    check_library(tmp_path / "lib.so", X86)
+    assert refusal(tmp_path / "lib.so") == ["it is for EM_X86_64, and android-cpu is EM_AARCH64"]
+
+
+def test_page_size(objects: list[Path], tmp_path: Path):
+    violations = refusal(link_badly(objects, tmp_path / "lib.so", "-z", "max-page-size=4096"))
+    assert len(violations) >= 3
+    expected = r"the segment at 0x[0-9a-f]+ is aligned to 0x1000, not to 0x4000"
+    assert all(re.fullmatch(expected, violation) for violation in violations)
+
+
+def test_needed_library(objects: list[Path], tmp_path: Path):
+    foo = link_badly(objects, tmp_path / "libfoo.so")
+    assert refusal(link_badly([*objects, foo], tmp_path / "lib.so")) == [
+        "it needs the library libfoo.so; allowed are libc.so, libm.so, libtvm_ffi.so"
+    ]
+
+
+def test_needed_library_of_android_passes(objects: list[Path], tmp_path: Path):
+    libm = link_badly(objects, tmp_path / "libm.so")
+    check_library(link_badly([*objects, libm], tmp_path / "lib.so"), PHONE)
+
+
+def test_versions_of_glibc(objects: list[Path], tmp_path: Path):
+    script = tmp_path / "versions"
+    script.write_text("GLIBC_2.27 { expf; };")
+    define = ("--defsym=expf=0", f"--version-script={script}")
+    libm = link_badly(objects, tmp_path / "libm.so", *define)
+    assert refusal(link_badly([*objects, libm], tmp_path / "lib.so")) == [
+        "it asks for the version GLIBC_2.27"
+    ]
+
+
+def test_text_relocations(objects: list[Path], tmp_path: Path):
+    # No object that TVM emits has any, so the flag is set by hand.
+    path = link_badly(objects, tmp_path / "lib.so")
+    with path.open("r+b") as file:
+        dynamic = ELFFile(file).get_section_by_name(".dynamic")
+        tags = [tag.entry.d_tag for tag in dynamic.iter_tags()]
+        file.seek(dynamic["sh_offset"] + 16 * tags.index("DT_FLAGS") + 8)
+        file.write(struct.pack("<Q", 0x4 | 0x8))
+    assert refusal(path) == ["it has text relocations, which Android refuses"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "violation"),
+    [
+        (("-z", "lazy"), "it binds its symbols late (no BIND_NOW)"),
+        (("-z", "execstack"), "its stack is executable"),
+        (("--hash-style=gnu",), "it has no DT_HASH table"),
+        (("--hash-style=sysv",), "it has no DT_GNU_HASH table"),
+    ],
+)
+def test_flags(objects: list[Path], tmp_path: Path, extra: tuple[str, ...], violation: str):
+    assert refusal(link_badly(objects, tmp_path / "lib.so", *extra)) == [violation]
+
+
+def test_undefined_symbol(tmp_path: Path):
+    path = link_badly(compile_objects(tmp_path, PHONE, "mystery"), tmp_path / "lib.so")
+    assert refusal(path) == ["it leaves the symbol mystery undefined"]
+
+
+def test_all_violations_are_listed(tmp_path: Path):
+    objects = compile_objects(tmp_path, PHONE, "mystery")
+    path = link_badly(objects, tmp_path / "lib.so", "-z", "lazy", "--hash-style=gnu")
+    assert refusal(path) == [
+        "it binds its symbols late (no BIND_NOW)",
+        "it has no DT_HASH table",
+        "it leaves the symbol mystery undefined",
+    ]
+
+
+def test_object_file_is_not_a_library(objects: list[Path]):
+    assert refusal(objects[0]) == ["it is not a shared library: it has no dynamic section"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not an ELF file at all"])
+def test_other_file(tmp_path: Path, content: bytes):
+    (tmp_path / "lib.so").write_bytes(content)
+    with pytest.raises(BuildError, match="it is not an ELF library"):
+        check_library(tmp_path / "lib.so", PHONE)
+
+
+# Those that may call into libm, some of them only on a CPU without an instruction for it.
+UNARY = [
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp"),
+    *("floor", "log", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+]
+
+
+@pytest.mark.parametrize("target", [X86, PHONE], ids=lambda target: target.name)
+def test_symbols_of_operators_are_allowed(tmp_path: Path, target: Target):
+    from tvm import relax
+
+    x = relax.Var("x", relax.TensorType((4, 16), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        results = [builder.emit(getattr(relax.op, name)(x)) for name in UNARY]
+        more = [relax.op.power(x, x), relax.op.mod(x, x), relax.op.argmax(x, 1)]
+        more += [relax.op.nn.softmax(x), relax.op.nn.gelu(x), relax.op.cumsum(x, 1)]
+        builder.emit_func_output(relax.Tuple(results + [builder.emit(call) for call in more]))
+    path = tmp_path / "lib.so"
+    export_library(tvm.compile(builder.get(), target=target.to_tvm()), path, target)
+    check_library(path, target)

@@ -1,0 +1,232 @@
+"""Targets as text and as data, and what is said about those that are wrong."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odtc.backends import targets as module
+from odtc.backends.targets import Target, parse_target, targets
+from odtc.core.errors import UnsupportedError, UsageError
+
+KNOWN = "host-cpu, linux-arm64-cpu, android-cpu, android-opencl, android-vulkan"
+WRITE = "write `name` or `name{key=value,key=value}`, such as android-cpu{mcpu=cortex-a55}"
+
+names = st.sampled_from([target.name for target in targets()])
+cpus = st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True) | st.sampled_from(sorted(module._CORES))
+features = st.lists(st.from_regex(r"[+-][a-z0-9.-]+", fullmatch=True), min_size=1).map(":".join)
+
+
+@pytest.fixture
+def x86_host(monkeypatch: pytest.MonkeyPatch):
+    """As on an x86 machine, whatever this one is."""
+    monkeypatch.setattr(module, "_registry", lambda: {"host-cpu": module._host("Linux", "x86_64")})
+
+
+def test_module_imports_without_tvm():
+    code = (
+        "import sys, odtc.backends.targets as t; t.parse_target('host-cpu{mcpu=x86-64-v3}').spec;"
+        "sys.exit(any(name.split('.')[0].startswith('tvm') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_targets_are_listed_with_a_line_each():
+    assert ", ".join(target.name for target in targets()) == KNOWN
+    assert all(target.description and "\n" not in target.description for target in targets())
+
+
+@pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
+def test_name_alone_is_the_spec_of_a_listed_target(target: Target):
+    assert target.spec == target.name
+    assert parse_target(target.name) == target
+
+
+@given(name=names, options=st.fixed_dictionaries({}, optional={"mcpu": cpus, "mattr": features}))
+def test_spec_round_trips(name: str, options: dict[str, str]):
+    inner = ",".join(f"{key}={value}" for key, value in options.items())
+    target = parse_target(f"{name}{{{inner}}}" if inner else name)
+    assert parse_target(target.spec) == target
+    assert target.spec == parse_target(target.spec).spec
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("android-cpu{mcpu=cortex-a55}", "android-cpu{mcpu=cortex-a55}"),
+        ("android-cpu{mcpu=cortex-a76}", "android-cpu"),
+        ("android-cpu{mattr=+neon:+dotprod}", "android-cpu"),
+        (" android-cpu{ mattr = -sve , mcpu = a } ", "android-cpu{mcpu=a,mattr=-sve}"),
+        ("host-cpu{mcpu=x86-64-v3}", "host-cpu{mcpu=x86-64-v3}"),
+    ],
+)
+def test_spec_names_what_differs(text: str, spec: str):
+    assert parse_target(text).spec == spec
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("andriod-cpu", "did you mean android-cpu? "), ("llvm", "")]
+)
+def test_unknown_target(name: str, nearest: str):
+    with pytest.raises(UsageError) as error:
+        parse_target(name)
+    assert str(error.value) == (f"unknown target {name!r}\n  hint: {nearest}known targets: {KNOWN}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "host-cpu{}", "host-cpu{mcpu=a", "host-cpu{mcpu}", "host-cpu{mcpu=}", "host-cpu{mcpu=a,}"],
+)
+def test_malformed_text(text: str):
+    with pytest.raises(UsageError) as error:
+        parse_target(text)
+    assert str(error.value) == f"cannot read the target {text!r}\n  hint: {WRITE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        (
+            "host-cpu{mpcu=x}",
+            "a target has no option 'mpcu'",
+            "did you mean mcpu? known options: mcpu, mattr",
+        ),
+        (
+            "host-cpu{mcpu=a,mcpu=b}",
+            "the option 'mcpu' is given twice",
+            "keep one of them",
+        ),
+        (
+            "host-cpu{mcpu=a b}",
+            "the option 'mcpu' cannot be 'a b'",
+            "give a CPU name of LLVM, such as cortex-a76",
+        ),
+        (
+            "host-cpu{mattr=avx}",
+            "the option 'mattr' cannot be 'avx'",
+            "give LLVM features joined by colons, such as +neon:-sve",
+        ),
+    ],
+)
+def test_wrong_option(text: str, what: str, hint: str):
+    with pytest.raises(UsageError) as error:
+        parse_target(text)
+    assert str(error.value) == f"{what}\n  where: {text}\n  hint: {hint}"
+
+
+@pytest.mark.parametrize("name", ["android-opencl", "android-vulkan"])
+def test_later_targets_are_refused_when_resolved(name: str):
+    with pytest.raises(UnsupportedError) as error:
+        parse_target(name).to_tvm()
+    assert str(error.value) == (
+        f"odtc cannot compile for {name}: it comes with a later version of odtc\n"
+        "  hint: choose one of host-cpu, linux-arm64-cpu, android-cpu"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "hint"),
+    [
+        (
+            "mcpu=haswel",
+            "LLVM has no CPU 'haswel' for x86_64-linux-gnu",
+            "did you mean haswell? usual CPUs: generic, x86-64, x86-64-v2, x86-64-v3, x86-64-v4",
+        ),
+        (
+            "mcpu=i386",
+            "the CPU 'i386' is a 32-bit one",
+            "choose a 64-bit CPU, such as x86-64-v3",
+        ),
+        (
+            "mcpu=x86-64-v3,mattr=+dotprod:+avx",
+            "LLVM has no feature dotprod for x86_64-linux-gnu",
+            "take it out of mattr, or spell it as LLVM does",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("x86_host")
+def test_wrong_cpu(options: str, what: str, hint: str):
+    with pytest.raises(UsageError) as error:
+        parse_target(f"host-cpu{{{options}}}").to_tvm()
+    assert str(error.value) == f"{what}\n  where: host-cpu{{{options}}}\n  hint: {hint}"
+
+
+def test_an_x86_cpu_is_not_one_of_a_phone():
+    with pytest.raises(UsageError, match="LLVM has no CPU 'haswell' for aarch64-linux-android"):
+        parse_target("android-cpu{mcpu=haswell}").to_tvm()
+
+
+@pytest.mark.parametrize("core", sorted(module._CORES))
+def test_core_table_agrees_with_llvm(core: str):
+    from tvm.target import Target as TvmTarget
+    from tvm.target.codegen import llvm_get_cpu_features
+
+    bare = {"kind": "llvm", "mtriple": "aarch64-linux-android", "mcpu": core}
+    has = llvm_get_cpu_features(TvmTarget(bare))
+    told = module._CORES[core]
+    assert ("+dotprod" in told) == ("dotprod" in has)
+    assert ("-sve" in told) == ("sve" in has)
+    assert "sme" not in has
+
+
+@pytest.mark.parametrize("text", ["android-cpu", "android-cpu{mcpu=cortex-x4}", "linux-arm64-cpu"])
+def test_arm_targets_in_tvm(text: str):
+    target = parse_target(text)
+    in_tvm = target.to_tvm()
+    assert str(in_tvm.attrs["mtriple"]) == target.triple
+    assert str(in_tvm.attrs["mcpu"]) == target.mcpu
+    assert tuple(map(str, in_tvm.attrs["mattr"])) == target.mattr
+    assert not in_tvm.attrs["feature.has_sve"]
+    assert target.vector_bits == 128
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "bits"),
+    [("x86-64", 128), ("x86-64-v3", 256), ("x86-64-v4", 512), ("sapphirerapids", 512)],
+)
+@pytest.mark.usefixtures("x86_host")
+def test_vector_bits_of_x86(mcpu: str, bits: int):
+    assert parse_target(f"host-cpu{{mcpu={mcpu}}}").vector_bits == bits
+
+
+def test_host_is_resolved_to_the_cpu_of_this_machine():
+    from tvm.target.codegen import llvm_get_system_cpu
+
+    host = parse_target("host-cpu").resolved()
+    assert host.mcpu == llvm_get_system_cpu()
+    assert host.resolved() == host == parse_target(host.spec)
+    assert host.vector_bits in (128, 256, 512)
+
+
+def test_features_that_the_machine_hides_are_withheld(monkeypatch: pytest.MonkeyPatch):
+    import tvm_ffi
+    from tvm.target import codegen
+
+    monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "x86-64-v4")
+    monkeypatch.setattr(tvm_ffi, "get_global_func", lambda _: lambda: {"avx512f": False})
+    host = module._on_this_machine(module._host("Linux", "x86_64"))
+    assert host.mattr == ("-avx512f",)
+    assert not any(f.startswith("avx512") for f in module._llvm_features(host))
+
+
+@pytest.mark.parametrize(
+    ("machine", "triple", "emulation"),
+    [
+        ("x86_64", "x86_64-linux-gnu", "elf_x86_64"),
+        ("aarch64", "aarch64-linux-gnu", "aarch64linux"),
+    ],
+)
+def test_host_by_machine(machine: str, triple: str, emulation: str):
+    host = module._host("Linux", machine)
+    assert (host.triple, host.emulation, host.available_from) == (triple, emulation, None)
+
+
+def test_host_that_is_not_linux_is_refused():
+    with pytest.raises(UnsupportedError) as error:
+        module._host("Darwin", "arm64").to_tvm()
+    assert str(error.value).splitlines()[0] == (
+        "odtc cannot compile for host-cpu: "
+        "this machine is Darwin arm64, not Linux x86_64 or Linux aarch64"
+    )

@@ -1,0 +1,1 @@
+"""Reference trainers: the same ONNX model, trained by other people's engines."""

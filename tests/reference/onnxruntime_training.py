@@ -1,0 +1,258 @@
+"""Trains an ONNX model with onnxruntime-training's on-device API: plain SGD on the CPU.
+
+It is the second opinion beside PyTorch, and shares no code with it. The gradient builder refuses
+some forms of a model; `_prepare` gives it others that compute the same.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper, shape_inference, version_converter
+
+# The newest file format that onnxruntime 1.19 reads, and the opset that older models are taken to.
+IR_VERSION = 10
+OPSET = 15
+
+Attributes = dict[str, Any]
+
+
+class OrtTrainer:
+    """Trains all float weights of a model with SGD, without momentum.
+
+    Batch normalisation is in training mode, but its running statistics stay as they were.
+
+    Args:
+        model: an ONNX model of one input; its first output is trained.
+        batch: samples in a step, also where the model was exported with a fixed batch.
+        workdir: a folder for the generated training graphs.
+        lr: learning rate.
+        threads: of onnxruntime; None leaves the choice to it.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        batch: int,
+        workdir: Path,
+        *,
+        lr: float,
+        threads: int | None = None,
+    ):
+        artifacts, api = _import_training()
+        _generate(artifacts, _prepare(model, batch), workdir)
+        self._state = api.CheckpointState.load_checkpoint(workdir / "checkpoint")
+        options = _session_options(threads)
+        self._module = api.Module(
+            workdir / "training_model.onnx", self._state, device="cpu", session_options=options
+        )
+        self._optimizer = api.Optimizer(workdir / "optimizer_model.onnx", self._module)
+        self._optimizer.set_learning_rate(lr)
+
+    def step(self, x: np.ndarray, y: np.ndarray) -> float:
+        """One step on inputs x and integer labels y [batch]; returns the loss before the update."""
+        loss = self._module(x, y.astype(np.int64))
+        self._optimizer.step()
+        self._module.lazy_reset_grad()
+        return float(loss)
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Copies of the trained weights, by initializer name."""
+        return {name: p.data.copy() for name, p in self._state.parameters if p.requires_grad}
+
+
+# --- the package and its artifacts --------------------------------------------------------------
+
+
+def _import_training() -> tuple[Any, Any]:
+    """onnxruntime's artifact generator and training API, without PyTorch.
+
+    Importing onnxruntime imports PyTorch, where it is installed, for parts that are not used here.
+    Stand-ins keep it out of a process that measures memory; they are gone when this returns.
+    """
+    package = "onnxruntime.training"
+    if "onnxruntime" not in sys.modules:
+        stand_ins: dict[str, Any] = {f"{package}.{n}": ModuleType(n) for n in ("amp", "optim")}
+        stand_ins[f"{package}.ortmodule"] = None
+        sys.modules.update(stand_ins)
+        try:
+            import onnxruntime.training
+        finally:
+            for name in stand_ins:
+                del sys.modules[name]
+    import onnxruntime
+    from onnxruntime.training import api, artifacts
+
+    onnxruntime.set_default_logger_severity(3)
+
+    return artifacts, api
+
+
+def _session_options(threads: int | None) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads is not None:
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+    return options
+
+
+def _generate(artifacts: Any, model: onnx.ModelProto, folder: Path) -> None:
+    """Writes the training graph, the optimizer graph and the checkpoint."""
+    folder.mkdir(parents=True, exist_ok=True)
+    norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
+    statistics = {name for node in norms for name in node.input[3:5]}
+    floats = {t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT and t.dims}
+    artifacts.generate_artifacts(
+        model,
+        requires_grad=sorted(floats - statistics),
+        frozen_params=sorted(statistics),
+        loss=artifacts.LossType.CrossEntropyLoss,
+        optimizer=artifacts.OptimType.SGD,
+        artifact_directory=folder,
+    )
+    for file in folder.glob("*_model.onnx"):
+        graph = onnx.load(file)
+        graph.ir_version = min(graph.ir_version, IR_VERSION)
+        onnx.save(graph, file)
+
+
+# --- the model as the gradient builder takes it -------------------------------------------------
+
+
+def _prepare(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
+    """A copy of a fixed batch, of opset 15 or newer, that ends in logits [batch, classes]."""
+    prepared = onnx.ModelProto()
+    prepared.CopyFrom(model)
+    _only_feeds_as_inputs(prepared.graph)
+    _follow_batch(prepared.graph)
+    _end_in_logits(prepared.graph)
+    prepared.graph.input[0].type.tensor_type.shape.dim[0].dim_value = batch
+    prepared.ir_version = 8
+    if prepared.opset_import[0].version < OPSET:
+        prepared = version_converter.convert_version(prepared, OPSET)
+    _apply_rules(prepared.graph)
+    _drop_unread(prepared.graph)
+    return shape_inference.infer_shapes(prepared, strict_mode=True)
+
+
+def _replace(repeated: Any, entries: list[Any]) -> None:
+    """Sets the contents of a repeated protobuf field."""
+    del repeated[:]
+    repeated.extend(entries)
+
+
+def _only_feeds_as_inputs(graph: onnx.GraphProto) -> None:
+    initializers = {tensor.name for tensor in graph.initializer}
+    _replace(graph.input, [value for value in graph.input if value.name not in initializers])
+
+
+def _drop_unread(graph: onnx.GraphProto) -> None:
+    read = {name for node in graph.node for name in node.input}
+    _replace(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
+
+
+def _follow_batch(graph: onnx.GraphProto) -> None:
+    """Reshapes of the data to the exported batch copy that dimension from their input instead."""
+    exported = graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type != "Reshape" or node.input[0] in constants:
+            continue
+        target = constants[node.input[1]]
+        sizes = numpy_helper.to_array(target).copy()
+        if sizes[0] == exported:
+            sizes[0] = 0
+            target.CopyFrom(numpy_helper.from_array(sizes, target.name))
+
+
+def _end_in_logits(graph: onnx.GraphProto) -> None:
+    """Leaves out a closing softmax, and flattens logits [batch, classes, 1, 1]."""
+    output = graph.output[0].name
+    last = next(node for node in graph.node if output in node.output)
+    if last.op_type in ("Softmax", "LogSoftmax"):
+        graph.node.remove(last)
+        output = last.input[0]
+    graph.node.append(helper.make_node("Flatten", [output], ["odtc_logits"]))
+    _replace(graph.output, [helper.make_tensor_value_info("odtc_logits", TensorProto.FLOAT, None)])
+    del graph.value_info[:]
+
+
+def _apply_rules(graph: onnx.GraphProto) -> None:
+    nodes = []
+    for node in graph.node:
+        rule = _RULES.get(node.op_type)
+        nodes.extend(rule(graph, node) if rule else [node])
+    for index, node in enumerate(nodes):
+        node.name = f"{node.op_type}_{index}"
+    _replace(graph.node, nodes)
+
+
+def _dropout(_: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """Off, so that two trainers can be compared number by number."""
+    return [helper.make_node("Identity", node.input[:1], node.output[:1])]
+
+
+def _sum(_: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """Sum of n terms as n - 1 Adds: Sum has no gradient."""
+    first, *others = node.input
+    partials = [f"{node.output[0]}_{index}" for index in range(len(others) - 1)]
+    outputs = [*partials, node.output[0]]
+    return [
+        helper.make_node("Add", [left, right], [output])
+        for left, right, output in zip([first, *partials], others, outputs, strict=True)
+    ]
+
+
+def _lrn(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """x / (bias + alpha * mean of x² over a window of channels)^beta: LRN has no gradient.
+
+    The mean is an average pooling over channels, which a dimension of size one in front of them
+    turns into a spatial dimension.
+    """
+    attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    data, output, size = node.input[0], node.output[0], attrs["size"]
+    pads = [(size - 1) // 2, 0, 0, size // 2, 0, 0]
+    constants = {
+        "axis": np.array([1], np.int64),
+        "alpha": np.float32(attrs.get("alpha", 1e-4)),
+        "bias": np.float32(attrs.get("bias", 1.0)),
+        "beta": np.float32(attrs.get("beta", 0.75)),
+    }
+    for name, value in constants.items():
+        graph.initializer.append(numpy_helper.from_array(np.asarray(value), f"{output}_{name}"))
+
+    def make(op_type: str, inputs: list[str], result: str, **attributes: Any) -> onnx.NodeProto:
+        names = [data if name == "x" else f"{output}_{name}" for name in inputs]
+        return helper.make_node(op_type, names, [f"{output}_{result}"], **attributes)
+
+    steps = [
+        make("Mul", ["x", "x"], "square"),
+        make("Unsqueeze", ["square", "axis"], "volume"),
+        make(
+            "AveragePool",
+            ["volume"],
+            "means",
+            kernel_shape=[size, 1, 1],
+            pads=pads,
+            count_include_pad=1,
+        ),
+        make("Squeeze", ["means", "axis"], "mean"),
+        make("Mul", ["mean", "alpha"], "scaled"),
+        make("Add", ["scaled", "bias"], "base"),
+        make("Pow", ["base", "beta"], "divisor"),
+    ]
+    return [*steps, helper.make_node("Div", [data, f"{output}_divisor"], [output])]
+
+
+_RULES: dict[str, Callable[[onnx.GraphProto, onnx.NodeProto], list[onnx.NodeProto]]] = {
+    "Dropout": _dropout,
+    "LRN": _lrn,
+    "Sum": _sum,
+}
