@@ -1,8 +1,125 @@
-"""Schedules of CPU kernels, by rule and without tuning."""
+"""Schedules of CPU kernels by rule, without tuning.
+
+Every kernel is made parallel over its outer elements and vectorised over its inner ones; small
+kernels stay on one thread, where starting the pool would cost more than the work. A kernel that
+comes with a schedule of its own (`tirx.is_scheduled`) is left as it is.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from odtc.backends.targets import Target
 from odtc.passes.contract import Pass
 
+IS_SCHEDULED = "tirx.is_scheduled"
+# Below this many innermost iterations a kernel is not worth a second thread.
+PARALLEL_ITERATIONS = 1 << 14
+
+_SPATIAL, _REDUCE = 0, 2
+
 
 def schedule_passes(target: Target) -> tuple[Pass, ...]:
-    return ()
+    """The passes that schedule the kernels of a CPU target."""
+    return (ScheduleCpu(lanes=target.vector_bits // 32),)
+
+
+def is_scheduled(function: tirx.PrimFunc) -> bool:
+    """Whether a kernel came with its schedule."""
+    return bool(function.attrs) and IS_SCHEDULED in function.attrs
+
+
+def is_elementwise(kinds: list[int]) -> bool:
+    """Whether a block only maps elements: no reduction, at least one loop."""
+    return bool(kinds) and all(kind == _SPATIAL for kind in kinds)
+
+
+def iteration_kinds(schedule: s_tir.Schedule, block: SBlockRV) -> list[int]:
+    """Kinds of the block's loops, outermost first."""
+    return [int(variable.iter_type) for variable in schedule.get(block).iter_vars]
+
+
+def extent(schedule: s_tir.Schedule, loop: LoopRV) -> int:
+    """Number of iterations of a loop."""
+    return int(schedule.get(loop).extent)
+
+
+def iterations(schedule: s_tir.Schedule, block: SBlockRV) -> int:
+    """Innermost iterations of a block."""
+    count = 1
+    for loop in schedule.get_loops(block):
+        count *= extent(schedule, loop)
+    return count
+
+
+def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
+    """One fused loop: parallel outside, a vector of `lanes` elements inside."""
+    parallel = iterations(schedule, block) >= PARALLEL_ITERATIONS
+    fused = schedule.fuse(*schedule.get_loops(block))
+    outer, inner = schedule.split(fused, [None, lanes])
+    schedule.vectorize(inner)
+    if parallel:
+        schedule.parallel(outer)
+
+
+def schedule_reduction(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
+    """Elements of the result side by side in vectors, each summed in a register.
+
+    The innermost spatial loop becomes the vector, inside the reduction, so that the operands that
+    follow it are read in vectors and the others once for all lanes.
+    """
+    parallel = iterations(schedule, block) >= PARALLEL_ITERATIONS
+    kinds = iteration_kinds(schedule, block)
+    loops = schedule.get_loops(block)
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _SPATIAL]
+    reduce = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _REDUCE]
+    if not spatial or len(spatial) + len(reduce) != len(loops):
+        return
+    size = extent(schedule, spatial[-1])
+    width = next(w for w in range(min(lanes, size), 0, -1) if size % w == 0)
+    outer, vector = schedule.split(spatial[-1], [None, width])
+    schedule.reorder(*spatial[:-1], outer, *reduce, vector)
+    fused = schedule.fuse(*spatial[:-1], outer)
+    if parallel:
+        schedule.parallel(fused)
+    schedule.vectorize(vector)
+    initial = schedule.decompose_reduction(block, reduce[0])
+    schedule.vectorize(schedule.get_loops(initial)[-1])
+
+
+def schedule_kernel(function: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
+    """The kernel under the rules; a block that no rule fits stays serial."""
+    schedule = s_tir.Schedule(function)
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        kinds = iteration_kinds(schedule, block)
+        # A block under a loop that it does not iterate over is written by hand; leave it.
+        if len(kinds) != len(schedule.get_loops(block)):
+            continue
+        if is_elementwise(kinds):
+            schedule_elementwise(schedule, block, lanes)
+        elif _REDUCE in kinds:
+            schedule_reduction(schedule, block, lanes)
+    return schedule.mod["main"]
+
+
+@dataclass(frozen=True)
+class ScheduleCpu(Pass):
+    """Schedules every kernel that has no schedule of its own.
+
+    Attributes:
+        lanes: float32 elements in a vector register.
+    """
+
+    name: ClassVar[str] = "schedule-cpu"
+    lanes: int
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Schedules all PrimFuncs of the module."""
+        scheduled = module.clone()
+        for variable, function in module.functions_items():
+            if isinstance(function, tirx.PrimFunc) and not is_scheduled(function):
+                scheduled.update_func(variable, schedule_kernel(function, self.lanes))
+        return scheduled

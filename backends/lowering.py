@@ -16,9 +16,11 @@ import tvm
 from tvm import relax
 from tvm.relax import transform as X  # noqa: N812
 
+from odtc.backends.kernels.conv2d import conv2d_rules
+from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.targets import Target
 from odtc.passes.absorb_transpose import AbsorbTranspose
-from odtc.passes.contract import Pass, run_pipeline, tvm_passes
+from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.return_loss import ReturnLoss
 
 _ALLOCATE = "relax.memory.alloc_storage"
@@ -37,12 +39,13 @@ class Built:
     planned_bytes: dict[str, int]
 
 
-def fuse_phase() -> tuple[Pass, ...]:
+def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
+    rules = conv2d_rules(machine_of(target.vector_bits))
     return (
         AbsorbTranspose(),
+        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules)),
         *tvm_passes(
-            X.LegalizeOps,
             X.AnnotateTIROpPattern,
             X.FoldConstant,
             X.FuseOps,
@@ -90,7 +93,7 @@ def build(
     """
     tvm_target = target.to_tvm()
     with tvm_target:
-        planned = run_pipeline((*fuse_phase(), *schedule, *plan_phase(train_step)), module)
+        planned = run_pipeline((*fuse_phase(target), *schedule, *plan_phase(train_step)), module)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     return Built(executable, storage_bytes(planned))
 

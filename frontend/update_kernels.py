@@ -4,11 +4,18 @@
 copy of a parameter ever exists.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+# TVM's own mark of a kernel that wants no further schedule.
+IS_SCHEDULED = "tirx.is_scheduled"
+# A kernel is cut into at most so many equal chunks; smaller ones than this many elements into none.
+MAX_CHUNKS = 64
+PARALLEL_ELEMENTS = 1 << 15
 
 # From the elements at one index, by argument name, to the new values of those that change, in the
 # order in which they are stored: a later one may use the new value of an earlier one.
@@ -41,18 +48,24 @@ def _f32(value: float) -> ir.Expr:
 def _elementwise(
     name: str, shape: tuple[int, ...], tensors: Sequence[str], scalars: Sequence[str], rule: Rule
 ) -> tirx.PrimFunc:
-    """A kernel over tensors of one shape of any rank: TVMScript has no loops of unknown rank."""
+    """A kernel over dense tensors of one shape, scheduled as it is written.
+
+    TVM's schedule primitives refuse blocks that read what they write, so the parallel loop is part
+    of the kernel. Its body is a plain loop over flat indices, which LLVM vectorises.
+    """
+    size = math.prod(shape)
+    chunks = next(n for n in range(min(MAX_CHUNKS, size), 0, -1) if size % n == 0)
     with IRBuilder() as builder:
         with T.prim_func(is_private=True, s_tir=True):
             T.func_name(name)
+            T.func_attr({IS_SCHEDULED: True, "tirx.noalias": True})
             buffers = {n: T.arg(n, T.buffer(shape, "float32")) for n in tensors}
             buffers |= {n: T.arg(n, T.buffer((), "float32")) for n in scalars}
-            with T.grid(*shape) as loops, T.sblock("update"):
-                axes = [
-                    T.axis.spatial(size, loop)
-                    for size, loop in zip(shape, _as_list(loops), strict=True)
-                ]
-                index = {n: axes if n in tensors else [] for n in buffers}
+            loop = T.parallel if size >= PARALLEL_ELEMENTS else T.serial
+            with loop(chunks) as chunk, T.serial(size // chunks) as position, T.sblock("update"):
+                flat = T.axis.spatial(size, chunk * (size // chunks) + position)
+                at = _unflatten(flat, shape)
+                index = {n: at if n in tensors else [] for n in buffers}
 
                 def store(target: str, value: ir.Expr) -> ir.Expr:
                     T.buffer_store(buffers[target], value, index[target])
@@ -62,6 +75,11 @@ def _elementwise(
         return builder.get()
 
 
-def _as_list(loops: object) -> list[tirx.Var]:
-    """The builder hands out a bare variable where there is one loop only."""
-    return [loops] if isinstance(loops, tirx.Var) else list(loops)  # type: ignore[call-overload]
+def _unflatten(flat: ir.Expr, shape: tuple[int, ...]) -> list[ir.Expr]:
+    """Indices of an element of a dense tensor from its position in memory."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    inner = [flat if axis == 0 else flat % (strides[axis - 1]) for axis in range(len(shape))]
+    return [
+        index if stride == 1 else index // stride
+        for index, stride in zip(inner, strides, strict=True)
+    ]

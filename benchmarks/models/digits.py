@@ -1,7 +1,7 @@
 """Handwritten digits: small ONNX models and scikit-learn's 8x8 images to train them on.
 
-SGD with lr 0.05, momentum 0.9 and batch 32 takes `digits_model` above 98 % held-out accuracy in
-15 epochs.
+SGD with lr 0.05, momentum 0.9 and batch 32 takes `digits_model` to 98 % held-out accuracy in 10
+epochs.
 """
 
 import argparse
@@ -79,20 +79,22 @@ def digits_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     """The 1,797 digits, split 80/20 with each class in the same proportion.
 
     Returns:
-        x_train, y_train, x_test, y_test: float32 [n,1,8,8] in 0..1 and int64 [n] in 0..9.
+        x_train, y_train, x_test, y_test: float32 [n,1,8,8], of mean 0 and variance 1 over the
+        training images, and int64 [n] in 0..9.
     """
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
     images, labels = load_digits(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(
-        (images / 16).astype(np.float32).reshape(-1, 1, 8, 8),
+        images.astype(np.float32).reshape(-1, 1, 8, 8),
         labels.astype(np.int64),
         test_size=0.2,
         stratify=labels,
         random_state=seed,
     )
-    return x_train, y_train, x_test, y_test
+    mean, deviation = x_train.mean(), x_train.std()
+    return (x_train - mean) / deviation, y_train, (x_test - mean) / deviation, y_test
 
 
 def _he(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -108,9 +110,7 @@ def _weighted(op_type: str, data: str, layer: str, output: str = "", **attrs) ->
 
 def _batch_norm(data: str, layer: str) -> onnx.NodeProto:
     inputs = [data, *(f"{layer}.{part}" for part in ("scale", "bias", "mean", "var"))]
-    return helper.make_node(
-        "BatchNormalization", inputs, [layer], momentum=0.9, epsilon=1e-5
-    )
+    return helper.make_node("BatchNormalization", inputs, [layer], momentum=0.9, epsilon=1e-5)
 
 
 def _model(
@@ -123,9 +123,7 @@ def _model(
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES])],
         [numpy_helper.from_array(w.astype(np.float32), key) for key, w in weights.items()],
     )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8
-    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     return model
 

@@ -77,9 +77,7 @@ def _role(readers: dict[str, tuple[onnx.NodeProto, int]], weight: str) -> tuple[
     return node.op_type, at
 
 
-def _initial(
-    shape: tuple[int, ...], op_type: str, at: int, rng: np.random.Generator
-) -> np.ndarray:
+def _initial(shape: tuple[int, ...], op_type: str, at: int, rng: np.random.Generator) -> np.ndarray:
     """The float32 values that a weight of this role starts with."""
     if op_type in ("Conv", "Gemm") and at == 1:
         # All Gemms of the zoo have transB, so the inputs of a neuron are the last dimension.

@@ -4,8 +4,10 @@ It is the second opinion beside PyTorch, and shares no code with it. The gradien
 some forms of a model; `_prepare` gives it others that compute the same.
 """
 
+import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference, version_con
 IR_VERSION = 10
 OPSET = 15
 
-Attributes = dict[str, Any]
+Rule = Callable[[onnx.GraphProto, onnx.NodeProto], list[onnx.NodeProto]]
 
 
 class OrtTrainer:
@@ -69,27 +71,39 @@ class OrtTrainer:
 
 
 def _import_training() -> tuple[Any, Any]:
-    """onnxruntime's artifact generator and training API, without PyTorch.
+    """onnxruntime's artifact generator and training API, without PyTorch where that is possible.
 
-    Importing onnxruntime imports PyTorch, where it is installed, for parts that are not used here.
-    Stand-ins keep it out of a process that measures memory; they are gone when this returns.
+    `onnxruntime.training` imports PyTorch, for parts that are not used here. In a process that has
+    not done so yet, stand-ins keep it out, so that memory can be measured; they are gone when this
+    returns.
     """
     package = "onnxruntime.training"
-    if "onnxruntime" not in sys.modules:
+    if not {"torch", package}.intersection(sys.modules):
         stand_ins: dict[str, Any] = {f"{package}.{n}": ModuleType(n) for n in ("amp", "optim")}
-        stand_ins[f"{package}.ortmodule"] = None
+        stand_ins["torch"] = None
         sys.modules.update(stand_ins)
         try:
             import onnxruntime.training
         finally:
             for name in stand_ins:
                 del sys.modules[name]
-    import onnxruntime
     from onnxruntime.training import api, artifacts
 
-    onnxruntime.set_default_logger_severity(3)
-
     return artifacts, api
+
+
+@contextlib.contextmanager
+def _stderr_to(file: Path) -> Iterator[None]:
+    """The gradient builder logs to file descriptor 2 and heeds no log level."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with file.open("wb") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def _session_options(threads: int | None) -> Any:
@@ -108,15 +122,18 @@ def _generate(artifacts: Any, model: onnx.ModelProto, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     statistics = {name for node in norms for name in node.input[3:5]}
-    floats = {t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT and t.dims}
-    artifacts.generate_artifacts(
-        model,
-        requires_grad=sorted(floats - statistics),
-        frozen_params=sorted(statistics),
-        loss=artifacts.LossType.CrossEntropyLoss,
-        optimizer=artifacts.OptimType.SGD,
-        artifact_directory=folder,
-    )
+    floats = {
+        t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT and t.dims
+    }
+    with _stderr_to(folder / "generate.log"):
+        artifacts.generate_artifacts(
+            model,
+            requires_grad=sorted(floats - statistics),
+            frozen_params=sorted(statistics),
+            loss=artifacts.LossType.CrossEntropyLoss,
+            optimizer=artifacts.OptimType.SGD,
+            artifact_directory=folder,
+        )
     for file in folder.glob("*_model.onnx"):
         graph = onnx.load(file)
         graph.ir_version = min(graph.ir_version, IR_VERSION)
@@ -179,8 +196,10 @@ def _end_in_logits(graph: onnx.GraphProto) -> None:
     if last.op_type in ("Softmax", "LogSoftmax"):
         graph.node.remove(last)
         output = last.input[0]
-    graph.node.append(helper.make_node("Flatten", [output], ["odtc_logits"]))
-    _replace(graph.output, [helper.make_tensor_value_info("odtc_logits", TensorProto.FLOAT, None)])
+    graph.node.append(helper.make_node("Flatten", [output], ["trained_logits"]))
+    _replace(
+        graph.output, [helper.make_tensor_value_info("trained_logits", TensorProto.FLOAT, None)]
+    )
     del graph.value_info[:]
 
 
@@ -213,12 +232,10 @@ def _sum(_: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 def _lrn(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """x / (bias + alpha * mean of x² over a window of channels)^beta: LRN has no gradient.
 
-    The mean is an average pooling over channels, which a dimension of size one in front of them
-    turns into a spatial dimension.
+    An extra dimension in front of the channels makes the mean a three-dimensional average pooling.
     """
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     data, output, size = node.input[0], node.output[0], attrs["size"]
-    pads = [(size - 1) // 2, 0, 0, size // 2, 0, 0]
     constants = {
         "axis": np.array([1], np.int64),
         "alpha": np.float32(attrs.get("alpha", 1e-4)),
@@ -227,31 +244,25 @@ def _lrn(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     }
     for name, value in constants.items():
         graph.initializer.append(numpy_helper.from_array(np.asarray(value), f"{output}_{name}"))
+    window = {"kernel_shape": [size, 1, 1], "pads": [(size - 1) // 2, 0, 0, size // 2, 0, 0]}
 
-    def make(op_type: str, inputs: list[str], result: str, **attributes: Any) -> onnx.NodeProto:
-        names = [data if name == "x" else f"{output}_{name}" for name in inputs]
+    def make(op_type: str, inputs: str, result: str, **attributes: Any) -> onnx.NodeProto:
+        names = [data if name == "x" else f"{output}_{name}" for name in inputs.split()]
         return helper.make_node(op_type, names, [f"{output}_{result}"], **attributes)
 
-    steps = [
-        make("Mul", ["x", "x"], "square"),
-        make("Unsqueeze", ["square", "axis"], "volume"),
-        make(
-            "AveragePool",
-            ["volume"],
-            "means",
-            kernel_shape=[size, 1, 1],
-            pads=pads,
-            count_include_pad=1,
-        ),
-        make("Squeeze", ["means", "axis"], "mean"),
-        make("Mul", ["mean", "alpha"], "scaled"),
-        make("Add", ["scaled", "bias"], "base"),
-        make("Pow", ["base", "beta"], "divisor"),
+    return [
+        make("Mul", "x x", "square"),
+        make("Unsqueeze", "square axis", "volume"),
+        make("AveragePool", "volume", "pooled", count_include_pad=1, **window),
+        make("Squeeze", "pooled axis", "mean"),
+        make("Mul", "mean alpha", "scaled"),
+        make("Add", "scaled bias", "base"),
+        make("Pow", "base beta", "divisor"),
+        helper.make_node("Div", [data, f"{output}_divisor"], [output]),
     ]
-    return [*steps, helper.make_node("Div", [data, f"{output}_divisor"], [output])]
 
 
-_RULES: dict[str, Callable[[onnx.GraphProto, onnx.NodeProto], list[onnx.NodeProto]]] = {
+_RULES: dict[str, Rule] = {
     "Dropout": _dropout,
     "LRN": _lrn,
     "Sum": _sum,

@@ -108,7 +108,8 @@ def _lrn(attrs: Attributes, x: Tensor) -> Tensor:
 
 
 def _clip(attrs: Attributes, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
-    return torch.clamp(x, attrs.get("min", low), attrs.get("max", high))
+    low, high = attrs.get("min", low), attrs.get("max", high)
+    return x if low is None and high is None else torch.clamp(x, low, high)
 
 
 def _axes(attrs: Attributes, given: Tensor | None) -> list[int] | None:
@@ -199,7 +200,7 @@ def _without_attributes(function: Op) -> Op:
     return lambda _, *inputs: function(*inputs)
 
 
-def _operators(model: onnx.ModelProto) -> dict[str, Op]:
+def operators(model: onnx.ModelProto) -> dict[str, Op]:
     """The operators as the model's opset defines them."""
     plain = {op_type: _without_attributes(function) for op_type, function in _PLAIN.items()}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
@@ -209,14 +210,14 @@ def _operators(model: onnx.ModelProto) -> dict[str, Op]:
 # --- the trainer --------------------------------------------------------------------------------
 
 
-def _attributes(node: onnx.NodeProto) -> Attributes:
+def attributes(node: onnx.NodeProto) -> Attributes:
     values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     return {key: v.decode() if isinstance(v, bytes) else v for key, v in values.items()}
 
 
 def _constant(node: onnx.NodeProto) -> np.ndarray:
     """The value of a Constant node: a tensor, a number, or a list of numbers."""
-    ((kind, value),) = _attributes(node).items()
+    ((kind, value),) = attributes(node).items()
     if kind == "value":
         return numpy_helper.to_array(value)
     return np.asarray(value, np.float32 if "float" in kind else np.int64)
@@ -317,7 +318,11 @@ class TorchTrainer:
         self._weights = {
             name: value.requires_grad_() for name, value in floats.items() if name not in moving
         }
-        constants = {n.output[0]: self._tensor(_constant(n)) for n in nodes if n.op_type == "Constant"}
+        constants = {
+            node.output[0]: self._tensor(_constant(node))
+            for node in nodes
+            if node.op_type == "Constant"
+        }
         self._values = values | constants
 
     def _tensor(self, value: np.ndarray) -> Tensor:
@@ -329,14 +334,14 @@ class TorchTrainer:
         self, model: onnx.ModelProto, nodes: list[onnx.NodeProto]
     ) -> list[tuple[Op, list[str], str]]:
         """One (function, inputs, output) for each node."""
-        table = _operators(model)
+        table = operators(model)
         table |= {"BatchNormalization": self._batch_norm, "Reshape": self._reshape}
         batched = _depend_on(self._input, nodes)
         steps = []
         for node in nodes:
             if node.op_type == "Constant":
                 continue
-            attrs = _attributes(node) | {"batched": node.input[0] in batched}
+            attrs = attributes(node) | {"batched": node.input[0] in batched}
             function = functools.partial(table[node.op_type], attrs)
             steps.append((function, list(node.input), node.output[0]))
         return steps
@@ -347,7 +352,7 @@ class TorchTrainer:
         for function, inputs, output in self._steps:
             values[output] = function(*(values[name] for name in inputs))
         logits = values[self._output]
-        assert math.prod(logits.shape[2:]) == 1, f"logits {tuple(logits.shape)} are not [batch, classes]"
+        assert math.prod(logits.shape[2:]) == 1, f"no [batch, classes]: {tuple(logits.shape)}"
         return logits.flatten(1)
 
     def _reshape(self, attrs: Attributes, x: Tensor, target: Tensor) -> Tensor:

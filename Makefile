@@ -1,0 +1,89 @@
+# `make setup` once; each of the others calls it, and it is instant when nothing has changed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+
+# Debian package = a command that it brings. The linker is needed to compile; the other runs the
+# stand-in for a phone. `make setup SYSTEM=lld=ld.lld` goes without the stand-in.
+SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static
+
+# Stamps: a target is made again only when what it depends on is newer.
+MADE := $(VENV)/.made
+INSTALLED := $(VENV)/.installed
+SYSTEM_READY := $(VENV)/.system-ready
+
+.PHONY: help setup demo test test-all bench phone clean
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(INSTALLED) $(SYSTEM_READY)  ## make .venv, install odtc into it, and the system packages
+	@:
+
+demo: setup  ## compile and train two models on this machine
+	@$(PYTHON) -m benchmarks.demo
+
+test: setup  ## lint, format, types, and the fast tests
+	@$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/pyright
+	$(PYTHON) -m pytest
+
+test-all: setup  ## the same with the slow tests
+	@$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/pyright
+	$(PYTHON) -m pytest -m ''
+
+bench: setup  ## step times of odtc and its peers, into logs/bench/
+	@$(PYTHON) -m benchmarks.step_time
+
+phone: setup  ## build the stand-in for a phone
+	@$(PYTHON) -m odtc.runtime_rpc.standin build
+
+clean:  ## remove .venv and all that was built or cached
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@for python in python3.11 python3; do
+		if "$$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+			"$$python" -m venv $(VENV)
+			touch $@
+			exit 0
+		fi
+	done
+	echo 'odtc needs Python 3.11: neither python3.11 nor python3 is that. Install it (Debian:' \
+		'python3.11 and python3.11-venv), then run make again.' >&2
+	exit 1
+
+$(INSTALLED): $(MADE) pyproject.toml
+	@echo 'installing odtc and what it needs into $(VENV) ...'
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+$(SYSTEM_READY): $(MADE) Makefile
+	@missing=()
+	for item in $(SYSTEM); do
+		command -v "$${item#*=}" >/dev/null || missing+=("$${item%%=*}")
+	done
+	if (( $${#missing[@]} )); then
+		as_root=()
+		if (( EUID != 0 )); then as_root=(sudo -n); fi
+		if ! command -v apt-get >/dev/null || ! "$${as_root[@]}" true 2>/dev/null; then
+			echo "missing system packages: $${missing[*]}. They cannot be installed from here:" \
+				"install them (Debian: apt-get install $${missing[*]}), then run make again." >&2
+			exit 1
+		fi
+		echo "installing $${missing[*]} ..."
+		"$${as_root[@]}" apt-get -qq update
+		"$${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install --yes --no-install-recommends "$${missing[@]}" >/dev/null
+	fi
+	touch $@

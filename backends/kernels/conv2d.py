@@ -1,0 +1,196 @@
+"""2-D convolutions and their two gradients as packed matrix products.
+
+After autodiff a step holds three forms: the convolution itself, the gradient of its data as a
+transposed convolution, and the gradient of its weights as a convolution of the data by the output's
+gradient in the layout `CNHW`. Each is one product with `k` running over channel and kernel
+position. What is no plain convolution (groups, other layouts) keeps TVM's own kernel.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import ir, relax, te, tirx
+
+from odtc.backends.kernels.packed_gemm import Machine, gradient_kernel, product_kernel
+
+Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+
+CONV = "relax.nn.conv2d"
+CONV_TRANSPOSE = "relax.nn.conv2d_transpose"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a convolution walks over its image, per axis: height, then width.
+
+    Attributes:
+        kernel: sizes of the kernel.
+        stride: steps of the window.
+        dilation: steps inside the window.
+        pad: zeros in front of the image.
+    """
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pad: tuple[int, int]
+
+    def split(self, k: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
+        """Channel, row and column of the kernel for a flat index."""
+        height, width = self.kernel
+        return k // (height * width), k // width % height, k % width
+
+
+def conv2d_rules(machine: Machine) -> dict[str, Rule]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
+    return {
+        CONV: lambda builder, call: _lower(builder, call, machine, _conv(call)),
+        CONV_TRANSPOSE: lambda builder, call: _lower(builder, call, machine, _transpose(call)),
+    }
+
+
+Make = Callable[[relax.Call, Machine], tirx.PrimFunc]
+
+
+def _lower(
+    builder: relax.BlockBuilder, call: relax.Call, machine: Machine, make: Make | None
+) -> relax.Expr:
+    shape = _shape(call)
+    if make is None or 2 * shape[2] * shape[3] < machine.lanes and make is not weight_gradient:
+        return call.op.get_attr("FLegalize")(builder, call)
+    kernel = builder.add_func(make(call, machine), make.__name__)
+    inner = shape[2] * shape[3]
+    flat = [shape[0], shape[1] * inner] if make is weight_gradient else [*shape[:2], inner]
+    result = relax.call_tir(kernel, relax.Tuple(list(call.args)), relax.TensorType(flat, "float32"))
+    return relax.op.reshape(builder.emit(result), shape)
+
+
+def _conv(call: relax.Call) -> Make | None:
+    """The kernel for a `conv2d` call, or None."""
+    attrs = call.attrs
+    if int(attrs.groups) != 1 or call.ty.dtype != "float32":
+        return None
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
+    return _CONV_KERNELS.get(layouts)
+
+
+def _transpose(call: relax.Call) -> Make | None:
+    """The kernel for a `conv2d_transpose` call, or None."""
+    attrs = call.attrs
+    plain = int(attrs.groups) == 1 and str(attrs.data_layout) == "NCHW"
+    return data_gradient if plain and call.ty.dtype == "float32" else None
+
+
+def forward(call: relax.Call, machine: Machine) -> tirx.PrimFunc:
+    """`y[n, m, p] = sum w[m, c, i, j] * x[n, c, p * stride + (i, j) * dilation - pad]`."""
+    x, w = _placeholders(call)
+    out_channels, _, *kernel = _shape(call.args[1])
+    _, _, *out = _shape(call)
+    window = _window(call, kernel)
+    depth = _shape(call.args[1])[1] * kernel[0] * kernel[1]
+    return product_kernel(
+        [x, w],
+        (_shape(call)[0], out_channels, depth, out[0] * out[1]),
+        lambda m, k: w[(m, *window.split(k))],
+        lambda n, k, p: _image(x, n, k, p // out[1], p % out[1], window),
+        machine,
+    )
+
+
+def data_gradient(call: relax.Call, machine: Machine) -> tirx.PrimFunc:
+    """`dx[n, c, p] = sum dy[n, m, (p + pad - (i, j) * dilation) / stride] * w[m, c, i, j]`."""
+    dy, w = _placeholders(call)
+    batch, channels, *image = _shape(call)
+    in_channels, _, *kernel = _shape(call.args[1])
+    window = _window(call, kernel)
+
+    def weight(c: ir.Expr, k: ir.Expr) -> ir.Expr:
+        m, i, j = window.split(k)
+        return w[m, c, i, j]
+
+    def gradient(n: ir.Expr, k: ir.Expr, p: ir.Expr) -> ir.Expr:
+        m, *at = window.split(k)
+        steps = [
+            axis + window.pad[d] - at[d] * window.dilation[d]
+            for d, axis in enumerate((p // image[1], p % image[1]))
+        ]
+        hits = [
+            step % stride == 0
+            for step, stride in zip(steps, window.stride, strict=True)
+            if stride != 1
+        ]
+        source = [step // stride for step, stride in zip(steps, window.stride, strict=True)]
+        return _inside(dy, n, m, source, hits)
+
+    return product_kernel(
+        [dy, w],
+        (batch, channels, in_channels * kernel[0] * kernel[1], image[0] * image[1]),
+        weight,
+        gradient,
+        machine,
+    )
+
+
+def weight_gradient(call: relax.Call, machine: Machine) -> tirx.PrimFunc:
+    """`dw[m, c, i, j] = sum dy[n, m, p] * x[n, c, p * stride + (i, j) * dilation - pad]`."""
+    x, dy = _placeholders(call)
+    batch, out_channels, *out = _shape(call.args[1])
+    _, channels, *kernel = _shape(call)
+    # The gradient is written as a convolution whose window steps by the dilation, and back.
+    swapped = _window(call, kernel)
+    window = Window(swapped.kernel, swapped.dilation, swapped.stride, swapped.pad)
+    return gradient_kernel(
+        [x, dy],
+        (batch, out_channels, channels * kernel[0] * kernel[1], out[0] * out[1]),
+        lambda n, m, p: dy[n, m, p // out[1], p % out[1]],
+        lambda n, k, p: _image(x, n, k, p // out[1], p % out[1], window),
+        machine,
+    )
+
+
+# (data, kernel, output) layouts of a `conv2d` call to its kernel.
+_CONV_KERNELS: dict[tuple[str, str, str], Make] = {
+    ("NCHW", "OIHW", "NCHW"): forward,
+    ("CNHW", "IOHW", "CNHW"): weight_gradient,
+}
+
+
+def _image(
+    x: te.Tensor, n: ir.Expr, k: ir.Expr, row: ir.Expr, column: ir.Expr, window: Window
+) -> ir.Expr:
+    """The image under kernel position `k` for one output position; zero in the padding."""
+    channel, *at = window.split(k)
+    source = [
+        axis * window.stride[d] + at[d] * window.dilation[d] - window.pad[d]
+        for d, axis in enumerate((row, column))
+    ]
+    return _inside(x, n, channel, source, [])
+
+
+def _inside(
+    x: te.Tensor, n: ir.Expr, channel: ir.Expr, at: list[ir.Expr], conditions: list[ir.Expr]
+) -> ir.Expr:
+    """`x[n, channel, *at]` where `at` is inside and the conditions hold, else zero."""
+    sizes = [int(size) for size in x.shape[2:]]
+    bounds = [test for axis, size in zip(at, sizes, strict=True) for test in (axis >= 0, axis < size)]
+    safe = [tirx.max(0, tirx.min(axis, size - 1)) for axis, size in zip(at, sizes, strict=True)]
+    return tirx.if_then_else(
+        tirx.all(*bounds, *conditions), x[(n, channel, *safe)], tirx.const(0, "float32")
+    )
+
+
+def _placeholders(call: relax.Call) -> list[te.Tensor]:
+    return [te.placeholder(_shape(arg), name=f"arg{i}") for i, arg in enumerate(call.args)]
+
+
+def _shape(expression: relax.Expr) -> list[int]:
+    return [int(size) for size in expression.ty.shape]
+
+
+def _window(call: relax.Call, kernel: list[int]) -> Window:
+    attrs = call.attrs
+    stride, dilation, pad = (
+        tuple(int(value) for value in list(values)[:2])
+        for values in (attrs.strides, attrs.dilation, attrs.padding)
+    )
+    return Window((kernel[0], kernel[1]), stride, dilation, pad)  # type: ignore[arg-type]

@@ -1,0 +1,150 @@
+"""The layers: who may import whom, absolute imports only, and no TVM before it is needed."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "odtc"
+
+# What each layer may import beside itself. The rest of odtc/ is the face, and may import all.
+MAY_IMPORT = {
+    "core": set(),
+    "frontend": {"core"},
+    "passes": {"core"},
+    "backends": {"core", "passes"},
+    "autoschedule": {"core", "passes", "backends"},
+    "runtime_rpc": {"core", "backends"},
+}
+FOLDERS = MAY_IMPORT.keys() - {"core"}
+# No part of the package may need these.
+OUTSIDE = {"benchmarks", "tests"}
+
+
+def layer_of(module: str) -> str:
+    """The layer of a module such as `odtc.frontend.graph`; '' is the face."""
+    part = [*module.split("."), ""][1]
+    return part if part in MAY_IMPORT else ""
+
+
+def imported_modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Full names of what a statement imports; `from a import b` may mean the module `a.b`."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def violations(module: str, source: str) -> Iterator[str]:
+    """Imports of a module that its layer does not allow, each with its line."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        where = f"{module}, line {node.lineno}: "
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield where + "relative import"
+            continue
+        for name in imported_modules(node):
+            problem = forbidden(layer_of(module), name)
+            if problem:
+                yield where + problem
+
+
+def forbidden(layer: str, name: str) -> str:
+    """Why a module of the layer may not import `name`; '' where it may."""
+    top = name.split(".", maxsplit=1)[0]
+    if top in FOLDERS:
+        return f"{name} is odtc.{name}"
+    if top in OUTSIDE:
+        return f"the package may not need {top}"
+    if top != "odtc" or not layer or layer_of(name) in {layer} | MAY_IMPORT[layer]:
+        return ""
+    return f"{layer} may not import {name}"
+
+
+def modules() -> list[tuple[str, Path]]:
+    """Name and file of every module; glob does not follow links, so each folder is walked."""
+    roots = [PACKAGE, *(PACKAGE / folder for folder in sorted(FOLDERS))]
+    files = {file for root in roots for file in root.rglob("*.py")}
+    return sorted(
+        (".".join(("odtc", *file.relative_to(PACKAGE).with_suffix("").parts)), file)
+        for file in files
+    )
+
+
+def test_every_layer_is_seen():
+    assert {layer_of(name) for name, _ in modules()} == {*MAY_IMPORT, ""}
+
+
+def test_layers_hold():
+    found = [line for name, file in modules() for line in violations(name, file.read_text())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "problem"),
+    [
+        (
+            "odtc.core.specs",
+            "import odtc.frontend.graph",
+            "core may not import odtc.frontend.graph",
+        ),
+        ("odtc.core.specs", "import odtc", "core may not import odtc"),
+        ("odtc.passes.x", "from odtc import backends", "passes may not import odtc.backends"),
+        ("odtc.frontend.x", "from odtc.artifact import load", "may not import odtc.artifact.load"),
+        (
+            "odtc.runtime_rpc.x",
+            "if True:\n    def f():\n        from odtc.autoschedule.cpu import g",
+            "line 3: runtime_rpc may not import odtc.autoschedule.cpu.g",
+        ),
+        ("odtc.compilation", "from . import artifact", "relative import"),
+        ("odtc.compilation", "import frontend.graph", "frontend.graph is odtc.frontend.graph"),
+        ("odtc.compilation", "from passes import contract", "passes.contract is odtc.passes"),
+        ("odtc.cli.main", "import tests.reference", "the package may not need tests"),
+    ],
+)
+def test_a_forbidden_import_is_caught(module, source, problem):
+    (found,) = violations(module, source)
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("odtc.compilation", "from odtc.frontend import graph\nimport odtc.runtime_rpc.session"),
+        ("odtc.autoschedule.cpu", "from odtc.backends.targets import Target\nimport tvm"),
+        ("odtc.passes.x", "from odtc.passes.contract import Pass\nfrom odtc.core import specs"),
+    ],
+)
+def test_an_allowed_import_passes(module, source):
+    assert not list(violations(module, source))
+
+
+def loaded_after(code: str) -> set[str]:
+    """Top-level modules that a fresh Python holds after `code`."""
+    report = "\nimport sys; print('\\n'.join(sorted({m.split('.')[0] for m in sys.modules})))"
+    done = subprocess.run(
+        [sys.executable, "-c", code + report], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return set(done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import odtc",
+        "import odtc.cli.main",
+        "import sys\n"
+        "from odtc.cli.main import main\n"
+        "sys.argv = ['odtc', '--help']\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code, end.code",
+    ],
+    ids=["package", "cli", "help"],
+)
+def test_tvm_is_not_imported(code):
+    loaded = loaded_after(code)
+    assert "odtc" in loaded
+    assert not loaded & {"tvm", "tvm_ffi", "torch", "onnxruntime"}
