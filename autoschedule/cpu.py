@@ -90,9 +90,19 @@ def schedule_reduction(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) ->
     schedule.vectorize(schedule.get_loops(initial)[-1])
 
 
+def inline_chains(schedule: s_tir.Schedule) -> None:
+    """Computes elementwise blocks where they are read, so that a fused chain is one loop."""
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        readers = schedule.get_consumers(block)
+        chain = [iteration_kinds(schedule, each) for each in (block, *readers)]
+        if readers and all(is_elementwise(kinds) for kinds in chain):
+            schedule.compute_inline(block)
+
+
 def schedule_kernel(function: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
     """The kernel under the rules; a block that no rule fits stays serial."""
     schedule = s_tir.Schedule(function)
+    inline_chains(schedule)
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         kinds = iteration_kinds(schedule, block)
         # A block under a loop that it does not iterate over is written by hand; leave it.

@@ -8,15 +8,7 @@ it, with the biased variance of the batch: `running = momentum * running + (1 - 
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.graph import Graph
-
 BATCH_NORM = "relax.nn.batch_norm"
-
-
-def statistics_of(graph: Graph) -> frozenset[str]:
-    """Names of the parameters that are running means and variances."""
-    nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
-    return frozenset(name for node in nodes for name in node.input[3:5])
 
 
 class TrainBatchNorm:

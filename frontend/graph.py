@@ -117,6 +117,12 @@ class Graph:
         self.parameters = {k: v for k, v in self.parameters.items() if k in needed}
 
 
+def statistics_of(graph: Graph) -> frozenset[str]:
+    """Names of the parameters that are running means and variances of batch normalisations."""
+    nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
+    return frozenset(name for node in nodes for name in node.input[3:5])
+
+
 def describe_node(node: onnx.NodeProto) -> str:
     """How messages name a node: its name, or its first output where it has none, and its type."""
     return f"{node.name or '-> ' + node.output[0]} ({node.op_type})"

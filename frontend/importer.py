@@ -2,12 +2,17 @@
 
 import warnings
 
-import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import Graph
+
+# The importer refuses a model with whichever of Python's errors its converter happens to meet.
+_REFUSALS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(NotImplementedError, RuntimeError, TypeError, ValueError),
+)
 
 
 def import_forward(graph: Graph) -> relax.Function:
@@ -30,7 +35,7 @@ def import_forward(graph: Graph) -> relax.Function:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = from_onnx(model, opset=graph.opset)
-    except (tvm.error.TVMError, AssertionError, ValueError, KeyError, TypeError) as error:
+    except _REFUSALS as error:
         reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
         raise UnsupportedError(
             f"TVM's importer refuses the model: {reason[0]}",

@@ -23,7 +23,7 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     if file.stat().st_size == 0:
         raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)
     try:
-        model = onnx.load(file)
+        model = onnx.load(file, format="protobuf")
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
         raise ModelError(
             f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT

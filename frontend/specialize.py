@@ -36,7 +36,7 @@ def specialize(
     """
     graph = _read_graph(model)
     _check_domains(model)
-    feeds = [value for value in model.graph.input if value.name not in _initializers(model)]
+    feeds = _feeds(model)
     if not feeds:
         raise ModelError("the model has no input to feed", hint="export it with an input")
     sizes, fixed_batch = _bind_symbols(feeds, batch, dict(shape or {}))
@@ -73,8 +73,16 @@ def _read_graph(model: onnx.ModelProto) -> Graph:
     return graph
 
 
-def _initializers(model: onnx.ModelProto) -> set[str]:
-    return {tensor.name for tensor in model.graph.initializer}
+def batch_symbol(model: onnx.ModelProto) -> str | None:
+    """Name of the symbolic batch, empty where it has none; None where the batch is fixed."""
+    dims = [dim for value in _feeds(model)[:1] for dim in value.type.tensor_type.shape.dim]
+    return None if not dims or dims[0].HasField("dim_value") else dims[0].dim_param
+
+
+def _feeds(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that a caller feeds: up to IR version 3 initializers are inputs too."""
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in initializers]
 
 
 def _check_domains(model: onnx.ModelProto) -> None:
@@ -97,6 +105,12 @@ def _bind_symbols(
     dims = feeds[0].type.tensor_type.shape.dim
     if not dims:
         raise ModelError("the input is a scalar or has no shape", where=f"input {feeds[0].name}")
+    symbols = _symbols(feeds)
+    if shape.keys() - symbols.keys():
+        raise UsageError(
+            f"the model has no symbolic dimension {', '.join(sorted(shape.keys() - symbols.keys()))}",
+            hint=f"it has {', '.join(filter(None, symbols)) or 'none'}",
+        )
     fixed = dims[0].dim_value if dims[0].HasField("dim_value") else None
     if fixed is None:
         symbol = dims[0].dim_param
@@ -107,20 +121,26 @@ def _bind_symbols(
                 hint="give the number of samples in a step, such as --batch 4",
             )
         shape[symbol] = batch if batch is not None else shape[symbol]
-    missing = {
-        dim.dim_param or "?": value.name
-        for value in feeds
-        for dim in value.type.tensor_type.shape.dim
-        if not dim.HasField("dim_value") and dim.dim_param not in shape
-    }
+    missing = [name for name in symbols if name not in shape]
     if missing:
-        name, where = next(iter(missing.items()))
         raise UsageError(
-            f"symbolic dimensions without a size: {', '.join(missing)}",
-            where=f"input {where}",
-            hint=f"give each a size: --shape {name}=128",
+            f"symbolic dimensions without a size: {', '.join(name or '?' for name in missing)}",
+            where=f"input {symbols[missing[0]]}",
+            hint=f"give each a size: --shape {missing[0]}=128"
+            if missing[0]
+            else "give the dimension a name, or a size, where the model is exported",
         )
     return shape, fixed
+
+
+def _symbols(feeds: list[onnx.ValueInfoProto]) -> dict[str, str]:
+    """The symbolic dimensions, each with the first input that has it."""
+    found: dict[str, str] = {}
+    for value in feeds:
+        for dim in value.type.tensor_type.shape.dim:
+            if not dim.HasField("dim_value"):
+                found.setdefault(dim.dim_param, value.name)
+    return found
 
 
 def _input_spec(

@@ -17,9 +17,9 @@ from tvm import relax
 
 from odtc.core.errors import UsageError
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec
-from odtc.frontend.batch_norm import TrainBatchNorm, statistics_of
+from odtc.frontend.batch_norm import TrainBatchNorm
 from odtc.frontend.gradients.table import register_gradients
-from odtc.frontend.graph import Graph
+from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.importer import import_forward
 from odtc.frontend.losses import Loss
 from odtc.frontend.optimizers import Optimizer

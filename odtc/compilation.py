@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import onnx
-from safetensors.numpy import save_file
 
 import odtc
 from odtc.artifact import Artifact
@@ -25,7 +24,7 @@ from odtc.core.bundle import private_folder
 from odtc.core.manifest import Manifest, Sizes
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
-from odtc.core.weights import strip_weights
+from odtc.core.weights import strip_weights, write_tensors
 from odtc.frontend.coverage import require_trainable
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses import get_loss
@@ -97,7 +96,7 @@ def compile_model(
 
 def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
     """The weights, and the graph without them."""
-    save_file(graph.parameters, root / bundles.PARAMETERS)
+    write_tensors(root / bundles.PARAMETERS, graph.parameters)
     skeleton = strip_weights(model, graph.parameters)
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from odtc.core.errors import ArtifactError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Manifest
 from odtc.core.specs import TensorSpec
+from odtc.core.weights import write_tensors
 
 _FORMAT = "odtc-checkpoint-1"
 
@@ -26,7 +26,7 @@ def write_checkpoint(
     """
     metadata = {"format": _FORMAT, "model_sha256": manifest.model_sha256, "step": str(step)}
     with atomic_write(path) as temporary:
-        save_file(dict(tensors), temporary, metadata)
+        write_tensors(temporary, tensors, metadata)
 
 
 def read_checkpoint(

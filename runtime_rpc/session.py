@@ -4,8 +4,12 @@ TVM's tracker and server have neither authentication nor encryption. Bind them t
 reach a phone through `adb forward` or ssh.
 """
 
+import json
+import platform
 import re
 import secrets
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ from typing import Any, Protocol
 
 import tvm
 from tvm import relax, rpc
+from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 from odtc.core.errors import DeviceError, UsageError
 
@@ -21,6 +26,10 @@ CONNECT_SECONDS = 5.0
 SESSION_SECONDS = 3600
 
 _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)")
+# An RPC function of devices that describe themselves: JSON with `emulated` and `machine`.
+_INFO = "odtc.device_info"
+# TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
+_FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
 # Mode of `runtime.config_threadpool`: 1 prefers the big cores, which is every core of a server.
 _BIG_CORES = 1
 
@@ -37,6 +46,15 @@ class Session(Protocol):
 
     def use_threads(self, count: int) -> None:
         """Sets the number of worker threads."""
+        ...
+
+    def info(self) -> dict[str, Any]:
+        """What the device says of itself.
+
+        Returns:
+            `emulated`: whether its times mean nothing. `machine`, where it is known: the
+            architecture, as `uname -m` has it.
+        """
         ...
 
 
@@ -63,6 +81,10 @@ class LocalSession:
     def use_threads(self, count: int) -> None:
         """Sets the number of worker threads of this process's pool."""
         tvm.get_global_func("runtime.config_threadpool")(_BIG_CORES, count)
+
+    def info(self) -> dict[str, Any]:
+        """This machine, which is real."""
+        return {"emulated": False, "machine": platform.machine()}
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,19 @@ class RemoteSession:
         with device_errors(self.name):
             self.remote.get_function("runtime.config_threadpool")(_BIG_CORES, count)
 
+    def info(self) -> dict[str, Any]:
+        """What the device says of itself; one that says nothing is taken for real.
+
+        Raises:
+            DeviceError: the device went away, or what it says is not JSON.
+        """
+        try:
+            describe = self.remote.get_function(_INFO)
+        except AttributeError:
+            return {"emulated": False}
+        with device_errors(self.name):
+            return {"emulated": False, **json.loads(str(describe()))}
+
 
 def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> Session:
     """A session on this machine, or on the device that a tracker hands out.
@@ -113,8 +148,9 @@ def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> S
             f"{url!r} is not a device", hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel"
         )
     try:
+        _knock(match["host"], int(match["port"]))
         tracker = rpc.connect_tracker(match["host"], int(match["port"]))
-    except (OSError, RuntimeError, OverflowError) as error:
+    except (OSError, RuntimeError, OverflowError, UnicodeError) as error:
         raise DeviceError(
             f"no RPC tracker answers: {error}", where=url, hint="start the tracker, or check host and port"
         ) from error
@@ -122,7 +158,7 @@ def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> S
     tracker._sock.settimeout(CONNECT_SECONDS)
     try:
         remote = tracker.request(match["key"], max_retry=1, session_timeout=session_seconds)
-    except (OSError, RuntimeError, tvm.error.TVMError) as error:
+    except _FAILURES as error:
         raise DeviceError(
             f"no free device {match['key']!r} within {CONNECT_SECONDS:.0f} s",
             where=url,
@@ -131,17 +167,24 @@ def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> S
     return RemoteSession(url, remote)
 
 
+def _knock(host: str, port: int) -> None:
+    """Checks that a tracker answers: TVM would try for a minute, or wait for ever for a greeting."""
+    magic = struct.pack("<i", RPC_TRACKER_MAGIC)
+    with socket.create_connection((host, port), CONNECT_SECONDS) as knock:
+        knock.sendall(magic)
+        if knock.recv(len(magic)) != magic:
+            raise OSError("what answers there is not a tracker")
+
+
 @contextmanager
 def device_errors(name: str) -> Iterator[None]:
     """TVM's failures become a device error that names the device."""
     try:
         yield
-    except (RuntimeError, OSError, tvm.error.TVMError) as error:
+    except _FAILURES as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise DeviceError(
             f"the device failed: {reason}",
             where=name,
             hint="check that the artifact's target fits the device, and that the device is still there",
         ) from error
-
-

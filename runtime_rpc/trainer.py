@@ -13,8 +13,9 @@ import onnx
 import tvm
 
 from odtc.core.bundle import Bundle
-from odtc.core.errors import DataError, NumericError, UsageError
+from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
 from odtc.core.files import atomic_write
+from odtc.core.manifest import Manifest
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import fill_weights, read_tensors
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_labels, named_inputs, padded_batches
@@ -22,6 +23,7 @@ from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
 from odtc.runtime_rpc.session import Session, device_errors
 
 _SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE)
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 class Trainer:
@@ -39,6 +41,7 @@ class Trainer:
         self.session = session
         self._bundle = bundle
         self._manifest = bundle.manifest
+        _check_machine(session, bundle.manifest)
         machine = session.load(bundle.library)
         if threads is not None:
             session.use_threads(threads)
@@ -63,8 +66,8 @@ class Trainer:
             NumericError: the loss is not finite; the parameters cannot be used any more.
             DeviceError: the device failed.
         """
-        if not math.isfinite(lr):
-            raise DataError(f"the learning rate {lr} is not finite", where="lr")
+        if not abs(lr) <= _FLOAT32_MAX:
+            raise DataError(f"the learning rate {lr} is not a finite float32", where="lr")
         manifest = self._manifest
         feed = {
             spec.name: fitted(array, spec)
@@ -170,3 +173,14 @@ class Trainer:
                 item.spec.name: self._tensors[item].numpy()
                 for item in self._manifest.of_role(*roles)
             }
+
+
+def _check_machine(session: Session, manifest: Manifest) -> None:
+    """Checks that the artifact's code is for the device's architecture, where that is known."""
+    wanted, found = manifest.triple.partition("-")[0], session.info().get("machine")
+    if found not in (None, wanted):
+        raise DeviceError(
+            f"the artifact is for {wanted} ({manifest.target}); {session.name} is {found}",
+            where=session.name,
+            hint="give the device that it is for, or compile the model for this one",
+        )

@@ -16,13 +16,14 @@ import shutil
 import tempfile
 import weakref
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odtc.core.errors import ArtifactError
-from odtc.core.files import atomic_write
+from odtc.core.files import atomic_write, disk_full, disk_is_full
 from odtc.core.manifest import Manifest, parse_manifest
 
 MANIFEST = "manifest.json"
@@ -32,6 +33,11 @@ MODEL = "model.onnx"
 MEMBERS = (LIBRARY, PARAMETERS, MODEL)
 
 _BLOCK = 1 << 20
+# What zipfile raises, depending on which byte is wrong.
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error),
+    *(KeyError, EOFError, OSError, OverflowError, RuntimeError, ValueError),
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,7 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
 
     Raises:
         ArtifactError: it is missing, damaged, or of another version.
+        OutputError: there is no room to unpack it.
     """
     where = str(path)
     if not Path(path).is_file():
@@ -126,7 +133,9 @@ def file_sha256(path: Path) -> str:
 def _readable(where: str) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, KeyError, EOFError, OSError, RuntimeError) as error:
+    except _UNREADABLE as error:
+        if isinstance(error, OSError) and disk_is_full(error):
+            raise disk_full(error) from error
         raise ArtifactError(
             f"not a whole odtc artifact ({error})",
             where=where,

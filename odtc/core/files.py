@@ -1,5 +1,6 @@
 """Files are written whole or not at all, and a failure to write says which file and why."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -8,34 +9,76 @@ from pathlib import Path
 
 from odtc.core.errors import OutputError
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yields a temporary path beside `path`; it replaces `path` when the block ends well.
 
+    A link is followed. A device or a folder is never replaced.
+
     Raises:
         OutputError: the folder does not exist, is not writable, or the disk is full.
     """
-    final = Path(path)
-    temporary: Path | None = None
+    final = Path(os.path.realpath(path))
+    with output_errors(path):
+        temporary = _temporary(final)
+        try:
+            yield temporary
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(temporary, final)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Checks that `path` can be written, before the work that it is to hold; it leaves no trace.
+
+    Raises:
+        OutputError: the folder does not exist or is not writable, or `path` is not a file.
+    """
+    with output_errors(path):
+        _temporary(Path(os.path.realpath(path))).unlink()
+
+
+@contextmanager
+def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """The system's failures to write become an error that names the file."""
     try:
-        handle, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
-        os.close(handle)
-        temporary = Path(name)
-        os.chmod(temporary, 0o666 & ~_umask())
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, final)
+        yield
     except OSError as error:
         raise OutputError(
             f"cannot write the file: {error.strerror or error}",
-            where=str(final),
+            where=str(path),
             hint="choose a folder that exists, is writable, and has room",
         ) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+
+
+def disk_is_full(error: OSError) -> bool:
+    """Whether the system had no room left."""
+    return error.errno in _FULL
+
+
+def disk_full(error: OSError) -> OutputError:
+    """What to say of it where no single file is to blame."""
+    return OutputError(
+        f"the disk is full: {error.strerror}",
+        where=str(error.filename or tempfile.gettempdir()),
+        hint="make room there; TMPDIR chooses another folder for temporary files",
+    )
+
+
+def _temporary(final: Path) -> Path:
+    """A new empty file beside `final`, with the permissions of an ordinary one."""
+    if final.exists() and not final.is_file():
+        code = errno.EISDIR if final.is_dir() else errno.EINVAL
+        raise OSError(code, os.strerror(code) if final.is_dir() else "it is not a regular file")
+    handle, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
+    os.close(handle)
+    os.chmod(name, 0o666 & ~_umask())
+    return Path(name)
 
 
 def _umask() -> int:

@@ -113,6 +113,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["logits"] = _spec(data["logits"])
         data["sizes"] = Sizes(**data["sizes"])
         data["notes"] = tuple(data["notes"])
+        data["files"] = dict(data["files"])
         return Manifest(**data)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(

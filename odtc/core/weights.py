@@ -1,13 +1,35 @@
 """Weights in and out of ONNX graphs and safetensors files, one tensor at a time."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 _DATA_FIELDS = ("raw_data", "float_data", "external_data", "data_location")
+
+
+_OS_ERROR = re.compile(r"(?P<text>[^:]*) \(os error (?P<code>\d+)\)")
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None
+) -> None:
+    """Writes tensors to a safetensors file.
+
+    Raises:
+        OSError: the system could not write it; safetensors has an error of its own for that.
+    """
+    try:
+        save_file(dict(tensors), path, metadata)
+    except SafetensorError as error:
+        match = _OS_ERROR.search(str(error))
+        if match is None:
+            raise
+        raise OSError(int(match["code"]), match["text"].strip(), str(path)) from error
 
 
 def read_tensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:

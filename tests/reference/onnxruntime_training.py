@@ -5,6 +5,7 @@ some forms of a model; `_prepare` gives it others that compute the same.
 """
 
 import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -83,7 +84,7 @@ def _import_training() -> tuple[Any, Any]:
         stand_ins["torch"] = None
         sys.modules.update(stand_ins)
         try:
-            import onnxruntime.training
+            importlib.import_module(package)
         finally:
             for name in stand_ins:
                 del sys.modules[name]

@@ -1,0 +1,149 @@
+"""`odtc check`: whether a model can be trained, and which nodes stand in the way. Needs no TVM."""
+
+import argparse
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odtc.cli.console import aligned, emit, emit_json, readable_bytes
+from odtc.cli.options import add_json_option, add_model_options
+from odtc.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from odtc.core.specs import TensorSpec
+    from odtc.frontend.coverage import NodeReport
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `odtc check` found.
+
+    Attributes:
+        model: path of the ONNX file.
+        nodes: what can be done with each node, in order.
+        parameters: what could be trained.
+        notes: what was assumed.
+    """
+
+    model: str
+    nodes: Sequence["NodeReport"]
+    parameters: Sequence["TensorSpec"]
+    notes: Sequence[str]
+
+    @property
+    def trainable(self) -> bool:
+        """Whether no node keeps the model from being trained."""
+        return not any(node.blocks for node in self.nodes)
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "check",
+        help="say whether a model can be trained",
+        description="Says whether a model can be trained, and which nodes stand in the way.",
+        epilog="A symbolic batch is taken as 1. Exits with 4 where the model cannot be trained.",
+    )
+    add_model_options(parser)
+    parser.add_argument("--all", action="store_true", help="list all nodes and parameters")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the report."""
+    report = examine(args.model, args.batch, dict(args.shape))
+    if args.json:
+        emit_json(_data(report, everything=args.all))
+    else:
+        emit(*_lines(report, everything=args.all))
+    return ExitCode.OK if report.trainable else ExitCode.UNSUPPORTED
+
+
+def examine(path: str, batch: int | None = None, shape: dict[str, int] | None = None) -> Report:
+    """Checks a model.
+
+    Raises:
+        OdtcError: it cannot be read, or an option does not fit it.
+    """
+    from odtc.frontend.coverage import check_graph
+    from odtc.frontend.graph import statistics_of
+    from odtc.frontend.normalize.pipeline import normalize
+    from odtc.frontend.onnx_file import load_model
+    from odtc.frontend.specialize import batch_symbol, specialize
+
+    model = load_model(path)
+    symbol = batch_symbol(model)
+    if batch is None and symbol is not None and symbol not in (shape or {}):
+        batch = 1
+    graph = specialize(model, batch, shape)
+    nodes = check_graph(graph)
+    statistics = statistics_of(graph)
+    parameters = [spec for spec in graph.parameter_specs() if spec.name not in statistics]
+    if not any(node.blocks for node in nodes):
+        normalize(graph)
+    return Report(path, nodes, parameters, graph.notes)
+
+
+def _operators(report: Report) -> list[tuple[str, int, str]]:
+    """Operator type, number of nodes and level, the most frequent first."""
+    found = Counter((node.op_type, node.level.value) for node in report.nodes)
+    ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return [(op_type, number, level) for (op_type, level), number in ranked]
+
+
+def _levels(report: Report) -> dict[str, int]:
+    from odtc.frontend.coverage import Level
+
+    found = Counter(node.level for node in report.nodes)
+    return {level.value: found[level] for level in Level}
+
+
+def _listed(report: Report, everything: bool) -> list["NodeReport"]:
+    """All nodes, or those with something to say: a node without a reason is trainable."""
+    return [node for node in report.nodes if everything or node.reason]
+
+
+def _data(report: Report, everything: bool) -> dict[str, Any]:
+    operators = _operators(report)
+    return {
+        "model": report.model,
+        "trainable": report.trainable,
+        "levels": _levels(report),
+        "operators": [{"op_type": t, "count": n, "level": level} for t, n, level in operators],
+        "nodes": [dataclasses.asdict(node) for node in _listed(report, everything)],
+        "parameters": {
+            "count": len(report.parameters),
+            "bytes": sum(spec.nbytes for spec in report.parameters),
+            **({"names": [spec.name for spec in report.parameters]} if everything else {}),
+        },
+        "notes": list(report.notes),
+    }
+
+
+def _lines(report: Report, everything: bool) -> list[str]:
+    blocking = sum(node.blocks for node in report.nodes)
+    verdict = f"cannot be trained: {blocking} nodes block it" if blocking else "can be trained"
+    levels = ", ".join(f"{number} {level}" for level, number in _levels(report).items())
+    total = sum(spec.nbytes for spec in report.parameters)
+    nodes = [
+        (node.node, node.level, "blocks" if node.blocks else "", node.reason)
+        for node in _listed(report, everything)
+    ]
+    names = [(str(spec),) for spec in report.parameters] if everything else []
+    return [
+        f"{report.model} {verdict}",
+        f"nodes: {levels}",
+        *_indented(nodes),
+        "operators:",
+        *_indented(_operators(report)),
+        f"trainable parameters: {len(report.parameters)}, {readable_bytes(total)}",
+        *_indented(names),
+        *(f"note: {note}" for note in report.notes),
+    ]
+
+
+def _indented(rows: Sequence[Sequence[object]]) -> list[str]:
+    return [f"  {line}" for line in aligned(rows)]

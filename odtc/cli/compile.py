@@ -1,0 +1,94 @@
+"""`odtc compile`: an ONNX model to an artifact that holds its training step."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
+from odtc.cli.inspect import counts, describe
+from odtc.cli.options import OPTIMIZER_FORM, add_json_option, add_model_options, parse_optimizer
+from odtc.core.errors import ExitCode, UsageError
+from odtc.core.files import check_writable
+
+if TYPE_CHECKING:
+    from odtc.core.manifest import Manifest
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "compile",
+        help="compile a model into a training step",
+        description="Compiles an ONNX inference model into a training step for a target.",
+    )
+    add_model_options(parser)
+    parser.add_argument(
+        "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
+    )
+    parser.add_argument(
+        "--loss", default="cross-entropy", metavar="L", help="the loss (default: cross-entropy)"
+    )
+    parser.add_argument(
+        "--optimizer",
+        default="sgd",
+        metavar="O",
+        help=f"the update rule, such as {OPTIMIZER_FORM} (default: sgd)",
+    )
+    parser.add_argument(
+        "--params",
+        nargs="+",
+        action="extend",
+        metavar="GLOB",
+        help="ONNX initializers to train; the others are frozen (default: all)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compiles, and prints the path of the artifact."""
+    optimizer = parse_optimizer(args.optimizer)
+    output = args.output or Path(f"{Path(args.model).stem}.odtc")
+    if os.path.realpath(output) == os.path.realpath(args.model):
+        raise UsageError("the output would replace the model", where=str(output))
+    check_writable(output)
+    with stages() as progress:
+        # Imported here, where a spinner turns: TVM takes a while to load.
+        progress("load the compiler")
+        from odtc.compilation import compile_model
+
+        artifact = compile_model(
+            args.model,
+            args.target,
+            batch=args.batch,
+            loss=args.loss,
+            optimizer=optimizer,
+            params=args.params or "*",
+            shape=dict(args.shape),
+            progress=progress,
+        )
+        progress("write the artifact")
+        artifact.save(output)
+    _summarise(artifact.manifest)
+    if args.json:
+        emit_json(describe(artifact.manifest, output))
+    else:
+        emit(str(output))
+    return ExitCode.OK
+
+
+def _summarise(manifest: "Manifest") -> None:
+    sizes, tensors = manifest.sizes, counts(manifest)
+    say(
+        f"compiled for {manifest.target}, batch {manifest.batch}: "
+        f"{tensors['trained']} of {sum(tensors.values())} weight tensors are trained; "
+        f"parameters {readable_bytes(sizes.parameters)}, "
+        f"optimizer state {readable_bytes(sizes.optimizer)}, "
+        f"training-step storage {readable_bytes(sizes.train_step)}"
+    )
+    for note in manifest.notes:
+        say(f"note: {note}")

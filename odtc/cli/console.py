@@ -1,0 +1,113 @@
+"""What a command prints: data on stdout as plain text or JSON, everything else on stderr.
+
+Text is never read as markup: a message may hold brackets. Rich turns colour off where stderr is
+no terminal, and where NO_COLOR is set.
+"""
+
+import functools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from odtc.core.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Where stderr is no terminal, a line of progress comes at most this often.
+PLAIN_SECONDS = 5.0
+
+Update = Callable[[int, str], None]
+
+
+@functools.cache
+def console() -> "Console":
+    """The console on stderr."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def say(text: str, style: str = "") -> None:
+    """One message on stderr."""
+    from rich.text import Text
+
+    console().print(Text(text, style), soft_wrap=True)
+
+
+def print_error(text: str, label: str = "error") -> None:
+    """An error on stderr."""
+    from rich.text import Text
+
+    console().print(Text.assemble((label, "bold red"), f": {text}"), soft_wrap=True)
+
+
+def emit(*lines: str) -> None:
+    """Data on stdout, as lines."""
+    for line in lines:
+        print(line)
+
+
+def emit_json(data: object) -> None:
+    """Data on stdout, as one JSON object."""
+    print(json.dumps(data, indent=2))
+
+
+def aligned(rows: Iterable[Sequence[object]]) -> list[str]:
+    """Rows as lines of columns, each as wide as its widest cell."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def readable_bytes(count: int) -> str:
+    """A number of bytes with a unit, such as `1.5 MiB`."""
+    size, units = float(count), ["B", "KiB", "MiB", "GiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.1f} {units[0]}" if units[0] != "B" else f"{count} B"
+
+
+@contextmanager
+def stages() -> Iterator[Progress]:
+    """Yields what says the stage that long work is in: a spinner, or plain lines."""
+    from rich.text import Text
+
+    if not console().is_terminal:
+        yield say
+        return
+    with console().status(Text("start")) as status:
+        yield lambda stage: status.update(Text(stage))
+
+
+@contextmanager
+def progress_of(total: int, done: int) -> Iterator[Update]:
+    """Yields what takes the steps done and a remark: a bar, or a plain line now and then."""
+    if not console().is_terminal:
+        yield _plain_progress(total)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    remark = TextColumn("{task.fields[remark]}", markup=False)
+    columns = (BarColumn(), MofNCompleteColumn(), remark, TimeRemainingColumn())
+    with Bar(*columns, console=console()) as bar:
+        task = bar.add_task("", total=total, completed=done, remark="")
+        yield lambda step, text: bar.update(task, completed=step, remark=text)
+
+
+def _plain_progress(total: int) -> Update:
+    last = time.monotonic()
+
+    def update(step: int, text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_SECONDS or step == total:
+            last = time.monotonic()
+            say(f"step {step} of {total}: {text}")
+
+    return update

@@ -1,0 +1,106 @@
+"""`odtc inspect`: what an artifact is."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odtc.cli.console import aligned, emit, emit_json, readable_bytes
+from odtc.cli.options import add_json_option
+from odtc.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from odtc.core.manifest import Manifest
+    from odtc.core.specs import TensorSpec
+
+# Field of `Sizes` to what a reader calls it.
+_SIZES = {
+    "parameters": "parameters",
+    "optimizer": "optimizer state",
+    "train_step": "training-step storage",
+    "evaluate": "evaluation storage",
+}
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "inspect",
+        help="say what an artifact is",
+        description="Says what an artifact was compiled from and for, and its sizes in bytes.",
+    )
+    parser.add_argument("artifact", type=Path, metavar="ART", help="the artifact")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what the artifact says of itself."""
+    from odtc.artifact import load
+
+    manifest = load(args.artifact).manifest
+    if args.json:
+        emit_json(describe(manifest, args.artifact))
+    else:
+        emit(*aligned(_rows(manifest, args.artifact)))
+    return ExitCode.OK
+
+
+def counts(manifest: "Manifest") -> dict[str, int]:
+    """Number of weight tensors of each kind."""
+    from odtc.core.specs import Role
+
+    kinds = {"trained": Role.PARAMETER, "frozen": Role.FROZEN, "statistics": Role.STATISTIC}
+    return {kind: len(manifest.of_role(role)) for kind, role in kinds.items()}
+
+
+def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
+    """The artifact as data, for `--json`."""
+    return {
+        "artifact": str(path),
+        "bytes": path.stat().st_size,
+        "schema": manifest.schema,
+        "odtc": manifest.odtc,
+        "tvm": manifest.tvm,
+        "target": manifest.target,
+        "triple": manifest.triple,
+        "model": manifest.model,
+        "model_sha256": manifest.model_sha256,
+        "loss": manifest.loss,
+        "optimizer": manifest.optimizer,
+        "batch": manifest.batch,
+        "inputs": [_spec(spec) for spec in manifest.inputs],
+        "label": _spec(manifest.label),
+        "logits": _spec(manifest.logits),
+        "tensors": counts(manifest),
+        "sizes": dataclasses.asdict(manifest.sizes),
+        "notes": list(manifest.notes),
+    }
+
+
+def _spec(spec: "TensorSpec") -> dict[str, Any]:
+    return dataclasses.asdict(spec) | {"shape": list(spec.shape)}
+
+
+def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
+    from odtc.core.option_text import format_options
+
+    options = dict(manifest.optimizer)
+    return [
+        ("artifact", f"{path}, {_exact(path.stat().st_size)}"),
+        ("versions", f"odtc {manifest.odtc}, TVM {manifest.tvm}, schema {manifest.schema}"),
+        ("target", f"{manifest.target} ({manifest.triple})"),
+        ("model", f"{manifest.model}, sha256 {manifest.model_sha256}"),
+        ("loss", manifest.loss),
+        ("optimizer", format_options(str(options.pop("name")), options)),
+        *(("input", str(spec)) for spec in manifest.inputs),
+        ("label", str(manifest.label)),
+        ("logits", str(manifest.logits)),
+        ("tensors", ", ".join(f"{number} {kind}" for kind, number in counts(manifest).items())),
+        *((label, _exact(getattr(manifest.sizes, name))) for name, label in _SIZES.items()),
+        *(("note", note) for note in manifest.notes),
+    ]
+
+
+def _exact(count: int) -> str:
+    return f"{readable_bytes(count)} ({count:,} bytes)"

@@ -1,0 +1,127 @@
+"""The `odtc` command: its parser, and the one place where errors become text and an exit code.
+
+Data goes to stdout; progress, notes and errors go to stderr. Nothing heavy is imported here, so
+that `odtc --help` answers at once: each command imports what it needs when it runs.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import odtc
+from odtc.cli import check, compile, inspect, targets, train
+from odtc.cli.console import print_error, say
+from odtc.core.errors import ExitCode, OdtcError, UsageError
+from odtc.core.files import disk_full, disk_is_full
+
+COMMANDS = (compile, train, inspect, check, targets)
+
+TRACEBACK = "ODTC_TRACEBACK"
+
+_OTHER_CODES = {
+    ExitCode.OK: "All went well.",
+    ExitCode.INTERNAL: "A fault of odtc.",
+    ExitCode.INTERRUPTED: "Interrupted by the user.",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are odtc's own, and whose options are not abbreviated."""
+
+    def __init__(self, **options) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what argparse would print.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(message, hint=f"`{self.prog} --help` shows what there is")
+
+
+def exit_codes() -> dict[ExitCode, str]:
+    """Every exit code with what it means: the first line of its error's docstring."""
+    kinds = {kind.exit_code: (kind.__doc__ or "") for kind in OdtcError.__subclasses__()}
+    return {code: (kinds | _OTHER_CODES)[code].splitlines()[0] for code in ExitCode}
+
+
+def build_parser() -> Parser:
+    """The parser of the whole command line."""
+    codes = "\n".join(f"  {code:>3}  {text}" for code, text in exit_codes().items())
+    parser = Parser(
+        prog="odtc",
+        description="Compiles an ONNX model into a training step for phones, and runs it.",
+        epilog=f"exit codes:\n{codes}",
+    )
+    parser.add_argument("--version", action="version", version=f"odtc {odtc.__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        argv: the arguments; those of the process if None.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        code = _run(argv)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BaseException as error:
+        return _report(error)
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit as done:  # argparse printed the help or the version
+        return int(done.code or 0)
+    return args.run(args)
+
+
+def _report(error: BaseException) -> int:
+    """Says what went wrong, and gives the exit code for it."""
+    if isinstance(error, OSError) and disk_is_full(error):
+        _abandon_stdout()
+        error = disk_full(error)
+    match error:
+        case OdtcError():
+            print_error(str(error))
+            return error.exit_code
+        case KeyboardInterrupt():
+            say("interrupted")
+            return ExitCode.INTERRUPTED
+        case BrokenPipeError():
+            _abandon_stdout()
+            return ExitCode.OUTPUT
+        case MemoryError():
+            print_error("out of memory\n  hint: use a smaller --batch, or a machine with more memory")
+            return ExitCode.INTERNAL
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    text = " ".join(str(error).split())
+    print_error(
+        f"{type(error).__name__}: {text}\n  hint: set {TRACEBACK}=1 to see the traceback",
+        label="internal error",
+    )
+    return ExitCode.INTERNAL
+
+
+def _abandon_stdout() -> None:
+    """Lets Python's last flush of what nobody reads, or what has no room, go nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # it is closed, or no file at all
+        return

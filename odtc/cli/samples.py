@@ -1,0 +1,129 @@
+"""Samples from an `.npz` file, and the batches that a training run takes of them."""
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from odtc.core.errors import DataError
+from odtc.core.manifest import Manifest
+from odtc.core.specs import TensorSpec
+from odtc.runtime_rpc.batches import fitted_labels
+
+_HINT = "save it with numpy.savez: an array for each input, and the labels as y"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs and labels of the same length.
+
+    Attributes:
+        inputs: array by input name, samples first.
+        labels: int32 `[samples]`.
+    """
+
+    inputs: Mapping[str, np.ndarray]
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def read_samples(path: Path, manifest: Manifest) -> Samples:
+    """Reads inputs, by name or as `x` where there is one, and labels, by name or as `y`.
+
+    Raises:
+        DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
+    """
+    arrays = _read_arrays(path)
+    keys = {spec.name: spec.name for spec in (*manifest.inputs, manifest.label)}
+    if manifest.label.name not in arrays:
+        keys[manifest.label.name] = "y"
+    if len(manifest.inputs) == 1 and manifest.inputs[0].name not in arrays:
+        keys[manifest.inputs[0].name] = "x"
+    missing = [name if key == name else f"{name} (or {key})" for name, key in keys.items()
+               if key not in arrays]
+    if missing:
+        raise DataError(
+            f"the data has no array {', '.join(missing)}",
+            where=str(path),
+            hint=f"it has {', '.join(arrays) or 'none'}",
+        )
+    found = {name: arrays[key] for name, key in keys.items()}
+    _check_lengths(found, str(path))
+    for spec in manifest.inputs:
+        _check_samples(found[spec.name], spec, str(path))
+    labels = found.pop(manifest.label.name)
+    spec = replace(manifest.label, shape=(len(labels), *manifest.label.shape[1:]))
+    return Samples(found, fitted_labels(labels, spec, manifest.logits.shape[1]))
+
+
+def steps_per_epoch(samples: Samples, batch: int, where: Path) -> int:
+    """Whole batches in the samples.
+
+    Raises:
+        DataError: there is none.
+    """
+    if len(samples) < batch:
+        raise DataError(
+            f"the data holds {len(samples)} samples; a step takes {batch}",
+            where=str(where),
+            hint=f"bring more, or compile with a --batch of at most {len(samples)}",
+        )
+    return len(samples) // batch
+
+
+def batches(
+    samples: Samples, batch: int, seed: int, start: int
+) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+    """The batches of all steps from `start` on, without end.
+
+    The order of an epoch depends on the seed and its number only, so that a run that is taken up
+    again sees what it would have seen.
+    """
+    per_epoch = len(samples) // batch
+    while True:
+        epoch, first = divmod(start, per_epoch)
+        order = np.random.default_rng([seed, epoch]).permutation(len(samples))
+        for index in range(first, per_epoch):
+            chosen = order[index * batch : (index + 1) * batch]
+            inputs = {name: array[chosen] for name, array in samples.inputs.items()}
+            yield inputs, samples.labels[chosen]
+        start += per_epoch - first
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise DataError("the data file does not exist", where=str(path), hint="check the path")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (
+        *(zipfile.BadZipFile, zlib.error),
+        *(AttributeError, EOFError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
+    ) as error:
+        raise DataError(f"not a readable .npz file ({error})", where=str(path), hint=_HINT) from error
+    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+
+
+def _check_lengths(arrays: Mapping[str, np.ndarray], where: str) -> None:
+    lengths = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        text = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise DataError(
+            f"the arrays differ in length, or are empty: {text}",
+            where=where,
+            hint="each needs one entry a sample",
+        )
+
+
+def _check_samples(array: np.ndarray, spec: TensorSpec, where: str) -> None:
+    if array.shape[1:] != spec.shape[1:]:
+        raise DataError(
+            f"a sample of {spec.name} has shape {list(array.shape[1:])}; "
+            f"the step was compiled for {list(spec.shape[1:])}",
+            where=where,
+        )

@@ -1,0 +1,70 @@
+"""`python -m odtc.runtime_rpc.standin build|serve`.
+
+`build` makes the phone's root folder and prints its path. `serve` starts the phone, prints its URL
+and stays until Ctrl-C or SIGTERM. What they print is on stdout; what they tell is on stderr.
+"""
+
+import argparse
+import signal
+import sys
+from types import FrameType
+
+from rich.console import Console
+
+from odtc.core.errors import ExitCode, OdtcError
+from odtc.runtime_rpc.standin.root import build_root
+
+_console = Console(stderr=True)
+
+
+def _tell(stage: str) -> None:
+    _console.print(f"[dim]{stage} …[/dim]")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m odtc.runtime_rpc.standin", description="An emulated phone."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="make its root folder and print the path")
+    serve = commands.add_parser("serve", help="run it and print its URL")
+    serve.add_argument("--key", default="android", help="device key (default: %(default)s)")
+    serve.add_argument("--port", type=int, default=0, help="the tracker's port (default: any)")
+    return parser
+
+
+def _serve(key: str, port: int) -> None:
+    from odtc.runtime_rpc.standin.phone import Phone
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    phone = Phone(key, port)
+    try:
+        phone.start(_tell)
+        print(phone.url, flush=True)
+        phone.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        phone.stop()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command and gives the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "build":
+            print(build_root(_tell))
+        else:
+            _serve(options.key, options.port)
+    except OdtcError as error:
+        _console.print(str(error), style="red", markup=False, highlight=False)
+        return error.exit_code
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

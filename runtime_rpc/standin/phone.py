@@ -1,0 +1,203 @@
+"""Starts and stops the phone: a tracker, and the server in an emulated process of its own world.
+
+The server sees the root folder and nothing else: it has namespaces of its own for mounts and
+processes. Both processes end when their standard input is closed, so they go with the process that
+started them, however it ends; and when the server goes, the kernel ends all that it has started and
+takes its mounts away.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from odtc.core.errors import DeviceError
+from odtc.core.progress import Progress, silent
+from odtc.runtime_rpc.standin import tracker
+from odtc.runtime_rpc.standin.root import EMULATOR, PACKAGES_FOLDER, PYTHON, SERVER, build_root
+from odtc.runtime_rpc.standin.tools import find_tool, last_lines
+
+START_SECONDS = 60.0
+
+_LOOPBACK = "127.0.0.1"
+_POLL_SECONDS = 0.05
+_GRACE_SECONDS = 2.0
+_LOG_BYTES = 8192
+_CPU = "cortex-a76"
+
+# Read-only, so that no session can change the root for the next; /tmp is the phone's memory.
+_ENTER = f"""
+root=$1 emulator=$2 server=$3
+shift 3
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc"
+mount -t tmpfs tmpfs "$root/tmp"
+mount --bind /dev/null "$root/dev/null"
+mount --bind /dev/urandom "$root/dev/urandom"
+mount --bind "$emulator" "$root{EMULATOR}"
+mount --bind "$server" "$root{SERVER}"
+mount -o remount,bind,ro,nosuid,nodev "$root"
+exec chroot "$root" {EMULATOR} -cpu {_CPU} {PYTHON} {SERVER} "$@"
+"""
+
+_ENVIRONMENT = {
+    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/tmp",  # noqa: S108: the phone's, where nobody else is
+    "LC_ALL": "C.UTF-8",
+    "PYTHONPATH": PACKAGES_FOLDER,
+    "PYTHONUNBUFFERED": "1",
+    "TVM_USE_RUNTIME_LIB": "1",
+    "ODTC_EMULATED": "1",
+}
+
+
+class Phone:
+    """An emulated phone behind a tracker.
+
+        with Phone() as phone:
+            session = connect(phone.url)
+
+    Args:
+        key: the device key that it registers.
+        tracker_port: the tracker's port; 0 is one that is free.
+    """
+
+    def __init__(self, key: str = "android", tracker_port: int = 0) -> None:
+        self.key = key
+        self.tracker_port = tracker_port
+        self._log: IO[bytes]
+        self._server: subprocess.Popen[bytes]
+        self._stack = ExitStack()
+
+    @property
+    def url(self) -> str:
+        """`rpc://127.0.0.1:PORT/KEY`."""
+        return f"rpc://{_LOOPBACK}:{self.tracker_port}/{self.key}"
+
+    def start(self, progress: Progress = silent) -> None:
+        """Returns when a session can be asked for.
+
+        Raises:
+            BuildError: the root folder is not in the cache and cannot be built.
+            DeviceError: the phone did not start within `START_SECONDS`.
+        """
+        root = build_root(progress)
+        progress("starting the phone")
+        with ExitStack() as stack:
+            self._log = stack.enter_context(tempfile.TemporaryFile("a+b"))
+            with self._listen() as listener:
+                self.tracker_port = listener.getsockname()[1]
+                stack.enter_context(_process(_tracker_command(listener), self._log, listener))
+            command = [*_enter(root), str(self.tracker_port), self.key]
+            self._server = stack.enter_context(_process(command, self._log, env=_ENVIRONMENT))
+            self._wait_until_free()
+            self._stack = stack.pop_all()
+
+    def stop(self) -> None:
+        """Ends all its processes. A phone that is not running stays as it is."""
+        self._stack.close()
+
+    def wait(self) -> None:
+        """Waits until the phone ends by itself, which it should not.
+
+        Raises:
+            DeviceError: it has.
+        """
+        self._server.wait()
+        raise self._failure("the phone has ended")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _listen(self) -> socket.socket:
+        try:
+            return socket.create_server((_LOOPBACK, self.tracker_port))
+        except OSError as error:
+            raise DeviceError(
+                f"the tracker cannot listen: {error.strerror}",
+                where=f"{_LOOPBACK}:{self.tracker_port}",
+                hint="choose another port, or 0 for one that is free",
+            ) from error
+
+    def _wait_until_free(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            with socket.create_connection((_LOOPBACK, self.tracker_port), START_SECONDS) as client:
+                tracker.greet(client)
+                while not tracker.free_phones(client, self.key):
+                    if self._server.poll() is not None:
+                        raise self._failure("the phone ended as it started")
+                    if time.monotonic() > deadline:
+                        raise self._failure(f"the phone did not start in {START_SECONDS:.0f} s")
+                    time.sleep(_POLL_SECONDS)
+        except OSError as error:
+            raise self._failure(f"the tracker does not answer: {error}") from error
+
+    def _failure(self, what: str) -> DeviceError:
+        log = self._log.fileno()
+        # Not `seek`: the position is shared with the processes that write.
+        end = os.pread(log, _LOG_BYTES, max(0, os.fstat(log).st_size - _LOG_BYTES))
+        return DeviceError(
+            f"{what}; its log ends with\n{last_lines(end.decode(errors='replace'))}",
+            where=self.url,
+            hint="where `unshare` or `mount` is refused, allow user namespaces or run as root",
+        )
+
+
+def _tracker_command(listener: socket.socket) -> list[str]:
+    return [sys.executable, "-m", tracker.__name__, str(listener.fileno())]
+
+
+def _enter(root: Path) -> list[str]:
+    """The command that enters the root and starts the server there; its arguments follow."""
+    emulator = find_tool("qemu-aarch64-static")
+    unshare = [find_tool("unshare"), "--mount", "--pid", "--fork", "--kill-child"]
+    # Whoever is not root becomes it, but only in there.
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    server = Path(__file__).with_name("server.py")
+    return [*unshare, *user, "sh", "-euc", _ENTER, "sh", str(root), emulator, str(server)]
+
+
+@contextmanager
+def _process(
+    command: Sequence[str],
+    log: IO[bytes],
+    *inherited: socket.socket,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, in a group of its own, that ends with the block."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        env=env,
+        pass_fds=[one.fileno() for one in inherited],
+        start_new_session=True,
+    ) as process:
+        assert process.stdin is not None
+        try:
+            yield process
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,142 @@
+"""The phone's root folder: Debian's Python and TVM's wheels, both for aarch64, in a cache.
+
+Nothing of the system is changed: apt works on a package database of its own, and the packages are
+unpacked, never installed. A root is built beside its final name and renamed when it is complete, so
+a half-made one is never seen, and two builds at once do no harm.
+"""
+
+import compileall
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from odtc.core.progress import Progress, silent
+from odtc.runtime_rpc.standin.tools import find_tool, run_tool
+
+PYTHON = "/usr/bin/python3.11"
+PACKAGES_FOLDER = "/opt/tvm"
+EMULATOR = "/emulator"
+SERVER = "/server.py"
+
+# What the phone mounts at each start. A mount needs something to lie on, and the root is read-only.
+_MOUNTED_FOLDERS = ("/dev", "/proc", "/tmp")
+_MOUNTED_FILES = ("/dev/null", "/dev/urandom", EMULATOR, SERVER)
+
+_DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-stdlib", "libstdc++6")
+
+# What `tvm.rpc.server` imports. The phone gets the versions that are installed here: TVM does not
+# check that both ends of a connection are of one version.
+_WHEELS = ("apache-tvm", "apache-tvm-ffi", "ml-dtypes", "numpy", "psutil", "typing-extensions")
+_PLATFORMS = tuple(f"manylinux_2_{minor}_aarch64" for minor in (28, 27, 17))
+_ABIS = ("cp311", "abi3", "none")
+
+# The compiler is as large as all the rest, and a phone has none.
+_DROPPED = (
+    "usr/share",
+    *(
+        f"opt/tvm/tvm/{part}"
+        for part in ("3rdparty", "cmake", "include", "src", "lib/libtvm_compiler.so")
+    ),
+    "opt/tvm/tvm/lib/libtvm_runtime_cuda.so",
+    "opt/tvm/tvm_ffi/include",
+)
+
+# `#clear` forgets what the system would do after an update: that is about the system's packages.
+_APT_CONFIG = """\
+#clear APT::Update;
+#clear APT::Architectures;
+APT::Architecture "arm64";
+APT::Architectures "arm64";
+APT::Install-Recommends "false";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Debug::NoLocking "true";
+Dir::State "{folder}/state";
+Dir::State::status "{folder}/status";
+Dir::Cache "{folder}/cache";
+"""
+_APT_HINT = "odtc needs a Debian 12 whose apt sources can be reached: their arm64 packages are used"
+_PIP_HINT = "the wheels of aarch64 come from where pip gets its packages: check pip's configuration"
+
+
+def build_root(progress: Progress = silent) -> Path:
+    """The root folder; it is built unless it is in the cache already.
+
+    Raises:
+        BuildError: a tool is missing or failed.
+    """
+    final = _cache() / _key()
+    if final.is_dir():
+        return final
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{final.name}-") as scratch:
+        built = Path(scratch) / "root"
+        _unpack_debian(Path(scratch), built, progress)
+        _install_wheels(built, progress)
+        _finish(built, progress)
+        try:
+            built.rename(final)
+        except OSError:
+            # Another build was faster: a folder that is not empty is not replaced.
+            if not final.is_dir():
+                raise
+    return final
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "odtc" / "standin"
+
+
+def _key() -> str:
+    recipe = Path(__file__).read_bytes() + " ".join(_requirements()).encode()
+    return hashlib.sha256(recipe).hexdigest()[:16]
+
+
+def _requirements() -> list[str]:
+    return [f"{name}=={version(name)}" for name in _WHEELS]
+
+
+def _unpack_debian(scratch: Path, root: Path, progress: Progress) -> None:
+    apt_get, dpkg_deb = find_tool("apt-get"), find_tool("dpkg-deb")
+    progress("reading Debian's list of arm64 packages")
+    for folder in ("state/lists/partial", "cache/archives/partial"):
+        (scratch / folder).mkdir(parents=True)
+    (scratch / "status").touch()
+    config = scratch / "apt.conf"
+    config.write_text(_APT_CONFIG.format(folder=scratch))
+    apt = (apt_get, "-c", str(config), "-qq")
+    run_tool([*apt, "update"], hint=_APT_HINT)
+    progress("downloading Python for aarch64")
+    run_tool([*apt, "-y", "--download-only", "install", *_DEBIAN_PACKAGES], hint=_APT_HINT)
+    for package in sorted((scratch / "cache/archives").glob("*.deb")):
+        run_tool([dpkg_deb, "-x", str(package), str(root)], hint="is the disk full?")
+
+
+def _install_wheels(root: Path, progress: Progress) -> None:
+    progress("downloading TVM for aarch64")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    target = ["--target", f"{root}{PACKAGES_FOLDER}", "--only-binary=:all:"]
+    tags = ["--implementation", "cp", "--python-version", "3.11"]
+    tags += [word for platform in _PLATFORMS for word in ("--platform", platform)]
+    tags += [word for abi in _ABIS for word in ("--abi", abi)]
+    run_tool([*pip, *target, *tags, *_requirements()], hint=_PIP_HINT)
+
+
+def _finish(root: Path, progress: Progress) -> None:
+    progress("compiling Python's modules")
+    for dropped in map(root.joinpath, _DROPPED):
+        if dropped.is_dir():
+            shutil.rmtree(dropped)
+        else:
+            dropped.unlink()
+    for folder in _MOUNTED_FOLDERS:
+        Path(f"{root}{folder}").mkdir(exist_ok=True)
+    for file in _MOUNTED_FILES:
+        Path(f"{root}{file}").touch()
+    # Bytecode is the same on every machine: the phone, which is slow, has not to compile.
+    for folder in (PACKAGES_FOLDER, "/usr/lib/python3.11"):
+        compileall.compile_dir(f"{root}{folder}", stripdir=str(root), quiet=2, workers=0)
