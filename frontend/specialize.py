@@ -156,8 +156,12 @@ def _input_spec(
 
 
 def _follow_batch(graph: Graph, fixed: int) -> None:
-    """Lets reshapes whose target starts with the old batch copy that dimension from their input."""
+    """Lets reshapes of data whose target starts with the old batch copy it from their input."""
+    data = {spec.name for spec in graph.inputs}
     for node in graph.nodes:
+        if not data.intersection(node.input):
+            continue
+        data.update(node.output)
         target = node.input[1] if node.op_type == "Reshape" else None
         if target not in graph.constants or attributes(node).get("allowzero"):
             continue

@@ -6,6 +6,7 @@ reach a phone through `adb forward` or ssh.
 
 import json
 import platform
+import os
 import re
 import secrets
 import socket
@@ -75,12 +76,17 @@ class LocalSession:
         Raises:
             DeviceError: it was compiled for another kind of machine.
         """
+        # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
+        os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         with device_errors(self.name):
             return relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
 
     def use_threads(self, count: int) -> None:
-        """Sets the number of worker threads of this process's pool."""
+        """Sets the number of worker threads of this process's pool, up to the number of cores."""
+        before = os.sched_getaffinity(0)
         tvm.get_global_func("runtime.config_threadpool")(_BIG_CORES, count)
+        # TVM binds the calling thread to one core; threads that its owner starts would inherit it.
+        os.sched_setaffinity(0, before)
 
     def info(self) -> dict[str, Any]:
         """This machine, which is real."""

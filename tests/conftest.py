@@ -1,0 +1,1 @@
+"""Makes the repository the root that `tests` and `benchmarks` are imported from."""

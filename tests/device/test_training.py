@@ -1,0 +1,94 @@
+"""The same artifact's step on an ARM phone's stand-in, over TVM RPC, against the host."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import odtc
+from benchmarks.models.digits import digits_data, digits_model
+from benchmarks.models.zoo import zoo_model
+
+pytestmark = pytest.mark.device
+
+BATCH = 32
+MOMENTUM = odtc.SGD(momentum=0.9)
+
+
+def compile_for(target: str, model: onnx.ModelProto, folder: Path, batch: int) -> odtc.Artifact:
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    return odtc.compile(path, target=target, batch=batch, optimizer=MOMENTUM)
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, odtc.Artifact]:
+    folder = tmp_path_factory.mktemp("digits")
+    targets = ("host-cpu", "android-cpu")
+    return {target: compile_for(target, digits_model(), folder, BATCH) for target in targets}
+
+
+def losses(trainer: odtc.Trainer, steps: int) -> list[float]:
+    x, y, *_ = digits_data()
+    parts = [slice(i * BATCH, (i + 1) * BATCH) for i in range(steps)]
+    return [trainer.step(x[part], y[part], lr=0.01) for part in parts]
+
+
+def test_five_steps_give_the_hosts_losses(artifacts, phone) -> None:
+    on_host = artifacts["host-cpu"].trainer()
+    on_phone = artifacts["android-cpu"].trainer(device=phone.url)
+    np.testing.assert_allclose(losses(on_phone, 5), losses(on_host, 5), rtol=1e-4)
+    expected = on_host.parameters()
+    for name, value in on_phone.parameters().items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_digits_trained_on_the_phone_run_in_onnxruntime(artifacts, phone, tmp_path: Path) -> None:
+    x, y, x_test, y_test = digits_data()
+    trainers = {
+        "host": artifacts["host-cpu"].trainer(),
+        "phone": artifacts["android-cpu"].trainer(device=phone.url),
+    }
+    accuracy = {}
+    for where, trainer in trainers.items():
+        rng = np.random.default_rng(0)
+        for _ in range(6):
+            order = rng.permutation(len(x))[: len(x) // BATCH * BATCH].reshape(-1, BATCH)
+            for part in order:
+                trainer.step(x[part], y[part], lr=0.02)
+        path = tmp_path / f"{where}.onnx"
+        trainer.export_onnx(path)
+        session = onnxruntime.InferenceSession(path)
+        logits = session.run(None, {session.get_inputs()[0].name: x_test})[0]
+        accuracy[where] = float((logits.argmax(axis=1) == y_test).mean())
+    assert accuracy["phone"] >= 0.97
+    # Different vector widths sum in another order; a sample on the border may fall to either side.
+    assert abs(accuracy["phone"] - accuracy["host"]) <= 2 / len(y_test)
+
+
+def test_checkpoint_moves_between_host_and_phone(artifacts, phone, tmp_path: Path) -> None:
+    on_host = artifacts["host-cpu"].trainer()
+    losses(on_host, 3)
+    on_host.save_checkpoint(tmp_path / "host.ckpt")
+    on_phone = artifacts["android-cpu"].trainer(device=phone.url)
+    on_phone.load_checkpoint(tmp_path / "host.ckpt")
+    assert on_phone.steps == 3
+    expected = on_host.parameters()
+    assert all(np.array_equal(v, expected[k]) for k, v in on_phone.parameters().items())
+
+
+@pytest.mark.slow
+def test_squeezenet_gives_the_hosts_losses(phone, tmp_path: Path) -> None:
+    model = zoo_model("squeezenet")
+    rng = np.random.default_rng(0)
+    batches = [
+        (rng.standard_normal((1, 3, 224, 224), dtype=np.float32), rng.integers(0, 1000, 1))
+        for _ in range(5)
+    ]
+    found = {}
+    for target, device in (("host-cpu", None), ("android-cpu", phone.url)):
+        trainer = compile_for(target, model, tmp_path, 1).trainer(device=device)
+        found[target] = [trainer.step(x, y, lr=2e-5) for x, y in batches]
+    np.testing.assert_allclose(found["android-cpu"], found["host-cpu"], rtol=1e-4)

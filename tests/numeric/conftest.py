@@ -1,0 +1,74 @@
+"""What the numeric tests share: building one-node models and comparing tensors."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+Build = Callable[..., onnx.ModelProto]
+
+
+def node_model(
+    op_type: str,
+    shape: Sequence[int],
+    *,
+    constants: dict[str, np.ndarray] | None = None,
+    parameters: dict[str, np.ndarray] | None = None,
+    opset: int = 17,
+    before: str | None = None,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """`x + p -> op -> flatten -> logits`: the gradient of `p` is that of the operator's input.
+
+    Args:
+        op_type: the operator under test; its other inputs are the constants, then the parameters.
+        shape: of `x`, batch first.
+        constants: other inputs that are not trained (rank 0 or integer).
+        parameters: other inputs that are trained.
+        opset: version of the operator set.
+        before: an operator that keeps the input in the operator's domain, such as Exp for Log.
+        attributes: of the operator.
+    """
+    rng = np.random.default_rng(7)
+    constants, parameters = constants or {}, parameters or {}
+    weights = {"p": rng.standard_normal((1, *shape[1:])).astype(np.float32), **parameters}
+    head = "h0" if before else "h"
+    nodes = [helper.make_node("Add", ["x", "p"], [head], "add")]
+    if before:
+        nodes.append(helper.make_node(before, ["h0"], ["h"], "before"))
+    nodes += [
+        helper.make_node(op_type, ["h", *constants, *parameters], ["y"], "node", **attributes),
+        helper.make_node("Flatten", ["y"], ["logits"], "flatten"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "node",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, None])],
+        [numpy_helper.from_array(v, k) for k, v in {**weights, **constants}.items()],
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    )
+
+
+def relative_error(value: np.ndarray, reference: np.ndarray) -> float:
+    """Largest difference over the largest magnitude of the reference."""
+    scale = max(float(np.abs(reference).max()), 1e-6)
+    return float(np.abs(value.astype(np.float64) - reference).max()) / scale
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[onnx.ModelProto], Path]:
+    """Saves a model and gives its path."""
+
+    def save(model: onnx.ModelProto) -> Path:
+        path = tmp_path / "model.onnx"
+        onnx.save(model, path)
+        return path
+
+    return save
