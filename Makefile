@@ -9,9 +9,9 @@ SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 
-# Debian package = a command that it brings. The linker is needed to compile; the other runs the
+# Debian package = a command that it brings. The linker is needed to compile; the others run the
 # stand-in for a phone. `make setup SYSTEM=lld=ld.lld` goes without the stand-in.
-SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static
+SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static util-linux=unshare
 
 # Stamps: a target is made again only when what it depends on is newer.
 MADE := $(VENV)/.made

@@ -21,6 +21,7 @@ from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.targets import Target
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
+from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.return_loss import ReturnLoss
 
 _ALLOCATE = "relax.memory.alloc_storage"
@@ -58,9 +59,9 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
 def plan_phase(train_step: str) -> tuple[Pass, ...]:
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
     return (
-        *tvm_passes(
-            X.RewriteDataflowReshape, X.ToNonDataflow, X.RemovePurityChecking, X.CallTIRRewrite
-        ),
+        *tvm_passes(X.RewriteDataflowReshape, X.ToNonDataflow, X.RemovePurityChecking),
+        ImmediateUpdate(train_step),
+        *tvm_passes(X.CallTIRRewrite),
         ReturnLoss(train_step),
         *tvm_passes(X.StaticPlanBlockMemory),
     )

@@ -2,13 +2,14 @@
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training", "onnx", "numpy")
 
@@ -67,18 +68,12 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0))
 
 
-@contextmanager
-def affinity_kept() -> Iterator[None]:
-    """Undoes what the block does to the calling thread's affinity.
-
-    TVM's thread pool binds the thread that configures it to one core; threads that another engine
-    starts afterwards would inherit that core.
-    """
-    before = os.sched_getaffinity(0)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
+def busy_share(seconds: float = 0.5) -> float:
+    """The share of all cores, from 0 to 1, that other programs keep busy now."""
+    before = time.process_time()
+    busy = psutil.cpu_percent(interval=seconds) / 100
+    own = (time.process_time() - before) / seconds / core_count()
+    return max(0.0, busy - own)
 
 
 def _cpu_name() -> str:

@@ -12,7 +12,6 @@ import argparse
 import dataclasses
 import importlib
 import json
-import os
 import sys
 import tempfile
 import time
@@ -29,13 +28,15 @@ from rich.console import Console
 from rich.table import Table
 
 import odtc
-from benchmarks.measure import Spread, affinity_kept, core_count, machine, spread, versions
+from benchmarks.measure import Spread, busy_share, core_count, machine, spread, versions
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model, zoo_names
 
 PARITY_STEPS = 3
 PARITY_TOLERANCE = 2e-3
 PAUSE_SECONDS = 0.05
+# Above this share of busy cores, other programs disturb the times too much.
+MAX_BUSY = 0.1
 RESULTS = Path("logs/bench")
 
 
@@ -87,12 +88,22 @@ class Timing:
 
 @dataclass
 class Comparison:
-    """All engines on one case; the first is odtc."""
+    """All engines on one case.
+
+    Attributes:
+        model: name of the model.
+        batch: samples in a step.
+        threads: worker threads of each engine.
+        lr: learning rate.
+        busy: share of the cores that other programs kept busy, before and after.
+        timings: of each engine; the first is odtc.
+    """
 
     model: str
     batch: int
     threads: int
     lr: float
+    busy: tuple[float, float]
     timings: list[Timing]
 
 
@@ -103,8 +114,7 @@ class OdtcEngine:
         file = folder / f"{case.name}.onnx"
         onnx.save(case.model, file)
         artifact = odtc.compile(file, batch=len(case.x))
-        with affinity_kept():
-            self._trainer = artifact.trainer(threads=case.threads)
+        self._trainer = artifact.trainer(threads=case.threads)
         self._lr = case.lr
 
     def step(self, x: np.ndarray, y: np.ndarray) -> float:
@@ -159,11 +169,13 @@ def compare(case: Case, steps: int, folder: Path) -> Comparison:
     timings = [timing for timing, _ in started]
     for timing in timings[1:]:
         timing.skipped = timing.skipped or disagreement(timing.losses, timings[0].losses)
+    before = busy_share()
     turns = [(t.seconds, engine) for t, engine in started if engine is not None and not t.skipped]
     for _ in range(steps):
         for seconds, engine in turns:
             seconds.append(timed_step(engine, case))
-    return Comparison(case.name, len(case.x), case.threads, case.lr, timings)
+    busy = (before, busy_share())
+    return Comparison(case.name, len(case.x), case.threads, case.lr, busy, timings)
 
 
 def start(
@@ -298,7 +310,7 @@ def main() -> int:
     """Runs the comparison; returns the exit status."""
     options = _parser().parse_args()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
-    about = {"machine": machine(), "versions": versions(), "load": os.getloadavg()}
+    about = {"machine": machine(), "versions": versions()}
     title = f"{about['machine']['cpu']}, {about['machine']['cores']} cores"
     console.print(title, "; ".join(f"{k} {v}" for k, v in about["versions"].items()), sep="\n")
     comparisons = []
@@ -314,6 +326,11 @@ def main() -> int:
     write_json(comparisons, about, options.json)
     draw(comparisons, title, options.picture)
     console.print(f"median (quartiles) of {options.steps} steps; raw samples: {options.json}")
+    worst = max(share for item in comparisons for share in item.busy)
+    if worst > MAX_BUSY:
+        console.print(
+            f"other programs kept {worst:.0%} of the cores busy: do not trust these times"
+        )
     return 0
 
 

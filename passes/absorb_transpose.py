@@ -25,6 +25,11 @@ def is_matrix(expression: relax.Expr) -> bool:
     return isinstance(expression.ty, relax.TensorType) and expression.ty.ndim == 2
 
 
+def is_product(expression: relax.Expr | None) -> bool:
+    """Whether the expression multiplies two matrices."""
+    return is_call(expression, "relax.matmul") and all(map(is_matrix, expression.args))
+
+
 def matmul(left: te.Tensor, right: te.Tensor, trans_left: bool, trans_right: bool) -> te.Tensor:
     """`op(left) @ op(right)` for float32 matrices, where `op` may transpose."""
     rows, depth = left.shape[::-1] if trans_left else left.shape
@@ -42,22 +47,33 @@ def matmul(left: te.Tensor, right: te.Tensor, trans_left: bool, trans_right: boo
 
 
 @mutator
-class _Absorb(PyExprMutator):
-    """Rewrites products of transposes and transposes of products."""
+class _PushDown(PyExprMutator):
+    """Moves a transpose of a product to its operands: `(a b)' = b' a'`."""
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        if is_call(call, "relax.matmul") and all(is_matrix(arg) for arg in call.args):
-            (left, trans_left), (right, trans_right) = map(self._operand, call.args)
-            if trans_left or trans_right:
-                return self._product(left, right, trans_left, trans_right)
         if is_call(call, "relax.permute_dims") and is_matrix(call.args[0]):
             product = self.lookup_binding(call.args[0])
-            # A diamond of transposes around a product: (a b)' = b' a'.
-            if is_call(product, "relax.matmul") and all(is_matrix(arg) for arg in product.args):
-                (left, trans_left), (right, trans_right) = map(self._operand, product.args)
-                return self._product(right, left, not trans_right, not trans_left)
+            if is_product(product):
+                left, right = (self.builder_.emit(relax.op.permute_dims(a)) for a in product.args)
+                return relax.op.matmul(right, left)
         return call
+
+
+@mutator
+class _Absorb(PyExprMutator):
+    """Lets products read through the transposes of their operands."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if not is_product(call):
+            return call
+        (left, trans_left), (right, trans_right) = map(self._operand, call.args)
+        if not (trans_left or trans_right):
+            return relax.op.matmul(left, right)
+        return self.builder_.call_te(
+            matmul, left, right, trans_left, trans_right, primfunc_name_hint="matmul"
+        )
 
     def _operand(self, expression: relax.Expr) -> tuple[relax.Expr, bool]:
         """The tensor that is really read, and whether it is read transposed."""
@@ -69,13 +85,6 @@ class _Absorb(PyExprMutator):
             expression, transposed = source.args[0], not transposed
         return expression, transposed
 
-    def _product(
-        self, left: relax.Expr, right: relax.Expr, trans_left: bool, trans_right: bool
-    ) -> relax.Expr:
-        return self.builder_.call_te(
-            matmul, left, right, trans_left, trans_right, primfunc_name_hint="matmul"
-        )
-
 
 @dataclass(frozen=True)
 class AbsorbTranspose(Pass):
@@ -85,8 +94,10 @@ class AbsorbTranspose(Pass):
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites every Relax function of the module."""
-        rewriter = _Absorb(module)
-        for variable, function in module.functions_items():
-            if isinstance(function, relax.Function):
-                rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
-        return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
+        for rewrite in (_PushDown, _Absorb):
+            rewriter = rewrite(module)
+            for variable, function in module.functions_items():
+                if isinstance(function, relax.Function):
+                    rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
+            module = relax.transform.DeadCodeElimination()(rewriter.builder_.get())
+        return module

@@ -5,8 +5,8 @@ reach a phone through `adb forward` or ssh.
 """
 
 import json
-import platform
 import os
+import platform
 import re
 import secrets
 import socket
@@ -127,11 +127,11 @@ class RemoteSession:
         Raises:
             DeviceError: the device went away, or what it says is not JSON.
         """
-        try:
-            describe = self.remote.get_function(_INFO)
-        except AttributeError:
-            return {"emulated": False}
         with device_errors(self.name):
+            try:
+                describe = self.remote.get_function(_INFO)
+            except AttributeError:
+                return {"emulated": False}
             return {"emulated": False, **json.loads(str(describe()))}
 
 
@@ -174,7 +174,7 @@ def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> S
 
 
 def _knock(host: str, port: int) -> None:
-    """Checks that a tracker answers: TVM would try for a minute, or wait for ever for a greeting."""
+    """Checks that a tracker answers: TVM would try for a minute, or wait without end."""
     magic = struct.pack("<i", RPC_TRACKER_MAGIC)
     with socket.create_connection((host, port), CONNECT_SECONDS) as knock:
         knock.sendall(magic)

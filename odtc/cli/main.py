@@ -107,7 +107,9 @@ def _report(error: BaseException) -> int:
             _abandon_stdout()
             return ExitCode.OUTPUT
         case MemoryError():
-            print_error("out of memory\n  hint: use a smaller --batch, or a machine with more memory")
+            print_error(
+                "out of memory\n  hint: use a smaller --batch, or a machine with more memory"
+            )
             return ExitCode.INTERNAL
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)

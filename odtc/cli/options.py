@@ -89,6 +89,4 @@ def _number(key: str, value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise UsageError(
-            f"the optimizer's option {key} is {value!r}, which is no number"
-        ) from None
+        raise UsageError(f"the optimizer's option {key} is {value!r}, which is no number") from None

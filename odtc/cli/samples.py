@@ -13,6 +13,8 @@ from odtc.core.manifest import Manifest
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.batches import fitted_labels
 
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
+
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
 
@@ -44,8 +46,11 @@ def read_samples(path: Path, manifest: Manifest) -> Samples:
         keys[manifest.label.name] = "y"
     if len(manifest.inputs) == 1 and manifest.inputs[0].name not in arrays:
         keys[manifest.inputs[0].name] = "x"
-    missing = [name if key == name else f"{name} (or {key})" for name, key in keys.items()
-               if key not in arrays]
+    missing = [
+        name if key == name else f"{name} (or {key})"
+        for name, key in keys.items()
+        if key not in arrays
+    ]
     if missing:
         raise DataError(
             f"the data has no array {', '.join(missing)}",
@@ -76,9 +81,7 @@ def steps_per_epoch(samples: Samples, batch: int, where: Path) -> int:
     return len(samples) // batch
 
 
-def batches(
-    samples: Samples, batch: int, seed: int, start: int
-) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+def batches(samples: Samples, batch: int, seed: int, start: int) -> Iterator[Batch]:
     """The batches of all steps from `start` on, without end.
 
     The order of an epoch depends on the seed and its number only, so that a run that is taken up
@@ -105,7 +108,9 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         *(zipfile.BadZipFile, zlib.error),
         *(AttributeError, EOFError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
     ) as error:
-        raise DataError(f"not a readable .npz file ({error})", where=str(path), hint=_HINT) from error
+        raise DataError(
+            f"not a readable .npz file ({error})", where=str(path), hint=_HINT
+        ) from error
     return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 

@@ -3,9 +3,9 @@
 import argparse
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -17,30 +17,32 @@ from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
 
 if TYPE_CHECKING:
-    from odtc.cli.samples import Samples
+    from odtc.cli.samples import Batch, Samples
     from odtc.runtime_rpc.trainer import Trainer
 
 EMULATED = "emulated, not a measurement"
 
 
 @dataclass
-class Run:
-    """What a training run has done so far.
+class Done:
+    """What a run has done so far.
 
     Attributes:
-        emulated: its device is emulated: its times are not results.
-        seconds: wall time of each step.
-        loss: of the last step; None before the first.
+        emulated: its device is emulated, and its times are not results.
+        steps: number of steps that it took itself.
+        seconds: wall time of all its steps.
+        loss: of its last step.
     """
 
     emulated: bool
-    seconds: list[float] = field(default_factory=list)
+    steps: int = 0
+    seconds: float = 0.0
     loss: float | None = None
 
     @property
     def step_ms(self) -> float:
         """Mean time of a step in milliseconds."""
-        return 1000 * sum(self.seconds) / len(self.seconds)
+        return 1000 * self.seconds / self.steps
 
     def time_text(self) -> str:
         """The time of a step, for people."""
@@ -60,11 +62,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--data", type=Path, required=True, metavar="NPZ", help="inputs by name or x; labels as y")
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        "--epochs", type=at_least(1), default=1, metavar="N", help="passes over the data (default: 1)"
+        "--epochs",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="passes over the data (default: 1)",
     )
     length.add_argument("--steps", type=at_least(1), metavar="N", help="steps in all")
     add("--lr", type=float, required=True, metavar="F", help="the learning rate")
-    add("--seed", type=at_least(0), default=0, metavar="S", help="of the samples' order (default: 0)")
+    add(
+        "--seed",
+        type=at_least(0),
+        default=0,
+        metavar="S",
+        help="of the samples' order (default: 0)",
+    )
     add("--checkpoint", type=Path, metavar="FILE", help="write a checkpoint at the end")
     add("--checkpoint-every", type=at_least(1), metavar="STEPS", help="and every so many steps")
     add("--resume", action="store_true", help="take the run up from the checkpoint")
@@ -81,37 +93,34 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     # Imported here: samples bring numpy.
     from odtc.artifact import load
-    from odtc.cli.samples import read_samples, steps_per_epoch
+    from odtc.cli.samples import batches, read_samples, steps_per_epoch
 
     artifact = load(args.artifact)
-    batch = artifact.manifest.batch
-    samples = read_samples(args.data, artifact.manifest)
-    held_out = read_samples(args.eval_data, artifact.manifest) if args.eval_data else None
-    total = args.steps or args.epochs * steps_per_epoch(samples, batch, args.data)
-    if len(samples) % batch:
-        left = len(samples) % batch
-        say(f"note: {left} of {len(samples)} samples are left out of each epoch: they fill no batch")
+    manifest = artifact.manifest
+    samples = read_samples(args.data, manifest)
+    held_out = read_samples(args.eval_data, manifest) if args.eval_data else None
+    per_epoch = steps_per_epoch(samples, manifest.batch, args.data)
+    total = args.steps or args.epochs * per_epoch
+    left = len(samples) - per_epoch * manifest.batch
+    if left:
+        say(f"note: {left} of {len(samples)} samples fill no batch; each epoch leaves others out")
     trainer = artifact.trainer(args.device, args.threads)
     if args.resume:
         trainer.load_checkpoint(args.checkpoint)
         say(f"resumed from {args.checkpoint} at step {trainer.steps} of {total}")
-    done = Run(emulated=bool(trainer.session.info()["emulated"]))
-    with interruption() as interrupted:
-        train(trainer, samples, total, args, done, interrupted)
+    elif args.checkpoint and args.checkpoint.exists():
+        say(f"note: {args.checkpoint} will be replaced; --resume would take it up")
+    done = train(trainer, batches(samples, manifest.batch, args.seed, trainer.steps), total, args)
     if args.checkpoint:
         trainer.save_checkpoint(args.checkpoint)
     if trainer.steps < total:
-        _say_interrupted(trainer, total, args)
+        _say_interrupted(trainer.steps, total, args.checkpoint)
         return ExitCode.INTERRUPTED
-    summary = _summary(trainer, done, batch)
-    summary |= {"accuracy": accuracy(trainer, held_out)} if held_out else {}
     if args.export:
         trainer.export_onnx(args.export)
-    summary |= {
-        name: str(path)
-        for name, path in (("exported", args.export), ("checkpoint", args.checkpoint))
-        if path
-    }
+    summary = _summary(trainer.steps, done, manifest.batch, args)
+    if held_out:
+        summary["accuracy"] = accuracy(trainer, held_out)
     if args.json:
         emit_json(summary)
     else:
@@ -120,27 +129,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def train(
-    trainer: "Trainer",
-    samples: "Samples",
-    total: int,
-    args: argparse.Namespace,
-    done: Run,
-    interrupted: Event,
-) -> None:
-    """Takes the steps up to `total`, unless it is interrupted, and notes them in `done`."""
-    from odtc.cli.samples import batches
-
-    steps = batches(samples, len(samples) and trainer.batch, args.seed, trainer.steps)
-    with progress_of(total, trainer.steps) as update:
-        for x, y in islice(steps, max(total - trainer.steps, 0)):
+    trainer: "Trainer", feed: "Iterable[Batch]", total: int, args: argparse.Namespace
+) -> Done:
+    """Takes the steps up to `total`, or to the first Ctrl-C."""
+    done = Done(emulated=bool(trainer.session.info()["emulated"]))
+    remaining = max(total - trainer.steps, 0)
+    with interruption() as interrupted, progress_of(total, trainer.steps) as update:
+        for x, y in islice(feed, remaining):
             began = time.perf_counter()
             done.loss = trainer.step(x, y, args.lr)
-            done.seconds.append(time.perf_counter() - began)
+            done.seconds += time.perf_counter() - began
+            done.steps += 1
             update(trainer.steps, f"loss {done.loss:.4f}, {done.time_text()}")
             if args.checkpoint_every and trainer.steps % args.checkpoint_every == 0:
                 trainer.save_checkpoint(args.checkpoint)
             if interrupted.is_set():
                 break
+    return done
 
 
 @contextmanager
@@ -161,5 +166,60 @@ def interruption() -> Iterator[Event]:
 
 def accuracy(trainer: "Trainer", samples: "Samples") -> float:
     """The share of samples whose largest logit is that of their label."""
-    logits = trainer.evaluate(dict(samples.inputs)).reshape(len(samples), -1)
+    logits = trainer.evaluate(samples.inputs).reshape(len(samples), -1)
     return float((logits.argmax(axis=1) == samples.labels).mean())
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Finds what is wrong with the options before any work is done.
+
+    Raises:
+        UsageError: an option needs `--checkpoint`.
+        OutputError: a file that is to be written cannot be.
+    """
+    for option in ("resume", "checkpoint_every"):
+        if getattr(args, option) and not args.checkpoint:
+            name = option.replace("_", "-")
+            raise UsageError(f"--{name} needs a checkpoint", hint="pass --checkpoint FILE")
+    for path in filter(None, (args.checkpoint, args.export)):
+        check_writable(path)
+
+
+def _say_interrupted(step: int, total: int, checkpoint: Path | None) -> None:
+    say(f"interrupted after step {step} of {total}")
+    if checkpoint:
+        say(f"saved {checkpoint}; run the same command with --resume to go on")
+    else:
+        say("nothing was saved; pass --checkpoint FILE to be able to go on")
+
+
+def _summary(steps: int, done: Done, batch: int, args: argparse.Namespace) -> dict[str, Any]:
+    """The run as data. Times of an emulated device are no results: they are left out."""
+    summary: dict[str, Any] = {"steps": steps, "steps_taken": done.steps, "loss": done.loss}
+    if done.steps and not done.emulated:
+        summary["step_ms"] = done.step_ms
+        summary["samples_per_second"] = 1000 * batch / done.step_ms
+    paths = {"exported": args.export, "checkpoint": args.checkpoint}
+    return {
+        **summary,
+        "emulated": done.emulated,
+        **{name: str(path) for name, path in paths.items() if path},
+    }
+
+
+# Key of the summary to how the line for people has it.
+_PHRASES = {
+    "steps": "{} steps",
+    "loss": "loss {:.4f}",
+    "time": "{}",
+    "samples_per_second": "{:.0f} samples/s",
+    "accuracy": "accuracy {:.2%}",
+    "exported": "exported {}",
+}
+
+
+def _line(summary: dict[str, Any], done: Done) -> str:
+    shown = summary | ({"time": done.time_text()} if done.steps else {})
+    return ", ".join(
+        phrase.format(shown[key]) for key, phrase in _PHRASES.items() if shown.get(key) is not None
+    )

@@ -19,7 +19,8 @@ class Sizes:
     Attributes:
         parameters: weights of all kinds: trained, frozen and running statistics.
         optimizer: state of the optimizer.
-        train_step: activations, gradients and workspaces of a training step, as planned.
+        train_step: activations and gradients of a training step, as planned; packing buffers
+            inside kernels come on top.
         evaluate: the same of an evaluation.
     """
 

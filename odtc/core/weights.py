@@ -33,10 +33,16 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields name and value of each tensor; only one is in memory at a time."""
+    """Yields name and value of each tensor; only one is in memory at a time.
+
+    The file is mapped anew for each: pages of a mapping stay resident for as long as it lasts.
+    """
     with safe_open(path, framework="numpy") as file:
-        for name in file.keys():  # noqa: SIM118
-            yield name, file.get_tensor(name)
+        names = list(file.keys())
+    for name in names:
+        with safe_open(path, framework="numpy") as file:
+            value = file.get_tensor(name)
+        yield name, value
 
 
 def strip_weights(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:

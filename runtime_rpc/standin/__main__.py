@@ -7,6 +7,7 @@ and stays until Ctrl-C or SIGTERM. What they print is on stdout; what they tell 
 import argparse
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 from rich.console import Console
@@ -37,15 +38,10 @@ def _serve(key: str, port: int) -> None:
     from odtc.runtime_rpc.standin.phone import Phone
 
     signal.signal(signal.SIGTERM, _interrupt)
-    phone = Phone(key, port)
-    try:
-        phone.start(_tell)
+    with Phone(key, port, _tell) as phone:
         print(phone.url, flush=True)
-        phone.wait()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        phone.stop()
+        with suppress(KeyboardInterrupt):
+            phone.wait()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -63,6 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     except OdtcError as error:
         _console.print(str(error), style="red", markup=False, highlight=False)
         return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
     return ExitCode.OK
 
 

@@ -50,7 +50,7 @@ exec chroot "$root" {EMULATOR} -cpu {_CPU} {PYTHON} {SERVER} "$@"
 
 _ENVIRONMENT = {
     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/tmp",  # noqa: S108: the phone's, where nobody else is
+    "HOME": "/tmp",  # noqa: S108
     "LC_ALL": "C.UTF-8",
     "PYTHONPATH": PACKAGES_FOLDER,
     "PYTHONUNBUFFERED": "1",
@@ -68,11 +68,15 @@ class Phone:
     Args:
         key: the device key that it registers.
         tracker_port: the tracker's port; 0 is one that is free.
+        progress: is told what the start is about.
     """
 
-    def __init__(self, key: str = "android", tracker_port: int = 0) -> None:
+    def __init__(
+        self, key: str = "android", tracker_port: int = 0, progress: Progress = silent
+    ) -> None:
         self.key = key
         self.tracker_port = tracker_port
+        self._progress = progress
         self._log: IO[bytes]
         self._server: subprocess.Popen[bytes]
         self._stack = ExitStack()
@@ -82,15 +86,15 @@ class Phone:
         """`rpc://127.0.0.1:PORT/KEY`."""
         return f"rpc://{_LOOPBACK}:{self.tracker_port}/{self.key}"
 
-    def start(self, progress: Progress = silent) -> None:
+    def start(self) -> None:
         """Returns when a session can be asked for.
 
         Raises:
             BuildError: the root folder is not in the cache and cannot be built.
             DeviceError: the phone did not start within `START_SECONDS`.
         """
-        root = build_root(progress)
-        progress("starting the phone")
+        root = build_root(self._progress)
+        self._progress("starting the phone")
         with ExitStack() as stack:
             self._log = stack.enter_context(tempfile.TemporaryFile("a+b"))
             with self._listen() as listener:

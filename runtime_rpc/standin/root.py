@@ -14,6 +14,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+from odtc.core.errors import BuildError
 from odtc.core.progress import Progress, silent
 from odtc.runtime_rpc.standin.tools import find_tool, run_tool
 
@@ -23,7 +24,7 @@ EMULATOR = "/emulator"
 SERVER = "/server.py"
 
 # What the phone mounts at each start. A mount needs something to lie on, and the root is read-only.
-_MOUNTED_FOLDERS = ("/dev", "/proc", "/tmp")
+_MOUNTED_FOLDERS = ("/dev", "/proc", "/tmp")  # noqa: S108
 _MOUNTED_FILES = ("/dev/null", "/dev/urandom", EMULATOR, SERVER)
 
 _DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-stdlib", "libstdc++6")
@@ -67,11 +68,22 @@ def build_root(progress: Progress = silent) -> Path:
     """The root folder; it is built unless it is in the cache already.
 
     Raises:
-        BuildError: a tool is missing or failed.
+        BuildError: a tool is missing or failed, or the cache cannot be written.
     """
     final = _cache() / _key()
-    if final.is_dir():
-        return final
+    if not final.is_dir():
+        try:
+            _build(final, progress)
+        except OSError as error:
+            raise BuildError(
+                f"the phone's root folder cannot be written: {error}",
+                where=str(final),
+                hint="set XDG_CACHE_HOME to a folder that is yours and has 1 GiB of room",
+            ) from error
+    return final
+
+
+def _build(final: Path, progress: Progress) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{final.name}-") as scratch:
         built = Path(scratch) / "root"
@@ -84,7 +96,6 @@ def build_root(progress: Progress = silent) -> Path:
             # Another build was faster: a folder that is not empty is not replaced.
             if not final.is_dir():
                 raise
-    return final
 
 
 def _cache() -> Path:

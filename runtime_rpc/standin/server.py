@@ -64,7 +64,7 @@ def main(tracker_port: int, key: str) -> None:
     """Serves one session after the other."""
     threading.Thread(target=exit_with_stdin, daemon=True).start()
     # With TVM_USE_RUNTIME_LIB, TVM does not load this by itself; tuning and profiling need it.
-    extra = Path(tvm.__file__).parent / "lib" / "libtvm_runtime_extra.so"
+    extra = Path(tvm.__path__[0], "lib", "libtvm_runtime_extra.so")
     ctypes.CDLL(str(extra), ctypes.RTLD_GLOBAL)
     tvm_server._serving = surviving(tvm_server._serving)
     # TVM's own class for this executes a second Python, or looks for a port in a range. The system

@@ -17,6 +17,12 @@ from tvm.rpc import base, tracker
 _NO_STOP_KEY = ""
 
 
+def greet(connection: socket.socket) -> None:
+    """Begins to talk to a tracker."""
+    connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
+    base.recvall(connection, 4)
+
+
 def free_phones(connection: socket.socket, key: str) -> int:
     """How many phones of this key wait for a session.
 
@@ -30,12 +36,6 @@ def free_phones(connection: socket.socket, key: str) -> int:
     base.sendjson(connection, [base.TrackerCode.SUMMARY])
     _, summary = base.recvjson(connection)
     return summary["queue_info"].get(key, {"free": 0})["free"]
-
-
-def greet(connection: socket.socket) -> None:
-    """Begins to talk to a tracker."""
-    connection.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
-    base.recvall(connection, 4)
 
 
 def _exit_with_stdin() -> None:

@@ -1,0 +1,88 @@
+"""Convolutions and their gradients as packed products, over drawn shapes, against PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+import tvm
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tvm import relax
+
+from odtc.backends.kernels.conv2d import conv2d_rules
+from odtc.backends.kernels.packed_gemm import Machine, machine_of
+
+HOST = tvm.target.Target({"kind": "llvm"})
+MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
+
+
+@st.composite
+def convolutions(draw) -> dict:
+    size = st.integers(1, 3)
+    case = {
+        "batch": draw(size),
+        "channels": draw(st.integers(1, 9)),
+        "filters": draw(st.integers(1, 19)),
+        "image": (draw(st.integers(3, 11)), draw(st.integers(3, 11))),
+        "kernel": (draw(size), draw(size)),
+        "stride": (draw(size), draw(size)),
+        "pad": (draw(st.integers(0, 2)), draw(st.integers(0, 2))),
+    }
+    return case
+
+
+def adjoint_module(case: dict) -> tvm.IRModule:
+    """`(x, w, dy) -> (sum(conv * dy), (dx, dw))`."""
+    x_shape = (case["batch"], case["channels"], *case["image"])
+    w_shape = (case["filters"], case["channels"], *case["kernel"])
+    x, w = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in (("x", x_shape), ("w", w_shape)))
+    probe = relax.BlockBuilder()
+    padding = [*case["pad"], *case["pad"]]
+    conv = relax.op.nn.conv2d(x, w, strides=list(case["stride"]), padding=padding)
+    dy = relax.Var("dy", probe.normalize(conv).ty)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, dy]):
+        with builder.dataflow():
+            y = builder.emit(conv)
+            loss = builder.emit_output(relax.op.sum(relax.op.multiply(y, dy)))
+        builder.emit_func_output(loss)
+    return relax.transform.Gradient("main", require_grads=[x, w])(builder.finalize())
+
+
+def gradients(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    module = relax.transform.LegalizeOps(conv2d_rules(machine))(module)
+    vm = relax.VirtualMachine(tvm.compile(module, HOST), tvm.cpu())
+    loss, grads = vm["main_adjoint"](*(tvm.runtime.tensor(array) for array in arrays))
+    return [loss.numpy(), *(grad.numpy() for grad in grads)]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.lanes}-lanes")
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(case=convolutions())
+def test_against_pytorch(machine: Machine, case: dict) -> None:
+    sizes = zip(case["image"], case["kernel"], case["pad"], strict=True)
+    assume(all(image + 2 * pad >= kernel for image, kernel, pad in sizes))
+    module = adjoint_module(case)
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.standard_normal([int(d) for d in param.ty.shape]).astype(np.float32)
+        for param in module["main_adjoint"].params
+    ]
+    x, w, dy = (torch.tensor(array, requires_grad=index < 2) for index, array in enumerate(arrays))
+    y = torch.nn.functional.conv2d(x, w, stride=case["stride"], padding=case["pad"])
+    loss = (y * dy).sum()
+    loss.backward()
+    found = gradients(module, machine, arrays)
+    for value, expected in zip(found, (loss.detach(), x.grad, w.grad), strict=True):
+        np.testing.assert_allclose(value, expected.numpy(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("total", "rows"), [(1, 1), (8, 8), (9, 5), (10, 5), (1000, 8), (17, 6)])
+def test_rows_are_cut_evenly(total: int, rows: int) -> None:
+    assert machine_of(512).tile_rows(total) == rows
+
+
+@given(total=st.integers(1, 5000))
+def test_columns_waste_as_little_as_can_be(total: int) -> None:
+    machine = machine_of(512)
+    waste = {width: -total % width for width in (16, 32, 48)}
+    assert waste[machine.tile_columns(total)] == min(waste.values())

@@ -1,0 +1,79 @@
+"""No second copy of the parameters exists while a step runs: measured on a fresh process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import odtc
+
+LAYERS, WIDTH, BATCH = 8, 2048, 4
+
+_STEPS = """
+import json, sys
+import numpy as np
+import odtc
+
+def resident(key):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(key))
+
+artifact = odtc.load(sys.argv[1])
+import odtc.runtime_rpc.trainer
+x, y = np.ones(artifact.manifest.inputs[0].shape, np.float32), np.zeros(artifact.manifest.batch, int)
+with open("/proc/self/clear_refs", "w") as peak:
+    peak.write("5")
+before = resident("VmRSS")
+trainer = artifact.trainer(threads=1)
+for _ in range(3):
+    trainer.step(x, y, lr=1e-4)
+print(json.dumps(resident("VmHWM") - before))
+"""
+
+
+def wide_model() -> onnx.ModelProto:
+    rng = np.random.default_rng(0)
+    weights = [
+        (rng.standard_normal((WIDTH, WIDTH)) / WIDTH**0.5).astype(np.float32) for _ in range(LAYERS)
+    ]
+    names = [f"h{index}" for index in range(LAYERS + 1)]
+    nodes = [
+        helper.make_node("Gemm", [names[i], f"w{i}"], [names[i + 1]], f"fc{i}", transB=1)
+        for i in range(LAYERS)
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "wide",
+        [helper.make_tensor_value_info(names[0], TensorProto.FLOAT, [BATCH, WIDTH])],
+        [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, [BATCH, WIDTH])],
+        [numpy_helper.from_array(value, f"w{index}") for index, value in enumerate(weights)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Path) -> None:
+    onnx.save(wide_model(), tmp_path / "wide.onnx")
+    optimizer = odtc.SGD(momentum=momentum)
+    artifact = odtc.compile(tmp_path / "wide.onnx", optimizer=optimizer)
+    artifact.save(tmp_path / "wide.odtc")
+    sizes = artifact.manifest.sizes
+    one = WIDTH * WIDTH * 4
+    assert sizes.parameters == LAYERS * one
+    assert sizes.optimizer == (LAYERS * one if momentum else 0)
+    # One gradient at a time, and the activations.
+    assert sizes.train_step < 1.5 * one
+    result = subprocess.run(
+        [sys.executable, "-c", _STEPS, tmp_path / "wide.odtc"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    grown = json.loads(result.stdout)
+    # Half the parameters of slack: kernels' workspaces, the mapped file, and TVM's own pools.
+    assert grown < sizes.parameters + sizes.optimizer + one + sizes.parameters // 2

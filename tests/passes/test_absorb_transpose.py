@@ -1,0 +1,69 @@
+"""Transposes disappear into matrix products, and the products stay right."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.relax import op
+
+from odtc.passes.absorb_transpose import AbsorbTranspose
+
+FORMS = {
+    "nn": lambda a, b: op.matmul(a, b),
+    "nt": lambda a, b: op.matmul(a, op.permute_dims(b)),
+    "tn": lambda a, b: op.matmul(op.permute_dims(a), b),
+    "tt": lambda a, b: op.matmul(op.permute_dims(a), op.permute_dims(b)),
+    "product": lambda a, b: op.permute_dims(op.matmul(a, b)),
+    "twice": lambda a, b: op.matmul(op.permute_dims(op.permute_dims(a)), b),
+    "all": lambda a, b: op.permute_dims(op.matmul(op.permute_dims(a), op.permute_dims(b))),
+}
+SHAPES = {
+    "nn": ((3, 4), (4, 5)),
+    "nt": ((3, 4), (5, 4)),
+    "tn": ((4, 3), (4, 5)),
+    "tt": ((4, 3), (5, 4)),
+    "product": ((3, 4), (4, 5)),
+    "twice": ((3, 4), (4, 5)),
+    "all": ((4, 3), (5, 4)),
+}
+
+
+def module_of(form: str) -> tvm.IRModule:
+    left, right = (
+        relax.Var(name, relax.TensorType(shape, "float32"))
+        for name, shape in zip("ab", SHAPES[form], strict=True)
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [left, right]):
+        with builder.dataflow():
+            result = builder.emit_output(FORMS[form](left, right))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def run(module: tvm.IRModule, *arrays: np.ndarray) -> np.ndarray:
+    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    return machine["main"](*(tvm.runtime.tensor(array) for array in arrays)).numpy()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_values_stay_and_transposes_go(form: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in SHAPES[form]]
+    before = module_of(form)
+    after = AbsorbTranspose().run(before)
+    np.testing.assert_allclose(run(after, *arrays), run(before, *arrays), rtol=1e-5, atol=1e-6)
+    assert "permute_dims" not in after["main"].script()
+
+
+def test_other_transposes_stay() -> None:
+    data = relax.Var("x", relax.TensorType((2, 3, 4), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            turned = builder.emit(op.permute_dims(data, [0, 2, 1]))
+            result = builder.emit_output(op.matmul(turned, data))
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    tvm.ir.assert_structural_equal(AbsorbTranspose().run(module)["main"], module["main"])
