@@ -81,9 +81,7 @@ def vm_phase() -> tvm.transform.Pass:
     )
 
 
-def build(
-    module: tvm.IRModule, target: Target, train_step: str, schedule: Sequence[Pass]
-) -> Built:
+def build(module: tvm.IRModule, target: Target, train_step: str, schedule: Sequence[Pass]) -> Built:
     """Lowers and compiles a module for a target.
 
     Args:

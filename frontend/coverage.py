@@ -134,8 +134,8 @@ _TRAINABLE: dict[str, Condition] = {
 
 # The importer brings these and their values are right; their gradients come with a later version.
 _FORWARD_ONLY = frozenset(
-    "Cast Ceil Clip Elu Erf Floor Gelu HardSigmoid LeakyRelu Max Min Pad ReduceMax ReduceMin Round "
-    "Selu Sign Slice Softplus".split()
+    "Cast Ceil Elu Erf Floor Gelu HardSigmoid LeakyRelu Max Min ReduceMax ReduceMin Round Selu "
+    "Sign Slice Softplus".split()
 )
 
 OPERATORS: dict[str, Level] = dict.fromkeys(_TRAINABLE, Level.TRAINABLE) | dict.fromkeys(

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
@@ -44,10 +45,10 @@ class Graph:
     dtypes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add_constant(self, hint: str, value: np.ndarray) -> str:
+    def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""
         name = f"odtc::{hint}::{len(self.constants)}"
-        self.constants[name] = value
+        self.constants[name] = np.asarray(value)
         return name
 
     def consumers(self, tensor: str) -> list[onnx.NodeProto]:
@@ -135,8 +136,15 @@ def attributes(node: onnx.NodeProto) -> dict[str, object]:
 
 
 def numpy_dtype(elem_type: int) -> str:
-    """ONNX element type to numpy dtype name."""
-    return helper.tensor_dtype_to_np_dtype(elem_type).name
+    """ONNX element type to numpy dtype name.
+
+    Raises:
+        ModelError: ONNX has no such type.
+    """
+    try:
+        return helper.tensor_dtype_to_np_dtype(elem_type).name
+    except KeyError as error:
+        raise ModelError(f"a tensor has the unknown element type {elem_type}") from error
 
 
 def onnx_dtype(dtype: str) -> int:

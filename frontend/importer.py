@@ -1,6 +1,8 @@
 """Normalised ONNX graph to Relax: `forward(inputs..., parameters...) -> logits`."""
 
+import io
 import warnings
+from contextlib import redirect_stdout
 
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
@@ -32,7 +34,8 @@ def import_forward(graph: Graph) -> relax.Function:
             for slot, name in enumerate(node.input):
                 node.input[slot] = rename.get(name, name)
     try:
-        with warnings.catch_warnings():
+        # It prints to stdout, which is for data.
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             module = from_onnx(model, opset=graph.opset)
     except _REFUSALS as error:

@@ -47,7 +47,7 @@ def class_count(logits: TensorSpec) -> int:
     """
     if logits.dtype != "float32" or len(logits.shape) < 2 or math.prod(logits.shape[2:]) != 1:
         raise ModelError(
-            f"cross-entropy needs float32 logits of shape [batch, classes]; the model gives {logits}",
+            f"cross-entropy needs float32 logits [batch, classes]; the model gives {logits}",
             where=f"output {logits.name}",
             hint="cut the model at its logits, or choose another loss",
         )

@@ -42,7 +42,7 @@ def check_model(model: onnx.ModelProto, where: str) -> None:
         raise ModelError("not an ONNX model: it holds no graph", where=where, hint=_EXPORT_HINT)
     try:
         onnx.checker.check_model(_without_weights(model))
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
         raise ModelError(
             f"the model breaks the ONNX standard: {_brief(error)}", where=where, hint=_EXPORT_HINT
         ) from error

@@ -7,22 +7,20 @@ from tvm import relax
 Replay = Callable[[relax.BlockBuilder, relax.Binding], relax.Expr | None]
 
 
-def replay_body(builder: relax.BlockBuilder, function: relax.Function, rule: Replay) -> None:
+def replay_body(builder: relax.BlockBuilder, function: relax.Function, *rules: Replay) -> None:
     """Emits the bindings of `function`'s dataflow block into the open block of `builder`.
 
     The variables stay the same objects, so the function's result expression is valid in the new
-    one. Where `rule` returns an expression, that is bound to the variable in place of the old one.
+    one. Where a rule returns an expression, that is bound to the variable in place of the old one.
     """
     (block,) = function.body.blocks
     for binding in block.bindings:
-        replacement = rule(builder, binding)
-        if replacement is not None:
-            binding = relax.VarBinding(binding.var, builder.normalize(replacement))
-        builder.emit_normalized(binding)
-
-
-def keep(_: relax.BlockBuilder, __: relax.Binding) -> None:
-    """The rule that changes nothing."""
+        replayed = binding
+        for rule in rules:
+            value = rule(builder, replayed)
+            if value is not None:
+                replayed = relax.VarBinding(binding.var, builder.normalize(value))
+        builder.emit_normalized(replayed)
 
 
 def tuple_fields(expression: relax.Expr) -> Sequence[relax.Expr]:

@@ -55,7 +55,7 @@ def _read_graph(model: onnx.ModelProto) -> Graph:
     parameters: dict[str, np.ndarray] = {}
     constants: dict[str, np.ndarray] = {}
     for tensor in model.graph.initializer:
-        value = numpy_helper.to_array(tensor)
+        value = _value(tensor)
         # A float tensor of rank 0 is a number that the exporter wrote down, not a weight.
         (parameters if value.dtype == np.float32 and value.ndim else constants)[tensor.name] = value
     opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
@@ -71,6 +71,17 @@ def _read_graph(model: onnx.ModelProto) -> Graph:
         if value.type.tensor_type.elem_type:
             graph.dtypes[value.name] = numpy_dtype(value.type.tensor_type.elem_type)
     return graph
+
+
+def _value(tensor: onnx.TensorProto) -> np.ndarray:
+    try:
+        return numpy_helper.to_array(tensor)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"the data of an initializer is damaged: {error}",
+            where=f"initializer {tensor.name}",
+            hint="export the model again, and check that the file was copied whole",
+        ) from error
 
 
 def batch_symbol(model: onnx.ModelProto) -> str | None:
@@ -147,7 +158,10 @@ def _input_spec(
     value: onnx.ValueInfoProto, sizes: dict[str, int], fixed: int | None, batch: int | None
 ) -> TensorSpec:
     tensor = value.type.tensor_type
-    dims = [d.dim_value if d.HasField("dim_value") else sizes[d.dim_param] for d in tensor.shape.dim]
+    dims = [
+        dim.dim_value if dim.HasField("dim_value") else sizes[dim.dim_param]
+        for dim in tensor.shape.dim
+    ]
     if fixed is not None and batch is not None and dims and dims[0] == fixed:
         dims[0] = batch
     if any(dim <= 0 for dim in dims):

@@ -23,7 +23,8 @@ from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.importer import import_forward
 from odtc.frontend.losses import Loss
 from odtc.frontend.optimizers import Optimizer
-from odtc.frontend.rebuild import keep, replay_body, tuple_fields
+from odtc.frontend.rebuild import replay_body, tuple_fields
+from odtc.frontend.stop_gradient import StopGradient
 from odtc.frontend.update_kernels import assign_kernel
 
 TRAIN_STEP = "train_step"
@@ -128,23 +129,21 @@ def _differentiate(
     params = [*forward.params, label]
     variables = dict(zip(_differentiated(arguments), params, strict=True))
     statistics = [variables[item] for item in _of_role(arguments, Role.STATISTIC)]
+    trained = [variables[item] for item in _of_role(arguments, Role.PARAMETER)]
     batch_norm = TrainBatchNorm()
     builder = relax.BlockBuilder()
     with builder.function("loss", params):
         with builder.dataflow():
-            replay_body(builder, forward, batch_norm)
+            replay_body(builder, forward, batch_norm, StopGradient(trained))
             value = loss.emit(builder, forward.body.body, label)
             new = [_new_value(variable, batch_norm.updates) for variable in statistics]
             results = [builder.emit_output(result) for result in (value, *new)]
         builder.emit_func_output(relax.Tuple(results))
-    trained = [variables[item] for item in _of_role(arguments, Role.PARAMETER)]
     gradient = relax.transform.Gradient("loss", require_grads=trained, target_index=0)
     return gradient(builder.finalize())["loss_adjoint"]
 
 
-def _new_value(
-    statistic: relax.Var, updates: Sequence[tuple[relax.Var, relax.Expr]]
-) -> relax.Expr:
+def _new_value(statistic: relax.Var, updates: Sequence[tuple[relax.Var, relax.Expr]]) -> relax.Expr:
     """The last value that a batch normalisation gave to the statistic."""
     return [value for variable, value in updates if variable.same_as(statistic)][-1]
 
@@ -164,7 +163,7 @@ def _update(
     params = [variables[item] for item in arguments]
     with builder.function(TRAIN_STEP, params):
         with builder.dataflow():
-            replay_body(builder, adjoint, keep)
+            replay_body(builder, adjoint)
         updated = []
         for item, gradient in zip(trained, gradients, strict=True):
             state = [variables[next(states)] for _ in optimizer.slots]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact, load
-    from odtc.compilation import compile_model as compile  # noqa: A004
+    from odtc.compilation import compile_model as compile
     from odtc.core.errors import OdtcError
     from odtc.core.specs import TensorSpec
     from odtc.frontend.optimizers import SGD

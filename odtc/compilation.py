@@ -1,11 +1,12 @@
 """`compile_model`: the one path from an ONNX file to an artifact.
 
-    load -> specialise -> normalise -> training graph -> lower and build -> link -> seal
+load -> specialise -> normalise -> training graph -> lower and build -> link -> seal
 """
 
 import dataclasses
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,7 @@ from odtc.backends.lowering import Built, build
 from odtc.backends.targets import Target, parse_target
 from odtc.core import bundle as bundles
 from odtc.core.bundle import private_folder
+from odtc.core.files import check_room
 from odtc.core.manifest import Manifest, Sizes
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
@@ -33,6 +35,10 @@ from odtc.frontend.onnx_file import load_model
 from odtc.frontend.optimizers import SGD, Optimizer
 from odtc.frontend.specialize import specialize
 from odtc.frontend.training import EVALUATE, TRAIN_STEP, TrainingGraph, build_training_graph
+
+# Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
+# it runs out of room.
+ROOM = 64 << 20
 
 
 def compile_model(
@@ -71,6 +77,7 @@ def compile_model(
 
     progress("read the model")
     onnx_model = load_model(model)
+    check_room(tempfile.gettempdir(), ROOM + Path(model).stat().st_size)
     graph = specialize(onnx_model, batch, shape)
     require_trainable(graph)
     normalize(graph)

@@ -6,7 +6,7 @@ second copy of the parameter. Only operands of rank 2 are rewritten.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import tvm
 from tvm import relax, te
@@ -15,9 +15,9 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from odtc.passes.contract import Pass
 
 
-def is_call(expression: relax.Expr | None, op_name: str) -> bool:
+def is_call(expression: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call]:
     """Whether the expression calls that Relax operator."""
-    return isinstance(expression, relax.Call) and getattr(expression.op, "name", "") == op_name
+    return getattr(getattr(expression, "op", None), "name", "") == op_name
 
 
 def is_matrix(expression: relax.Expr) -> bool:
@@ -25,7 +25,7 @@ def is_matrix(expression: relax.Expr) -> bool:
     return isinstance(expression.ty, relax.TensorType) and expression.ty.ndim == 2
 
 
-def is_product(expression: relax.Expr | None) -> bool:
+def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
     """Whether the expression multiplies two matrices."""
     return is_call(expression, "relax.matmul") and all(map(is_matrix, expression.args))
 

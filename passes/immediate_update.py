@@ -1,4 +1,4 @@
-"""Each parameter is updated as soon as its gradient exists, and the gradient's memory is free again.
+"""Each parameter is updated as soon as its gradient exists, which is then free again.
 
 The training step is built with all updates at its end, where every gradient would be live at once:
 as many bytes as the parameters have. An update may run once its gradient is computed and nothing

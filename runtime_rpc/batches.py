@@ -26,7 +26,8 @@ def named_inputs(feed: Feed, specs: Sequence[TensorSpec]) -> dict[str, np.ndarra
         return {names[0]: np.asarray(feed)}
     if set(feed) != set(names):
         raise DataError(
-            f"the inputs fed are {', '.join(sorted(feed)) or 'none'}", hint=f"feed {', '.join(names)}"
+            f"the inputs fed are {', '.join(sorted(feed)) or 'none'}",
+            hint=f"feed {', '.join(names)}",
         )
     return {name: np.asarray(feed[name]) for name in names}
 
@@ -39,7 +40,7 @@ def fitted(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
     """
     if array.shape != spec.shape:
         raise DataError(
-            f"{spec.name} has shape {list(array.shape)}; the step was compiled for {list(spec.shape)}",
+            f"{spec.name} has shape {list(array.shape)}; the step takes {list(spec.shape)}",
             where=f"input {spec.name}",
             hint="feed whole batches, or compile for another --batch",
         )

@@ -59,9 +59,7 @@ def read_checkpoint(
     return step, tensors
 
 
-def _check_tensors(
-    tensors: Mapping[str, np.ndarray], specs: list[TensorSpec], where: str
-) -> None:
+def _check_tensors(tensors: Mapping[str, np.ndarray], specs: list[TensorSpec], where: str) -> None:
     expected = {spec.name: (spec.shape, spec.dtype) for spec in specs}
     found = {name: (array.shape, array.dtype.name) for name, array in tensors.items()}
     differing = sorted(k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k))

@@ -38,8 +38,15 @@ _BIG_CORES = 1
 class Session(Protocol):
     """Somewhere that a step can run."""
 
-    name: str
-    device: Any
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        ...
+
+    @property
+    def device(self) -> Any:
+        """TVM's device."""
+        ...
 
     def load(self, library: Path) -> relax.VirtualMachine:
         """Loads a library on the device and starts a virtual machine for it."""
@@ -151,14 +158,17 @@ def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> S
     match = _URL.fullmatch(url)
     if match is None:
         raise UsageError(
-            f"{url!r} is not a device", hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel"
+            f"{url!r} is not a device",
+            hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel",
         )
     try:
         _knock(match["host"], int(match["port"]))
         tracker = rpc.connect_tracker(match["host"], int(match["port"]))
     except (OSError, RuntimeError, OverflowError, UnicodeError) as error:
         raise DeviceError(
-            f"no RPC tracker answers: {error}", where=url, hint="start the tracker, or check host and port"
+            f"no RPC tracker answers: {error}",
+            where=url,
+            hint="start the tracker, or check host and port",
         ) from error
     # A request for a key that nobody serves would block for ever.
     tracker._sock.settimeout(CONNECT_SECONDS)
@@ -192,5 +202,5 @@ def device_errors(name: str) -> Iterator[None]:
         raise DeviceError(
             f"the device failed: {reason}",
             where=name,
-            hint="check that the artifact's target fits the device, and that the device is still there",
+            hint="check that the artifact fits the device, and that the device is still there",
         ) from error

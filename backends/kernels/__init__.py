@@ -1,1 +1,1 @@
-"""Kernels of our own, as TIR that carries its schedule, and the rules that put operators on them."""
+"""Kernels of our own, as TIR that carries its schedule, and the rules that use them."""

@@ -56,7 +56,7 @@ def _lower(
     builder: relax.BlockBuilder, call: relax.Call, machine: Machine, make: Make | None
 ) -> relax.Expr:
     shape = _shape(call)
-    if make is None or 2 * shape[2] * shape[3] < machine.lanes and make is not weight_gradient:
+    if make is None or (2 * shape[2] * shape[3] < machine.lanes and make is not weight_gradient):
         return call.op.get_attr("FLegalize")(builder, call)
     kernel = builder.add_func(make(call, machine), make.__name__)
     inner = shape[2] * shape[3]
@@ -172,7 +172,9 @@ def _inside(
 ) -> ir.Expr:
     """`x[n, channel, *at]` where `at` is inside and the conditions hold, else zero."""
     sizes = [int(size) for size in x.shape[2:]]
-    bounds = [test for axis, size in zip(at, sizes, strict=True) for test in (axis >= 0, axis < size)]
+    bounds = [
+        test for axis, size in zip(at, sizes, strict=True) for test in (axis >= 0, axis < size)
+    ]
     safe = [tirx.max(0, tirx.min(axis, size - 1)) for axis, size in zip(at, sizes, strict=True)]
     return tirx.if_then_else(
         tirx.all(*bounds, *conditions), x[(n, channel, *safe)], tirx.const(0, "float32")

@@ -55,7 +55,11 @@ def machine_of(vector_bits: int) -> Machine:
 
 
 def product_kernel(
-    inputs: Sequence[te.Tensor], shape: tuple[int, int, int, int], a: Read, b: Read, machine: Machine
+    inputs: Sequence[te.Tensor],
+    shape: tuple[int, int, int, int],
+    a: Read,
+    b: Read,
+    machine: Machine,
 ) -> tirx.PrimFunc:
     """A kernel for `C[n, m, p] = sum over k of a(m, k) * b(n, k, p)`.
 
@@ -190,9 +194,7 @@ def _register_tile(
     _vectorise_last(schedule, store, lanes)
 
 
-def _vectorise_last(
-    schedule: s_tir.Schedule, block: s_tir.schedule.SBlockRV, lanes: int
-) -> None:
+def _vectorise_last(schedule: s_tir.Schedule, block: s_tir.schedule.SBlockRV, lanes: int) -> None:
     """Vectors along the last loop of a block, the two loops outside of them unrolled."""
     last = schedule.get_loops(block)[-1]
     if int(schedule.get(last).extent) > lanes:

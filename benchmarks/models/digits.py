@@ -129,8 +129,17 @@ def _model(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Writes the digits model with initial weights.")
+    parser = argparse.ArgumentParser(
+        description="Writes the digits model with initial weights, and the data if asked to."
+    )
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--data", type=Path, metavar="NPZ", help="also write the training data")
+    parser.add_argument("--eval-data", type=Path, metavar="NPZ", help="also write held-out data")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     onnx.save(digits_model(options.seed), options.output)
+    x_train, y_train, x_test, y_test = digits_data(options.seed)
+    if options.data:
+        np.savez(options.data, x=x_train, y=y_train)
+    if options.eval_data:
+        np.savez(options.eval_data, x=x_test, y=y_test)

@@ -17,13 +17,13 @@ def batch_norm(
     `dx = gamma / sqrt(var + eps) * (dy - mean(dy) - x' * mean(dy * x'))`. The statistics are
     computed again from `x`, so that `x` is all that is saved. Running statistics get no gradient.
     """
-    data, gamma, beta, mean, variance = call.args
+    data, gamma, _beta, mean, variance = call.args
     axis, ndim = int(call.attrs.axis), len(data.ty.shape)
     channels = int(data.ty.shape[axis])
     axes = [i for i in range(ndim) if i != axis]
     per_channel = [channels if i == axis else 1 for i in range(ndim)]
     count = math.prod(int(data.ty.shape[i]) for i in axes)
-    out_grad = grad.fields[0] if isinstance(grad, relax.Tuple) else R_first(grad)
+    out_grad = _first(grad)
 
     emit = builder.emit
     centred = emit(R.subtract(data, emit(R.mean(data, axes, keepdims=True))))
@@ -47,5 +47,6 @@ def batch_norm(
     ]
 
 
-def R_first(grad: relax.Expr) -> relax.Expr:  # noqa: N802
-    return relax.TupleGetItem(grad, 0)
+def _first(grad: relax.Expr) -> relax.Expr:
+    """The adjoint of the first result; the statistics are no part of the loss."""
+    return grad.fields[0] if isinstance(grad, relax.Tuple) else relax.TupleGetItem(grad, 0)

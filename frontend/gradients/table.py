@@ -10,11 +10,12 @@ from functools import cache
 import tvm
 from tvm import relax
 
-from odtc.frontend.gradients import normalization
+from odtc.frontend.gradients import normalization, structural
 
 Rule = Callable[[relax.Var, relax.Call, relax.Expr, relax.BlockBuilder], list[relax.Expr]]
 
 RULES: dict[str, Rule] = {
+    "relax.grad.no_grad": structural.stop,
     "relax.nn.batch_norm": normalization.batch_norm,
 }
 

@@ -10,8 +10,8 @@ from odtc.frontend.graph import Graph
 # Shape arithmetic is a few numbers; anything larger is left to the compiler.
 MAX_ELEMENTS = 1 << 16
 FOLDABLE = frozenset(
-    "Add Cast Concat ConstantOfShape Div Equal Expand Floor Gather Mul Neg Range ReduceProd Reshape "
-    "Slice Squeeze Sub Transpose Unsqueeze Where".split()
+    "Add Cast Concat ConstantOfShape Div Equal Expand Floor Gather Mul Neg Range ReduceProd "
+    "Reshape Slice Squeeze Sub Transpose Unsqueeze Where".split()
 )
 
 
@@ -54,4 +54,5 @@ def _evaluate(graph: Graph, node: onnx.NodeProto) -> np.ndarray:
         helper.make_graph([node], "fold", inputs, [output]),
         opset_imports=[helper.make_opsetid("", graph.opset)],
     )
-    return np.asarray(ReferenceEvaluator(model).run(None, feeds)[0])
+    (value,) = ReferenceEvaluator(model).run(list(node.output), feeds)
+    return np.asarray(value)

@@ -44,7 +44,9 @@ def _sum(graph: Graph, node: onnx.NodeProto, _: dict[str, Any]) -> list[onnx.Nod
 
 
 def _dropout(graph: Graph, node: onnx.NodeProto, attrs: dict[str, Any]) -> list[onnx.NodeProto]:
-    graph.notes.append(f"{describe_node(node)}: dropout is not applied; this version trains without")
+    graph.notes.append(
+        f"{describe_node(node)}: dropout is not applied; this version trains without"
+    )
     return [_node("Identity", [node.input[0]], node.output[0], node)]
 
 
@@ -58,7 +60,7 @@ def _to_reshape(graph: Graph, node: onnx.NodeProto, _: dict[str, Any]) -> list |
 
 
 def _gemm(graph: Graph, node: onnx.NodeProto, attrs: dict[str, Any]) -> list[onnx.NodeProto]:
-    """alpha * A' * B' + beta * C, spelled out; the transposes are absorbed by a pass later on."""
+    """Alpha * A' * B' + beta * C, spelled out; the transposes are absorbed by a pass later on."""
     nodes: list[onnx.NodeProto] = []
     out = node.output[0]
 
@@ -83,7 +85,7 @@ def _gemm(graph: Graph, node: onnx.NodeProto, attrs: dict[str, Any]) -> list[onn
 
 
 def _lrn(graph: Graph, node: onnx.NodeProto, attrs: dict[str, Any]) -> list[onnx.NodeProto]:
-    """x / (bias + alpha/size * window sum of x²)^beta.
+    """X / (bias + alpha/size * window sum of x²)^beta.
 
     The sum over a window of channels is a 1×1 convolution with a constant band matrix: it has a
     right gradient, where the pooling that the importer makes of it has none.

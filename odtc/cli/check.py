@@ -125,7 +125,8 @@ def _data(report: Report, everything: bool) -> dict[str, Any]:
 
 def _lines(report: Report, everything: bool) -> list[str]:
     blocking = sum(node.blocks for node in report.nodes)
-    verdict = f"cannot be trained: {blocking} nodes block it" if blocking else "can be trained"
+    blocked = f"cannot be trained: {blocking} of {len(report.nodes)} nodes block it"
+    verdict = blocked if blocking else "can be trained"
     levels = ", ".join(f"{number} {level}" for level, number in _levels(report).items())
     total = sum(spec.nbytes for spec in report.parameters)
     nodes = [

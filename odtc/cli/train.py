@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     total = args.steps or args.epochs * per_epoch
     left = len(samples) - per_epoch * manifest.batch
     if left:
-        say(f"note: {left} of {len(samples)} samples fill no batch; each epoch leaves others out")
+        say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")
     trainer = artifact.trainer(args.device, args.threads)
     if args.resume:
         trainer.load_checkpoint(args.checkpoint)

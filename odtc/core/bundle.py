@@ -135,7 +135,7 @@ def _readable(where: str) -> Iterator[None]:
         yield
     except _UNREADABLE as error:
         if isinstance(error, OSError) and disk_is_full(error):
-            raise disk_full(error) from error
+            raise disk_full(error, tempfile.gettempdir()) from error
         raise ArtifactError(
             f"not a whole odtc artifact ({error})",
             where=where,

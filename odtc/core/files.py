@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,25 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         _temporary(Path(os.path.realpath(path))).unlink()
 
 
+def check_room(folder: str | os.PathLike[str], needed: int) -> None:
+    """Checks that a folder has room, for work that cannot say so itself when it runs out.
+
+    Args:
+        folder: an existing folder.
+        needed: free bytes that the work wants.
+
+    Raises:
+        OutputError: there is less.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OutputError(
+            f"the folder for temporary files has {free} bytes left; {needed} are needed",
+            where=str(folder),
+            hint="make room there, or set TMPDIR to a folder that has some",
+        )
+
+
 @contextmanager
 def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """The system's failures to write become an error that names the file."""
@@ -61,12 +81,12 @@ def disk_is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-def disk_full(error: OSError) -> OutputError:
-    """What to say of it where no single file is to blame."""
+def disk_full(error: OSError, where: str | None = None) -> OutputError:
+    """What to say of it; `where` is used if the error names no file itself."""
     return OutputError(
-        f"the disk is full: {error.strerror}",
-        where=str(error.filename or tempfile.gettempdir()),
-        hint="make room there; TMPDIR chooses another folder for temporary files",
+        f"cannot write: {error.strerror}",
+        where=error.filename or where,
+        hint="make room; TMPDIR chooses another folder for temporary files",
     )
 
 

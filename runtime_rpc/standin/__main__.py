@@ -38,10 +38,9 @@ def _serve(key: str, port: int) -> None:
     from odtc.runtime_rpc.standin.phone import Phone
 
     signal.signal(signal.SIGTERM, _interrupt)
-    with Phone(key, port, _tell) as phone:
+    with Phone(key, port, _tell) as phone, suppress(KeyboardInterrupt):
         print(phone.url, flush=True)
-        with suppress(KeyboardInterrupt):
-            phone.wait()
+        phone.wait()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -57,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             _serve(options.key, options.port)
     except OdtcError as error:
-        _console.print(str(error), style="red", markup=False, highlight=False)
+        _console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -32,6 +32,7 @@ _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
 _LOG_BYTES = 8192
 _CPU = "cortex-a76"
+_START_HINT = "where `unshare` or `mount` is refused, allow user namespaces or run as root"
 
 # Read-only, so that no session can change the root for the next; /tmp is the phone's memory.
 _ENTER = f"""
@@ -147,21 +148,21 @@ class Phone:
                 tracker.greet(client)
                 while not tracker.free_phones(client, self.key):
                     if self._server.poll() is not None:
-                        raise self._failure("the phone ended as it started")
+                        raise self._failure("the phone ended as it started", _START_HINT)
                     if time.monotonic() > deadline:
                         raise self._failure(f"the phone did not start in {START_SECONDS:.0f} s")
                     time.sleep(_POLL_SECONDS)
         except OSError as error:
             raise self._failure(f"the tracker does not answer: {error}") from error
 
-    def _failure(self, what: str) -> DeviceError:
+    def _failure(self, what: str, hint: str | None = None) -> DeviceError:
         log = self._log.fileno()
         # Not `seek`: the position is shared with the processes that write.
         end = os.pread(log, _LOG_BYTES, max(0, os.fstat(log).st_size - _LOG_BYTES))
         return DeviceError(
             f"{what}; its log ends with\n{last_lines(end.decode(errors='replace'))}",
             where=self.url,
-            hint="where `unshare` or `mount` is refused, allow user namespaces or run as root",
+            hint=hint,
         )
 
 

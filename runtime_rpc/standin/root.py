@@ -16,7 +16,7 @@ from pathlib import Path
 
 from odtc.core.errors import BuildError
 from odtc.core.progress import Progress, silent
-from odtc.runtime_rpc.standin.tools import find_tool, run_tool
+from odtc.runtime_rpc.standin.tools import find_all_tools, find_tool, run_tool
 
 PYTHON = "/usr/bin/python3.11"
 PACKAGES_FOLDER = "/opt/tvm"
@@ -84,6 +84,7 @@ def build_root(progress: Progress = silent) -> Path:
 
 
 def _build(final: Path, progress: Progress) -> None:
+    find_all_tools()
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{final.name}-") as scratch:
         built = Path(scratch) / "root"

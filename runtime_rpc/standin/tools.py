@@ -32,6 +32,16 @@ def find_tool(name: str) -> str:
     return path
 
 
+def find_all_tools() -> None:
+    """Finds what is missing before the long work, not after it.
+
+    Raises:
+        BuildError: a program of the table above is not installed.
+    """
+    for name in _PACKAGES:
+        find_tool(name)
+
+
 def run_tool(command: Sequence[str], *, hint: str, env: Mapping[str, str] | None = None) -> str:
     """Runs a command to its end and gives what it wrote to standard output.
 

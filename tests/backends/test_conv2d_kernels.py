@@ -34,7 +34,9 @@ def adjoint_module(case: dict) -> tvm.IRModule:
     """`(x, w, dy) -> (sum(conv * dy), (dx, dw))`."""
     x_shape = (case["batch"], case["channels"], *case["image"])
     w_shape = (case["filters"], case["channels"], *case["kernel"])
-    x, w = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in (("x", x_shape), ("w", w_shape)))
+    x, w = (
+        relax.Var(n, relax.TensorType(s, "float32")) for n, s in (("x", x_shape), ("w", w_shape))
+    )
     probe = relax.BlockBuilder()
     padding = [*case["pad"], *case["pad"]]
     conv = relax.op.nn.conv2d(x, w, strides=list(case["stride"]), padding=padding)

@@ -149,7 +149,7 @@ def test_stop_leaves_nothing():
     with suppress(ZeroDivisionError), phone:
         assert device_info(request(phone))["machine"] == "aarch64"
         raise ZeroDivisionError
-    assert {process.pid for process in descendants()} == before
+    assert {process.pid for process in descendants()} <= before
     assert str(root_module.build_root()) not in Path("/proc/self/mountinfo").read_text()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", phone.tracker_port), timeout=5)
@@ -189,7 +189,7 @@ def test_a_phone_that_does_not_start_shows_its_log(monkeypatch: pytest.MonkeyPat
         DeviceError, match=r"ended as it started; its log ends with\n +mount: .*proc"
     ):
         Phone().start()
-    assert {process.pid for process in descendants()} == before
+    assert {process.pid for process in descendants()} <= before
 
 
 def test_a_port_in_use_is_an_error(phone: Phone):

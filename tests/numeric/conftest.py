@@ -51,9 +51,7 @@ def node_model(
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, None])],
         [numpy_helper.from_array(v, k) for k, v in {**weights, **constants}.items()],
     )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
-    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 def relative_error(value: np.ndarray, reference: np.ndarray) -> float:

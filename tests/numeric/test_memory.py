@@ -25,7 +25,8 @@ def resident(key):
 
 artifact = odtc.load(sys.argv[1])
 import odtc.runtime_rpc.trainer
-x, y = np.ones(artifact.manifest.inputs[0].shape, np.float32), np.zeros(artifact.manifest.batch, int)
+manifest = artifact.manifest
+x, y = np.ones(manifest.inputs[0].shape, np.float32), np.zeros(manifest.batch, int)
 with open("/proc/self/clear_refs", "w") as peak:
     peak.write("5")
 before = resident("VmRSS")

@@ -53,7 +53,9 @@ CASES = {
         "Conv", IMAGE, parameters={"w": weight(5, 4, 3, 3)}, pads=[0, 1, 1, 0], strides=[2, 2]
     ),
     "Conv-1x1": node_model("Conv", IMAGE, parameters={"w": weight(5, 4, 1, 1)}),
-    "Conv-1x1-stride": node_model("Conv", IMAGE, parameters={"w": weight(5, 4, 1, 1)}, strides=[2, 2]),
+    "Conv-1x1-stride": node_model(
+        "Conv", IMAGE, parameters={"w": weight(5, 4, 1, 1)}, strides=[2, 2]
+    ),
     "Conv-group": node_model(
         "Conv", IMAGE, parameters={"w": weight(6, 2, 3, 3)}, group=2, pads=[1, 1, 1, 1]
     ),
@@ -71,11 +73,14 @@ CASES = {
     "Flatten": node_model("Flatten", IMAGE, axis=1),
     "Gemm": node_model("Gemm", MATRIX, parameters={"w": weight(10, 6), "b": weight(6)}),
     "Gemm-transB": node_model(
-        "Gemm", MATRIX, parameters={"w": weight(6, 10), "b": weight(6)}, transB=1, alpha=0.5, beta=2.0
+        "Gemm",
+        MATRIX,
+        parameters={"w": weight(6, 10), "b": weight(6)},
+        transB=1,
+        alpha=0.5,
+        beta=2.0,
     ),
-    "Gemm-transA": node_model(
-        "Gemm", (4, 3), parameters={"w": weight(4, 6)}, transA=1
-    ),
+    "Gemm-transA": node_model("Gemm", (4, 3), parameters={"w": weight(4, 6)}, transA=1),
     "GlobalAveragePool": node_model("GlobalAveragePool", IMAGE),
     "Identity": node_model("Identity", MATRIX),
     "LRN": node_model("LRN", SQUARE, size=3, alpha=0.5, beta=0.75, bias=1.5),
@@ -88,9 +93,7 @@ CASES = {
     "MaxPool-pad": node_model(
         "MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
     ),
-    "MaxPool-ceil": node_model(
-        "MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1
-    ),
+    "MaxPool-ceil": node_model("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
     "Mul": node_model("Mul", MATRIX, parameters={"w": weight(10)}),
     "Neg": node_model("Neg", MATRIX),
     "Pow": node_model("Pow", MATRIX, constants={"e": np.float32(-0.75)}, before="Exp"),
@@ -177,7 +180,9 @@ def test_gradient(name: str, saved) -> None:
         weights[key] = before[key] - step * direction
         slope = (above - loss_of(wide, weights, x, y)) / (2 * step)
         size = float(np.abs(gradient).sum()) or 1.0
-        assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-3, abs=1e-4 * size)
+        assert float((gradient * direction).sum()) == pytest.approx(
+            slope, rel=1e-3, abs=1e-4 * size
+        )
 
 
 @pytest.mark.parametrize("name", ["Conv", "LRN", "MaxPool-ceil", "Gemm-transB", "Concat", "Sum"])

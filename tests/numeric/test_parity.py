@@ -42,12 +42,15 @@ def digits_batches(batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def random_images(batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(0)
     for _ in range(STEPS):
-        yield rng.standard_normal((batch, 3, 224, 224), dtype=np.float32), rng.integers(0, 1000, batch)
+        yield (
+            rng.standard_normal((batch, 3, 224, 224), dtype=np.float32),
+            rng.integers(0, 1000, batch),
+        )
 
 
 MODELS = {
     "digits": (digits_model, digits_batches, 32, 0.01),
-    # From 1e-4 on the loss on random images jumps from step to step, and PyTorch in single precision
+    # From 1e-4 on the loss on random images jumps from step to step, and PyTorch's single precision
     # leaves its own double precision as well.
     "squeezenet": (lambda: zoo_model("squeezenet"), random_images, 2, 2e-5),
 }

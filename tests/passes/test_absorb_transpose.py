@@ -9,7 +9,7 @@ from tvm.relax import op
 from odtc.passes.absorb_transpose import AbsorbTranspose
 
 FORMS = {
-    "nn": lambda a, b: op.matmul(a, b),
+    "nn": op.matmul,
     "nt": lambda a, b: op.matmul(a, op.permute_dims(b)),
     "tn": lambda a, b: op.matmul(op.permute_dims(a), b),
     "tt": lambda a, b: op.matmul(op.permute_dims(a), op.permute_dims(b)),

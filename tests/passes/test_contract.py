@@ -43,7 +43,9 @@ def test_options_read_back_as_they_were_written(name: str, options: dict[str, st
     assert parse_options(format_options(name, options)) == (name, options)
 
 
-@pytest.mark.parametrize("text", ["", "a{", "a{b}", "a{b=}", "a{=b}", "a{b=1,b=2}", "a{b=1}c", "1{}"])
+@pytest.mark.parametrize(
+    "text", ["", "a{", "a{b}", "a{b=}", "a{=b}", "a{b=1,b=2}", "a{b=1}c", "1{}"]
+)
 def test_malformed_options_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="form|key=value"):
+    with pytest.raises(ValueError, match=r"form|key=value"):
         parse_options(text)

@@ -1,0 +1,31 @@
+"""Ends the backward pass where nothing is trained any more.
+
+TVM's gradient pass walks back through every operator that the loss depends on, and fails at one
+without a gradient even where only the input lies behind it. What depends on no trained parameter
+is marked, so that such operators may stand there and cost nothing.
+"""
+
+from collections.abc import Iterable
+
+from tvm import relax
+from tvm.relax.op.grad import no_grad
+
+
+class StopGradient:
+    """A replay rule that marks the values behind which nothing is trained.
+
+    Args:
+        trained: the variables that want a gradient.
+    """
+
+    def __init__(self, trained: Iterable[relax.Var]) -> None:
+        self._learned = set(trained)
+
+    def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
+        """Returns the marked value, or None where a trained parameter has a part in it."""
+        if self._learned.intersection(relax.analysis.free_vars(binding.value)):
+            self._learned.add(binding.var)
+            return None
+        if not isinstance(binding.var.ty, relax.TensorType):
+            return None
+        return no_grad(builder.emit(binding.value))

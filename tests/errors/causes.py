@@ -1,0 +1,231 @@
+"""The ways to go wrong: models that cannot be trained, files that are damaged, devices that fail."""
+
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.cli.digits import BATCH, Digits
+
+Argv = list[str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an error is caused.
+
+    Attributes:
+        digits: a model, its artifact and data, not to be changed.
+        inputs: a folder for what the cause prepares.
+        outputs: the current folder; no file may be left in it.
+        tracker: host and port of a tracker that knows no device.
+    """
+
+    digits: Digits
+    inputs: Path
+    outputs: Path
+    tracker: str
+
+    def write(self, name: str, data: bytes) -> Path:
+        """Writes an input file."""
+        path = self.inputs / name
+        path.write_bytes(data)
+        return path
+
+
+# A cause prepares files and gives the command line that fails; or it calls the library, which raises.
+Cause = Callable[[Place], Argv | None]
+
+
+def node(op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
+    """A node whose name is its output's."""
+    return helper.make_node(op_type, inputs, [output], name=output, **attributes)
+
+
+def dense(*nodes: onnx.NodeProto, x: Sequence[str | int] = ("N", 4)) -> onnx.ModelProto:
+    """A model from `x` to `y` with the weights `w` [4, 3] and `v` [4, 4]."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.normal(size=(4, 3)), "v": rng.normal(size=(4, 4))}
+    graph = helper.make_graph(
+        list(nodes),
+        "dense",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "classes"])],
+        [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+LINEAR = dense(node("MatMul", ["x", "w"], "y"))
+
+
+def behind(op_type: str, data: str = "h", **attributes: Any) -> onnx.ModelProto:
+    """A model with that operator between two products; `data` is what it reads."""
+    return dense(
+        node("MatMul", ["x", "v"], "h"),
+        node(op_type, [data], "a", **attributes),
+        node("MatMul", ["a", "w"], "y"),
+    )
+
+
+def compile_bytes(data: bytes, name: str = "m.onnx") -> Cause:
+    """`odtc compile` of a file that holds these bytes."""
+    return lambda place: ["compile", str(place.write(name, data)), "--batch", "2"]
+
+
+def compile_model(model: onnx.ModelProto, *options: str) -> Cause:
+    """`odtc compile` of a model."""
+    return lambda place: ["compile", str(place.write("m.onnx", model.SerializeToString())), *options]
+
+
+def compile_digits(*options: str) -> Cause:
+    """`odtc compile` of the digits model."""
+    return lambda place: ["compile", str(place.digits.model), "--batch", "2", *options]
+
+
+def train(*options: str) -> Cause:
+    """`odtc train` on the digits."""
+
+    def cause(place: Place) -> Argv:
+        files = place.digits
+        return ["train", str(files.artifact), "--data", str(files.train), "--lr", "0.1", *options]
+
+    return cause
+
+
+def train_on(**arrays: np.ndarray) -> Cause:
+    """`odtc train` on these arrays."""
+
+    def cause(place: Place) -> Argv:
+        np.savez(place.inputs / "data.npz", **arrays)
+        return train_file("data.npz")(place)
+
+    return cause
+
+
+def train_bytes(data: bytes, name: str = "data.npz") -> Cause:
+    """`odtc train` on a file that holds these bytes."""
+
+    def cause(place: Place) -> Argv:
+        place.write(name, data)
+        return train_file(name)(place)
+
+    return cause
+
+
+def train_file(name: str) -> Cause:
+    """`odtc train` on that file."""
+
+    def cause(place: Place) -> Argv:
+        data = str(place.inputs / name)
+        return ["train", str(place.digits.artifact), "--data", data, "--lr", "0.1"]
+
+    return cause
+
+
+def on_device(url: str) -> Cause:
+    """`odtc train` there; `{tracker}` is one that knows no device."""
+    return lambda place: train("--device", url.format(tracker=place.tracker))(place)
+
+
+def step(x: Any, y: Any, lr: float = 0.1) -> Cause:
+    """One step of training."""
+
+    def cause(place: Place) -> None:
+        import odtc
+
+        odtc.load(place.digits.artifact).trainer().step(x, y, lr)
+
+    return cause
+
+
+IMAGES = np.ones((BATCH, 1, 8, 8), np.float32)
+LABELS = np.zeros(BATCH, np.int64)
+
+
+def artifact_bytes(change: Callable[[bytes], bytes]) -> Cause:
+    """`odtc inspect` of the artifact with its bytes changed."""
+
+    def cause(place: Place) -> Argv:
+        data = change(place.digits.artifact.read_bytes())
+        return ["inspect", str(place.write("a.odtc", data))]
+
+    return cause
+
+
+def artifact_members(change: Callable[[dict[str, bytes]], None]) -> Cause:
+    """`odtc inspect` of the artifact with its members changed."""
+
+    def cause(place: Place) -> Argv:
+        with zipfile.ZipFile(place.digits.artifact) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        change(members)
+        with zipfile.ZipFile(place.inputs / "a.odtc", "w") as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+        return ["inspect", str(place.inputs / "a.odtc")]
+
+    return cause
+
+
+def flipped(member: str) -> Cause:
+    """`odtc inspect` of the artifact with one byte of a member flipped, and a checksum that fits."""
+
+    def change(members: dict[str, bytes]) -> None:
+        data = bytearray(members[member])
+        data[len(data) // 2] ^= 0x10
+        members[member] = bytes(data)
+
+    return artifact_members(change)
+
+
+def manifest_with(**fields: Any) -> Cause:
+    """`odtc inspect` of the artifact with fields of its manifest changed."""
+
+    def change(members: dict[str, bytes]) -> None:
+        members["manifest.json"] = json.dumps(
+            json.loads(members["manifest.json"]) | fields
+        ).encode()
+
+    return artifact_members(change)
+
+
+def moved_up(members: dict[str, bytes]) -> None:
+    """The library's member gets a path that leaves the folder."""
+    members["../step.so"] = members.pop("step.so")
+
+
+def checkpoint_bytes(change: Callable[[bytes], bytes]) -> Cause:
+    """`odtc train --resume` from a checkpoint with its bytes changed."""
+
+    def cause(place: Place) -> Argv:
+        import odtc
+
+        path = place.inputs / "c"
+        odtc.load(place.digits.artifact).trainer().save_checkpoint(path)
+        path.write_bytes(change(path.read_bytes()))
+        return train("--resume", "--checkpoint", str(path))(place)
+
+    return cause
+
+
+def foreign_checkpoint(metadata: dict[str, str], **tensors: np.ndarray) -> Cause:
+    """`odtc train --resume` from another safetensors file; `sha` stands for the model's hash."""
+
+    def cause(place: Place) -> Argv:
+        import odtc
+        from safetensors.numpy import save_file
+
+        sha = odtc.load(place.digits.artifact).manifest.model_sha256
+        filled = {key: value.replace("sha", sha) for key, value in metadata.items()}
+        save_file(tensors, place.inputs / "c", filled)
+        return train("--resume", "--checkpoint", str(place.inputs / "c"))(place)
+
+    return cause

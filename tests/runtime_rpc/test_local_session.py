@@ -1,0 +1,56 @@
+"""Threads of this process: TVM's pool has one for each core, and its owner stays unbound."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# In a fresh process: the pool is made once.
+CODE = """
+import os, sys
+import numpy as np
+import tvm
+from odtc.artifact import load
+
+before = os.sched_getaffinity(0)
+trainer = load(sys.argv[1]).trainer(threads=64)
+assert os.sched_getaffinity(0) == before
+trainer.evaluate(np.zeros((1, 1, 8, 8), np.float32))
+assert os.sched_getaffinity(0) == before
+print(tvm.get_global_func("runtime.NumThreads")())
+"""
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    import onnx
+
+    import odtc
+    from benchmarks.models.digits import digits_model
+
+    folder = tmp_path_factory.mktemp("digits")
+    onnx.save(digits_model(), folder / "digits.onnx")
+    odtc.compile(folder / "digits.onnx", batch=4).save(folder / "digits.odtc")
+    return folder / "digits.odtc"
+
+
+def threads_of_the_pool(artifact, **variables: str) -> int:
+    environment = {k: v for k, v in os.environ.items() if k != "TVM_NUM_THREADS"} | variables
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, artifact],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return int(done.stdout)
+
+
+def test_every_core_has_a_thread_and_the_caller_stays_unbound(artifact):
+    assert threads_of_the_pool(artifact) == len(os.sched_getaffinity(0))
+
+
+def test_the_user_may_choose_otherwise(artifact):
+    assert threads_of_the_pool(artifact, TVM_NUM_THREADS="1") == 1
