@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.option_text import format_options, parse_options
 
 if TYPE_CHECKING:
     import tvm
@@ -63,8 +64,6 @@ _HIDEABLE = ("avx", "bmi", "f16c", "fma", "gfni", "lzcnt", "movbe", "popcnt", "v
 # The widest feature of an x86 CPU that it has -> bits of a vector register.
 _X86_VECTORS = (("avx512f", 512), ("avx", 256), ("sse2", 128))
 
-_TEXT = re.compile(r"(?P<name>[^{}]+)(\{(?P<options>[^{}]+)\})?")
-
 
 def _cpu_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
@@ -109,12 +108,12 @@ class Target:
     @property
     def spec(self) -> str:
         """The text that `parse_target` reads back as this target."""
-        options = []
+        options = {}
         if self.mcpu and self.mcpu != _registry()[self.name].mcpu:
-            options.append(f"mcpu={self.mcpu}")
+            options["mcpu"] = self.mcpu
         if self.mattr != _default_mattr(self.triple, self.mcpu):
-            options.append(f"mattr={':'.join(self.mattr)}")
-        return f"{self.name}{{{','.join(options)}}}" if options else self.name
+            options["mattr"] = ":".join(self.mattr)
+        return format_options(self.name, options)
 
     @property
     def vector_bits(self) -> int:
@@ -167,51 +166,38 @@ def parse_target(text: str) -> Target:
     Raises:
         UsageError: the text is malformed, or names a target or an option that odtc does not know.
     """
-    match = _TEXT.fullmatch(text.strip())
-    if not match:
-        raise _malformed(text)
-    target = _registry().get(match["name"])
+    try:
+        name, written = parse_options(text)
+    except ValueError as error:
+        raise UsageError(
+            f"cannot read the target {text!r}: {error}",
+            hint="write it as android-cpu or android-cpu{mcpu=cortex-a55}",
+        ) from error
+    target = _registry().get(name)
     if not target:
         raise UsageError(
-            f"unknown target {match['name']!r}",
-            hint=_nearest(match["name"], _registry()) + f"known targets: {_names(targets())}",
+            f"unknown target {name!r}",
+            hint=_nearest(name, _registry()) + f"known targets: {_names(targets())}",
         )
-    options = _read_options(text, match["options"])
+    options = {key: _read_option(text, key, value) for key, value in written.items()}
     if "mcpu" in options:
         target = _with_cpu(target, options["mcpu"])
     return replace(target, **options)
 
 
-def _read_options(text: str, options: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for item in options.split(",") if options else ():
-        key, equals, value = (part.strip() for part in item.partition("="))
-        if not (key and equals and value):
-            raise _malformed(text)
-        if key not in _OPTIONS:
-            raise UsageError(
-                f"a target has no option {key!r}",
-                where=text,
-                hint=_nearest(key, _OPTIONS) + f"known options: {', '.join(_OPTIONS)}",
-            )
-        if key in found:
-            raise UsageError(
-                f"the option {key!r} is given twice", where=text, hint="keep one of them"
-            )
-        try:
-            found[key] = _OPTIONS[key](value)
-        except ValueError as expected:
-            raise UsageError(
-                f"the option {key!r} cannot be {value!r}", where=text, hint=f"give {expected}"
-            ) from None
-    return found
-
-
-def _malformed(text: str) -> UsageError:
-    return UsageError(
-        f"cannot read the target {text!r}",
-        hint="write `name` or `name{key=value,key=value}`, such as android-cpu{mcpu=cortex-a55}",
-    )
+def _read_option(text: str, key: str, value: str) -> Any:
+    if key not in _OPTIONS:
+        raise UsageError(
+            f"a target has no option {key!r}",
+            where=text,
+            hint=_nearest(key, _OPTIONS) + f"known options: {', '.join(_OPTIONS)}",
+        )
+    try:
+        return _OPTIONS[key](value)
+    except ValueError as expected:
+        raise UsageError(
+            f"the option {key!r} cannot be {value!r}", where=text, hint=f"give {expected}"
+        ) from None
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """What a pass is, and how a pipeline of passes runs.
 
-A pass is a frozen dataclass: its options are its fields, and it can be written as text, such as
-`schedule-cpu{tile=8}`, and read back. A pipeline is a tuple of passes. Printing and timing hang on
+A pass is a frozen dataclass: its options are its fields, and it prints as text, such as
+`schedule-cpu{lanes=16}`. A pipeline is a tuple of passes. Printing and timing hang on
 TVM's `pass_instrument`, never in the pipeline; every module between two passes is verified.
 """
 

@@ -110,7 +110,8 @@ class Trainer:
             with device_errors(self.session.name):
                 self._feed(feed)
                 logits = self._evaluate(*(self._tensors[item] for item in arguments)).numpy()
-            results.append(logits[:length])
+            # A model may give several rows a sample, such as one a token.
+            results.append(logits[: length * logits.shape[0] // self._manifest.batch])
         return np.concatenate(results)
 
     def parameters(self) -> dict[str, np.ndarray]:

@@ -1,9 +1,9 @@
-"""The text form `name{key=value,key=value}` that targets and passes share."""
+"""The text form `name{key=value,key=value}` that targets, passes and optimizers share."""
 
 import re
 from collections.abc import Mapping
 
-_FORM = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\{(?P<options>[^{}]*)\})?")
+_FORM = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\{(?P<options>[^{}]+)\})?")
 
 
 def format_options(name: str, options: Mapping[str, object]) -> str:
@@ -16,15 +16,17 @@ def parse_options(text: str) -> tuple[str, dict[str, str]]:
     """The name and the options; the inverse of `format_options` for values without `,{}`.
 
     Raises:
-        ValueError: the text has another form, or names a key twice.
+        ValueError: the text has another form, or gives a key twice.
     """
     match = _FORM.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not of the form name{{key=value,...}}")
+        raise ValueError("it is not of the form name{key=value,key=value}")
     options: dict[str, str] = {}
-    for item in filter(None, (part.strip() for part in (match["options"] or "").split(","))):
+    for item in match["options"].split(",") if match["options"] else ():
         key, equals, value = (part.strip() for part in item.partition("="))
-        if not (key and equals and value) or key in options:
-            raise ValueError(f"{item!r} is not a new key=value")
+        if not (key and equals and value):
+            raise ValueError(f"{item.strip()!r} is not of the form key=value")
+        if key in options:
+            raise ValueError(f"the option {key!r} is given twice")
         options[key] = value
     return match["name"], options

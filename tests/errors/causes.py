@@ -82,7 +82,11 @@ def compile_bytes(data: bytes, name: str = "m.onnx") -> Cause:
 
 def compile_model(model: onnx.ModelProto, *options: str) -> Cause:
     """`odtc compile` of a model."""
-    return lambda place: ["compile", str(place.write("m.onnx", model.SerializeToString())), *options]
+    return lambda place: [
+        "compile",
+        str(place.write("m.onnx", model.SerializeToString())),
+        *options,
+    ]
 
 
 def compile_digits(*options: str) -> Cause:

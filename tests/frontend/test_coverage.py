@@ -23,7 +23,12 @@ def model_of(op_type: str, trained: bool, constants: dict, attributes: dict) -> 
         helper.make_node("Reshape", ["y", "target"], ["r"], "flat"),
         helper.make_node("MatMul", ["r", "w"], ["logits"], "head"),
     ]
-    tensors = {"w": W, "p": np.ones(WIDTH, np.float32), "target": np.array([-1, WIDTH]), **constants}
+    tensors = {
+        "w": W,
+        "p": np.ones(WIDTH, np.float32),
+        "target": np.array([-1, WIDTH]),
+        **constants,
+    }
     graph = helper.make_graph(
         nodes,
         "g",

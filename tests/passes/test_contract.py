@@ -44,8 +44,8 @@ def test_options_read_back_as_they_were_written(name: str, options: dict[str, st
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a{", "a{b}", "a{b=}", "a{=b}", "a{b=1,b=2}", "a{b=1}c", "1{}"]
+    "text", ["", "a{", "a{}", "a{b}", "a{b=}", "a{=b}", "a{b=1,b=2}", "a{b=1}c", "a{b=1,}"]
 )
 def test_malformed_options_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"form|key=value"):
+    with pytest.raises(ValueError, match=r"of the form|twice"):
         parse_options(text)
