@@ -76,17 +76,13 @@ def _last_axis(graph: Graph, node: onnx.NodeProto, attrs: dict[str, Any]) -> str
     return ""
 
 
-def _one_output(_: Graph, node: onnx.NodeProto, __: dict[str, Any]) -> str:
-    return "" if len([o for o in node.output if o]) == 1 else "only its first output is supported"
-
-
 def _static_shape(graph: Graph, node: onnx.NodeProto, _: dict[str, Any]) -> str:
     return "" if node.output[0] in graph.shapes else "the output's shape is not static"
 
 
-def _no_mask(graph: Graph, node: onnx.NodeProto, _: dict[str, Any]) -> str:
-    used = any(graph.consumers(name) for name in node.output[1:] if name)
-    return "the mask output is not supported" if used else ""
+def _first_output(graph: Graph, node: onnx.NodeProto, _: dict[str, Any]) -> str:
+    read = [name for name in node.output[1:] if name and graph.consumers(name)]
+    return f"only its first output can be used; {read[0]!r} is read too" if read else ""
 
 
 def _always(_: Graph, __: onnx.NodeProto, ___: dict[str, Any]) -> str:
@@ -97,12 +93,12 @@ _TRAINABLE: dict[str, Condition] = {
     "Abs": _always,
     "Add": _always,
     "AveragePool": _pool,
-    "BatchNormalization": _one_output,
+    "BatchNormalization": _first_output,
     "Concat": _always,
     "Conv": _two_dimensional,
     "Cos": _always,
     "Div": _always,
-    "Dropout": _no_mask,
+    "Dropout": _first_output,
     "Exp": _always,
     "Flatten": _static_shape,
     "Gemm": _always,

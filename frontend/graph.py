@@ -90,7 +90,7 @@ class Graph:
             )
         except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
             raise ModelError(
-                f"the model's shapes do not fit together: {str(error).strip().splitlines()[-1]}",
+                f"the model's shapes do not fit together: {_first_cause(error)}",
                 hint="check the batch size and the shapes that the model was exported with",
             ) from error
         graph = model.graph
@@ -122,6 +122,11 @@ def statistics_of(graph: Graph) -> frozenset[str]:
     """Names of the parameters that are running means and variances of batch normalisations."""
     nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
     return frozenset(name for node in nodes for name in node.input[3:5])
+
+
+def _first_cause(error: Exception) -> str:
+    """The first of the errors that shape inference lists; the others mostly follow from it."""
+    return str(error).strip().splitlines()[0].split("Inference error(s): ")[-1]
 
 
 def describe_node(node: onnx.NodeProto) -> str:

@@ -41,9 +41,11 @@ def specialize(
         raise ModelError("the model has no input to feed", hint="export it with an input")
     sizes, fixed_batch = _bind_symbols(feeds, batch, dict(shape or {}))
     graph.inputs = tuple(_input_spec(value, sizes, fixed_batch, batch) for value in feeds)
+    fold_constants(graph)
     if fixed_batch is not None and batch is not None and batch != fixed_batch:
         _follow_batch(graph, fixed_batch)
     graph.infer_shapes()
+    # Once more: with the shapes, the arithmetic on them can be done.
     fold_constants(graph)
     keep_first_output(graph)
     train_on_logits(graph)

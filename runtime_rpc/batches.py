@@ -46,7 +46,9 @@ def fitted(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
         )
     if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
         raise DataError(
-            f"{spec.name} is {array.dtype}; the step takes {spec.dtype}", where=f"input {spec.name}"
+            f"{spec.name} is {array.dtype}; the step takes {spec.dtype}",
+            where=f"input {spec.name}",
+            hint=f"convert it to {spec.dtype}",
         )
     return np.ascontiguousarray(array, spec.dtype)
 
@@ -59,7 +61,11 @@ def fitted_labels(labels: np.ndarray, spec: TensorSpec, classes: int) -> np.ndar
     """
     labels = np.asarray(labels)
     if not np.issubdtype(labels.dtype, np.integer):
-        raise DataError(f"labels are {labels.dtype}; they must be integers", where="label")
+        raise DataError(
+            f"labels are {labels.dtype}; they must be integers",
+            where="label",
+            hint="number the classes from 0, and convert the labels to an integer dtype",
+        )
     if labels.size and not 0 <= labels.min() <= labels.max() < classes:
         wrong = int(np.flatnonzero((labels < 0) | (labels >= classes))[0])
         raise DataError(

@@ -14,6 +14,7 @@ from odtc.core.specs import TensorSpec
 from odtc.core.weights import write_tensors
 
 _FORMAT = "odtc-checkpoint-1"
+_OTHER_HINT = "take another checkpoint, or start again without one"
 
 
 def write_checkpoint(
@@ -46,9 +47,11 @@ def read_checkpoint(
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             step = int(metadata.get("step", "-1"))
     except (SafetensorError, OSError, ValueError) as error:
-        raise ArtifactError(f"the checkpoint is damaged ({error})", where=where) from error
+        raise ArtifactError(
+            f"the checkpoint is damaged ({error})", where=where, hint=_OTHER_HINT
+        ) from error
     if metadata.get("format") != _FORMAT or step < 0:
-        raise ArtifactError("not a checkpoint of odtc", where=where)
+        raise ArtifactError("not a checkpoint of odtc", where=where, hint=_OTHER_HINT)
     if metadata.get("model_sha256") != manifest.model_sha256:
         raise ArtifactError(
             f"the checkpoint is of another model than {manifest.model}",

@@ -26,6 +26,7 @@ from odtc.core.errors import DeviceError, UsageError
 CONNECT_SECONDS = 5.0
 SESSION_SECONDS = 3600
 
+_LAST_PORT = (1 << 16) - 1
 _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)")
 # An RPC function of devices that describe themselves: JSON with `emulated` and `machine`.
 _INFO = "odtc.device_info"
@@ -156,7 +157,7 @@ def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> S
     if url is None:
         return LocalSession()
     match = _URL.fullmatch(url)
-    if match is None:
+    if match is None or int(match["port"]) > _LAST_PORT:
         raise UsageError(
             f"{url!r} is not a device",
             hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel",

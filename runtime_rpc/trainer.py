@@ -36,7 +36,9 @@ class Trainer:
 
     def __init__(self, bundle: Bundle, session: Session, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
-            raise UsageError(f"threads {threads} is below 1")
+            raise UsageError(
+                f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
+            )
         self.steps = 0
         self.session = session
         self._bundle = bundle
@@ -67,7 +69,11 @@ class Trainer:
             DeviceError: the device failed.
         """
         if not abs(lr) <= _FLOAT32_MAX:
-            raise DataError(f"the learning rate {lr} is not a finite float32", where="lr")
+            raise DataError(
+                f"the learning rate {lr} is not a finite float32",
+                where="lr",
+                hint="give a lower one, such as 0.01",
+            )
         manifest = self._manifest
         feed = {
             spec.name: fitted(array, spec)

@@ -13,6 +13,8 @@ FOLDABLE = frozenset(
     "Add Cast Concat ConstantOfShape Div Equal Expand Floor Gather Mul Neg Range ReduceProd "
     "Reshape Slice Squeeze Sub Transpose Unsqueeze Where".split()
 )
+# A few numbers can make these as large as they like.
+EXPANDING = frozenset(("ConstantOfShape", "Expand", "Range"))
 
 
 def fold_constants(graph: Graph) -> None:
@@ -38,9 +40,16 @@ def _value(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
         return None
     if not all(name in graph.constants for name in node.input if name):
         return None
+    return _evaluate(graph, node) if _is_small(graph, node) else None
+
+
+def _is_small(graph: Graph, node: onnx.NodeProto) -> bool:
+    """Whether the node's value is a few numbers: by its shape, else by its inputs."""
     shape = graph.shapes.get(node.output[0])
-    small = shape is not None and np.prod(shape, dtype=float) <= MAX_ELEMENTS
-    return _evaluate(graph, node) if small else None
+    if shape is not None:
+        return np.prod(shape, dtype=float) <= MAX_ELEMENTS
+    read = sum(graph.constants[name].size for name in node.input if name)
+    return node.op_type not in EXPANDING and read <= MAX_ELEMENTS
 
 
 def _evaluate(graph: Graph, node: onnx.NodeProto) -> np.ndarray:

@@ -101,6 +101,8 @@ def batches(samples: Samples, batch: int, seed: int, start: int) -> Iterator[Bat
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise DataError("the data file does not exist", where=str(path), hint="check the path")
+    if not zipfile.is_zipfile(path):
+        raise DataError("not an .npz file", where=str(path), hint=_HINT)
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -131,4 +133,5 @@ def _check_samples(array: np.ndarray, spec: TensorSpec, where: str) -> None:
             f"a sample of {spec.name} has shape {list(array.shape[1:])}; "
             f"the step was compiled for {list(spec.shape[1:])}",
             where=where,
+            hint="reshape the array, samples first",
         )

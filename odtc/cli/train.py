@@ -64,7 +64,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     length.add_argument(
         "--epochs",
         type=at_least(1),
-        default=1,
         metavar="N",
         help="passes over the data (default: 1)",
     )
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     samples = read_samples(args.data, manifest)
     held_out = read_samples(args.eval_data, manifest) if args.eval_data else None
     per_epoch = steps_per_epoch(samples, manifest.batch, args.data)
-    total = args.steps or args.epochs * per_epoch
+    total = args.steps or (args.epochs or 1) * per_epoch
     left = len(samples) - per_epoch * manifest.batch
     if left:
         say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")

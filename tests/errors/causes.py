@@ -1,14 +1,21 @@
 """The ways to go wrong: models that cannot be trained, files that are damaged, devices that fail."""
 
 import json
+import platform
+import socket
+import subprocess
+import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.digits import BATCH, Digits
@@ -25,18 +32,41 @@ class Place:
         inputs: a folder for what the cause prepares.
         outputs: the current folder; no file may be left in it.
         tracker: host and port of a tracker that knows no device.
+        stack: what is to be undone at the end.
     """
 
     digits: Digits
     inputs: Path
     outputs: Path
     tracker: str
+    stack: ExitStack
 
     def write(self, name: str, data: bytes) -> Path:
         """Writes an input file."""
         path = self.inputs / name
         path.write_bytes(data)
         return path
+
+    def names(self) -> list[tuple[str, str]]:
+        """What changes from run to run, and what a text of the table has instead."""
+        return [
+            (str(self.inputs), "INPUTS"),
+            (str(self.digits.model.parent), "DIGITS"),
+            (self.tracker, "TRACKER"),
+        ]
+
+    def small_disk(self, kilobytes: int) -> Path:
+        """A folder with that much room; where none can be made, the test is skipped."""
+        disk = self.inputs / "disk"
+        disk.mkdir()
+        size = f"size={kilobytes}k"
+        command = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(disk)]
+        try:
+            subprocess.run(command, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("cannot mount a small disk here")
+        self.stack.callback(subprocess.run, ["umount", str(disk)], check=True)
+        return disk
 
 
 # A cause prepares files and gives the command line that fails; or it calls the library, which raises.
@@ -62,6 +92,9 @@ def dense(*nodes: onnx.NodeProto, x: Sequence[str | int] = ("N", 4)) -> onnx.Mod
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
+
+# A target that this machine cannot run.
+OTHER_TARGET = "android-cpu" if platform.machine() == "x86_64" else "host-cpu{mcpu=x86-64-v3}"
 
 LINEAR = dense(node("MatMul", ["x", "w"], "y"))
 
@@ -224,8 +257,9 @@ def foreign_checkpoint(metadata: dict[str, str], **tensors: np.ndarray) -> Cause
     """`odtc train --resume` from another safetensors file; `sha` stands for the model's hash."""
 
     def cause(place: Place) -> Argv:
-        import odtc
         from safetensors.numpy import save_file
+
+        import odtc
 
         sha = odtc.load(place.digits.artifact).manifest.model_sha256
         filled = {key: value.replace("sha", sha) for key, value in metadata.items()}
@@ -233,3 +267,71 @@ def foreign_checkpoint(metadata: dict[str, str], **tensors: np.ndarray) -> Cause
         return train("--resume", "--checkpoint", str(place.inputs / "c"))(place)
 
     return cause
+
+
+def on_small_disk(cause: Callable[[str], Cause], kilobytes: int = 64) -> Cause:
+    """The cause, told of a file on a disk that is too small for it."""
+    return lambda place: cause(str(place.small_disk(kilobytes) / "out"))(place)
+
+
+def with_small_temporary(cause: Cause, kilobytes: int) -> Cause:
+    """The cause, with a small disk for temporary files."""
+
+    def run(place: Place) -> Argv | None:
+        tempfile.tempdir = str(place.small_disk(kilobytes))
+        return cause(place)
+
+    return run
+
+
+def inspect_artifact(place: Place) -> Argv:
+    """`odtc inspect` of the whole artifact."""
+    return ["inspect", str(place.digits.artifact)]
+
+
+def at_stranger(greeting: bytes) -> Cause:
+    """`odtc train` on a server that is no tracker, and that says this, or nothing, when called."""
+
+    def cause(place: Place) -> Argv:
+        server = place.stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            place.stack.callback(connection.close)
+            connection.sendall(greeting)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        place.stack.callback(thread.join)
+        return train("--device", f"rpc://127.0.0.1:{server.getsockname()[1]}/pixel")(place)
+
+    return cause
+
+
+def for_another_machine(place: Place) -> None:
+    """An artifact for phones, run here."""
+    import odtc
+
+    odtc.compile(place.digits.model, OTHER_TARGET, batch=2).trainer()
+
+
+def diverging(place: Place) -> Argv:
+    """`odtc train` with a step so long that the logits leave float32."""
+    import odtc
+
+    model = place.write("linear.onnx", LINEAR.SerializeToString())
+    odtc.compile(model, batch=2).save(place.inputs / "linear.odtc")
+    np.savez(place.inputs / "xy.npz", x=np.full((4, 4), 9, np.float32), y=np.arange(4) % 3)
+    files = [str(place.inputs / "linear.odtc"), "--data", str(place.inputs / "xy.npz")]
+    return ["train", *files, "--lr", "3e38", "--epochs", "9", "--checkpoint", "c"]
+
+
+def with_external_data(location: str) -> Cause:
+    """`odtc compile` of a model whose weight `w` is in another file, which is not there."""
+    model = onnx.ModelProto()
+    model.CopyFrom(LINEAR)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    return compile_model(model, "--batch", "2")

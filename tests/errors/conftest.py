@@ -2,10 +2,12 @@
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from odtc.runtime_rpc import session
 from tests.cli.digits import Digits, make_digits
 from tests.errors.causes import Place
 
@@ -26,10 +28,14 @@ def tracker() -> Iterator[str]:
 
 
 @pytest.fixture
-def place(digits: Digits, tracker: str, tmp_path: Path, monkeypatch) -> Place:
-    folders = [tmp_path / name for name in ("inputs", "outputs", "temporary")]
-    for folder in folders:
+def place(
+    digits: Digits, tracker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Place]:
+    inputs, outputs, temporary = (tmp_path / name for name in ("inputs", "outputs", "temporary"))
+    for folder in (inputs, outputs, temporary):
         folder.mkdir()
-    monkeypatch.chdir(folders[1])
-    monkeypatch.setattr(tempfile, "tempdir", str(folders[2]))
-    return Place(digits, folders[0], folders[1], tracker)
+    monkeypatch.chdir(outputs)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(session, "CONNECT_SECONDS", 1.0)
+    with ExitStack() as stack:
+        yield Place(digits, inputs, outputs, tracker, stack)

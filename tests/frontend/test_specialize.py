@@ -51,6 +51,17 @@ def test_fixed_batch_is_changed_and_reshapes_of_data_follow() -> None:
     assert graph.shapes["c"] == (1, 5)
 
 
+def test_fixed_batch_is_changed_where_the_target_is_a_constant_node() -> None:
+    target = numpy_helper.from_array(np.array([1, -1], np.int64))
+    nodes = [
+        helper.make_node("Constant", [], ["s"], value=target),
+        helper.make_node("Reshape", ["x", "s"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["y"]),
+    ]
+    graph = specialize(model_of(nodes, [("x", [1, 2, 3])], W), batch=4)
+    assert graph.shapes["y"] == (4, 5)
+
+
 def test_other_symbols_need_a_size() -> None:
     model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", ["N", "T", 6])], W)
     with pytest.raises(UsageError, match="without a size: T") as failure:
