@@ -17,6 +17,7 @@ from tvm import relax
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.kernels.conv2d import conv2d_rules
+from odtc.backends.kernels.matmul import matmul_on
 from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.targets import Target
 from odtc.passes.absorb_transpose import AbsorbTranspose
@@ -42,15 +43,17 @@ class Built:
 
 def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
-    rules = conv2d_rules(machine_of(target.vector_bits))
+    machine = machine_of(target.vector_bits)
     return (
-        AbsorbTranspose(),
-        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules)),
+        AbsorbTranspose(matmul_on(machine)),
+        TvmPass("LegalizeOps", lambda: X.LegalizeOps(conv2d_rules(machine))),
         *tvm_passes(
             X.AnnotateTIROpPattern,
             X.FoldConstant,
             X.FuseOps,
             X.FuseTIR,
+            # Before the kernels are scheduled: a scheduled reshape is not known for one any more.
+            X.RewriteDataflowReshape,
             X.DeadCodeElimination,
         ),
     )
@@ -59,7 +62,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
 def plan_phase(train_step: str) -> tuple[Pass, ...]:
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
     return (
-        *tvm_passes(X.RewriteDataflowReshape, X.ToNonDataflow, X.RemovePurityChecking),
+        *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
         ImmediateUpdate(train_step),
         *tvm_passes(X.CallTIRRewrite),
         ReturnLoss(train_step),

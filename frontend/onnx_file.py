@@ -18,7 +18,7 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
         ModelError: the file is missing, empty, truncated, not ONNX, or breaks the ONNX standard.
     """
     file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise ModelError("the model file does not exist", where=str(file), hint="check the path")
     if file.stat().st_size == 0:
         raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)

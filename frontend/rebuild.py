@@ -26,3 +26,17 @@ def replay_body(builder: relax.BlockBuilder, function: relax.Function, *rules: R
 def tuple_fields(expression: relax.Expr) -> Sequence[relax.Expr]:
     """Fields of a literal tuple; any other expression is its own only field."""
     return list(expression.fields) if isinstance(expression, relax.Tuple) else [expression]
+
+
+def inner_results(function: relax.Function) -> list[list[relax.Expr]]:
+    """Fields of the tuples that a function returns, as variables of its dataflow block.
+
+    What leaves a block is bound once more to a variable of the outside; passes treat such results
+    with care, and a caller that goes on inside of the block does not want that.
+    """
+    (block,) = function.body.blocks
+    inside = {b.var: b.value for b in block.bindings if isinstance(b.value, relax.Var)}
+    return [
+        [inside.get(variable, variable) for variable in tuple_fields(part)]
+        for part in function.body.body.fields
+    ]

@@ -119,9 +119,10 @@ def _bind_symbols(
     if not dims:
         raise ModelError("the input is a scalar or has no shape", where=f"input {feeds[0].name}")
     symbols = _symbols(feeds)
-    if shape.keys() - symbols.keys():
+    unknown = sorted(shape.keys() - symbols.keys())
+    if unknown:
         raise UsageError(
-            f"the model has no symbolic dimension {', '.join(sorted(shape.keys() - symbols.keys()))}",
+            f"the model has no symbolic dimension {', '.join(unknown)}",
             hint=f"it has {', '.join(filter(None, symbols)) or 'none'}",
         )
     fixed = dims[0].dim_value if dims[0].HasField("dim_value") else None

@@ -23,7 +23,7 @@ from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.importer import import_forward
 from odtc.frontend.losses import Loss
 from odtc.frontend.optimizers import Optimizer
-from odtc.frontend.rebuild import replay_body, tuple_fields
+from odtc.frontend.rebuild import inner_results, replay_body
 from odtc.frontend.stop_gradient import StopGradient
 from odtc.frontend.update_kernels import assign_kernel
 
@@ -152,7 +152,7 @@ def _update(
     adjoint: relax.Function, arguments: Sequence[Argument], optimizer: Optimizer
 ) -> tvm.IRModule:
     """The training step: the adjoint's body, then one in-place update per changed tensor."""
-    results, gradients = (tuple_fields(part) for part in adjoint.body.body.fields)
+    results, gradients = inner_results(adjoint)
     variables = dict(zip(_differentiated(arguments), adjoint.params, strict=True))
     variables |= {item: _variable(item) for item in arguments if item not in variables}
     trained = _of_role(arguments, Role.PARAMETER)
@@ -164,16 +164,17 @@ def _update(
     with builder.function(TRAIN_STEP, params):
         with builder.dataflow():
             replay_body(builder, adjoint)
-        updated = []
-        for item, gradient in zip(trained, gradients, strict=True):
-            state = [variables[next(states)] for _ in optimizer.slots]
-            changed = [variables[item], *state]
-            kernel = optimizer.update_kernel(item.spec.shape)
-            updated.append(_in_place(builder, kernel, changed, [gradient, variables[rate]]))
-        for item, value in zip(statistics, results[1:], strict=True):
-            kernel = assign_kernel(item.spec.shape)
-            updated.append(_in_place(builder, kernel, [variables[item]], [value]))
-        builder.emit_func_output(relax.Tuple([results[0], *updated]))
+            updated = []
+            for item, gradient in zip(trained, gradients, strict=True):
+                state = [variables[next(states)] for _ in optimizer.slots]
+                changed = [variables[item], *state]
+                kernel = optimizer.update_kernel(item.spec.shape)
+                updated.append(_in_place(builder, kernel, changed, [gradient, variables[rate]]))
+            for item, value in zip(statistics, results[1:], strict=True):
+                kernel = assign_kernel(item.spec.shape)
+                updated.append(_in_place(builder, kernel, [variables[item]], [value]))
+            returned = [builder.emit_output(value) for value in (results[0], *updated)]
+        builder.emit_func_output(relax.Tuple(returned))
     return builder.finalize()
 
 

@@ -6,7 +6,6 @@ load -> specialise -> normalise -> training graph -> lower and build -> link -> 
 import dataclasses
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -77,7 +76,7 @@ def compile_model(
 
     progress("read the model")
     onnx_model = load_model(model)
-    check_room(tempfile.gettempdir(), ROOM + Path(model).stat().st_size)
+    check_room(ROOM + Path(model).stat().st_size)
     graph = specialize(onnx_model, batch, shape)
     require_trainable(graph)
     normalize(graph)

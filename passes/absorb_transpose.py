@@ -2,17 +2,22 @@
 
 `matmul(x, permute_dims(w))` becomes one kernel that reads `w` by columns. Gemm with `transB`, its
 two gradients and every linear layer have this form, and a transposed copy of a weight would be a
-second copy of the parameter. Only operands of rank 2 are rewritten.
+second copy of the parameter. Only float32 operands of rank 2 are rewritten.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeGuard
 
 import tvm
-from tvm import relax, te
+from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from odtc.passes.contract import Pass
+
+Shape = tuple[int, int]
+# From the operands' shapes, as stored, and whether each is transposed, to `(left, right, result)`.
+Product = Callable[[Shape, Shape, bool, bool], tirx.PrimFunc]
 
 
 def is_call(expression: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call]:
@@ -21,8 +26,9 @@ def is_call(expression: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call
 
 
 def is_matrix(expression: relax.Expr) -> bool:
-    """Whether the expression is a tensor of rank 2."""
-    return isinstance(expression.ty, relax.TensorType) and expression.ty.ndim == 2
+    """Whether the expression is a float32 tensor of rank 2."""
+    type_ = expression.ty
+    return isinstance(type_, relax.TensorType) and type_.ndim == 2 and type_.dtype == "float32"
 
 
 def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
@@ -30,20 +36,10 @@ def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
     return is_call(expression, "relax.matmul") and all(map(is_matrix, expression.args))
 
 
-def matmul(left: te.Tensor, right: te.Tensor, trans_left: bool, trans_right: bool) -> te.Tensor:
-    """`op(left) @ op(right)` for float32 matrices, where `op` may transpose."""
-    rows, depth = left.shape[::-1] if trans_left else left.shape
-    columns = right.shape[0] if trans_right else right.shape[1]
-    k = te.reduce_axis((0, depth), "k")
-    return te.compute(
-        (rows, columns),
-        lambda i, j: te.sum(
-            (left[k, i] if trans_left else left[i, k])
-            * (right[j, k] if trans_right else right[k, j]),
-            axis=k,
-        ),
-        name="matmul",
-    )
+def stored_shape(expression: relax.Expr) -> Shape:
+    """Rows and columns of a matrix."""
+    rows, columns = (int(size) for size in expression.ty.shape)
+    return rows, columns
 
 
 @mutator
@@ -64,16 +60,18 @@ class _PushDown(PyExprMutator):
 class _Absorb(PyExprMutator):
     """Lets products read through the transposes of their operands."""
 
+    def __init__(self, module: tvm.IRModule, product: Product) -> None:
+        super().__init__(module)
+        self._make = product
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         if not is_product(call):
             return call
         (left, trans_left), (right, trans_right) = map(self._operand, call.args)
-        if not (trans_left or trans_right):
-            return relax.op.matmul(left, right)
-        return self.builder_.call_te(
-            matmul, left, right, trans_left, trans_right, primfunc_name_hint="matmul"
-        )
+        kernel = self._make(stored_shape(left), stored_shape(right), trans_left, trans_right)
+        name = self.builder_.add_func(kernel, "matmul")
+        return relax.call_tir(name, relax.Tuple([left, right]), call.ty)
 
     def _operand(self, expression: relax.Expr) -> tuple[relax.Expr, bool]:
         """The tensor that is really read, and whether it is read transposed."""
@@ -88,14 +86,19 @@ class _Absorb(PyExprMutator):
 
 @dataclass(frozen=True)
 class AbsorbTranspose(Pass):
-    """Lets matrix products read transposed operands in place; dead transposes go."""
+    """Puts matrix products on kernels that read transposed operands; dead transposes go.
+
+    Attributes:
+        product: makes the kernel of a product.
+    """
 
     name: ClassVar[str] = "absorb-transpose"
+    product: Product = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites every Relax function of the module."""
-        for rewrite in (_PushDown, _Absorb):
-            rewriter = rewrite(module)
+        for rewriter_of in (_PushDown, lambda before: _Absorb(before, self.product)):
+            rewriter = rewriter_of(module)
             for variable, function in module.functions_items():
                 if isinstance(function, relax.Function):
                     rewriter.builder_.update_func(variable, rewriter.visit_expr(function))

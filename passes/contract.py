@@ -27,7 +27,8 @@ class Pass(ABC):
         """Returns the rewritten module; the given one stays as it is."""
 
     def __str__(self) -> str:
-        return format_options(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
+        shown = [field.name for field in fields(self) if field.repr]
+        return format_options(self.name, {name: getattr(self, name) for name in shown})
 
     def to_tvm(self) -> tvm.transform.Pass:
         """The pass in TVM's own form, so that TVM's instruments see it by its name."""

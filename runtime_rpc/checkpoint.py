@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -39,7 +38,7 @@ def read_checkpoint(
         ArtifactError: it is missing, damaged, or of another model or optimizer.
     """
     where = str(path)
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise ArtifactError("the checkpoint does not exist", where=where, hint="check the path")
     try:
         with safe_open(path, framework="numpy") as file:

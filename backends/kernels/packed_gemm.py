@@ -56,7 +56,7 @@ def machine_of(vector_bits: int) -> Machine:
 
 def product_kernel(
     inputs: Sequence[te.Tensor],
-    shape: tuple[int, int, int, int],
+    shape: tuple[int | None, int, int, int],
     a: Read,
     b: Read,
     machine: Machine,
@@ -65,7 +65,7 @@ def product_kernel(
 
     Args:
         inputs: placeholders that `a` and `b` read, the kernel's arguments.
-        shape: sizes of n, m, k and p.
+        shape: sizes of n, m, k and p; without n the result is a matrix.
         a: element of the left matrix, which is packed whole.
         b: element of the right matrix; a panel of it is packed at a time.
         machine: the CPU.
@@ -74,20 +74,26 @@ def product_kernel(
     mr, nr = machine.tile_rows(rows), machine.tile_columns(columns)
     tiles, panels = -(-rows // mr), -(-columns // nr)
     left = te.compute((tiles, depth, mr), lambda t, k, i: _padded(a, t * mr + i, rows, k), "left")
+    count = 1 if batch is None else batch
     right = te.compute(
-        (batch, panels, depth, nr),
+        (count, panels, depth, nr),
         lambda n, q, k, j: _padded(lambda p, d: b(n, d, p), q * nr + j, columns, k),
         "right",
     )
     k = te.reduce_axis((0, depth), "k")
     tile = te.compute(
-        (batch, panels, tiles, mr, nr),
+        (count, panels, tiles, mr, nr),
         lambda n, q, t, i, j: te.sum(left[t, k, i] * right[n, q, k, j], axis=k),
         "tile",
     )
-    result = te.compute(
-        (batch, rows, columns), lambda n, m, p: tile[n, p // nr, m // mr, m % mr, p % nr], "result"
-    )
+
+    def element(n: ir.Expr | int, m: ir.Expr, p: ir.Expr) -> ir.Expr:
+        return tile[n, p // nr, m // mr, m % mr, p % nr]
+
+    if batch is None:
+        result = te.compute((rows, columns), lambda m, p: element(0, m, p), "result")
+    else:
+        result = te.compute((batch, rows, columns), element, "result")
     schedule = s_tir.Schedule(te.create_prim_func([*inputs, result]))
     block = schedule.get_sblock("tile")
     n, q, t, i, j, reduction = schedule.get_loops(block)

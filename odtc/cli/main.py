@@ -14,6 +14,7 @@ from typing import NoReturn
 import odtc
 from odtc.cli import check, compile, inspect, targets, train
 from odtc.cli.console import print_error, say
+from odtc.cli.interrupts import interruption
 from odtc.core.errors import ExitCode, OdtcError, UsageError
 from odtc.core.files import disk_full, disk_is_full
 
@@ -74,12 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    try:
-        code = _run(argv)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BaseException as error:
-        return _report(error)
+    with interruption(at_once=True) as interrupted:
+        try:
+            code = _run(argv)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BaseException as error:
+            # A Ctrl-C that TVM's C++ was in the way of comes out as an error of another class.
+            return _report(KeyboardInterrupt() if interrupted.is_set() else error)
     return code
 
 

@@ -1,5 +1,6 @@
 """Samples from an `.npz` file, and the batches that a training run takes of them."""
 
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -99,7 +100,7 @@ def batches(samples: Samples, batch: int, seed: int, start: int) -> Iterator[Bat
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError("the data file does not exist", where=str(path), hint="check the path")
     if not zipfile.is_zipfile(path):
         raise DataError("not an .npz file", where=str(path), hint=_HINT)

@@ -1,17 +1,15 @@
 """`odtc train`: runs a training step over a data set, here or on a device."""
 
 import argparse
-import signal
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, progress_of, say
+from odtc.cli.interrupts import interruption
 from odtc.cli.options import add_json_option, at_least
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
@@ -133,7 +131,7 @@ def train(
     """Takes the steps up to `total`, or to the first Ctrl-C."""
     done = Done(emulated=bool(trainer.session.info()["emulated"]))
     remaining = max(total - trainer.steps, 0)
-    with interruption() as interrupted, progress_of(total, trainer.steps) as update:
+    with interruption(at_once=False) as interrupted, progress_of(total, trainer.steps) as update:
         for x, y in islice(feed, remaining):
             began = time.perf_counter()
             done.loss = trainer.step(x, y, args.lr)
@@ -145,22 +143,6 @@ def train(
             if interrupted.is_set():
                 break
     return done
-
-
-@contextmanager
-def interruption() -> Iterator[Event]:
-    """Yields an event that the first Ctrl-C sets; the second one interrupts as ever."""
-    event = Event()
-
-    def note(*_: object) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def accuracy(trainer: "Trainer", samples: "Samples") -> float:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odtc.core.errors import ArtifactError
-from odtc.core.files import atomic_write, disk_full, disk_is_full
+from odtc.core.files import atomic_write, disk_full, disk_is_full, output_errors
 from odtc.core.manifest import Manifest, parse_manifest
 
 MANIFEST = "manifest.json"
@@ -69,8 +69,13 @@ class Bundle:
 
 
 def private_folder() -> Path:
-    """A new folder that only this user can enter."""
-    return Path(tempfile.mkdtemp(prefix="odtc-"))
+    """A new folder that only this user can enter.
+
+    Raises:
+        OutputError: there is no place for one.
+    """
+    with output_errors("the folder for temporary files"):
+        return Path(tempfile.mkdtemp(prefix="odtc-"))
 
 
 def seal(manifest: Manifest, root: Path) -> Bundle:
@@ -99,7 +104,7 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
         OutputError: there is no room to unpack it.
     """
     where = str(path)
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise ArtifactError("the artifact does not exist", where=where, hint="check the path")
     with _readable(where), zipfile.ZipFile(path) as archive:
         manifest = parse_manifest(archive.read(MANIFEST), where)

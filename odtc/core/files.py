@@ -44,21 +44,22 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         _temporary(Path(os.path.realpath(path))).unlink()
 
 
-def check_room(folder: str | os.PathLike[str], needed: int) -> None:
-    """Checks that a folder has room, for work that cannot say so itself when it runs out.
+def check_room(needed: int) -> None:
+    """Checks the room for temporary files, for work that cannot say so itself when it runs out.
 
     Args:
-        folder: an existing folder.
         needed: free bytes that the work wants.
 
     Raises:
         OutputError: there is less.
     """
-    free = shutil.disk_usage(folder).free
+    with output_errors("the folder for temporary files"):
+        folder = tempfile.gettempdir()
+        free = shutil.disk_usage(folder).free
     if free < needed:
         raise OutputError(
             f"the folder for temporary files has {free} bytes left; {needed} are needed",
-            where=str(folder),
+            where=folder,
             hint="make room there, or set TMPDIR to a folder that has some",
         )
 

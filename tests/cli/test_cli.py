@@ -23,6 +23,7 @@ from benchmarks.models.digits import bn_model
 from odtc.cli import console as console_module
 from odtc.cli import targets as targets_command
 from odtc.cli.console import progress_of, readable_bytes, stages
+from odtc.cli.interrupts import interruption
 from odtc.cli.main import build_parser, exit_codes, main
 from odtc.cli.train import EMULATED
 from odtc.core.errors import ExitCode, UsageError
@@ -30,6 +31,11 @@ from odtc.runtime_rpc.session import LocalSession
 from tests.cli.digits import BATCH, SAMPLES, Digits
 
 ODTC = (sys.executable, "-m", "odtc")
+# A process that pytest's parent lets ignore interrupts would pass that on.
+INTERRUPTIBLE = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from odtc.cli.main import main; sys.exit(main())"
+)
 PER_EPOCH = SAMPLES // BATCH
 
 
@@ -258,7 +264,7 @@ def test_the_seed_orders_the_samples(digits: Digits, run_json):
 def test_ctrl_c_saves_the_checkpoint_and_the_run_can_go_on(digits: Digits, here: Path, run_json):
     options = ("--lr", "0.01", "--checkpoint", "c", "--checkpoint-every", "5")
     process = subprocess.Popen(
-        [*ODTC, *trained(digits, *options, "--steps", "1000000")],
+        [sys.executable, "-c", INTERRUPTIBLE, *trained(digits, *options, "--steps", "1000000")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -275,6 +281,29 @@ def test_ctrl_c_saves_the_checkpoint_and_the_run_can_go_on(digits: Digits, here:
     assert summary["steps_taken"] == 4
     whole = run_json(*trained(digits, *options[:2], "--steps", total))
     assert summary["loss"] == whole["loss"]
+
+
+def test_a_ctrl_c_that_tvm_turns_into_an_error_is_one(monkeypatch, capsys):
+    def interrupted(_: object) -> int:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError from None
+        return 0
+
+    monkeypatch.setattr(targets_command, "run", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["targets"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr() == ("", "interrupted\n")
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_the_second_ctrl_c_does_not_wait():
+    with interruption(at_once=False) as event:
+        signal.raise_signal(signal.SIGINT)
+        assert event.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:

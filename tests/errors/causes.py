@@ -1,4 +1,4 @@
-"""The ways to go wrong: models that cannot be trained, files that are damaged, devices that fail."""
+"""Ways to go wrong: models that cannot be trained, damaged files, devices that do not answer."""
 
 import json
 import platform
@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -51,13 +52,19 @@ class Place:
         """What changes from run to run, and what a text of the table has instead."""
         return [
             (str(self.inputs), "INPUTS"),
+            (str(self.outputs), "OUTPUTS"),
             (str(self.digits.model.parent), "DIGITS"),
             (self.tracker, "TRACKER"),
         ]
 
+    def files_left(self) -> list[Path]:
+        """What should not be there when all is over."""
+        folders = (self.outputs, Path(tempfile.gettempdir()))
+        return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
     def small_disk(self, kilobytes: int) -> Path:
         """A folder with that much room; where none can be made, the test is skipped."""
-        disk = self.inputs / "disk"
+        disk = self.outputs / "disk"
         disk.mkdir()
         size = f"size={kilobytes}k"
         command = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(disk)]
@@ -69,7 +76,7 @@ class Place:
         return disk
 
 
-# A cause prepares files and gives the command line that fails; or it calls the library, which raises.
+# Prepares files and gives the command line that fails; or calls the library, which raises.
 Cause = Callable[[Place], Argv | None]
 
 
@@ -114,12 +121,24 @@ def compile_bytes(data: bytes, name: str = "m.onnx") -> Cause:
 
 
 def compile_model(model: onnx.ModelProto, *options: str) -> Cause:
-    """`odtc compile` of a model."""
-    return lambda place: [
-        "compile",
-        str(place.write("m.onnx", model.SerializeToString())),
-        *options,
-    ]
+    """`odtc compile` of a model, with a batch of 2."""
+    return compile_as_is(model, "--batch", "2", *options)
+
+
+def compile_linear(*options: str) -> Cause:
+    """`odtc compile` of a model that could be compiled."""
+    return compile_as_is(LINEAR, *options)
+
+
+def compile_as_is(model: onnx.ModelProto, *options: str) -> Cause:
+    """`odtc compile` of a model, with these options only."""
+    data = model.SerializeToString()
+    return lambda place: ["compile", str(place.write("m.onnx", data)), *options]
+
+
+def compile_to(output: Callable[[Digits], Path]) -> Cause:
+    """`odtc compile` of the digits model to a path beside it."""
+    return lambda place: compile_digits("-o", str(output(place.digits)))(place)
 
 
 def compile_digits(*options: str) -> Cause:
@@ -213,7 +232,7 @@ def artifact_members(change: Callable[[dict[str, bytes]], None]) -> Cause:
 
 
 def flipped(member: str) -> Cause:
-    """`odtc inspect` of the artifact with one byte of a member flipped, and a checksum that fits."""
+    """`odtc inspect` of the artifact with a byte of a member changed, and a checksum that fits."""
 
     def change(members: dict[str, bytes]) -> None:
         data = bytearray(members[member])
@@ -326,6 +345,12 @@ def diverging(place: Place) -> Argv:
     return ["train", *files, "--lr", "3e38", "--epochs", "9", "--checkpoint", "c"]
 
 
+def without_linker(place: Place) -> Argv:
+    """`odtc compile` on a machine that has no linker."""
+    place.stack.enter_context(mock.patch("odtc.backends.link._CANDIDATES", ()))
+    return compile_digits()(place)
+
+
 def with_external_data(location: str) -> Cause:
     """`odtc compile` of a model whose weight `w` is in another file, which is not there."""
     model = onnx.ModelProto()
@@ -334,4 +359,4 @@ def with_external_data(location: str) -> Cause:
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value=location)
-    return compile_model(model, "--batch", "2")
+    return compile_model(model)
