@@ -10,7 +10,6 @@ are kept; medians, quartiles and ratios are derived from them.
 
 import argparse
 import dataclasses
-import importlib
 import json
 import sys
 import tempfile
@@ -126,15 +125,17 @@ class OdtcEngine:
 
 def torch_engine(case: Case, _: Path) -> Engine:
     """PyTorch, eager."""
-    trainer = _reference("pytorch").TorchTrainer
-    return trainer(case.model, lr=case.lr, threads=case.threads)
+    from benchmarks.reference.pytorch import TorchTrainer
+
+    return TorchTrainer(case.model, lr=case.lr, threads=case.threads)
 
 
 def ort_engine(case: Case, folder: Path) -> Engine:
     """onnxruntime-training's on-device API."""
-    trainer = _reference("onnxruntime_training").OrtTrainer
+    from benchmarks.reference.onnxruntime_training import OrtTrainer
+
     workdir = folder / f"{case.name}-ort"
-    return trainer(case.model, len(case.x), workdir, lr=case.lr, threads=case.threads)
+    return OrtTrainer(case.model, len(case.x), workdir, lr=case.lr, threads=case.threads)
 
 
 ENGINES: dict[str, Callable[[Case, Path], Engine]] = {
@@ -142,11 +143,6 @@ ENGINES: dict[str, Callable[[Case, Path], Engine]] = {
     "PyTorch": torch_engine,
     "onnxruntime-training": ort_engine,
 }
-
-
-def _reference(name: str) -> Any:
-    """An interpreter that the tests check odtc against, which is the peer here."""
-    return importlib.import_module(f"tests.reference.{name}")
 
 
 def case_of(name: str, threads: int, batch: int | None) -> Case:

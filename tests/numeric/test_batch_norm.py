@@ -5,8 +5,8 @@ import torch
 
 import odtc
 from benchmarks.models.digits import bn_model
+from benchmarks.reference.pytorch import TorchTrainer
 from tests.numeric.conftest import relative_error
-from tests.reference.pytorch import TorchTrainer
 
 BATCH = 8
 

@@ -11,9 +11,9 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import odtc
+from benchmarks.reference.pytorch import TorchTrainer
 from odtc.frontend.coverage import OPERATORS, Level
 from tests.numeric.conftest import node_model, relative_error
-from tests.reference.pytorch import TorchTrainer
 
 RNG = np.random.default_rng(3)
 

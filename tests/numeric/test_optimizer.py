@@ -5,8 +5,8 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
+from benchmarks.reference.pytorch import TorchTrainer
 from tests.numeric.conftest import relative_error
-from tests.reference.pytorch import TorchTrainer
 
 BATCH = 16
 

@@ -11,8 +11,8 @@ from onnx import numpy_helper
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
-from tests.reference.onnxruntime_training import OrtTrainer
-from tests.reference.pytorch import TorchTrainer
+from benchmarks.reference.onnxruntime_training import OrtTrainer
+from benchmarks.reference.pytorch import TorchTrainer
 
 STEPS = 20
 BOUND = 1e-4

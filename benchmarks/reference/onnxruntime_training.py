@@ -72,7 +72,7 @@ class OrtTrainer:
 
 
 def _import_training() -> tuple[Any, Any]:
-    """onnxruntime's artifact generator and training API, without PyTorch where that is possible.
+    """Onnxruntime's artifact generator and training API, without PyTorch where that is possible.
 
     `onnxruntime.training` imports PyTorch, for parts that are not used here. In a process that has
     not done so yet, stand-ins keep it out, so that memory can be measured; they are gone when this
@@ -231,7 +231,7 @@ def _sum(_: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def _lrn(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """x / (bias + alpha * mean of x² over a window of channels)^beta: LRN has no gradient.
+    """X / (bias + alpha * mean of x² over a window of channels)^beta: LRN has no gradient.
 
     An extra dimension in front of the channels makes the mean a three-dimensional average pooling.
     """

@@ -12,9 +12,9 @@ from onnx import helper
 
 from benchmarks.models.digits import bn_model, digits_data, digits_model
 from benchmarks.models.zoo import zoo_model, zoo_names
-from tests.reference.onnxruntime_training import OrtTrainer
-from tests.reference.operators import attributes, operators
-from tests.reference.pytorch import TorchTrainer
+from benchmarks.reference.onnxruntime_training import OrtTrainer
+from benchmarks.reference.operators import attributes, operators
+from benchmarks.reference.pytorch import TorchTrainer
 
 QUICK = "squeezenet"
 ZOO = [

@@ -16,7 +16,7 @@ import torch.nn.functional as F  # noqa: N812
 from onnx import numpy_helper
 from torch import Tensor
 
-from tests.reference.operators import Attributes, Op, attributes, operators
+from benchmarks.reference.operators import Attributes, Op, attributes, operators
 
 
 def _constant(node: onnx.NodeProto) -> np.ndarray:
