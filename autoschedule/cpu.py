@@ -13,9 +13,9 @@ from tvm import s_tir, tirx
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from odtc.backends.targets import Target
+from odtc.core.kernel_marks import IS_SCHEDULED
 from odtc.passes.contract import Pass
 
-IS_SCHEDULED = "tirx.is_scheduled"
 # Below this many innermost iterations a kernel is not worth a second thread.
 PARALLEL_ITERATIONS = 1 << 14
 

@@ -5,7 +5,6 @@ importer see: to them a parameter is one more input. So no second copy of the we
 a model of any size passes under protobuf's 2 GB limit.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -155,8 +154,3 @@ def numpy_dtype(elem_type: int) -> str:
 def onnx_dtype(dtype: str) -> int:
     """Numpy dtype name to ONNX element type."""
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-
-
-def unique(names: Iterable[str]) -> list[str]:
-    """The names, each once, in the order of first sight."""
-    return list(dict.fromkeys(names))

@@ -11,10 +11,8 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-# TVM's own mark of a kernel that wants no further schedule.
-IS_SCHEDULED = "tirx.is_scheduled"
-# TVM's pattern kind of a kernel that nothing may be fused into: fusion would lose what is in place.
-OPAQUE = 8
+from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+
 # A kernel is cut into at most so many equal chunks; smaller ones than this many elements into none.
 MAX_CHUNKS = 64
 PARALLEL_ELEMENTS = 1 << 15
@@ -60,7 +58,8 @@ def _elementwise(
     with IRBuilder() as builder:
         with T.prim_func(is_private=True, s_tir=True):
             T.func_name(name)
-            T.func_attr({IS_SCHEDULED: True, "op_pattern": OPAQUE, "tirx.noalias": True})
+            # Fusion would lose what is changed in place.
+            T.func_attr({IS_SCHEDULED: True, PATTERN: OPAQUE, "tirx.noalias": True})
             buffers = {n: T.arg(n, T.buffer(shape, "float32")) for n in tensors}
             buffers |= {n: T.arg(n, T.buffer((), "float32")) for n in scalars}
             loop = T.parallel if size >= PARALLEL_ELEMENTS else T.serial

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 from tvm import ir, s_tir, te, tirx
 
-Read = Callable[..., ir.Expr]
+from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
-IS_SCHEDULED = "tirx.is_scheduled"
-# TVM's pattern kind of a kernel that nothing may be fused into.
-_OPAQUE = 8
+Read = Callable[..., ir.Expr]
 
 
 @dataclass(frozen=True)
@@ -211,4 +209,4 @@ def _vectorise_last(schedule: s_tir.Schedule, block: s_tir.schedule.SBlockRV, la
 
 def _finished(schedule: s_tir.Schedule) -> tirx.PrimFunc:
     function = schedule.mod["main"].without_attr("global_symbol")
-    return function.with_attr({"op_pattern": _OPAQUE, IS_SCHEDULED: True})
+    return function.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True})

@@ -1,0 +1,71 @@
+"""Schedules by rule change the loops of a kernel, never its values."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import s_tir, te, topi
+
+from odtc.autoschedule.cpu import ScheduleCpu, schedule_kernel
+from odtc.frontend.update_kernels import sgd_kernel
+
+HOST = tvm.target.Target({"kind": "llvm"})
+
+Make = Callable[[te.Tensor], te.Tensor]
+KERNELS: dict[str, Make] = {
+    "elementwise": lambda x: topi.tanh(topi.exp(x)),
+    "sum-last": lambda x: topi.sum(x, axis=2),
+    "sum-first": lambda x: topi.sum(x, axis=0),
+    "sum-all": topi.sum,
+    "max-middle": lambda x: topi.max(x, axis=1),
+    "softmax": lambda x: topi.nn.softmax(x, axis=-1),
+    "transpose": lambda x: topi.transpose(x, [2, 0, 1]),
+    "chain": lambda x: topi.nn.relu(topi.add(topi.sum(x, axis=1, keepdims=True), x)),
+}
+
+
+def run(function: tvm.tirx.PrimFunc, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    out = tvm.runtime.tensor(np.zeros(shape, np.float32))
+    tvm.compile(module, HOST)["main"](tvm.runtime.tensor(x), out)
+    return out.numpy()
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+@pytest.mark.parametrize("name", KERNELS)
+@settings(max_examples=6, deadline=None)
+@given(shape=st.tuples(st.integers(1, 40), st.integers(1, 9), st.integers(1, 90)))
+def test_values_stay(name: str, lanes: int, shape: tuple[int, int, int]) -> None:
+    x = te.placeholder(shape, name="x")
+    y = KERNELS[name](x)
+    function = te.create_prim_func([x, y])
+    data = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    size = tuple(int(extent) for extent in y.shape)
+    expected = run(function, data, size)
+    found = run(schedule_kernel(function, lanes), data, size)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def loops_of(function: tvm.tirx.PrimFunc) -> str:
+    return s_tir.Schedule(function).mod.script()
+
+
+def test_a_large_chain_is_one_parallel_loop_of_vectors() -> None:
+    x = te.placeholder((64, 1024), name="x")
+    text = loops_of(schedule_kernel(te.create_prim_func([x, topi.tanh(topi.exp(x))]), 16))
+    assert text.count("T.parallel(") == text.count("T.vectorized(") == 1
+    assert text.count("T.sblock(") == 2, "the root, and the one loop"
+
+
+def test_a_small_kernel_stays_on_one_thread() -> None:
+    x = te.placeholder((4, 16), name="x")
+    assert "T.parallel" not in loops_of(schedule_kernel(te.create_prim_func([x, topi.exp(x)]), 16))
+
+
+def test_a_kernel_with_its_own_schedule_is_left_alone() -> None:
+    module = tvm.IRModule({"update": sgd_kernel((8, 8), 0.9, 0.0)})
+    scheduled = ScheduleCpu(lanes=16).run(module)
+    tvm.ir.assert_structural_equal(scheduled["update"], module["update"])
