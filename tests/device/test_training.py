@@ -1,5 +1,6 @@
 """The same artifact's step on an ARM phone's stand-in, over TVM RPC, against the host."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
+from odtc.cli.main import main
 
 pytestmark = pytest.mark.device
 
@@ -77,6 +79,21 @@ def test_checkpoint_moves_between_host_and_phone(artifacts, phone, tmp_path: Pat
     assert on_phone.steps == 3
     expected = on_host.parameters()
     assert all(np.array_equal(v, expected[k]) for k, v in on_phone.parameters().items())
+
+
+def test_the_command_line_trains_on_the_phone(artifacts, phone, tmp_path: Path, capsys) -> None:
+    artifacts["android-cpu"].save(tmp_path / "phone.odtc")
+    x, y, *_ = digits_data()
+    np.savez(tmp_path / "digits.npz", x=x, y=y)
+    command = ["train", tmp_path / "phone.odtc", "--data", tmp_path / "digits.npz", "--lr", "0.01"]
+    options = ["--steps", "4", "--device", phone.url, "--json"]
+    exported = tmp_path / "trained.onnx"
+    assert main([str(word) for word in [*command, *options, "--export", exported]]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["steps"], report["emulated"]) == (4, True)
+    # Times of an emulator are no results: none may be in the report.
+    assert not {"step_ms", "samples_per_second"} & report.keys()
+    onnxruntime.InferenceSession(exported)
 
 
 @pytest.mark.slow
