@@ -18,6 +18,7 @@ from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.kernels.conv2d import conv2d_rules
 from odtc.backends.kernels.matmul import matmul_on
+from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.targets import Target
 from odtc.passes.absorb_transpose import AbsorbTranspose
@@ -44,9 +45,10 @@ class Built:
 def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
     machine = machine_of(target.vector_bits)
+    rules = conv2d_rules(machine) | max_pool2d_rules()
     return (
         AbsorbTranspose(matmul_on(machine)),
-        TvmPass("LegalizeOps", lambda: X.LegalizeOps(conv2d_rules(machine))),
+        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules)),
         *tvm_passes(
             X.AnnotateTIROpPattern,
             X.FoldConstant,

@@ -1,0 +1,52 @@
+"""The gradient of max pooling, over drawn windows, against PyTorch."""
+
+import numpy as np
+import torch
+import tvm
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from odtc.backends.kernels.max_pool2d import max_pool2d_gradient
+
+HOST = tvm.target.Target({"kind": "llvm"})
+SIDE = st.integers(1, 4)
+
+
+@st.composite
+def pools(draw) -> dict:
+    window = (draw(SIDE), draw(SIDE))
+    return {
+        "image": (2, 3, draw(st.integers(4, 12)), draw(st.integers(4, 12))),
+        "window": window,
+        "stride": (draw(SIDE), draw(SIDE)),
+        # PyTorch and ONNX allow at most half a window of padding.
+        "pad": tuple(draw(st.integers(0, size // 2)) for size in window),
+        "ceil": draw(st.booleans()),
+    }
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(case=pools(), ties=st.booleans())
+def test_against_pytorch(case: dict, ties: bool) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 3, case["image"]) if ties else rng.standard_normal(case["image"])
+    x = torch.tensor(values.astype(np.float32), requires_grad=True)
+    y = torch.nn.functional.max_pool2d(
+        x, case["window"], case["stride"], case["pad"], ceil_mode=case["ceil"]
+    )
+    dy = rng.standard_normal(y.shape).astype(np.float32)
+    y.backward(torch.tensor(dy))
+    assert x.grad is not None
+    samples, channels, *image = case["image"]
+    kernel = max_pool2d_gradient(
+        case["image"], tuple(y.shape[2:]), case["window"], case["stride"], case["pad"]
+    )
+    planes = samples * channels
+    found = tvm.runtime.tensor(np.full((planes, *image), np.nan, np.float32))
+    module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
+    tvm.compile(module, HOST)["main"](
+        tvm.runtime.tensor(dy.reshape(planes, *y.shape[2:])),
+        tvm.runtime.tensor(x.detach().numpy().reshape(planes, *image)),
+        found,
+    )
+    np.testing.assert_allclose(found.numpy().reshape(case["image"]), x.grad.numpy(), atol=1e-6)
