@@ -289,17 +289,26 @@ def _llvm_features(target: Target) -> set[str]:
     return {str(feature) for feature in llvm_get_cpu_features(_tvm_target(target))}
 
 
-def _on_this_machine(target: Target) -> Target:
+def lacking_features(target: Target) -> list[str]:
+    """Features that code for the target may use, and this machine does not have.
+
+    Code that uses one of them ends the process: it is an illegal instruction.
+    """
     import tvm_ffi
+
+    machine = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
+    return sorted(
+        feature
+        for feature in _llvm_features(target)
+        if feature.startswith(_HIDEABLE) and not machine.get(feature, True)
+    )
+
+
+def _on_this_machine(target: Target) -> Target:
     from tvm.target.codegen import llvm_get_system_cpu
 
     named = _with_cpu(target, str(llvm_get_system_cpu()))
-    machine = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
-    hidden = sorted(
-        feature
-        for feature in _llvm_features(named)
-        if feature.startswith(_HIDEABLE) and not machine.get(feature, True)
-    )
+    hidden = lacking_features(named)
     return replace(named, mattr=(*(f"-{feature}" for feature in hidden), *named.mattr))
 
 

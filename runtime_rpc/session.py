@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import tvm
 from tvm import relax, rpc
@@ -37,7 +37,13 @@ _BIG_CORES = 1
 
 
 class Session(Protocol):
-    """Somewhere that a step can run."""
+    """Somewhere that a step can run.
+
+    Attributes:
+        is_local: whether it is this process.
+    """
+
+    is_local: ClassVar[bool]
 
     @property
     def name(self) -> str:
@@ -72,6 +78,7 @@ class LocalSession:
     """This process."""
 
     name: str = "this machine"
+    is_local: ClassVar[bool] = True
 
     @property
     def device(self) -> Any:
@@ -107,6 +114,7 @@ class RemoteSession:
 
     name: str
     remote: rpc.RPCSession
+    is_local: ClassVar[bool] = False
 
     @property
     def device(self) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import tvm
 
+from odtc.backends.targets import lacking_features, parse_target
 from odtc.core.bundle import Bundle
 from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
 from odtc.core.files import atomic_write
@@ -183,11 +184,19 @@ class Trainer:
 
 
 def _check_machine(session: Session, manifest: Manifest) -> None:
-    """Checks that the artifact's code is for the device's architecture, where that is known."""
+    """Checks that the device can run the artifact's code, as far as it is known."""
     wanted, found = manifest.triple.partition("-")[0], session.info().get("machine")
+    hint = "give the device that it is for, or compile the model for this one"
     if found not in (None, wanted):
         raise DeviceError(
             f"the artifact is for {wanted} ({manifest.target}); {session.name} is {found}",
             where=session.name,
-            hint="give the device that it is for, or compile the model for this one",
+            hint=hint,
+        )
+    lacking = lacking_features(parse_target(manifest.target)) if session.is_local else []
+    if lacking:
+        raise DeviceError(
+            f"the artifact is for {manifest.target}; {session.name} lacks {', '.join(lacking)}",
+            where=session.name,
+            hint=hint,
         )
