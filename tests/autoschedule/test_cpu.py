@@ -46,7 +46,9 @@ def test_values_stay(name: str, lanes: int, shape: tuple[int, int, int]) -> None
     size = tuple(int(extent) for extent in y.shape)
     expected = run(function, data, size)
     found = run(schedule_kernel(function, lanes), data, size)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    # Sums are taken in another order: their rounding grows with their length.
+    rounding = 1e-5 * float(np.sqrt(data.size))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=rounding)
 
 
 def loops_of(function: tvm.tirx.PrimFunc) -> str:
