@@ -10,13 +10,14 @@ from functools import cache
 import tvm
 from tvm import relax
 
-from odtc.frontend.gradients import normalization, structural
+from odtc.frontend.gradients import activation, normalization, structural
 
 Rule = Callable[[relax.Var, relax.Call, relax.Expr, relax.BlockBuilder], list[relax.Expr]]
 
 RULES: dict[str, Rule] = {
     "relax.grad.no_grad": structural.stop,
     "relax.nn.batch_norm": normalization.batch_norm,
+    "relax.nn.relu": activation.relu,
 }
 
 # Above the level of TVM's own rules, so that ours win.

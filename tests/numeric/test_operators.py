@@ -191,3 +191,17 @@ def test_values(name: str, saved) -> None:
     x, _ = feeds(model)
     expected = ReferenceEvaluator(double_precision(model)).run(None, {"x": x.astype(np.float64)})[0]
     assert relative_error(odtc.compile(saved(model)).trainer().evaluate(x), expected) < 1e-5
+
+
+def test_relu_passes_no_gradient_at_zero(saved) -> None:
+    """Where an image is blank and a bias is zero, whole regions are exactly zero."""
+    model = node_model("Relu", MATRIX)
+    trainer = odtc.compile(saved(model)).trainer()
+    before = trainer.parameters()["p"]
+    x = np.broadcast_to(-before, MATRIX).copy()
+    x[:, ::2] += 1
+    y = np.zeros(MATRIX[0], int)
+    trainer.step(x, y, lr=1.0)
+    gradient = before - trainer.parameters()["p"]
+    assert not gradient[:, 1::2].any()
+    assert gradient[:, ::2].all()

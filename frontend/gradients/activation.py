@@ -1,0 +1,17 @@
+"""Gradients of the activations."""
+
+import numpy as np
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
+
+
+def relu(
+    result: relax.Var, _: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+) -> list[relax.Expr]:
+    """The gradient where the result is positive, and zero at zero, as PyTorch and ONNX Runtime.
+
+    TVM's rule lets it pass at zero, which whole regions are where an image is blank and a bias is
+    zero. It also reads the operator's input; the result is kept for the next operator anyway.
+    """
+    zero = relax.const(np.float32(0))
+    return [R.where(builder.emit(R.greater(result, zero)), grad, zero)]
