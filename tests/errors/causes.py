@@ -63,7 +63,7 @@ class Place:
         return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
 
     def small_disk(self, kilobytes: int) -> Path:
-        """A folder with that much room; where none can be made, the test is skipped."""
+        """A folder with that much room; where none can be made, CI fails and others skip."""
         disk = self.outputs / "disk"
         disk.mkdir()
         size = f"size={kilobytes}k"
@@ -71,6 +71,8 @@ class Place:
         try:
             subprocess.run(command, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
+            if os.environ.get("CI"):
+                raise
             pytest.skip("cannot mount a small disk here")
         self.stack.callback(subprocess.run, ["umount", str(disk)], check=True)
         return disk
