@@ -1,6 +1,7 @@
 """Ways to go wrong: models that cannot be trained, damaged files, devices that do not answer."""
 
 import json
+import os
 import platform
 import socket
 import subprocess
