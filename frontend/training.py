@@ -1,6 +1,6 @@
 """The training graph: forward, loss, backward and the optimizer's update in one Relax function.
 
-    train_step(inputs..., label, lr, weights..., state...) -> (loss, updated...)
+    train_step(inputs..., label, lr, step, weights..., state...) -> (loss, updated...)
     evaluate(inputs..., weights...) -> logits
 
 Parameters, running statistics and optimizer state are updated in place: `updated` are the same
@@ -16,16 +16,14 @@ import tvm
 from tvm import relax
 
 from odtc.core.errors import UsageError
-from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec
-from odtc.frontend.batch_norm import TrainBatchNorm
+from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.frontend.differentiate import differentiate
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.importer import import_forward
 from odtc.frontend.losses import Loss
 from odtc.frontend.optimizers import Optimizer
-from odtc.frontend.rebuild import inner_results, replay_body
-from odtc.frontend.stop_gradient import StopGradient
-from odtc.frontend.update_kernels import assign_kernel
+from odtc.frontend.update import add_updates
 
 TRAIN_STEP = "train_step"
 EVALUATE = "evaluate"
@@ -66,8 +64,8 @@ def build_training_graph(
     forward = import_forward(graph)
     logits = TensorSpec(graph.outputs[0], _shape(forward.ret_ty), str(forward.ret_ty.dtype))
     arguments = _arguments(graph, loss.target(logits), optimizer, params)
-    adjoint = _differentiate(forward, arguments, loss)
-    module = _update(adjoint, arguments, optimizer)
+    adjoint = differentiate(forward, arguments, loss)
+    module = add_updates(TRAIN_STEP, adjoint, arguments, optimizer)
     module[EVALUATE] = relax.utils.copy_with_new_vars(forward).with_attr("global_symbol", EVALUATE)
     return TrainingGraph(module, arguments, logits)
 
@@ -98,6 +96,7 @@ def _arguments(
         *(Argument(Role.INPUT, spec) for spec in graph.inputs),
         Argument(Role.LABEL, label),
         Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
+        Argument(Role.STEP, TensorSpec("step", (), "int32")),
         *weights,
         *(
             Argument(Role.STATE, TensorSpec(f"{slot}/{item.spec.name}", item.spec.shape))
@@ -105,93 +104,4 @@ def _arguments(
             if item.role is Role.PARAMETER
             for slot in optimizer.slots
         ),
-    )
-
-
-def _of_role(arguments: Sequence[Argument], *roles: Role) -> list[Argument]:
-    return [item for item in arguments if item.role in roles]
-
-
-def _differentiated(arguments: Sequence[Argument]) -> list[Argument]:
-    """Arguments of the loss and of its adjoint: those of the forward function, then the label."""
-    return [*_of_role(arguments, Role.INPUT, *WEIGHT_ROLES), *_of_role(arguments, Role.LABEL)]
-
-
-def _variable(item: Argument) -> relax.Var:
-    return relax.Var(item.role.value, relax.TensorType(item.spec.shape, item.spec.dtype))
-
-
-def _differentiate(
-    forward: relax.Function, arguments: Sequence[Argument], loss: Loss
-) -> relax.Function:
-    """`(inputs, weights, label) -> ((loss, new statistics...), (gradients...))`."""
-    (label,) = (_variable(item) for item in _of_role(arguments, Role.LABEL))
-    params = [*forward.params, label]
-    variables = dict(zip(_differentiated(arguments), params, strict=True))
-    statistics = [variables[item] for item in _of_role(arguments, Role.STATISTIC)]
-    trained = [variables[item] for item in _of_role(arguments, Role.PARAMETER)]
-    batch_norm = TrainBatchNorm()
-    builder = relax.BlockBuilder()
-    with builder.function("loss", params):
-        with builder.dataflow():
-            replay_body(builder, forward, batch_norm, StopGradient(trained))
-            value = loss.emit(builder, forward.body.body, label)
-            new = [_new_value(variable, batch_norm.updates) for variable in statistics]
-            results = [builder.emit_output(result) for result in (value, *new)]
-        builder.emit_func_output(relax.Tuple(results))
-    gradient = relax.transform.Gradient("loss", require_grads=trained, target_index=0)
-    return gradient(builder.finalize())["loss_adjoint"]
-
-
-def _new_value(statistic: relax.Var, updates: Sequence[tuple[relax.Var, relax.Expr]]) -> relax.Expr:
-    """The last value that a batch normalisation gave to the statistic."""
-    return [value for variable, value in updates if variable.same_as(statistic)][-1]
-
-
-def _update(
-    adjoint: relax.Function, arguments: Sequence[Argument], optimizer: Optimizer
-) -> tvm.IRModule:
-    """The training step: the adjoint's body, then one in-place update per changed tensor."""
-    results, gradients = inner_results(adjoint)
-    variables = dict(zip(_differentiated(arguments), adjoint.params, strict=True))
-    variables |= {item: _variable(item) for item in arguments if item not in variables}
-    trained = _of_role(arguments, Role.PARAMETER)
-    statistics = _of_role(arguments, Role.STATISTIC)
-    (rate,) = _of_role(arguments, Role.LEARNING_RATE)
-    states = iter(_of_role(arguments, Role.STATE))
-    builder = relax.BlockBuilder()
-    params = [variables[item] for item in arguments]
-    with builder.function(TRAIN_STEP, params):
-        with builder.dataflow():
-            replay_body(builder, adjoint)
-            updated = []
-            for item, gradient in zip(trained, gradients, strict=True):
-                state = [variables[next(states)] for _ in optimizer.slots]
-                changed = [variables[item], *state]
-                kernel = optimizer.update_kernel(item.spec.shape)
-                updated.append(_in_place(builder, kernel, changed, [gradient, variables[rate]]))
-            for item, value in zip(statistics, results[1:], strict=True):
-                kernel = assign_kernel(item.spec.shape)
-                updated.append(_in_place(builder, kernel, [variables[item]], [value]))
-            returned = [builder.emit_output(value) for value in (results[0], *updated)]
-        builder.emit_func_output(relax.Tuple(returned))
-    return builder.finalize()
-
-
-def _in_place(
-    builder: relax.BlockBuilder,
-    kernel: tvm.tirx.PrimFunc,
-    changed: Sequence[relax.Var],
-    others: Sequence[relax.Expr],
-) -> relax.Var:
-    """Calls a kernel that changes its first arguments."""
-    # The builder gives the same name back for a kernel that it holds already.
-    name = builder.add_func(kernel, "update")
-    return builder.emit(
-        relax.op.call_tir_inplace(
-            name,
-            relax.Tuple([*changed, *others]),
-            list(range(len(changed))),
-            [variable.ty for variable in changed],
-        )
     )

@@ -87,6 +87,7 @@ class Trainer:
             self._feed(feed)
             self._tensors[manifest.of_role(Role.LABEL)[0]].copyfrom(labels)
             self._tensors[manifest.of_role(Role.LEARNING_RATE)[0]].copyfrom(np.float32(lr))
+            self._tensors[manifest.of_role(Role.STEP)[0]].copyfrom(np.int32(self.steps))
             loss = float(self._train_step(*self._tensors.values()).numpy())
         self.steps += 1
         if not math.isfinite(loss):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odtc.core.errors import ArtifactError
-from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.core.specs import Argument, Role, TensorSpec, of_role
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Manifest:
 
     def of_role(self, *roles: Role) -> tuple[Argument, ...]:
         """The arguments of these roles, in order."""
-        return tuple(item for item in self.arguments if item.role in roles)
+        return tuple(of_role(self.arguments, *roles))
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

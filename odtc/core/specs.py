@@ -1,6 +1,7 @@
 """The shape and dtype of a tensor, the one description that all layers share."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,6 +42,7 @@ class Role(StrEnum):
     INPUT = "input"
     LABEL = "label"
     LEARNING_RATE = "learning-rate"
+    STEP = "step"
     PARAMETER = "parameter"
     FROZEN = "frozen"
     STATISTIC = "statistic"
@@ -56,9 +58,15 @@ class Argument:
     """One argument of the training step.
 
     Attributes:
-        role: what it is to the step.
+        role: what it is to the step. The role `step` is the number of steps taken before this one,
+            from which bias corrections and random masks follow.
         spec: its name, shape and dtype. A state's name is `slot/parameter`.
     """
 
     role: Role
     spec: TensorSpec
+
+
+def of_role(arguments: Sequence[Argument], *roles: Role) -> list[Argument]:
+    """The arguments of these roles, in order."""
+    return [item for item in arguments if item.role in roles]
