@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 
+import tvm
 from tvm import relax
 
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
 from odtc.frontend.batch_norm import TrainBatchNorm
+from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses import Loss
-from odtc.frontend.rebuild import replay_body
+from odtc.frontend.rebuild import builder_with_kernels, replay_body
 from odtc.frontend.stop_gradient import StopGradient
+
+# What TVM's gradient pass makes of the function `loss`.
+ADJOINT = "loss_adjoint"
 
 
 def differentiated(arguments: Sequence[Argument]) -> list[Argument]:
@@ -21,23 +26,24 @@ def variable_of(item: Argument) -> relax.Var:
     return relax.Var(item.role.value, relax.TensorType(item.spec.shape, item.spec.dtype))
 
 
-def differentiate(
-    forward: relax.Function, arguments: Sequence[Argument], loss: Loss
-) -> relax.Function:
-    """`(inputs, weights, label) -> ((loss, new statistics...), (gradients...))`.
+def differentiate(module: tvm.IRModule, arguments: Sequence[Argument], loss: Loss) -> tvm.IRModule:
+    """A module with the adjoint.
+
+    That is `loss_adjoint(inputs, weights, label) -> ((loss, statistics...), (gradients...))`.
 
     Args:
-        forward: `(inputs, weights) -> logits`, in inference mode.
+        module: holds `forward(inputs, weights) -> logits`, in inference mode.
         arguments: of the training step; their roles say what is trained.
         loss: the loss on the logits.
     """
+    forward = module[FORWARD]
     (label,) = (variable_of(item) for item in of_role(arguments, Role.LABEL))
     params = [*forward.params, label]
     variables = dict(zip(differentiated(arguments), params, strict=True))
     statistics = [variables[item] for item in of_role(arguments, Role.STATISTIC)]
     trained = [variables[item] for item in of_role(arguments, Role.PARAMETER)]
     batch_norm = TrainBatchNorm()
-    builder = relax.BlockBuilder()
+    builder = builder_with_kernels(module)
     with builder.function("loss", params):
         with builder.dataflow():
             replay_body(builder, forward, batch_norm, StopGradient(trained))
@@ -45,8 +51,7 @@ def differentiate(
             new = [_new_value(variable, batch_norm.updates) for variable in statistics]
             results = [builder.emit_output(result) for result in (value, *new)]
         builder.emit_func_output(relax.Tuple(results))
-    gradient = relax.transform.Gradient("loss", require_grads=trained, target_index=0)
-    return gradient(builder.finalize())["loss_adjoint"]
+    return relax.transform.Gradient("loss", trained, target_index=0)(builder.finalize())
 
 
 def _new_value(statistic: relax.Var, updates: Sequence[tuple[relax.Var, relax.Expr]]) -> relax.Expr:

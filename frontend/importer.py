@@ -1,47 +1,96 @@
-"""Normalised ONNX graph to Relax: `forward(inputs..., parameters...) -> logits`."""
+"""Normalised ONNX graph to Relax: `forward(inputs..., parameters...) -> outputs`."""
 
 import io
 import warnings
+from collections.abc import Sequence
 from contextlib import redirect_stdout
+from typing import Any
 
+import tvm
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
+from tvm.relax.frontend.onnx import onnx_frontend
 
 from odtc.core.errors import UnsupportedError
-from odtc.frontend.graph import Graph
+from odtc.frontend.graph import Graph, describe_node
+from odtc.frontend.operators.operator import Node
+from odtc.frontend.operators.table import OPERATORS
 
-# The importer refuses a model with whichever of Python's errors its converter happens to meet.
+FORWARD = "forward"
+
+# TVM's converters refuse a node with whichever of Python's errors they happen to meet.
 _REFUSALS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(NotImplementedError, RuntimeError, TypeError, ValueError),
 )
 
 
-def import_forward(graph: Graph) -> relax.Function:
-    """The inference function of a normalised graph, as one dataflow block.
+def import_forward(graph: Graph) -> tvm.IRModule:
+    """A module with the inference function of a normalised graph, as one dataflow block.
 
     Its arguments are the inputs and then the parameters, in the graph's order; constants are bound.
+    It returns the output, or a tuple where there are several. Beside it lie the kernels that it
+    calls directly.
 
     Raises:
-        UnsupportedError: TVM's importer refuses the graph.
+        UnsupportedError: a node cannot be written in Relax.
     """
-    model = graph.to_model()
-    # Names are free text in ONNX; the importer wants identifiers. Position is what counts.
-    for index, value in enumerate(model.graph.input):
-        rename = {value.name: f"arg{index}"}
-        value.name = f"arg{index}"
-        for node in model.graph.node:
-            for slot, name in enumerate(node.input):
-                node.input[slot] = rename.get(name, name)
+    specs = (*graph.inputs, *graph.parameter_specs())
+    params = [
+        relax.Var(f"arg{index}", relax.TensorType(spec.shape, spec.dtype))
+        for index, spec in enumerate(specs)
+    ]
+    values: dict[str, Any] = {spec.name: var for spec, var in zip(specs, params, strict=True)}
+    values |= {name: relax.const(value) for name, value in graph.constants.items()}
+    builder = relax.BlockBuilder()
+    with builder.function(FORWARD, params):
+        with builder.dataflow():
+            for proto in graph.nodes:
+                inputs = [values[name] if name else None for name in proto.input]
+                results = _convert(builder, Node(graph, proto), inputs)
+                values |= dict(zip(proto.output, results, strict=False))
+            outputs = [values[name] for name in graph.outputs]
+            result = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list[relax.Expr | None]:
+    """The node's outputs as variables."""
+    operator = OPERATORS.get(node.proto.op_type)
+    convert = (operator and operator.convert) or _by_tvm
     try:
-        # It prints to stdout, which is for data.
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            module = from_onnx(model, opset=graph.opset)
+        result = convert(builder, node, inputs)
+        several = result if isinstance(result, Sequence) else [result]
+        return [
+            value if value is None or isinstance(value, relax.Var) else builder.emit(value)
+            for value in several
+        ]
     except _REFUSALS as error:
         reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
         raise UnsupportedError(
-            f"TVM's importer refuses the model: {reason[0]}",
+            f"the node cannot be compiled: {reason[0]}",
+            where=f"node {describe_node(node.proto)}",
             hint="`odtc check MODEL` lists the operators; please report this model",
         ) from error
-    return module["main"]
+
+
+def _by_tvm(
+    builder: relax.BlockBuilder, node: Node, inputs: list[Any]
+) -> relax.Expr | Sequence[relax.Expr]:
+    """What TVM's importer makes of the node."""
+    importer = onnx_frontend.ONNXGraphImporter({}, "float32")
+    importer.bb, importer.opset = builder, node.opset
+    attrs = importer._parse_attr(node.proto.attribute)
+    attrs["tvm_custom"] = {"name": node.proto.name, "num_outputs": len(node.proto.output)}
+    # It prints to stdout, which is for data.
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        result = importer._convert_operator(
+            node.proto.op_type, onnx_frontend.onnx_input(inputs), attrs, node.opset
+        )
+    if isinstance(result, relax.Tuple):
+        return list(result.fields)
+    if isinstance(result.ty, relax.TupleType):
+        result = builder.emit(result)
+        return [relax.TupleGetItem(result, slot) for slot in range(len(result.ty.fields))]
+    return result

@@ -2,9 +2,18 @@
 
 from collections.abc import Callable, Sequence
 
+import tvm
 from tvm import relax
 
 Replay = Callable[[relax.BlockBuilder, relax.Binding], relax.Expr | None]
+
+
+def builder_with_kernels(module: tvm.IRModule) -> relax.BlockBuilder:
+    """A builder of a new module that holds the kernels of another one, under the same names."""
+    functions = module.functions_items()
+    return relax.BlockBuilder(
+        tvm.IRModule({name: f for name, f in functions if not isinstance(f, relax.Function)})
+    )
 
 
 def replay_body(builder: relax.BlockBuilder, function: relax.Function, *rules: Replay) -> None:

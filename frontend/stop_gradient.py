@@ -23,9 +23,17 @@ class StopGradient:
 
     def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
         """Returns the marked value, or None where a trained parameter has a part in it."""
-        if self._learned.intersection(relax.analysis.free_vars(binding.value)):
-            self._learned.add(binding.var)
-            return None
         if not isinstance(binding.var.ty, relax.TensorType):
+            self._learn(binding)
+            return None
+        # Integers and booleans carry no gradient, whatever they are made from.
+        if "float" in str(binding.var.ty.dtype) and self._learn(binding):
             return None
         return no_grad(builder.emit(binding.value))
+
+    def _learn(self, binding: relax.Binding) -> bool:
+        """Whether a trained parameter has a part in a value; then those who read it have it too."""
+        if not self._learned.intersection(relax.analysis.free_vars(binding.value)):
+            return False
+        self._learned.add(binding.var)
+        return True

@@ -20,7 +20,7 @@ from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.frontend.differentiate import differentiate
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph, statistics_of
-from odtc.frontend.importer import import_forward
+from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.losses import Loss
 from odtc.frontend.optimizers import Optimizer
 from odtc.frontend.update import add_updates
@@ -61,10 +61,11 @@ def build_training_graph(
         UnsupportedError: the graph cannot be imported.
     """
     register_gradients()
-    forward = import_forward(graph)
+    imported = import_forward(graph)
+    forward = imported[FORWARD]
     logits = TensorSpec(graph.outputs[0], _shape(forward.ret_ty), str(forward.ret_ty.dtype))
     arguments = _arguments(graph, loss.target(logits), optimizer, params)
-    adjoint = differentiate(forward, arguments, loss)
+    adjoint = differentiate(imported, arguments, loss)
     module = add_updates(TRAIN_STEP, adjoint, arguments, optimizer)
     module[EVALUATE] = relax.utils.copy_with_new_vars(forward).with_attr("global_symbol", EVALUATE)
     return TrainingGraph(module, arguments, logits)

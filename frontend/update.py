@@ -6,23 +6,24 @@ import tvm
 from tvm import relax
 
 from odtc.core.specs import Argument, Role, of_role
-from odtc.frontend.differentiate import differentiated, variable_of
+from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
 from odtc.frontend.optimizers import Optimizer
-from odtc.frontend.rebuild import inner_results, replay_body
+from odtc.frontend.rebuild import builder_with_kernels, inner_results, replay_body
 from odtc.frontend.update_kernels import assign_kernel
 
 
 def add_updates(
-    name: str, adjoint: relax.Function, arguments: Sequence[Argument], optimizer: Optimizer
+    name: str, module: tvm.IRModule, arguments: Sequence[Argument], optimizer: Optimizer
 ) -> tvm.IRModule:
     """A module with the training step: the adjoint's body, then the updates.
 
     Args:
         name: of the training step.
-        adjoint: what `differentiate` returns.
+        module: what `differentiate` returns.
         arguments: of the training step, in order.
         optimizer: the update rule.
     """
+    adjoint = module[ADJOINT]
     results, gradients = inner_results(adjoint)
     variables = dict(zip(differentiated(arguments), adjoint.params, strict=True))
     variables |= {item: variable_of(item) for item in arguments if item not in variables}
@@ -30,7 +31,7 @@ def add_updates(
     statistics = of_role(arguments, Role.STATISTIC)
     (rate,) = of_role(arguments, Role.LEARNING_RATE)
     states = iter(of_role(arguments, Role.STATE))
-    builder = relax.BlockBuilder()
+    builder = builder_with_kernels(module)
     params = [variables[item] for item in arguments]
     with builder.function(name, params):
         with builder.dataflow():

@@ -1,4 +1,4 @@
-"""Rewrites of the graph's structure: aliases go, and a closing softmax gives way to its logits."""
+"""Rewrites of the graph's structure: which output is trained, and from where."""
 
 from odtc.frontend.graph import Graph, describe_node
 
@@ -25,18 +25,3 @@ def keep_first_output(graph: Graph) -> None:
         dropped = ", ".join(graph.outputs[1:])
         graph.notes.append(f"outputs not trained in this version: {dropped}")
         graph.outputs = graph.outputs[:1]
-
-
-def remove_identities(graph: Graph) -> None:
-    """Readers of an Identity read its input instead."""
-    alias: dict[str, str] = {}
-    kept = []
-    for node in graph.nodes:
-        for index, name in enumerate(node.input):
-            node.input[index] = alias.get(name, name)
-        if node.op_type == "Identity":
-            alias[node.output[0]] = node.input[0]
-        else:
-            kept.append(node)
-    graph.nodes = kept
-    graph.outputs = [alias.get(name, name) for name in graph.outputs]

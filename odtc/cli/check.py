@@ -95,7 +95,7 @@ def _operators(report: Report) -> list[tuple[str, int, str]]:
 
 
 def _levels(report: Report) -> dict[str, int]:
-    from odtc.frontend.coverage import Level
+    from odtc.frontend.operators.operator import Level
 
     found = Counter(node.level for node in report.nodes)
     return {level.value: found[level] for level in Level}

@@ -8,7 +8,9 @@ from onnx.reference import ReferenceEvaluator
 
 import odtc
 from odtc.core.errors import UnsupportedError
-from odtc.frontend.coverage import OPERATORS, Level, check_graph
+from odtc.frontend.coverage import check_graph
+from odtc.frontend.operators.operator import Level
+from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.specialize import specialize
 
 WIDTH = 6
@@ -67,7 +69,7 @@ FORWARD_ONLY = {
 
 
 def test_every_forward_only_operator_has_a_case() -> None:
-    listed = {name for name, level in OPERATORS.items() if level is Level.FORWARD_ONLY}
+    listed = {name for name, item in OPERATORS.items() if item.level is Level.FORWARD_ONLY}
     assert set(FORWARD_ONLY) == listed
 
 

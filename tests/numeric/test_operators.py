@@ -12,7 +12,8 @@ from onnx.reference import ReferenceEvaluator
 
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
-from odtc.frontend.coverage import OPERATORS, Level
+from odtc.frontend.operators.operator import Level
+from odtc.frontend.operators.table import OPERATORS
 from tests.numeric.conftest import node_model, relative_error
 
 RNG = np.random.default_rng(3)
@@ -150,7 +151,7 @@ def loss_of(model: onnx.ModelProto, weights: dict, x: np.ndarray, y: np.ndarray)
 
 
 def test_every_trainable_operator_has_a_case() -> None:
-    trainable = {name for name, level in OPERATORS.items() if level is Level.TRAINABLE}
+    trainable = {name for name, item in OPERATORS.items() if item.level is Level.TRAINABLE}
     assert {name.split("-")[0] for name in CASES} | CHECKED_ELSEWHERE == trainable
 
 

@@ -1,0 +1,30 @@
+"""All operators that odtc knows; one that is not here is unsupported."""
+
+from odtc.frontend.operators import (
+    activation,
+    arithmetic,
+    convolution,
+    indexing,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    shape,
+)
+from odtc.frontend.operators.operator import Operator
+
+_FAMILIES = (
+    activation,
+    arithmetic,
+    convolution,
+    indexing,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    shape,
+)
+
+OPERATORS: dict[str, Operator] = {
+    name: operator for family in _FAMILIES for name, operator in family.OPERATORS.items()
+}
