@@ -4,15 +4,26 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import inliner, numpy_helper
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
-from odtc.frontend.normalize.constants import fold_constants
+from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.structure import keep_first_output, train_on_logits
 
 MAX_BATCH = 1 << 20
+# Inputs that say how an operator works: never weights, though they may be float tensors.
+SETTINGS = {
+    "Clip": (1, 2),
+    "Dropout": (1,),
+    "NegativeLogLikelihoodLoss": (2,),
+    "OneHot": (2,),
+    "Pad": (2,),
+    "Resize": (1, 2),
+    "SoftmaxCrossEntropyLoss": (2,),
+    "Upsample": (1,),
+}
 
 
 def specialize(
@@ -34,8 +45,10 @@ def specialize(
         ModelError: the model has no input, or cannot be re-batched.
         UnsupportedError: the model needs operators outside ONNX's default set.
     """
-    graph = _read_graph(model)
+    if model.functions:
+        model = inliner.inline_local_functions(model)
     _check_domains(model)
+    graph = _read_graph(model)
     feeds = _feeds(model)
     if not feeds:
         raise ModelError("the model has no input to feed", hint="export it with an input")
@@ -44,9 +57,7 @@ def specialize(
     fold_constants(graph)
     if fixed_batch is not None and batch is not None and batch != fixed_batch:
         _follow_batch(graph, fixed_batch)
-    graph.infer_shapes()
-    # Once more: with the shapes, the arithmetic on them can be done.
-    fold_constants(graph)
+    fold_and_infer(graph)
     keep_first_output(graph)
     train_on_logits(graph)
     graph.drop_unused()
@@ -54,12 +65,17 @@ def specialize(
 
 
 def _read_graph(model: onnx.ModelProto) -> Graph:
-    parameters: dict[str, np.ndarray] = {}
-    constants: dict[str, np.ndarray] = {}
-    for tensor in model.graph.initializer:
-        value = _value(tensor)
-        # A float tensor of rank 0 is a number that the exporter wrote down, not a weight.
-        (parameters if value.dtype == np.float32 and value.ndim else constants)[tensor.name] = value
+    settings = {
+        node.input[slot]
+        for node in model.graph.node
+        for slot in SETTINGS.get(node.op_type, ())
+        if slot < len(node.input)
+    }
+    values = {tensor.name: _value(tensor) for tensor in model.graph.initializer}
+    parameters = {
+        name: value for name, value in values.items() if name not in settings and is_weight(value)
+    }
+    constants = {name: value for name, value in values.items() if name not in parameters}
     opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
     graph = Graph(
         nodes=[onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node],
@@ -72,7 +88,23 @@ def _read_graph(model: onnx.ModelProto) -> Graph:
     for value in model.graph.output:
         if value.type.tensor_type.elem_type:
             graph.dtypes[value.name] = numpy_dtype(value.type.tensor_type.elem_type)
+    masks = [name for name, value in constants.items() if value.ndim and holds_infinity(value)]
+    graph.notes.extend(f"{name}: holds infinities; taken for a mask, not trained" for name in masks)
     return graph
+
+
+def is_weight(value: np.ndarray) -> bool:
+    """Whether an initializer looks like a weight.
+
+    A float tensor of rank 0 is a number that the exporter wrote down, and one that holds an
+    infinity is a mask.
+    """
+    return value.dtype == np.float32 and value.ndim > 0 and not holds_infinity(value)
+
+
+def holds_infinity(value: np.ndarray) -> bool:
+    """Whether a float tensor has an infinite element."""
+    return value.dtype.kind == "f" and bool(np.isinf(value).any())
 
 
 def _value(tensor: onnx.TensorProto) -> np.ndarray:

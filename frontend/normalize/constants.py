@@ -1,4 +1,10 @@
-"""Lifts Constant nodes and evaluates what depends on constants and static shapes only."""
+"""Lifts Constant nodes and evaluates what depends on constants and static shapes only.
+
+Exporters write arithmetic on shapes, masks and positions into the graph. Folding one node may give
+inference the shape that the next one waits for, so both go on in turn.
+"""
+
+import math
 
 import numpy as np
 import onnx
@@ -7,61 +13,100 @@ from onnx.reference import ReferenceEvaluator
 
 from odtc.frontend.graph import Graph
 
-# Shape arithmetic is a few numbers; anything larger is left to the compiler.
-MAX_ELEMENTS = 1 << 16
-FOLDABLE = frozenset(
-    "Add Cast Concat ConstantOfShape Div Equal Expand Floor Gather Mul Neg Range ReduceProd "
-    "Reshape Slice Squeeze Sub Transpose Unsqueeze Where".split()
+# A causal mask of 1024 positions; anything larger is left to the compiler.
+MAX_ELEMENTS = 1 << 20
+# Their output is at most as large as the product of their inputs' sizes.
+BOUNDED = frozenset(
+    "Abs Add And Cast CastLike Ceil Concat CumSum Div Equal Floor Gather GatherElements GatherND "
+    "Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Mod Mul Neg Not Or Pow "
+    "Reciprocal ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND "
+    "Sign Slice Split Sqrt Squeeze Sub Sum Transpose Trilu Unsqueeze Where Xor".split()
 )
 # A few numbers can make these as large as they like.
-EXPANDING = frozenset(("ConstantOfShape", "Expand", "Range"))
+EXPANDING = frozenset("ConstantOfShape Expand EyeLike OneHot Pad Range Tile".split())
 
 
-def fold_constants(graph: Graph) -> None:
-    """Replaces Constant, Shape and shape arithmetic by their values."""
+def fold_and_infer(graph: Graph) -> None:
+    """Folds constants and infers shapes, until neither finds anything new.
+
+    Raises:
+        ModelError: the shapes do not fit together.
+    """
+    fold_constants(graph)
+    graph.infer_shapes()
+    while fold_constants(graph):
+        graph.infer_shapes()
+
+
+def fold_constants(graph: Graph) -> bool:
+    """Replaces Constant, Shape and shape arithmetic by their values; tells if there was any."""
     kept = []
     for node in graph.nodes:
-        value = _value(graph, node)
-        if value is None:
+        values = _values(graph, node)
+        if values is None:
             kept.append(node)
-        else:
-            graph.constants[node.output[0]] = value
-            graph.shapes[node.output[0]] = value.shape
-            graph.dtypes[node.output[0]] = value.dtype.name
+        for name, value in (values or {}).items():
+            graph.constants[name] = value
+            graph.shapes[name] = value.shape
+            graph.dtypes[name] = value.dtype.name
+    found = len(kept) < len(graph.nodes)
     graph.nodes = kept
+    return found
 
 
-def _value(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
+def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
+    """The outputs of a node that can be evaluated now."""
     if node.op_type == "Constant":
-        return _evaluate(graph, node)
-    if node.op_type == "Shape" and not node.attribute and node.input[0] in graph.shapes:
-        return np.array(graph.shapes[node.input[0]], np.int64)
-    if node.op_type not in FOLDABLE or len(node.output) != 1:
+        return _evaluate(graph, node, {})
+    if node.op_type in ("Shape", "Size"):
+        shape = graph.shapes.get(node.input[0])
+        return None if shape is None else {node.output[0]: _measure(node, shape)}
+    if node.op_type not in BOUNDED | EXPANDING:
         return None
-    if not all(name in graph.constants for name in node.input if name):
+    feeds = {name: graph.constants.get(name) for name in node.input if name}
+    if node.op_type == "CastLike" and feeds.get(node.input[1]) is None:
+        # Only the dtype of the second input counts, and that is known.
+        feeds[node.input[1]] = np.zeros((), graph.dtypes.get(node.input[1], "float32"))
+    known = {name: value for name, value in feeds.items() if value is not None}
+    if len(known) < len(feeds) or not _is_small(graph, node, known):
         return None
-    return _evaluate(graph, node) if _is_small(graph, node) else None
+    return _evaluate(graph, node, known)
 
 
-def _is_small(graph: Graph, node: onnx.NodeProto) -> bool:
-    """Whether the node's value is a few numbers: by its shape, else by its inputs."""
-    shape = graph.shapes.get(node.output[0])
-    if shape is not None:
-        return np.prod(shape, dtype=float) <= MAX_ELEMENTS
-    read = sum(graph.constants[name].size for name in node.input if name)
-    return node.op_type not in EXPANDING and read <= MAX_ELEMENTS
+def _measure(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:
+    """Value of a Shape, whole or a part of it, or of a Size."""
+    if node.op_type == "Size":
+        return np.array(math.prod(shape), np.int64)
+    limits = {item.name: item.i for item in node.attribute}
+    return np.array(shape[limits.get("start", 0) : limits.get("end", len(shape))], np.int64)
 
 
-def _evaluate(graph: Graph, node: onnx.NodeProto) -> np.ndarray:
-    """Runs one node with ONNX's reference implementation."""
-    feeds = {name: graph.constants[name] for name in node.input if name}
-    inputs = [helper.make_tensor_value_info(n, 0, None) for n in feeds]
-    for value, array in zip(inputs, feeds.values(), strict=True):
-        value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-    output = onnx.ValueInfoProto(name=node.output[0])
+def _is_small(graph: Graph, node: onnx.NodeProto, feeds: dict[str, np.ndarray]) -> bool:
+    """Whether the node's values are few: by their shapes, else by its inputs."""
+    shapes = [graph.shapes.get(name) for name in node.output if name]
+    if all(shape is not None for shape in shapes):
+        return sum(math.prod(shape or ()) for shape in shapes) <= MAX_ELEMENTS
+    return node.op_type in BOUNDED and math.prod(v.size for v in feeds.values()) <= MAX_ELEMENTS
+
+
+def _evaluate(
+    graph: Graph, node: onnx.NodeProto, feeds: dict[str, np.ndarray]
+) -> dict[str, np.ndarray] | None:
+    """Runs one node with ONNX's reference implementation; None where that refuses it."""
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), None)
+        for name, value in feeds.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     model = helper.make_model(
-        helper.make_graph([node], "fold", inputs, [output]),
+        helper.make_graph([node], "fold", inputs, outputs),
         opset_imports=[helper.make_opsetid("", graph.opset)],
     )
-    (value,) = ReferenceEvaluator(model).run(list(node.output), feeds)
-    return np.asarray(value)
+    names = [value.name for value in outputs]
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(names, feeds)
+    except Exception:  # whatever is wrong with the node, the importer names it
+        return None
+    arrays = {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
+    return None if any(value.dtype == object for value in arrays.values()) else arrays

@@ -1,10 +1,10 @@
 """The order in which an ONNX graph is normalised."""
 
 from odtc.frontend.graph import Graph
-from odtc.frontend.normalize.constants import fold_constants
+from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.normalize.expand import expand_nodes
 
-STEPS = (expand_nodes, fold_constants, Graph.drop_unused, Graph.infer_shapes)
+STEPS = (expand_nodes, fold_and_infer, Graph.drop_unused)
 
 
 def normalize(graph: Graph) -> Graph:
