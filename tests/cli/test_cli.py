@@ -95,14 +95,6 @@ def test_the_parser_is_built_without_anything_heavy():
     assert not heavy & set(python(code).split())
 
 
-def test_check_does_not_import_tvm(digits: Digits):
-    code = (
-        "import sys; from odtc.cli.main import main\n"
-        f"assert main(['check', {str(digits.model)!r}]) == 0; print('modules:', *sys.modules)"
-    )
-    assert not {"tvm", "tvm_ffi"} & set(python(code).split("modules:")[1].split())
-
-
 def test_version(capsys: pytest.CaptureFixture[str]):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"odtc {odtc.__version__}\n"
