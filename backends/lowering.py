@@ -48,7 +48,9 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
     rules = conv2d_rules(machine) | max_pool2d_rules()
     return (
         AbsorbTranspose(matmul_on(machine)),
-        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules)),
+        # Casts are kept at first: kernels look through them for what is stored in half precision.
+        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=["relax.astype"])),
+        *tvm_passes(X.DeadCodeElimination, X.LegalizeOps),
         *tvm_passes(
             X.AnnotateTIROpPattern,
             X.FoldConstant,
@@ -86,7 +88,13 @@ def vm_phase() -> tvm.transform.Pass:
     )
 
 
-def build(module: tvm.IRModule, target: Target, train_step: str, schedule: Sequence[Pass]) -> Built:
+def build(
+    module: tvm.IRModule,
+    target: Target,
+    train_step: str,
+    schedule: Sequence[Pass],
+    rewrites: Sequence[Pass] = (),
+) -> Built:
     """Lowers and compiles a module for a target.
 
     Args:
@@ -94,10 +102,12 @@ def build(module: tvm.IRModule, target: Target, train_step: str, schedule: Seque
         target: what to compile for.
         train_step: name of the training step, whose result names what it updates.
         schedule: passes that schedule the kernels.
+        rewrites: passes over the Relax operators that run before all others.
     """
     tvm_target = target.to_tvm()
     with tvm_target:
-        planned = run_pipeline((*fuse_phase(target), *schedule, *plan_phase(train_step)), module)
+        passes = (*rewrites, *fuse_phase(target), *schedule, *plan_phase(train_step))
+        planned = run_pipeline(passes, module)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     return Built(executable, storage_bytes(planned))
 

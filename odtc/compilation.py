@@ -21,6 +21,7 @@ from odtc.backends.lowering import Built, build
 from odtc.backends.targets import Target, parse_target
 from odtc.core import bundle as bundles
 from odtc.core.bundle import private_folder
+from odtc.core.errors import UsageError
 from odtc.core.files import check_room
 from odtc.core.manifest import Manifest, Sizes
 from odtc.core.progress import Progress, silent
@@ -34,13 +35,16 @@ from odtc.frontend.onnx_file import load_model
 from odtc.frontend.optimizers import SGD, Optimizer
 from odtc.frontend.specialize import specialize
 from odtc.frontend.training import EVALUATE, TRAIN_STEP, TrainingGraph, build_training_graph
+from odtc.passes.contract import Pass
+from odtc.passes.half_storage import HalfStorage
 
+PRECISIONS = ("float32", "mixed")
 # Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
 # it runs out of room.
 ROOM = 64 << 20
 
 
-def compile_model(
+def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     model: str | os.PathLike[str],
     target: str | Target = "host-cpu",
     *,
@@ -49,6 +53,7 @@ def compile_model(
     optimizer: Optimizer | None = None,
     params: Sequence[str] | str = "*",
     shape: Mapping[str, int] | None = None,
+    precision: str = "float32",
     progress: Progress = silent,
 ) -> Artifact:
     """Compiles an ONNX inference model into a training step.
@@ -61,6 +66,8 @@ def compile_model(
         optimizer: the update rule; plain SGD by default. The learning rate is given at each step.
         params: glob, or globs, over the ONNX initializers to train; the others are frozen.
         shape: sizes of symbolic dimensions other than the batch, by name.
+        precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
+            as float16; weights, gradients and arithmetic stay float32.
         progress: called with the name of each stage as it starts.
 
     Returns:
@@ -85,7 +92,8 @@ def compile_model(
         graph, chosen_loss, optimizer, (params,) if isinstance(params, str) else params
     )
     progress("compile the kernels")
-    built = build(training.module, target, TRAIN_STEP, schedule_passes(target))
+    rewrites = _precision_passes(precision)
+    built = build(training.module, target, TRAIN_STEP, schedule_passes(target), rewrites)
 
     progress("link")
     root = private_folder()
@@ -93,11 +101,21 @@ def compile_model(
         export_library(built.executable, root / bundles.LIBRARY, target)
         check_library(root / bundles.LIBRARY, target)
         _write_model(onnx_model, graph, root)
-        manifest = _manifest(Path(model), target, graph, training, built, loss, optimizer)
+        manifest = _manifest(
+            Path(model), target, graph, training, built, loss, optimizer, precision
+        )
         return Artifact(bundles.seal(manifest, root))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
+
+
+def _precision_passes(precision: str) -> tuple[Pass, ...]:
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"unknown precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
+        )
+    return (HalfStorage(TRAIN_STEP),) if precision == "mixed" else ()
 
 
 def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
@@ -107,7 +125,7 @@ def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
 
 
-def _manifest(
+def _manifest(  # noqa: PLR0917 - what the manifest names
     path: Path,
     target: Target,
     graph: Graph,
@@ -115,6 +133,7 @@ def _manifest(
     built: Built,
     loss: str,
     optimizer: Optimizer,
+    precision: str,
 ) -> Manifest:
     def total(*roles: Role) -> int:
         return sum(item.spec.nbytes for item in training.arguments if item.role in roles)
@@ -128,6 +147,7 @@ def _manifest(
         model_sha256=bundles.file_sha256(path),
         loss=loss,
         optimizer={"name": optimizer.name, **dataclasses.asdict(optimizer)},
+        precision=precision,
         arguments=training.arguments,
         logits=training.logits,
         sizes=Sizes(

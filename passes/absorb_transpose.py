@@ -2,7 +2,8 @@
 
 `matmul(x, permute_dims(w))` becomes one kernel that reads `w` by columns. Gemm with `transB`, its
 two gradients and every linear layer have this form, and a transposed copy of a weight would be a
-second copy of the parameter. Only float32 operands of rank 2 are rewritten.
+second copy of the parameter. Products also read operands that are stored in half precision. Only
+float32 products of rank 2 are rewritten.
 """
 
 from collections.abc import Callable
@@ -15,9 +16,8 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from odtc.passes.contract import Pass
 
-Shape = tuple[int, int]
-# From the operands' shapes, as stored, and whether each is transposed, to `(left, right, result)`.
-Product = Callable[[Shape, Shape, bool, bool], tirx.PrimFunc]
+# From the operands, as stored, and whether each is transposed, to `(left, right, result)`.
+Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
 
 def is_call(expression: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call]:
@@ -36,10 +36,9 @@ def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
     return is_call(expression, "relax.matmul") and all(map(is_matrix, expression.args))
 
 
-def stored_shape(expression: relax.Expr) -> Shape:
-    """Rows and columns of a matrix."""
-    rows, columns = (int(size) for size in expression.ty.shape)
-    return rows, columns
+def is_widening(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
+    """Whether the expression casts a half-precision tensor."""
+    return is_call(expression, "relax.astype") and expression.args[0].ty.dtype == "float16"
 
 
 @mutator
@@ -58,7 +57,7 @@ class _PushDown(PyExprMutator):
 
 @mutator
 class _Absorb(PyExprMutator):
-    """Lets products read through the transposes of their operands."""
+    """Lets products read through the transposes and casts of their operands."""
 
     def __init__(self, module: tvm.IRModule, product: Product) -> None:
         super().__init__(module)
@@ -69,7 +68,7 @@ class _Absorb(PyExprMutator):
         if not is_product(call):
             return call
         (left, trans_left), (right, trans_right) = map(self._operand, call.args)
-        kernel = self._make(stored_shape(left), stored_shape(right), trans_left, trans_right)
+        kernel = self._make(left, right, trans_left, trans_right)
         name = self.builder_.add_func(kernel, "matmul")
         return relax.call_tir(name, relax.Tuple([left, right]), call.ty)
 
@@ -78,9 +77,11 @@ class _Absorb(PyExprMutator):
         transposed = False
         while isinstance(expression, relax.Var):
             source = self.lookup_binding(expression)
-            if not is_call(source, "relax.permute_dims"):
+            if is_call(source, "relax.permute_dims"):
+                transposed = not transposed
+            elif not is_widening(source):
                 break
-            expression, transposed = source.args[0], not transposed
+            expression = source.args[0]
         return expression, transposed
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tvm import ir, relax, te, tirx
 
+from odtc.backends.kernels.operand import placeholder, shape_of, stored
 from odtc.backends.kernels.packed_gemm import Machine, gradient_kernel, product_kernel
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -49,19 +50,22 @@ def conv2d_rules(machine: Machine) -> dict[str, Rule]:
     }
 
 
-Make = Callable[[relax.Call, Machine], tirx.PrimFunc]
+# From the call and the placeholders of its operands, as they are stored.
+Make = Callable[[relax.Call, list[te.Tensor], Machine], tirx.PrimFunc]
 
 
 def _lower(
     builder: relax.BlockBuilder, call: relax.Call, machine: Machine, make: Make | None
 ) -> relax.Expr:
-    shape = _shape(call)
+    shape = shape_of(call)
     if make is None or (2 * shape[2] * shape[3] < machine.lanes and make is not weight_gradient):
         return call.op.get_attr("FLegalize")(builder, call)
-    kernel = builder.add_func(make(call, machine), make.__name__)
+    operands = [stored(builder, argument) for argument in call.args]
+    placeholders = [placeholder(operand, f"arg{i}") for i, operand in enumerate(operands)]
+    kernel = builder.add_func(make(call, placeholders, machine), make.__name__)
     inner = shape[2] * shape[3]
     flat = [shape[0], shape[1] * inner] if make is weight_gradient else [*shape[:2], inner]
-    result = relax.call_tir(kernel, relax.Tuple(list(call.args)), relax.TensorType(flat, "float32"))
+    result = relax.call_tir(kernel, relax.Tuple(operands), relax.TensorType(flat, "float32"))
     return relax.op.reshape(builder.emit(result), shape)
 
 
@@ -81,32 +85,32 @@ def _transpose(call: relax.Call) -> Make | None:
     return data_gradient if plain and call.ty.dtype == "float32" else None
 
 
-def forward(call: relax.Call, machine: Machine) -> tirx.PrimFunc:
+def forward(call: relax.Call, operands: list[te.Tensor], machine: Machine) -> tirx.PrimFunc:
     """`y[n, m, p] = sum w[m, c, i, j] * x[n, c, p * stride + (i, j) * dilation - pad]`."""
-    x, w = _placeholders(call)
-    out_channels, _, *kernel = _shape(call.args[1])
-    _, _, *out = _shape(call)
+    x, w = operands
+    out_channels, _, *kernel = shape_of(call.args[1])
+    _, _, *out = shape_of(call)
     window = _window(call, kernel)
-    depth = _shape(call.args[1])[1] * kernel[0] * kernel[1]
+    depth = shape_of(call.args[1])[1] * kernel[0] * kernel[1]
     return product_kernel(
         [x, w],
-        (_shape(call)[0], out_channels, depth, out[0] * out[1]),
-        lambda m, k: w[(m, *window.split(k))],
+        (shape_of(call)[0], out_channels, depth, out[0] * out[1]),
+        lambda m, k: _load(w, m, *window.split(k)),
         lambda n, k, p: _image(x, n, k, p // out[1], p % out[1], window),
         machine,
     )
 
 
-def data_gradient(call: relax.Call, machine: Machine) -> tirx.PrimFunc:
+def data_gradient(call: relax.Call, operands: list[te.Tensor], machine: Machine) -> tirx.PrimFunc:
     """`dx[n, c, p] = sum dy[n, m, (p + pad - (i, j) * dilation) / stride] * w[m, c, i, j]`."""
-    dy, w = _placeholders(call)
-    batch, channels, *image = _shape(call)
-    in_channels, _, *kernel = _shape(call.args[1])
+    dy, w = operands
+    batch, channels, *image = shape_of(call)
+    in_channels, _, *kernel = shape_of(call.args[1])
     window = _window(call, kernel)
 
     def weight(c: ir.Expr, k: ir.Expr) -> ir.Expr:
         m, i, j = window.split(k)
-        return w[m, c, i, j]
+        return _load(w, m, c, i, j)
 
     def gradient(n: ir.Expr, k: ir.Expr, p: ir.Expr) -> ir.Expr:
         m, *at = window.split(k)
@@ -131,18 +135,18 @@ def data_gradient(call: relax.Call, machine: Machine) -> tirx.PrimFunc:
     )
 
 
-def weight_gradient(call: relax.Call, machine: Machine) -> tirx.PrimFunc:
+def weight_gradient(call: relax.Call, operands: list[te.Tensor], machine: Machine) -> tirx.PrimFunc:
     """`dw[m, c, i, j] = sum dy[n, m, p] * x[n, c, p * stride + (i, j) * dilation - pad]`."""
-    x, dy = _placeholders(call)
-    batch, out_channels, *out = _shape(call.args[1])
-    _, channels, *kernel = _shape(call)
+    x, dy = operands
+    batch, out_channels, *out = shape_of(call.args[1])
+    _, channels, *kernel = shape_of(call)
     # The gradient is written as a convolution whose window steps by the dilation, and back.
     swapped = _window(call, kernel)
     window = Window(swapped.kernel, swapped.dilation, swapped.stride, swapped.pad)
     return gradient_kernel(
         [x, dy],
         (batch, out_channels, channels * kernel[0] * kernel[1], out[0] * out[1]),
-        lambda n, m, p: dy[n, m, p // out[1], p % out[1]],
+        lambda n, m, p: _load(dy, n, m, p // out[1], p % out[1]),
         lambda n, k, p: _image(x, n, k, p // out[1], p % out[1], window),
         machine,
     )
@@ -177,16 +181,13 @@ def _inside(
     ]
     safe = [tirx.max(0, tirx.min(axis, size - 1)) for axis, size in zip(at, sizes, strict=True)]
     return tirx.if_then_else(
-        tirx.all(*bounds, *conditions), x[(n, channel, *safe)], tirx.const(0, "float32")
+        tirx.all(*bounds, *conditions), _load(x, n, channel, *safe), tirx.const(0, "float32")
     )
 
 
-def _placeholders(call: relax.Call) -> list[te.Tensor]:
-    return [te.placeholder(_shape(arg), name=f"arg{i}") for i, arg in enumerate(call.args)]
-
-
-def _shape(expression: relax.Expr) -> list[int]:
-    return [int(size) for size in expression.ty.shape]
+def _load(tensor: te.Tensor, *index: ir.Expr) -> ir.Expr:
+    """An element as float32, whatever it is stored in."""
+    return tensor[index].astype("float32")
 
 
 def _window(call: relax.Call, kernel: list[int]) -> Window:

@@ -2,25 +2,31 @@
 
 from collections.abc import Callable
 
-from tvm import te, tirx
+from tvm import relax, tirx
 
+from odtc.backends.kernels.operand import placeholder, shape_of
 from odtc.backends.kernels.packed_gemm import Machine, product_kernel
 
-Shape = tuple[int, int]
+Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
 
-def matmul_on(machine: Machine) -> Callable[[Shape, Shape, bool, bool], tirx.PrimFunc]:
-    """How a CPU multiplies float32 matrices: from shapes and transposes to the kernel."""
+def matmul_on(machine: Machine) -> Product:
+    """How a CPU multiplies matrices: from the operands, as stored, and transposes to the kernel.
 
-    def matmul(left: Shape, right: Shape, trans_left: bool, trans_right: bool) -> tirx.PrimFunc:
-        a, b = te.placeholder(left, name="left"), te.placeholder(right, name="right")
-        rows, depth = left[::-1] if trans_left else left
-        columns = right[0] if trans_right else right[1]
+    Operands are float32 or float16, the result is float32.
+    """
+
+    def matmul(
+        left: relax.Expr, right: relax.Expr, trans_left: bool, trans_right: bool
+    ) -> tirx.PrimFunc:
+        a, b = placeholder(left, "left"), placeholder(right, "right")
+        rows, depth = shape_of(left)[::-1] if trans_left else shape_of(left)
+        columns = shape_of(right)[0 if trans_right else 1]
         return product_kernel(
             [a, b],
             (None, rows, depth, columns),
-            lambda m, k: a[k, m] if trans_left else a[m, k],
-            lambda _, k, p: b[p, k] if trans_right else b[k, p],
+            lambda m, k: (a[k, m] if trans_left else a[m, k]).astype("float32"),
+            lambda _, k, p: (b[p, k] if trans_right else b[k, p]).astype("float32"),
             machine,
         )
 

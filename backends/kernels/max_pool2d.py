@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.operand import shape_of, stored
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 MAX_POOL_BACKWARD = "relax.grad.max_pool2d_backward"
@@ -25,7 +26,12 @@ def max_pool2d_rules() -> dict[str, Callable[[relax.BlockBuilder, relax.Call], r
 
 
 def max_pool2d_gradient(
-    image: tuple[int, int, int, int], pooled: Pair, window: Pair, stride: Pair, pad: Pair
+    image: tuple[int, int, int, int],
+    pooled: Pair,
+    window: Pair,
+    stride: Pair,
+    pad: Pair,
+    dtype: str = "float32",
 ) -> tirx.PrimFunc:
     """A kernel `(dy, x, dx)`, each with samples and channels as one dimension of planes.
 
@@ -35,6 +41,7 @@ def max_pool2d_gradient(
         window: height and width of a window.
         stride: steps of the window.
         pad: rows above and columns left of the image.
+        dtype: of `x`; the gradients are float32.
     """
     samples, channels, height, width = image
     rows, columns = pooled
@@ -51,7 +58,7 @@ def max_pool2d_gradient(
     @T.prim_func(private=True, s_tir=True)
     def gradient(
         dy: T.Buffer((samples * channels, rows, columns), "float32"),
-        x: T.Buffer((samples * channels, height, width), "float32"),
+        x: T.Buffer((samples * channels, height, width), dtype),
         dx: T.Buffer((samples * channels, height, width), "float32"),
     ):
         for plane in T.parallel(samples * channels):
@@ -59,7 +66,7 @@ def max_pool2d_gradient(
                 p = T.axis.spatial(samples * channels, plane)
                 T.reads(dy[p, 0:rows, 0:columns], x[p, 0:height, 0:width])
                 T.writes(dx[p, 0:height, 0:width])
-                largest = T.sblock_alloc_buffer((1,), "float32", scope="local")
+                largest = T.sblock_alloc_buffer((1,), dtype, scope="local")
                 at = T.sblock_alloc_buffer((2,), "int32", scope="local")
                 for h, w in T.grid(height, width):
                     dx[p, h, w] = T.float32(0)
@@ -79,30 +86,27 @@ def max_pool2d_gradient(
 
 
 def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    dy, x = call.args
+    dy, x = call.args[0], stored(builder, call.args[1])
     attrs = call.attrs
     plain = str(attrs.layout) == "NCHW" and all(int(step) == 1 for step in attrs.dilation)
     if not plain or call.ty.dtype != "float32":
         return call.op.get_attr("FLegalize")(builder, call)
-    samples, channels, height, width = _shape(x)
-    rows, columns = _shape(dy)[2:]
+    samples, channels, height, width = shape_of(x)
+    rows, columns = shape_of(dy)[2:]
     kernel = max_pool2d_gradient(
         (samples, channels, height, width),
         (rows, columns),
         *(_pair(values) for values in (attrs.pool_size, attrs.strides, attrs.padding)),
+        dtype=str(x.ty.dtype),
     )
     name = builder.add_func(kernel, "max_pool2d_gradient")
     planes = [
-        builder.emit(relax.op.reshape(each, (samples * channels, *_shape(each)[2:])))
+        builder.emit(relax.op.reshape(each, (samples * channels, *shape_of(each)[2:])))
         for each in (dy, x)
     ]
     result = relax.TensorType((samples * channels, height, width), "float32")
     gradient = builder.emit(relax.call_tir(name, relax.Tuple(planes), result))
-    return relax.op.reshape(gradient, _shape(x))
-
-
-def _shape(expression: relax.Expr) -> list[int]:
-    return [int(size) for size in expression.ty.shape]
+    return relax.op.reshape(gradient, shape_of(x))
 
 
 def _pair(values: Sequence[ir.Expr]) -> Pair:

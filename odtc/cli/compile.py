@@ -43,6 +43,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="ONNX initializers to train; the others are frozen (default: all)",
     )
     parser.add_argument(
+        "--precision",
+        default="float32",
+        metavar="P",
+        help="float32, or mixed: saved activations are stored as float16 (default: float32)",
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
     )
     add_json_option(parser)
@@ -69,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
             optimizer=optimizer,
             params=args.params or "*",
             shape=dict(args.shape),
+            precision=args.precision,
             progress=progress,
         )
         progress("write the artifact")

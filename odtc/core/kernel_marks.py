@@ -5,3 +5,5 @@ IS_SCHEDULED = "tirx.is_scheduled"
 # Attribute that says what a kernel may be fused with, and its value for "with nothing".
 PATTERN = "op_pattern"
 OPAQUE = 8
+# Fused with what stands in front of it, never with its readers: TVM's class of reductions.
+SINK = 3

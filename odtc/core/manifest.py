@@ -43,6 +43,7 @@ class Manifest:
         model_sha256: hash of the ONNX model.
         loss: name of the loss.
         optimizer: its name and options.
+        precision: `float32` or `mixed`.
         arguments: of `train_step`, in order.
         logits: the output of `evaluate`.
         sizes: bytes at work.
@@ -59,6 +60,7 @@ class Manifest:
     model_sha256: str
     loss: str
     optimizer: dict[str, Any]
+    precision: str
     arguments: tuple[Argument, ...]
     logits: TensorSpec
     sizes: Sizes

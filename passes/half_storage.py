@@ -1,0 +1,162 @@
+"""What the backward pass reads of the forward pass waits in half precision.
+
+The forward pass computes in float32; each tensor that outlives it is stored as float16, and widened
+again where the backward reads it (delayed precision reduction: Jain et al., "Gist: Efficient Data
+Encoding for Deep Neural Network Training", ISCA 2018, section 4). The loss is that of float32,
+weights and their gradients stay float32, and saved tensors take half the bytes. Values beyond
+float16's range are stored as its largest.
+
+Known limit: while a tensor is cast, both copies are alive, and a kernel that is not fused with the
+cast gets a widened copy of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import tvm
+from tvm import relax, te, topi
+from tvm.relax import op as R  # noqa: N812
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from odtc.core.kernel_marks import PATTERN, SINK
+from odtc.passes.contract import Pass
+
+_IN_PLACE = "relax.call_tir_inplace"
+_RESHAPE = "relax.reshape"
+# The loss is taken from it, in float32 as everywhere.
+_EXACT = ("relax.nn.log_softmax",)
+_LARGEST = float(np.finfo(np.float16).max)
+
+
+def op_name(binding: relax.Binding) -> str:
+    """Name of the Relax operator that a binding calls, or nothing."""
+    return getattr(getattr(binding.value, "op", None), "name", "")
+
+
+def is_reader(binding: relax.Binding) -> bool:
+    """Whether a binding computes; updates take exact values, and results keep theirs."""
+    return op_name(binding) != _IN_PLACE and not isinstance(binding.value, relax.Var)
+
+
+def forward_length(function: relax.Function) -> int:
+    """Number of bindings up to the loss, the first field of the function's result."""
+    (block,) = function.body.blocks
+    loss = relax.analysis.free_vars(function.body.body)[0]
+    for index in reversed(range(len(block.bindings))):
+        binding = block.bindings[index]
+        if binding.var.same_as(loss):
+            if not isinstance(binding.value, relax.Var):
+                return index + 1
+            loss = binding.value
+    return 0
+
+
+def saved_tensors(bindings: Sequence[relax.Binding], forward: int, least: int) -> set[relax.Var]:
+    """Float32 tensors of at least `least` elements that the forward makes and the backward reads.
+
+    A reshape shares its input's storage: the input is saved in its place.
+    """
+    made = {b.var: b for b in bindings[:forward]}
+    saved: set[relax.Var] = set()
+    for binding in bindings[forward:]:
+        if not is_reader(binding):
+            continue
+        for variable in relax.analysis.free_vars(binding.value):
+            root = variable
+            while root in made and op_name(made[root]) == _RESHAPE:
+                root = made[root].value.args[0]
+            if root in made and op_name(made[root]) not in _EXACT and _is_large(root, least):
+                saved.add(root)
+    return saved
+
+
+def _to_half(tensor: te.Tensor) -> te.Tensor:
+    return topi.cast(topi.clip(tensor, -_LARGEST, _LARGEST), "float16")
+
+
+def _is_large(variable: relax.Var, least: int) -> bool:
+    type_ = variable.ty
+    if not isinstance(type_, relax.TensorType) or str(type_.dtype) != "float32":
+        return False
+    return int(np.prod([int(size) for size in type_.shape])) >= least
+
+
+@mutator
+class _Storage(PyExprMutator):
+    """Narrows saved tensors where they are made, and widens them wherever the backward reads them.
+
+    Each reader gets a widened tensor of its own, which fusion then takes into the reader.
+    """
+
+    def __init__(
+        self,
+        builder: relax.BlockBuilder,
+        saved: set[relax.Var],
+        reshaped: dict[relax.Var, relax.Call],
+    ) -> None:
+        super().__init__()
+        self._builder = builder
+        self._saved = saved
+        self._reshaped = reshaped
+        self._narrow: dict[relax.Var, relax.Var] = {}
+        self.in_backward = False
+
+    def narrow(self, variable: relax.Var) -> None:
+        """Stores a tensor in half precision if it is to be saved."""
+        if variable in self._saved:
+            # Were it open to fusion with its readers, the backward would read the float32 tensor.
+            self._narrow[variable] = self._builder.emit_te(
+                _to_half, variable, primfunc_name_hint="to_half", primfunc_attrs={PATTERN: SINK}
+            )
+
+    def visit_dataflow_var_(self, op: relax.Var) -> relax.Expr:
+        """What stands for a variable that is read here."""
+        return self._wide(op) if self.in_backward else op
+
+    def _wide(self, variable: relax.Var) -> relax.Expr:
+        if variable in self._narrow:
+            return self._builder.emit(R.astype(self._narrow[variable], "float32"))
+        if variable in self._reshaped:
+            call = self._reshaped[variable]
+            source = self._wide(call.args[0])
+            if source is not call.args[0]:
+                return self._builder.emit(R.reshape(source, call.args[1]))
+        return variable
+
+
+@dataclass(frozen=True)
+class HalfStorage(Pass):
+    """Stores saved tensors of a training step as float16.
+
+    Attributes:
+        function: name of the training step: one dataflow block, whose first result is the loss.
+        least: tensors of fewer elements stay as they are.
+    """
+
+    name: ClassVar[str] = "half-storage"
+    function: str
+    least: int = 1024
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites the training step."""
+        function = module[self.function]
+        (block,) = function.body.blocks
+        forward = forward_length(function)
+        made = block.bindings[:forward]
+        reshaped = {b.var: b.value for b in made if op_name(b) == _RESHAPE}
+        functions = module.functions_items()
+        others = {name: f for name, f in functions if name.name_hint != self.function}
+        builder = relax.BlockBuilder(tvm.IRModule(others))
+        saved = saved_tensors(block.bindings, forward, self.least)
+        storage = _Storage(builder, saved, reshaped)
+        with builder.function(self.function, function.params):
+            with builder.dataflow():
+                for index, binding in enumerate(block.bindings):
+                    storage.in_backward = index >= forward and is_reader(binding)
+                    value = builder.normalize(storage.visit_expr(binding.value))
+                    builder.emit_normalized(relax.VarBinding(binding.var, value))
+                    storage.narrow(binding.var)
+            builder.emit_func_output(function.body.body)
+        return builder.finalize()

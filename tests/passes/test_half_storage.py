@@ -1,0 +1,174 @@
+"""Saved tensors wait as float16: same loss, nearly the same gradients, fewer bytes."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
+
+import odtc
+from benchmarks.models.digits import bn_model, digits_data, digits_model
+from odtc.core.errors import UsageError
+from odtc.passes.contract import run_pipeline
+from odtc.passes.half_storage import HalfStorage, forward_length, saved_tensors
+from tests.numeric.conftest import relative_error
+
+
+def trained(path: Path, precision: str, x, y, steps: int = 1):
+    artifact = odtc.compile(path, batch=len(x), precision=precision)
+    trainer = artifact.trainer()
+    before = trainer.parameters()
+    losses = [trainer.step(x, y, lr=0.01) for _ in range(steps)]
+    change = {k: v - before[k] for k, v in trainer.parameters().items()}
+    return losses, change
+
+
+def averaged() -> onnx.ModelProto:
+    """The digits model with average pooling, through which rounding moves no gradient elsewhere."""
+    model = digits_model()
+    for node in model.graph.node:
+        if node.op_type == "MaxPool":
+            node.op_type = "AveragePool"
+    return model
+
+
+MODELS = {
+    "averaged": (averaged, 2e-3),
+    # Rounding makes elements equal under a window, and another one may get the gradient.
+    "max-pooled": (digits_model, 5e-2),
+    "batch-norm": (bn_model, 1e-2),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_same_loss_and_nearly_the_same_gradients(name: str, tmp_path: Path) -> None:
+    make, rounding = MODELS[name]
+    path = tmp_path / "model.onnx"
+    onnx.save(make(), path)
+    x, y, *_ = digits_data()
+    losses, change = trained(path, "float32", x[:32], y[:32])
+    half_losses, half_change = trained(path, "mixed", x[:32], y[:32])
+    # The forward pass, running statistics among it, is the same arithmetic.
+    assert half_losses == pytest.approx(losses, rel=1e-6)
+    for weight, value in change.items():
+        bound = 1e-6 if "running" in weight else rounding
+        assert relative_error(half_change[weight], value) < bound, weight
+
+
+def test_the_plan_shrinks(tmp_path: Path) -> None:
+    """Where saved tensors are most of the plan: ten layers at a large batch."""
+    rng = np.random.default_rng(0)
+    names = [f"w{layer}" for layer in range(10)]
+    nodes = []
+    for layer, name in enumerate(names):
+        nodes.append(helper.make_node("MatMul", [f"r{layer}", name], [f"h{layer}"]))
+        nodes.append(helper.make_node("Relu", [f"h{layer}"], [f"r{layer + 1}"]))
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("r0", TensorProto.FLOAT, [512, 32])],
+            [helper.make_tensor_value_info("r10", TensorProto.FLOAT, [512, 32])],
+            [
+                numpy_helper.from_array(rng.standard_normal((32, 32)).astype(np.float32), name)
+                for name in names
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    full, half = (
+        odtc.compile(path, precision=p).manifest.sizes.train_step for p in ("float32", "mixed")
+    )
+    assert half < 0.75 * full
+
+
+def test_training_goes_on_as_in_float32(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(digits_model(), path)
+    x, y, *_ = digits_data()
+    losses, _ = trained(path, "float32", x[:32], y[:32], steps=20)
+    half_losses, _ = trained(path, "mixed", x[:32], y[:32], steps=20)
+    assert half_losses == pytest.approx(losses, rel=1e-2)
+
+
+def test_values_beyond_the_range_of_float16_are_bounded(tmp_path: Path) -> None:
+    """An infinity that is stored would make every gradient behind it infinite or not a number."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((64, 64)).astype(np.float32)
+    v = (rng.standard_normal((64, 10)) * 1e-6).astype(np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("MatMul", ["r", "v"], ["logits"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 64])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [32, 10])],
+        [numpy_helper.from_array(value, name) for name, value in (("w", w), ("v", v))],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    x = (rng.standard_normal((32, 64)) * 1e5).astype(np.float32)
+    _, change = trained(path, "mixed", x, rng.integers(0, 10, 32))
+    assert all(np.isfinite(value).all() for value in change.values())
+    assert np.abs(change["v"]).max() > 0
+
+
+def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(digits_model(), path)
+    with pytest.raises(UsageError, match="unknown precision 'half'"):
+        odtc.compile(path, batch=2, precision="half")
+
+
+def test_a_saved_reshape_is_its_source() -> None:
+    module = hand_written()
+    (block,) = module["step"].body.blocks
+    forward = forward_length(module["step"])
+    names = {variable.name for variable in saved_tensors(block.bindings, forward, 1)}
+    assert names == {"hidden"}
+    assert saved_tensors(block.bindings, forward, 1 << 20) == set()
+
+
+def test_values_of_the_rewritten_function() -> None:
+    module = hand_written()
+    half = run_pipeline((HalfStorage("step", least=1),), module)
+    assert half["step"].script().count("to_half") == 1
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal((32, 64)).astype(np.float32) for _ in range(2))
+    expected = np.maximum(x + w, 0)
+    loss, gradient = run(half, x, w)
+    np.testing.assert_allclose(loss, (expected**2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(gradient, 2 * expected.astype(np.float16), rtol=1e-6)
+
+
+def hand_written() -> tvm.IRModule:
+    """`loss = sum(flat * flat)` with `flat` a reshape of `hidden`, and its adjoint."""
+    x, w = (relax.Var(name, relax.TensorType((32, 64), "float32")) for name in "xw")
+    builder = relax.BlockBuilder()
+    with builder.function("step", [x, w]):
+        with builder.dataflow():
+            hidden = builder.emit(R.nn.relu(R.add(x, w)), "hidden")
+            flat = builder.emit(R.reshape(hidden, (32 * 64,)), "flat")
+            loss = builder.emit(R.sum(R.multiply(flat, flat)), "loss")
+            twice = builder.emit(R.add(flat, flat))
+            zero = relax.const(np.float32(0))
+            mask = builder.emit(R.greater(hidden, zero))
+            gradient = builder.emit(R.where(mask, R.reshape(twice, (32, 64)), zero))
+            results = [builder.emit_output(value) for value in (loss, gradient)]
+        builder.emit_func_output(relax.Tuple(results))
+    return builder.finalize()
+
+
+def run(module: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
+    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    return [v.numpy() for v in machine["step"](*(tvm.runtime.tensor(a) for a in arrays))]
