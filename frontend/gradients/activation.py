@@ -4,6 +4,8 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.frontend.gradients.rule import Rule
+
 
 def relu(
     result: relax.Var, _: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
@@ -15,3 +17,6 @@ def relu(
     """
     zero = relax.const(np.float32(0))
     return [R.where(builder.emit(R.greater(result, zero)), grad, zero)]
+
+
+RULES: dict[str, Rule] = {"relax.nn.relu": relu}

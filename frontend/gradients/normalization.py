@@ -7,6 +7,8 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
+from odtc.frontend.gradients.rule import Rule
+
 
 def batch_norm(
     _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
@@ -50,3 +52,6 @@ def batch_norm(
 def _first(grad: relax.Expr) -> relax.Expr:
     """The adjoint of the first result; the statistics are no part of the loss."""
     return grad.fields[0] if isinstance(grad, relax.Tuple) else relax.TupleGetItem(grad, 0)
+
+
+RULES: dict[str, Rule] = {"relax.nn.batch_norm": batch_norm}

@@ -1,24 +1,23 @@
 """The table of gradient rules, and its registration with TVM.
 
-A rule takes the operator's output variable, its call, the adjoint of its output and the open block
-builder, and returns one adjoint per argument. It replaces TVM's own rule where there is one.
+Each family has a file with a table `RULES`, by the name of the Relax operator. A rule replaces
+TVM's own where there is one.
 """
 
-from collections.abc import Callable
 from functools import cache
 
 import tvm
-from tvm import relax
 
 from odtc.frontend.gradients import activation, normalization, structural
+from odtc.frontend.gradients.rule import Rule
 
-Rule = Callable[[relax.Var, relax.Call, relax.Expr, relax.BlockBuilder], list[relax.Expr]]
+_FAMILIES = (
+    activation,
+    normalization,
+    structural,
+)
 
-RULES: dict[str, Rule] = {
-    "relax.grad.no_grad": structural.stop,
-    "relax.nn.batch_norm": normalization.batch_norm,
-    "relax.nn.relu": activation.relu,
-}
+RULES: dict[str, Rule] = {name: rule for family in _FAMILIES for name, rule in family.RULES.items()}
 
 # Above the level of TVM's own rules, so that ours win.
 _LEVEL = 11

@@ -11,6 +11,19 @@ from onnx import TensorProto, helper, numpy_helper
 
 Build = Callable[..., onnx.ModelProto]
 
+IMAGE = (3, 4, 7, 6)
+MATRIX = (3, 10)
+
+
+def weight(*shape: int, seed: int = 0) -> np.ndarray:
+    """Random weights; those of one shape are alike unless the seed differs."""
+    return (np.random.default_rng((seed, *shape)).standard_normal(shape) * 0.5).astype(np.float32)
+
+
+def ints(*values: int) -> np.ndarray:
+    """A constant input of integers."""
+    return np.array(values, np.int64)
+
 
 def node_model(
     op_type: str,

@@ -1,8 +1,11 @@
-"""Every trainable operator: its gradient by finite differences and against PyTorch.
+"""Every trainable operator: its values, and its gradient by finite differences and by PyTorch.
 
-The finite differences are taken of ONNX's own reference implementation in double precision, which
-shares no code with odtc or PyTorch.
+Values and finite differences are taken of ONNX's own reference implementation in double precision,
+which shares no code with odtc or PyTorch. The models are in `cases`, one file per family.
 """
+
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,105 +17,12 @@ import odtc
 from benchmarks.reference.pytorch import TorchTrainer
 from odtc.frontend.operators.operator import Level
 from odtc.frontend.operators.table import OPERATORS
-from tests.numeric.conftest import node_model, relative_error
-
-RNG = np.random.default_rng(3)
-
-
-def weight(*shape: int) -> np.ndarray:
-    return (RNG.standard_normal(shape) * 0.5).astype(np.float32)
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-IMAGE = (3, 4, 7, 6)
-MATRIX = (3, 10)
-# ONNX's reference implementation of LRN loops over the batch where it means the channels.
-SQUARE = (4, 4, 5, 3)
+from tests.numeric.conftest import MATRIX, node_model, relative_error
 
 CASES = {
-    "Abs": node_model("Abs", MATRIX),
-    "Add": node_model("Add", MATRIX, parameters={"w": weight(10)}),
-    "Add-broadcast": node_model("Add", IMAGE, parameters={"w": weight(4, 1, 1)}),
-    "AveragePool": node_model("AveragePool", IMAGE, kernel_shape=[2, 2], strides=[2, 2]),
-    "AveragePool-pad": node_model(
-        "AveragePool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
-    ),
-    "AveragePool-counted": node_model(
-        "AveragePool", IMAGE, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1
-    ),
-    "AveragePool-same": node_model(
-        "AveragePool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"
-    ),
-    "Concat": node_model("Concat", IMAGE, parameters={"w": weight(3, 2, 7, 6)}, axis=1),
-    "Conv": node_model(
-        "Conv", IMAGE, parameters={"w": weight(5, 4, 3, 3), "b": weight(5)}, pads=[1, 1, 1, 1]
-    ),
-    "Conv-stride": node_model(
-        "Conv", IMAGE, parameters={"w": weight(5, 4, 3, 3)}, pads=[0, 1, 1, 0], strides=[2, 2]
-    ),
-    "Conv-1x1": node_model("Conv", IMAGE, parameters={"w": weight(5, 4, 1, 1)}),
-    "Conv-1x1-stride": node_model(
-        "Conv", IMAGE, parameters={"w": weight(5, 4, 1, 1)}, strides=[2, 2]
-    ),
-    "Conv-group": node_model(
-        "Conv", IMAGE, parameters={"w": weight(6, 2, 3, 3)}, group=2, pads=[1, 1, 1, 1]
-    ),
-    "Conv-depthwise": node_model(
-        "Conv", IMAGE, parameters={"w": weight(4, 1, 3, 3)}, group=4, strides=[2, 2]
-    ),
-    "Conv-same": node_model(
-        "Conv", IMAGE, parameters={"w": weight(5, 4, 3, 3)}, strides=[2, 2], auto_pad="SAME_LOWER"
-    ),
-    "Conv-valid": node_model("Conv", IMAGE, parameters={"w": weight(5, 4, 3, 2)}, auto_pad="VALID"),
-    "Cos": node_model("Cos", MATRIX),
-    "Div": node_model("Div", MATRIX, parameters={"w": weight(10) + 2}),
-    "Dropout": node_model("Dropout", MATRIX),
-    "Exp": node_model("Exp", MATRIX),
-    "Flatten": node_model("Flatten", IMAGE, axis=1),
-    "Gemm": node_model("Gemm", MATRIX, parameters={"w": weight(10, 6), "b": weight(6)}),
-    "Gemm-transB": node_model(
-        "Gemm",
-        MATRIX,
-        parameters={"w": weight(6, 10), "b": weight(6)},
-        transB=1,
-        alpha=0.5,
-        beta=2.0,
-    ),
-    "Gemm-transA": node_model("Gemm", (4, 3), parameters={"w": weight(4, 6)}, transA=1),
-    "GlobalAveragePool": node_model("GlobalAveragePool", IMAGE),
-    "Identity": node_model("Identity", MATRIX),
-    "LRN": node_model("LRN", SQUARE, size=3, alpha=0.5, beta=0.75, bias=1.5),
-    "LRN-even": node_model("LRN", SQUARE, size=2, alpha=0.5),
-    "Log": node_model("Log", MATRIX, before="Exp"),
-    "LogSoftmax": node_model("LogSoftmax", (3, 2, 5), axis=-1),
-    "MatMul": node_model("MatMul", MATRIX, parameters={"w": weight(10, 6)}),
-    "MatMul-batched": node_model("MatMul", (3, 2, 5), parameters={"w": weight(5, 6)}),
-    "MaxPool": node_model("MaxPool", IMAGE, kernel_shape=[2, 2], strides=[2, 2]),
-    "MaxPool-pad": node_model(
-        "MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
-    ),
-    "MaxPool-ceil": node_model("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-    "Mul": node_model("Mul", MATRIX, parameters={"w": weight(10)}),
-    "Neg": node_model("Neg", MATRIX),
-    "Pow": node_model("Pow", MATRIX, constants={"e": np.float32(-0.75)}, before="Exp"),
-    "ReduceMean": node_model("ReduceMean", IMAGE, axes=[2, 3], keepdims=0),
-    "ReduceSum": node_model("ReduceSum", IMAGE, constants={"axes": ints(2)}, keepdims=1),
-    "Relu": node_model("Relu", MATRIX),
-    "Reshape": node_model("Reshape", IMAGE, constants={"s": ints(0, 2, -1)}),
-    "Sigmoid": node_model("Sigmoid", MATRIX),
-    "Sin": node_model("Sin", MATRIX),
-    "Softmax": node_model("Softmax", (3, 2, 5), axis=-1),
-    "Sqrt": node_model("Sqrt", MATRIX, before="Exp"),
-    "Squeeze": node_model("Squeeze", (3, 1, 5), constants={"axes": ints(1)}),
-    "Sub": node_model("Sub", MATRIX, parameters={"w": weight(10)}),
-    "Sum": node_model("Sum", MATRIX, parameters={"w": weight(10), "v": weight(3, 10)}),
-    "Sum-one": node_model("Sum", MATRIX),
-    "Tanh": node_model("Tanh", MATRIX),
-    "Transpose": node_model("Transpose", IMAGE, perm=[0, 2, 3, 1]),
-    "Unsqueeze": node_model("Unsqueeze", MATRIX, constants={"axes": ints(1)}),
+    name: model
+    for family in sorted(Path(__file__).with_name("cases").glob("*.py"))
+    for name, model in import_module(f"tests.numeric.cases.{family.stem}").CASES.items()
 }
 # Batch statistics make ONNX's inference-mode reference useless here; tests/numeric/test_batch_norm.
 CHECKED_ELSEWHERE = {"BatchNormalization"}
@@ -156,11 +66,13 @@ def test_every_trainable_operator_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradient(name: str, saved) -> None:
+def test_operator(name: str, saved) -> None:
     model = CASES[name]
+    wide = double_precision(model)
     x, y = feeds(model)
-    artifact = odtc.compile(saved(model))
-    trainer = artifact.trainer()
+    trainer = odtc.compile(saved(model)).trainer()
+    expected = ReferenceEvaluator(wide).run(None, {"x": x.astype(np.float64)})[0]
+    assert relative_error(trainer.evaluate(x), expected) < 1e-5
     before = trainer.parameters()
     loss = trainer.step(x, y, lr=1.0)
     gradients = {k: before[k] - v for k, v in trainer.parameters().items()}
@@ -169,7 +81,6 @@ def test_gradient(name: str, saved) -> None:
     assert loss == pytest.approx(reference.step(x, y), rel=1e-5)
     torch_gradients = {k: before[k] - v for k, v in reference.parameters().items()}
     assert gradients.keys() == torch_gradients.keys()
-    wide = double_precision(model)
     rng = np.random.default_rng(11)
     for key, gradient in gradients.items():
         assert relative_error(gradient, torch_gradients[key]) < 2e-5, key
@@ -184,14 +95,6 @@ def test_gradient(name: str, saved) -> None:
         assert float((gradient * direction).sum()) == pytest.approx(
             slope, rel=1e-3, abs=1e-4 * size
         )
-
-
-@pytest.mark.parametrize("name", ["Conv", "LRN", "MaxPool-ceil", "Gemm-transB", "Concat", "Sum"])
-def test_values(name: str, saved) -> None:
-    model = CASES[name]
-    x, _ = feeds(model)
-    expected = ReferenceEvaluator(double_precision(model)).run(None, {"x": x.astype(np.float64)})[0]
-    assert relative_error(odtc.compile(saved(model)).trainer().evaluate(x), expected) < 1e-5
 
 
 def test_relu_passes_no_gradient_at_zero(saved) -> None:
