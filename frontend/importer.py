@@ -40,7 +40,10 @@ def import_forward(graph: Graph) -> tvm.IRModule:
         for index, spec in enumerate(specs)
     ]
     values: dict[str, Any] = {spec.name: var for spec, var in zip(specs, params, strict=True)}
-    values |= {name: relax.const(value) for name, value in graph.constants.items()}
+    # Without the type, Relax would take integers of 64 bits for ones of 32.
+    values |= {
+        name: relax.const(value, value.dtype.name) for name, value in graph.constants.items()
+    }
     builder = relax.BlockBuilder()
     with builder.function(FORWARD, params):
         with builder.dataflow():

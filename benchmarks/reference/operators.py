@@ -6,8 +6,7 @@ identity. Left out are operators whose result depends on more than that (see the
 
 import functools
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import onnx
 import torch
@@ -15,8 +14,8 @@ import torch.nn.functional as F  # noqa: N812
 from onnx import helper
 from torch import Tensor
 
-Attributes = dict[str, Any]
-Op = Callable[..., Tensor]
+from benchmarks.reference import elementwise
+from benchmarks.reference.elementwise import Attributes, Op
 
 
 def attributes(node: onnx.NodeProto) -> Attributes:
@@ -112,11 +111,6 @@ def _lrn(attrs: Attributes, x: Tensor) -> Tensor:
     return x / base ** attrs.get("beta", 0.75)
 
 
-def _clip(attrs: Attributes, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
-    low, high = attrs.get("min", low), attrs.get("max", high)
-    return x if low is None and high is None else torch.clamp(x, low, high)
-
-
 def _axes(attrs: Attributes, given: Tensor | None) -> list[int] | None:
     """`axes` is an attribute in older opsets and an input in newer ones."""
     return attrs.get("axes") if given is None else given.tolist()
@@ -133,73 +127,26 @@ def _unsqueeze(attrs: Attributes, x: Tensor, axes: Tensor | None = None) -> Tens
     return functools.reduce(torch.unsqueeze, sorted(axis % rank for axis in listed), x)
 
 
-def _reduce(function: Callable[..., Tensor]) -> Op:
-    def apply(attrs: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
-        listed = _axes(attrs, axes)
-        if not listed and attrs.get("noop_with_empty_axes"):
-            return x
-        return function(x, listed or list(range(x.ndim)), keepdim=bool(attrs.get("keepdims", 1)))
-
-    return apply
-
-
-def _flattened_softmax(function: Callable[..., Tensor]) -> Op:
-    """Before opset 13, softmax is over all dimensions from `axis` on."""
-
-    def apply(attrs: Attributes, x: Tensor) -> Tensor:
-        rows = math.prod(x.shape[: attrs.get("axis", 1) % x.ndim])
-        return function(x.reshape(rows, -1), dim=1).reshape(x.shape)
-
-    return apply
-
-
 # --- operator type to function of (attributes, inputs) ------------------------------------------
 
 _PLAIN: dict[str, Op] = {
-    "Abs": torch.abs,
-    "Add": torch.add,
-    "Div": torch.div,
     "Dropout": lambda x, *_: x,
-    "Cos": torch.cos,
-    "Exp": torch.exp,
-    "Sin": torch.sin,
     "GlobalAveragePool": lambda x: x.mean(tuple(range(2, x.ndim)), keepdim=True),
     "Identity": lambda x: x,
-    "Log": torch.log,
     "MatMul": torch.matmul,
-    "Mul": torch.mul,
-    "Neg": torch.neg,
-    "Pow": torch.pow,
-    "Relu": torch.relu,
-    "Sigmoid": torch.sigmoid,
-    "Sqrt": torch.sqrt,
-    "Sub": torch.sub,
-    "Sum": lambda *xs: functools.reduce(torch.add, xs),
-    "Tanh": torch.tanh,
 }
 
 _WITH_ATTRIBUTES: dict[str, Op] = {
     "AveragePool": _average_pool,
-    "Clip": _clip,
     "Concat": lambda attrs, *xs: torch.cat(xs, attrs["axis"]),
     "Conv": _conv,
     "Flatten": lambda attrs, x: x.reshape(math.prod(x.shape[: attrs.get("axis", 1)]), -1),
     "Gemm": _gemm,
     "LRN": _lrn,
-    "LeakyRelu": lambda attrs, x: F.leaky_relu(x, attrs.get("alpha", 0.01)),
-    "LogSoftmax": lambda attrs, x: F.log_softmax(x, attrs.get("axis", -1)),
     "MaxPool": _max_pool,
-    "ReduceMean": _reduce(torch.mean),
-    "ReduceSum": _reduce(torch.sum),
-    "Softmax": lambda attrs, x: F.softmax(x, attrs.get("axis", -1)),
     "Squeeze": _squeeze,
     "Transpose": lambda attrs, x: x.permute(attrs.get("perm", tuple(range(x.ndim))[::-1])),
     "Unsqueeze": _unsqueeze,
-}
-
-_BEFORE_OPSET_13: dict[str, Op] = {
-    "LogSoftmax": _flattened_softmax(F.log_softmax),
-    "Softmax": _flattened_softmax(F.softmax),
 }
 
 
@@ -209,6 +156,7 @@ def _without_attributes(function: Op) -> Op:
 
 def operators(model: onnx.ModelProto) -> dict[str, Op]:
     """The operators as the model's opset defines them."""
-    plain = {op_type: _without_attributes(function) for op_type, function in _PLAIN.items()}
+    plain = {name: _without_attributes(op) for name, op in (elementwise.PLAIN | _PLAIN).items()}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    return plain | _WITH_ATTRIBUTES | (_BEFORE_OPSET_13 if opset < 13 else {})
+    older = elementwise.BEFORE_OPSET_13 if opset < 13 else {}
+    return plain | elementwise.WITH_ATTRIBUTES | _WITH_ATTRIBUTES | older

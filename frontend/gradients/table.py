@@ -8,12 +8,22 @@ from functools import cache
 
 import tvm
 
-from odtc.frontend.gradients import activation, normalization, structural
+from odtc.frontend.gradients import (
+    activation,
+    arithmetic,
+    mathematics,
+    normalization,
+    reduction,
+    structural,
+)
 from odtc.frontend.gradients.rule import Rule
 
 _FAMILIES = (
     activation,
+    arithmetic,
+    mathematics,
     normalization,
+    reduction,
     structural,
 )
 

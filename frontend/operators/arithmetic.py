@@ -1,42 +1,148 @@
 """Elementwise arithmetic, with broadcasting."""
 
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.operators.operator import FORWARD_ONLY, Emit, Node, Operator, binary, unary
+from odtc.frontend.operators.operator import (
+    Convert,
+    Emit,
+    Expand,
+    Node,
+    Operator,
+    binary,
+    is_float,
+    unary,
+)
+from odtc.frontend.relax_ops import pointwise
+
+# Exponents that are products or roots: cheaper than a power, and exact. A product reads the base
+# again in its gradient, a root its result.
+_POWERS: dict[float, Callable[[Any], relax.Expr]] = {
+    0.5: R.sqrt,
+    -0.5: R.rsqrt,
+    -1.0: pointwise.reciprocal,
+    1.0: lambda base: base,
+    2.0: R.square,
+    3.0: lambda base: pointwise.integer_power(base, exponent=3),
+    4.0: lambda base: pointwise.integer_power(base, exponent=4),
+}
 
 
-def _sum(node: Node, emit: Emit) -> str:
-    """Sum of n becomes n - 1 Adds: TVM's importer would stack copies of the inputs."""
-    total = node.inputs[0]
-    for term in node.inputs[1:]:
-        total = emit("Add", total, term)
-    return total
+def _power(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+    base, exponent = inputs
+    value, dtype = node.constant(1), node.dtype(0)
+    if not is_float(dtype):
+        # Exact up to 2^53; TVM has no power of integers.
+        wide = R.power(R.astype(base, "float64"), R.astype(exponent, "float64"))
+        return R.astype(wide, dtype)
+    # A constant of more elements than one may broadcast the base.
+    if value is not None and value.ndim <= node.rank(0) and value.size == 1:
+        simpler = _POWERS.get(float(value.item()))
+        if simpler is not None:
+            return simpler(base)
+    return R.power(base, exponent if node.dtype(1) == dtype else R.astype(exponent, dtype))
 
 
-def _constant_exponent(node: Node) -> str:
-    return "" if node.constant(1) is not None else "the exponent must be a constant"
+def _modulo(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+    """The remainder has the sign of the dividend with `fmod`, else that of the divisor."""
+    return (R.mod if node.attrs.get("fmod") else R.floor_mod)(*inputs)
+
+
+def _fmod_for_floats(node: Node) -> str:
+    if is_float(node.dtype()) and not node.attrs.get("fmod"):
+        return "fmod must be 1 for floats, says ONNX"
+    return ""
+
+
+def _pairwise(op_type: str) -> Expand:
+    """An operator of n inputs as n - 1 of two; TVM's importer would stack copies of the inputs."""
+
+    def expand(node: Node, emit: Emit) -> str | None:
+        if len(node.inputs) == 2 and node.proto.op_type == op_type:
+            return None
+        *_, total = itertools.accumulate(node.inputs, lambda a, b: emit(op_type, a, b))
+        return total
+
+    return expand
+
+
+def _mean(node: Node, emit: Emit) -> str:
+    total = _pairwise("Add")(node, emit)
+    return emit("Mul", total, 1.0 / len(node.inputs)) if len(node.inputs) > 1 else str(total)
+
+
+def _bounds(node: Node) -> tuple[float | None, float | None]:
+    """Constant bounds of a Clip, None where there is none; of the tensor's kind of number."""
+    bounds = [node.number(name, slot) for name, slot in (("min", 1), ("max", 2))]
+    low, high = (b if b is None or abs(b) != float("inf") else None for b in bounds)
+    return low, high
+
+
+def _computed_bounds(node: Node, emit: Emit) -> str | None:
+    """Clip to computed bounds: at a bound the adjoint passes, as with constant ones."""
+    y = node.inputs[0]
+    for slot, beyond in ((2, "Greater"), (1, "Less")):
+        if node.has(slot) and node.constant(slot) is None:
+            bound = node.inputs[slot]
+            y = emit("Where", emit(beyond, y, bound), bound, y)
+        elif node.has(slot) and y != node.inputs[0]:
+            y = emit("Clip", y, *("" if s != slot else node.inputs[s] for s in (1, 2)))
+    return None if y == node.inputs[0] else y
+
+
+def _clip(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+    low, high = _bounds(node)
+    if (low, high) == (None, None):
+        return inputs[0]
+    # What ReLU6 is exported as; its gradient is zero at both ends, as ReLU's is at zero.
+    if (low, high) == (0.0, 6.0) and is_float(node.dtype()):
+        return pointwise.relu6(inputs[0])
+    return pointwise.clip(inputs[0], low=low, high=high)
+
+
+def _float_only(convert: Convert) -> Convert:
+    """Leaves integers, which are whole already, as they are."""
+    return lambda builder, node, inputs: (
+        convert(builder, node, inputs) if is_float(node.dtype()) else inputs[0]
+    )
 
 
 OPERATORS: dict[str, Operator] = {
     "Abs": Operator(convert=unary(R.abs)),
+    "Acos": Operator(convert=unary(R.acos)),
+    "Acosh": Operator(convert=unary(R.acosh)),
     "Add": Operator(convert=binary(R.add)),
+    "Asin": Operator(convert=unary(R.asin)),
+    "Asinh": Operator(convert=unary(R.asinh)),
+    "Atan": Operator(convert=unary(R.atan)),
+    "Atanh": Operator(convert=unary(R.atanh)),
+    "Ceil": Operator(convert=_float_only(unary(R.ceil))),
+    "Clip": Operator(expand=_computed_bounds, convert=_clip),
     "Cos": Operator(convert=unary(R.cos)),
-    "Div": Operator(),
+    "Cosh": Operator(convert=unary(R.cosh)),
+    "Div": Operator(convert=binary(R.divide)),
+    "Erf": Operator(convert=unary(R.erf)),
     "Exp": Operator(convert=unary(R.exp)),
+    "Floor": Operator(convert=_float_only(unary(R.floor))),
     "Log": Operator(convert=unary(R.log)),
+    "Max": Operator(expand=_pairwise("Max"), convert=binary(R.maximum)),
+    "Mean": Operator(expand=_mean),
+    "Min": Operator(expand=_pairwise("Min"), convert=binary(R.minimum)),
+    "Mod": Operator(condition=_fmod_for_floats, convert=_modulo),
     "Mul": Operator(convert=binary(R.multiply)),
     "Neg": Operator(convert=unary(R.negative)),
-    "Pow": Operator(condition=_constant_exponent),
+    "Pow": Operator(convert=_power),
+    "Reciprocal": Operator(convert=unary(pointwise.reciprocal)),
+    "Round": Operator(convert=_float_only(unary(R.round))),
+    "Sign": Operator(convert=unary(R.sign)),
     "Sin": Operator(convert=unary(R.sin)),
+    "Sinh": Operator(convert=unary(R.sinh)),
     "Sqrt": Operator(convert=unary(R.sqrt)),
     "Sub": Operator(convert=binary(R.subtract)),
-    "Sum": Operator(expand=_sum),
-    "Cast": FORWARD_ONLY,
-    "Ceil": FORWARD_ONLY,
-    "Erf": FORWARD_ONLY,
-    "Floor": FORWARD_ONLY,
-    "Max": FORWARD_ONLY,
-    "Min": FORWARD_ONLY,
-    "Round": FORWARD_ONLY,
-    "Sign": FORWARD_ONLY,
+    "Sum": Operator(expand=_pairwise("Add")),
+    "Tan": Operator(convert=unary(R.tan)),
 }

@@ -169,6 +169,11 @@ class Operator:
 FORWARD_ONLY = Operator(Level.FORWARD_ONLY)
 
 
+def is_float(dtype: str) -> bool:
+    """Whether a dtype, by its numpy name, is one of real numbers."""
+    return "float" in dtype
+
+
 def unary(build: Callable[[Any], relax.Expr]) -> Convert:
     """Converter of an operator of one tensor and no attributes."""
     return lambda _, __, inputs: build(inputs[0])

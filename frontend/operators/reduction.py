@@ -1,8 +1,14 @@
 """Reductions over axes."""
 
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from odtc.frontend.operators.operator import FORWARD_ONLY, Emit, Node, Operator
+import numpy as np
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
+
+from odtc.frontend.operators.operator import Convert, Emit, Expand, Node, Operator
+from odtc.frontend.relax_ops import reductions
 
 # Since these opsets the axes are an input; before, an attribute.
 _AXES_INPUT_SINCE = {"ReduceSum": 13}
@@ -17,9 +23,59 @@ def reduce(
     return emit(op_type, data, np.array(axes, np.int64), keepdims=keepdims)
 
 
+def _axes(node: Node) -> list[int]:
+    """The reduced axes in order; none means all, unless `noop_with_empty_axes` is set."""
+    given = node.ints("axes", 1)
+    if not given:
+        return [] if node.attrs.get("noop_with_empty_axes") else list(range(node.rank()))
+    return sorted(axis % node.rank() for axis in given)
+
+
+def _constant_axes(node: Node) -> str:
+    return "the axes must be constant" if node.has(1) and node.constant(1) is None else ""
+
+
+def _reduction(build: Callable[..., relax.Expr]) -> Convert:
+    def convert(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+        axes = _axes(node)
+        if not axes:
+            return inputs[0]
+        return build(inputs[0], axes, bool(node.attrs.get("keepdims", 1)))
+
+    return convert
+
+
+def _in_steps(before: str | None, op_type: str, after: str | None) -> Expand:
+    """A reduction of what one operator makes of the input; another one makes the result of it."""
+
+    def expand(node: Node, emit: Emit) -> str:
+        data, axes = node.inputs[0], _axes(node)
+        if before:
+            data = emit(before, data, *([2.0] if before == "Pow" else []))
+        if axes:
+            data = reduce(node, emit, op_type, data, axes, node.attrs.get("keepdims", 1))
+        return emit(after, data) if after else data
+
+    return expand
+
+
+def _trained(convert: Convert) -> Operator:
+    return Operator(condition=_constant_axes, convert=convert)
+
+
+def _expanded(before: str | None, op_type: str, after: str | None) -> Operator:
+    return Operator(condition=_constant_axes, expand=_in_steps(before, op_type, after))
+
+
 OPERATORS: dict[str, Operator] = {
-    "ReduceMean": Operator(),
-    "ReduceSum": Operator(),
-    "ReduceMax": FORWARD_ONLY,
-    "ReduceMin": FORWARD_ONLY,
+    "ReduceL1": _expanded("Abs", "ReduceSum", None),
+    "ReduceL2": _trained(_reduction(reductions.norm)),
+    "ReduceLogSum": _expanded(None, "ReduceSum", "Log"),
+    "ReduceLogSumExp": _trained(_reduction(reductions.log_sum_exp)),
+    "ReduceMax": _trained(_reduction(R.max)),
+    "ReduceMean": _trained(_reduction(R.mean)),
+    "ReduceMin": _trained(_reduction(R.min)),
+    "ReduceProd": _trained(_reduction(R.prod)),
+    "ReduceSum": _trained(_reduction(R.sum)),
+    "ReduceSumSquare": _expanded("Pow", "ReduceSum", None),
 }

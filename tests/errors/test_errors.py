@@ -76,8 +76,8 @@ CAUSES: dict[str, Cause] = {
     "operator of another domain": compile_model(
         dense(node("MatMul", ["x", "w"], "h"), node("Fancy", ["h"], "y", domain="com.example"))
     ),
-    "Clip on the trained path": compile_model(behind("Clip")),
-    "Elu on the trained path": compile_model(behind("Elu")),
+    "Bernoulli on the trained path": compile_model(behind("Bernoulli")),
+    "Hardmax on the trained path": compile_model(behind("Hardmax")),
     "shapes that do not fit": compile_model(
         dense(node("MatMul", ["x", "w"], "h"), node("MatMul", ["h", "v"], "y"))
     ),

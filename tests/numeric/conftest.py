@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -46,23 +47,43 @@ def node_model(
         before: an operator that keeps the input in the operator's domain, such as Exp for Log.
         attributes: of the operator.
     """
+    inputs = ", ".join(["h", *(constants or {}), *(parameters or {})])
+    node = f"y = {op_type} ({inputs})"
+    nodes = f"h = {before} (h0) {node}" if before else node
+    model = text_model(nodes, shape, constants=constants, parameters=parameters, opset=opset)
+    model.graph.node[-2].attribute.extend(
+        helper.make_attribute(name, value) for name, value in attributes.items()
+    )
+    return model
+
+
+def text_model(
+    nodes: str,
+    shape: Sequence[int],
+    *,
+    constants: dict[str, np.ndarray] | None = None,
+    parameters: dict[str, np.ndarray] | None = None,
+    opset: int = 17,
+) -> onnx.ModelProto:
+    """`x + p -> nodes -> flatten -> logits`, with the nodes in ONNX's text form.
+
+    Args:
+        nodes: compute `y` from `h`, or from `h0` by way of `h`: `c = Less (h, w) y = Not (c)`.
+        shape: of `x`, batch first.
+        constants: other inputs that are not trained (rank 0 or integer).
+        parameters: other inputs that are trained.
+        opset: version of the operator set.
+    """
     rng = np.random.default_rng(7)
-    constants, parameters = constants or {}, parameters or {}
-    weights = {"p": rng.standard_normal((1, *shape[1:])).astype(np.float32), **parameters}
-    head = "h0" if before else "h"
-    nodes = [helper.make_node("Add", ["x", "p"], [head], "add")]
-    if before:
-        nodes.append(helper.make_node(before, ["h0"], ["h"], "before"))
-    nodes += [
-        helper.make_node(op_type, ["h", *constants, *parameters], ["y"], "node", **attributes),
-        helper.make_node("Flatten", ["y"], ["logits"], "flatten"),
-    ]
+    weights = {"p": rng.standard_normal((1, *shape[1:])).astype(np.float32), **(parameters or {})}
+    head = "h0" if "h0" in nodes else "h"
+    text = f"g () => () {{ {head} = Add (x, p) {nodes} logits = Flatten (y) }}"
     graph = helper.make_graph(
-        nodes,
+        onnx.parser.parse_graph(text).node,
         "node",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, None])],
-        [numpy_helper.from_array(v, k) for k, v in {**weights, **constants}.items()],
+        [numpy_helper.from_array(v, k) for k, v in {**weights, **(constants or {})}.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 

@@ -11,13 +11,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
 from odtc.frontend.operators.operator import Level
 from odtc.frontend.operators.table import OPERATORS
 from tests.numeric.conftest import MATRIX, node_model, relative_error
+from tests.numeric.exact import evaluate
 
 CASES = {
     name: model
@@ -32,7 +32,7 @@ def feeds(model: onnx.ModelProto) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     x = rng.standard_normal(shape).astype(np.float32)
-    logits = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    logits = evaluate(model, x)
     return x, rng.integers(0, logits.shape[1], logits.shape[0])
 
 
@@ -42,6 +42,10 @@ def double_precision(model: onnx.ModelProto) -> onnx.ModelProto:
     wide.CopyFrom(model)
     wide.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
     wide.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    for node in wide.graph.node:
+        for item in node.attribute:
+            if (node.op_type, item.name, item.i) == ("Cast", "to", onnx.TensorProto.FLOAT):
+                item.i = onnx.TensorProto.DOUBLE
     for tensor in wide.graph.initializer:
         value = numpy_helper.to_array(tensor)
         if value.dtype == np.float32:
@@ -54,7 +58,7 @@ def loss_of(model: onnx.ModelProto, weights: dict, x: np.ndarray, y: np.ndarray)
     for tensor in model.graph.initializer:
         if tensor.name in weights:
             tensor.CopyFrom(numpy_helper.from_array(weights[tensor.name], tensor.name))
-    logits = ReferenceEvaluator(model).run(None, {"x": x.astype(np.float64)})[0]
+    logits = evaluate(model, x.astype(np.float64))
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_probability = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return float(-log_probability[np.arange(len(y)), y].mean())
@@ -71,7 +75,7 @@ def test_operator(name: str, saved) -> None:
     wide = double_precision(model)
     x, y = feeds(model)
     trainer = odtc.compile(saved(model)).trainer()
-    expected = ReferenceEvaluator(wide).run(None, {"x": x.astype(np.float64)})[0]
+    expected = evaluate(wide, x.astype(np.float64))
     assert relative_error(trainer.evaluate(x), expected) < 1e-5
     before = trainer.parameters()
     loss = trainer.step(x, y, lr=1.0)

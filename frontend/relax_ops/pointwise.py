@@ -1,0 +1,197 @@
+"""Functions of one element: a value, and a slope.
+
+The slope is computed again from the input, or from the result where that says enough. The next
+operator mostly keeps the result, so then the activation itself keeps nothing.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, te, tirx
+from tvm.ir import Expr
+
+from odtc.frontend.gradients.pointwise import elementwise, scaled_by
+from odtc.frontend.relax_ops.define import attributes_of, define
+
+# From an element, and the operator's attributes by name, to a number.
+Function = Callable[..., Expr]
+
+
+def _pointwise(
+    name: str, value: Function, slope: Function, reads_result: bool = False
+) -> Callable[..., relax.Call]:
+    """Defines an operator by its value at an element, and its slope there."""
+
+    def kernel(tensor: te.Tensor, **attrs: Any) -> te.Tensor:
+        return elementwise(lambda x: value(x, **attrs), tensor, name=name)
+
+    def gradient(
+        result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+    ) -> list[relax.Expr]:
+        attrs = attributes_of(call)
+        read = result if reads_result else call.args[0]
+        return scaled_by(lambda v: slope(v, **attrs), grad, read, builder)
+
+    return define(name, kernel, gradient)
+
+
+def _choose(x: Expr, condition: Expr, chosen: Expr | float, other: Expr | float) -> Expr:
+    """One of two values of the type of `x`.
+
+    Both are computed, so that a vector can be, where a branch could not.
+    """
+    chosen, other = (
+        v if isinstance(v, Expr) else tirx.const(v, x.ty.dtype) for v in (chosen, other)
+    )
+    return tirx.Select(condition, chosen, other)
+
+
+def _sigmoid(x: Expr) -> Expr:
+    return 1.0 / (1.0 + tirx.exp(-x))
+
+
+# --- rectifiers: at zero they have the slope of the negative side, as in PyTorch -----------------
+
+# These tell the sides apart by the result's sign: alpha must not be negative.
+
+leaky_relu = _pointwise(
+    "leaky_relu",
+    lambda x, alpha: _choose(x, x > 0.0, x, x * alpha),
+    lambda y, alpha: _choose(y, y > 0.0, 1.0, alpha),
+    reads_result=True,
+)
+thresholded_relu = _pointwise(
+    "thresholded_relu",
+    lambda x, alpha: _choose(x, x > alpha, x, 0.0),
+    lambda x, alpha: _choose(x, x > alpha, 1.0, 0.0),
+)
+# gamma * x, or gamma * alpha * (e^(x * rate) - 1): Elu, Selu and Celu.
+elu = _pointwise(
+    "elu",
+    lambda x, alpha, gamma, rate: _choose(
+        x, x > 0.0, gamma * x, gamma * alpha * (tirx.exp(tirx.min(x, 0.0) * rate) - 1.0)
+    ),
+    lambda y, alpha, gamma, rate: _choose(y, y > 0.0, gamma, rate * (y + gamma * alpha)),
+    reads_result=True,
+)
+shrink = _pointwise(
+    "shrink",
+    lambda x, lambd, bias: _choose(x, x > lambd, x - bias, _choose(x, x < -lambd, x + bias, 0.0)),
+    lambda x, lambd, bias: _choose(x, tirx.any(x > lambd, x < -lambd), 1.0, 0.0),
+)
+
+
+# --- pieces of straight lines --------------------------------------------------------------------
+
+
+def _inside(x: Expr, low: float | None, high: float | None) -> Expr:
+    within = [x >= low] if low is not None else []
+    within += [x <= high] if high is not None else []
+    return tirx.all(*within)
+
+
+def _clip(x: Expr, low: float | None, high: float | None) -> Expr:
+    """By comparison, so that NaN stays NaN; an integer bound of an integer tensor is exact."""
+    y = x if high is None else _choose(x, x > high, high, x)
+    return y if low is None else _choose(x, x < low, low, y)
+
+
+# PyTorch's clamp lets the adjoint pass at the bounds; its ReLU6 and hardsigmoid do not.
+clip = _pointwise("clip", _clip, lambda x, low, high: _choose(x, _inside(x, low, high), 1.0, 0.0))
+relu6 = _pointwise(
+    "relu6",
+    lambda x: _clip(x, 0.0, 6.0),
+    lambda y: _choose(y, tirx.all(y > 0.0, y < 6.0), 1.0, 0.0),
+    reads_result=True,
+)
+hard_sigmoid = _pointwise(
+    "hard_sigmoid",
+    lambda x, alpha, beta: _clip(alpha * x + beta, 0.0, 1.0),
+    lambda y, alpha, beta: _choose(y, tirx.all(y > 0.0, y < 1.0), alpha, 0.0),
+    reads_result=True,
+)
+hard_swish = _pointwise(
+    "hard_swish",
+    lambda x: x * _clip(x * (1.0 / 6.0) + 0.5, 0.0, 1.0),
+    lambda x: _choose(x, x <= -3.0, 0.0, _choose(x, x < 3.0, x * (1.0 / 3.0) + 0.5, 1.0)),
+)
+
+
+# --- smooth ones ---------------------------------------------------------------------------------
+
+
+def _softplus(x: Expr) -> Expr:
+    """log(1 + e^x) without overflow."""
+    return tirx.max(x, 0.0) + tirx.log1p(tirx.exp(-tirx.abs(x)))
+
+
+def _mish_gate(x: Expr) -> Expr:
+    """tanh(softplus(x)), in powers of e^x; it is 1 in float32 from 10 on."""
+    power = tirx.exp(tirx.min(x, 20.0))
+    both = power * (power + 2.0)
+    return both / (both + 2.0)
+
+
+def _mish_slope(x: Expr) -> Expr:
+    gate = _mish_gate(x)
+    return gate + x * _sigmoid(x) * (1.0 - gate * gate)
+
+
+def _swish_slope(x: Expr, alpha: float) -> Expr:
+    gate = _sigmoid(alpha * x)
+    return gate + alpha * x * gate * (1.0 - gate)
+
+
+def _normal(x: Expr) -> Expr:
+    """The normal distribution's function at x."""
+    return 0.5 + 0.5 * tirx.erf(x * math.sqrt(0.5))
+
+
+def _gelu_slope(x: Expr) -> Expr:
+    return _normal(x) + x * (tirx.exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi)))
+
+
+_RATE, _CUBIC = math.sqrt(2.0 / math.pi), 0.044715
+
+
+def _tanh_gate(x: Expr) -> Expr:
+    return tirx.tanh(_RATE * (x + _CUBIC * (x * x * x)))
+
+
+def _gelu_tanh_slope(x: Expr) -> Expr:
+    gate = _tanh_gate(x)
+    inner = _RATE * (1.0 + 3.0 * _CUBIC * (x * x))
+    return 0.5 * (1.0 + gate) + 0.5 * x * (1.0 - gate * gate) * inner
+
+
+# Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
+gelu = _pointwise("gelu", lambda x: x * _normal(x), _gelu_slope)
+gelu_tanh = _pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + _tanh_gate(x)), _gelu_tanh_slope)
+# Misra, "Mish", 2019.
+mish = _pointwise("mish", lambda x: x * _mish_gate(x), _mish_slope)
+softplus = _pointwise("softplus", _softplus, _sigmoid)
+softsign = _pointwise(
+    "softsign",
+    lambda x: x / (1.0 + tirx.abs(x)),
+    lambda y: (1.0 - tirx.abs(y)) * (1.0 - tirx.abs(y)),
+    reads_result=True,
+)
+# Ramachandran et al., "Searching for Activation Functions", 2017.
+swish = _pointwise("swish", lambda x, alpha: x * _sigmoid(alpha * x), _swish_slope)
+
+
+# --- powers --------------------------------------------------------------------------------------
+
+
+def _integer_power(x: Expr, exponent: int) -> Expr:
+    return math.prod([x] * exponent, start=tirx.const(1, x.ty.dtype))
+
+
+# Products, where a power would be a call of a library's function.
+integer_power = _pointwise(
+    "integer_power",
+    _integer_power,
+    lambda x, exponent: float(exponent) * _integer_power(x, exponent - 1),
+)
+reciprocal = _pointwise("reciprocal", lambda x: 1.0 / x, lambda y: -y * y, reads_result=True)

@@ -1,0 +1,74 @@
+"""Reductions whose gradient in several steps would be NaN, or keep more than the input."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+from tvm.relax import op as R  # noqa: N812
+
+from odtc.frontend.gradients.arithmetic import number
+from odtc.frontend.gradients.reduction import kept
+from odtc.frontend.gradients.rule import Rule
+from odtc.frontend.relax_ops.define import Kernel, define
+
+
+def _log_sum_exp(data: te.Tensor, axis: Sequence[int], keepdims: bool) -> te.Tensor:
+    """Log of the sum of the exponentials, without overflow: the maximum is taken out."""
+    zero, infinity = tirx.const(0, data.dtype), tirx.const(math.inf, data.dtype)
+    top = topi.max(data, axis, keepdims=True)
+    # Where all is -inf, or something is inf, the difference to it would be NaN.
+    finite = te.compute(
+        top.shape, lambda *i: tirx.Select(tirx.abs(top(*i)) < infinity, top(*i), zero), "finite"
+    )
+    summed = topi.sum(topi.exp(topi.subtract(data, finite)), axis, keepdims=True)
+    result = topi.add(topi.log(summed), finite)
+    return result if keepdims else topi.squeeze(result, axis)
+
+
+def _log_sum_exp_gradient(
+    result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+) -> list[relax.Expr]:
+    """The softmax, from the input and the result; zero where all is -inf."""
+    data, zero = call.args[0], number(0, call.args[0])
+    level = builder.emit(kept(call, result))
+    share = R.exp(R.subtract(data, level))
+    present = R.greater(level, number(-math.inf, data))
+    return [R.multiply(kept(call, grad), R.where(present, share, zero))]
+
+
+def _norm(data: te.Tensor, axis: Sequence[int], keepdims: bool) -> te.Tensor:
+    """The Euclidean norm."""
+    return topi.sqrt(topi.sum(topi.multiply(data, data), axis, keepdims=keepdims))
+
+
+def _norm_gradient(
+    result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+) -> list[relax.Expr]:
+    """The direction; zero where the norm is zero, as in PyTorch."""
+    data, zero = call.args[0], number(0, call.args[0])
+    length = builder.emit(kept(call, result))
+    scale = R.where(R.equal(length, zero), zero, R.divide(kept(call, grad), length))
+    return [R.multiply(data, builder.emit(scale))]
+
+
+def _reduced(call: relax.Call) -> relax.Type:
+    data = call.args[0].ty
+    gone = {int(axis) for axis in call.attrs["axis"]}
+    sizes = [1 if axis in gone else size for axis, size in enumerate(data.shape)]
+    if not call.attrs["keepdims"]:
+        sizes = [size for axis, size in enumerate(sizes) if axis not in gone]
+    return relax.TensorType(sizes, data.dtype)
+
+
+def _reduction(name: str, kernel: Kernel, gradient: Rule) -> Callable[..., relax.Call]:
+    build = define(name, kernel, gradient, _reduced)
+
+    def call(data: Any, axes: Sequence[int], keepdims: bool) -> relax.Call:
+        return build(data, axis=list(axes), keepdims=keepdims)
+
+    return call
+
+
+log_sum_exp = _reduction("log_sum_exp", _log_sum_exp, _log_sum_exp_gradient)
+norm = _reduction("norm", _norm, _norm_gradient)
