@@ -64,9 +64,9 @@ def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     if node.op_type not in BOUNDED | EXPANDING:
         return None
     feeds = {name: graph.constants.get(name) for name in node.input if name}
-    if node.op_type == "CastLike" and feeds.get(node.input[1]) is None:
-        # Only the dtype of the second input counts, and that is known.
-        feeds[node.input[1]] = np.zeros((), graph.dtypes.get(node.input[1], "float32"))
+    if node.op_type == "CastLike" and node.input[1] in graph.dtypes:
+        # Only the dtype of the second input counts, and that is known once it is inferred.
+        feeds[node.input[1]] = np.zeros((), graph.dtypes[node.input[1]])
     known = {name: value for name, value in feeds.items() if value is not None}
     if len(known) < len(feeds) or not _is_small(graph, node, known):
         return None

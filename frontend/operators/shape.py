@@ -17,10 +17,15 @@ def _to_reshape(node: Node, emit: Emit) -> str | None:
     return emit("Reshape", node.inputs[0], np.array(shape, np.int64))
 
 
+def _one_input(node: Node, _: Emit) -> str | None:
+    """A Concat of one tensor, as PyTorch's DenseNet has it, is that tensor."""
+    return node.inputs[0] if len(node.proto.input) == 1 else None
+
+
 _RESHAPE = Operator(condition=_static_shape, expand=_to_reshape)
 
 OPERATORS: dict[str, Operator] = {
-    "Concat": Operator(),
+    "Concat": Operator(expand=_one_input),
     "Flatten": _RESHAPE,
     "Identity": Operator(expand=lambda node, _: node.inputs[0]),
     "Reshape": _RESHAPE,

@@ -43,6 +43,18 @@ def test_a_bias_of_zeros_made_from_the_weights_shape() -> None:
     assert set(graph.parameters) == {"w"}
 
 
+def test_cast_like_waits_until_the_type_is_known() -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["whole"], to=TensorProto.INT64),
+        const("number", np.float32(2.7)),
+        helper.make_node("CastLike", ["number", "whole"], ["like"]),
+        helper.make_node("Add", ["whole", "like"], ["sum"]),
+        helper.make_node("Cast", ["sum"], ["y"], to=TensorProto.FLOAT),
+    ]
+    graph = specialize(model_of(nodes), batch=2)
+    assert graph.constants["like"].dtype == np.int64
+
+
 def test_folding_and_inference_go_on_in_turn() -> None:
     """The second reshape's target is known only when the first one's shape is."""
     nodes = [

@@ -4,6 +4,7 @@ from tests.numeric.conftest import IMAGE, MATRIX, ints, node_model, weight
 
 CASES = {
     "Concat": node_model("Concat", IMAGE, parameters={"w": weight(3, 2, 7, 6)}, axis=1),
+    "Concat-one": node_model("Concat", IMAGE, axis=1),
     "Flatten": node_model("Flatten", IMAGE, axis=1),
     "Identity": node_model("Identity", MATRIX),
     "Reshape": node_model("Reshape", IMAGE, constants={"s": ints(0, 2, -1)}),
