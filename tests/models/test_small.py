@@ -9,7 +9,7 @@ from tests.models.parity import check_parity
 
 TRAINED = (
     "lenet alexnet vgg16 googlenet squeezenet efficientnet_b0 resnet18 resnet50 densenet40_12 "
-    "xception"
+    "densenet121 xception"
 ).split()
 
 
