@@ -182,7 +182,9 @@ def test_check_says_which_nodes_block(here: Path, run_json, capsys: pytest.Captu
     assert main(["check", "hardmax.onnx"]) == ExitCode.UNSUPPORTED
     captured = capsys.readouterr()
     assert captured.out.startswith("hardmax.onnx cannot be trained: 1 of 10 nodes block it\n")
-    assert "  -> relu1 (Hardmax)  forward-only  blocks  no gradient in this version\n" in captured.out
+    assert (
+        "  -> relu1 (Hardmax)  forward-only  blocks  no gradient in this version\n" in captured.out
+    )
     assert not captured.err
 
 
