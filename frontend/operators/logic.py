@@ -60,10 +60,6 @@ def _equal(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Ex
     return R.equal(*inputs)
 
 
-def _is_nan(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
-    return R.not_equal(inputs[0], inputs[0])
-
-
 def _shift(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     return (R.left_shift if node.attrs["direction"] == "LEFT" else R.right_shift)(*inputs)
 
@@ -81,7 +77,7 @@ OPERATORS: dict[str, Operator] = {
     "Greater": Operator(convert=binary(R.greater)),
     "GreaterOrEqual": Operator(convert=binary(R.greater_equal)),
     "IsInf": Operator(convert=_is_infinite),
-    "IsNaN": Operator(convert=_is_nan),
+    "IsNaN": Operator(convert=unary(R.isnan)),
     "Less": Operator(convert=binary(R.less)),
     "LessOrEqual": Operator(convert=binary(R.less_equal)),
     "Not": Operator(convert=unary(R.logical_not)),

@@ -4,7 +4,11 @@ from tests.numeric.conftest import MATRIX, node_model, text_model, weight
 
 CASES = {
     "Gemm": node_model("Gemm", MATRIX, parameters={"w": weight(10, 6), "b": weight(6)}),
-    "Gemm-column": node_model("Gemm", MATRIX, parameters={"w": weight(10, 6), "b": weight(3, 1)}),
+    "Gemm-column": text_model(
+        "d = Gemm (h, w, b) y = Mul (d, d)",
+        MATRIX,
+        parameters={"w": weight(10, 6), "b": weight(3, 1)},
+    ),
     "Gemm-transA": node_model("Gemm", (4, 3), parameters={"w": weight(4, 6)}, transA=1),
     "Gemm-transB": node_model(
         "Gemm",
