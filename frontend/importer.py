@@ -14,6 +14,7 @@ from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.operators.operator import Node
 from odtc.frontend.operators.table import OPERATORS
+from odtc.frontend.recognize import recognize
 
 FORWARD = "forward"
 
@@ -54,7 +55,9 @@ def import_forward(graph: Graph) -> tvm.IRModule:
             outputs = [values[name] for name in graph.outputs]
             result = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
         builder.emit_func_output(result)
-    return builder.finalize()
+    module = builder.finalize()
+    module[FORWARD] = recognize(module[FORWARD])
+    return module
 
 
 def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list[relax.Expr | None]:

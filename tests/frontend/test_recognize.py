@@ -1,0 +1,58 @@
+"""Chains that exporters spell out become one operator, and nothing else does."""
+
+import numpy as np
+import onnx
+import pytest
+from tvm import relax
+
+from odtc.frontend.importer import FORWARD, import_forward
+from odtc.frontend.normalize.pipeline import normalize
+from odtc.frontend.specialize import specialize
+from tests.numeric.cases.activation import CASES, GELU
+from tests.numeric.conftest import MATRIX, text_model
+
+FOUND = {
+    "Mul-gelu": "odtc.gelu",
+    "Mul-gelu-tanh": "odtc.gelu_tanh",
+    "Mul-hardswish": "odtc.hard_swish",
+    "Mul-silu": "odtc.swish",
+    "Where-softmax": "odtc.safe_softmax",
+}
+LEFT = {
+    "other root": text_model(
+        "d = Div (h, root) e = Erf (d) a = Add (e, one) m = Mul (h, a) y = Mul (m, half)",
+        MATRIX,
+        constants=GELU | {"root": np.float32(1.5)},
+    ),
+    "other gate": text_model("n = Neg (h) s = Sigmoid (n) y = Mul (h, s)", MATRIX),
+    "other slope": text_model("s = HardSigmoid (h) y = Mul (h, s)", MATRIX),
+    "other value": text_model(
+        "s = Softmax (h) n = IsNaN (s) y = Where (n, one, s)", MATRIX, constants=GELU
+    ),
+}
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    """Names of the Relax operators of a model's inference function."""
+    function = import_forward(normalize(specialize(model)))[FORWARD]
+    names: list[str] = []
+
+    def visit(expression: relax.Expr) -> None:
+        name = getattr(getattr(expression, "op", None), "name", None)
+        names.extend([name] if name else [])
+
+    relax.analysis.post_order_visit(function.body, visit)
+    return names
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_chain_becomes_one_operator(name: str) -> None:
+    names = operators(CASES[name])
+    assert FOUND[name] in names
+    assert len(names) == (4 if name == "Where-softmax" else 3)
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_only_looks_alike_is_left(name: str) -> None:
+    own = {operator for operator in operators(LEFT[name]) if operator.startswith("odtc.")}
+    assert own <= {"odtc.hard_sigmoid"}
