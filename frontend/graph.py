@@ -46,7 +46,10 @@ class Graph:
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""
-        name = f"odtc::{hint}::{len(self.constants)}"
+        # Constants are dropped too: their number alone has been used before.
+        serial = len(self.constants)
+        while (name := f"odtc::{hint}::{serial}") in self.constants:
+            serial += 1
         self.constants[name] = np.asarray(value)
         return name
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from benchmarks.reference import elementwise
 from benchmarks.reference.elementwise import Attributes, Op
+from benchmarks.reference.indexing import INDEXING
 
 
 def attributes(node: onnx.NodeProto) -> Attributes:
@@ -159,4 +160,4 @@ def operators(model: onnx.ModelProto) -> dict[str, Op]:
     plain = {name: _without_attributes(op) for name, op in (elementwise.PLAIN | _PLAIN).items()}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     older = elementwise.BEFORE_OPSET_13 if opset < 13 else {}
-    return plain | elementwise.WITH_ATTRIBUTES | _WITH_ATTRIBUTES | older
+    return plain | INDEXING | elementwise.WITH_ATTRIBUTES | _WITH_ATTRIBUTES | older

@@ -136,8 +136,8 @@ class TorchTrainer:
 
     def _bind(
         self, model: onnx.ModelProto, nodes: list[onnx.NodeProto]
-    ) -> list[tuple[Op, list[str], str]]:
-        """One (function, inputs, output) for each node."""
+    ) -> list[tuple[Op, list[str], list[str]]]:
+        """One (function, inputs, outputs) for each node."""
         table = operators(model)
         table |= {"BatchNormalization": self._batch_norm, "Reshape": self._reshape}
         batched = _depend_on(self._input, nodes)
@@ -145,16 +145,21 @@ class TorchTrainer:
         for node in nodes:
             if node.op_type == "Constant":
                 continue
-            attrs = attributes(node) | {"batched": node.input[0] in batched}
+            attrs = attributes(node) | {
+                "batched": bool(batched.intersection(node.input[:1])),
+                "outputs": len(node.output),
+            }
             function = functools.partial(table[node.op_type], attrs)
-            steps.append((function, list(node.input), node.output[0]))
+            steps.append((function, list(node.input), list(node.output)))
         return steps
 
     def _logits(self, x: np.ndarray) -> Tensor:
         values: dict[str, Any] = self._values | {"": None, self._input: self._tensor(x)}
         self._batch = len(x)
-        for function, inputs, output in self._steps:
-            values[output] = function(*(values[name] for name in inputs))
+        for function, inputs, outputs in self._steps:
+            result = function(*(values[name] for name in inputs))
+            results = result if isinstance(result, tuple) else (result,)
+            values |= dict(zip(outputs, results, strict=False))
         logits = values[self._output]
         assert math.prod(logits.shape[2:]) == 1, f"no [batch, classes]: {tuple(logits.shape)}"
         return logits.flatten(1)

@@ -11,9 +11,11 @@ import tvm
 from odtc.frontend.gradients import (
     activation,
     arithmetic,
+    indexing,
     mathematics,
     normalization,
     reduction,
+    shape,
     structural,
 )
 from odtc.frontend.gradients.rule import Rule
@@ -21,9 +23,11 @@ from odtc.frontend.gradients.rule import Rule
 _FAMILIES = (
     activation,
     arithmetic,
+    indexing,
     mathematics,
     normalization,
     reduction,
+    shape,
     structural,
 )
 

@@ -30,9 +30,16 @@ def _expand_once(graph: Graph) -> bool:
         else:
             nodes.extend(replaced[0])
             alias |= replaced[1]
+            _keep_types(graph, replaced[1])
     graph.nodes = nodes
     graph.outputs = [alias.get(name, name) for name in graph.outputs]
     return bool(alias)
+
+
+def _keep_types(graph: Graph, alias: dict[str, str]) -> None:
+    """What stands for a tensor has its shape and type: the next node may ask for them."""
+    for known in (graph.shapes, graph.dtypes):
+        known.update({new: known[old] for old, new in alias.items() if old in known})
 
 
 def _expansion(node: Node) -> tuple[list[onnx.NodeProto], dict[str, str]] | None:

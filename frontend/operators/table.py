@@ -11,6 +11,7 @@ from odtc.frontend.operators import (
     pooling,
     reduction,
     shape,
+    slicing,
 )
 from odtc.frontend.operators.operator import Operator
 
@@ -25,6 +26,7 @@ _FAMILIES = (
     pooling,
     reduction,
     shape,
+    slicing,
 )
 
 OPERATORS: dict[str, Operator] = {

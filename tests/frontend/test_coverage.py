@@ -44,7 +44,6 @@ def model_of(op_type: str, trained: bool, constants: dict, attributes: dict) -> 
 # Operator to its constant inputs and attributes.
 FORWARD_ONLY = {
     "Hardmax": ({}, {"axis": 0}),
-    "Slice": ({"starts": np.array([1]), "ends": np.array([3]), "axes": np.array([0])}, {}),
 }
 
 

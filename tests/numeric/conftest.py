@@ -104,3 +104,15 @@ def saved(tmp_path: Path) -> Callable[[onnx.ModelProto], Path]:
         return path
 
     return save
+
+
+@pytest.fixture(scope="module")
+def saved_many(tmp_path_factory: pytest.TempPathFactory) -> Callable[[onnx.ModelProto], Path]:
+    """Saves models, each in a folder of its own: examples of one property test share a fixture."""
+
+    def save(model: onnx.ModelProto) -> Path:
+        path = tmp_path_factory.mktemp("model") / "model.onnx"
+        onnx.save(model, path)
+        return path
+
+    return save
