@@ -52,4 +52,5 @@ def _expansion(node: Node) -> tuple[list[onnx.NodeProto], dict[str, str]] | None
     if results is None:
         return None
     results = [results] if isinstance(results, str) else results
-    return emit.nodes, dict(zip(node.proto.output, results, strict=False))
+    pairs = zip(node.proto.output, results, strict=False)
+    return emit.nodes, {old: new for old, new in pairs if old}
