@@ -16,8 +16,8 @@ import tvm
 from tvm import relax
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.kernels.conv2d import conv2d_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
+from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.matmul import matmul_on
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.packed_gemm import machine_of
@@ -47,7 +47,7 @@ class Built:
 def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
     machine = machine_of(target.vector_bits)
-    rules = conv2d_rules(machine) | cumsum_rules() | max_pool2d_rules() | take_rules()
+    rules = convolution_rules(machine) | max_pool2d_rules() | cumsum_rules() | take_rules()
     return (
         AbsorbTranspose(matmul_on(machine)),
         # Casts are kept at first: kernels look through them for what is stored in half precision.

@@ -58,7 +58,10 @@ class Graph:
         return [node for node in self.nodes if tensor in node.input]
 
     def to_model(self) -> onnx.ModelProto:
-        """The graph as a weightless ONNX model: parameters follow the inputs, in order."""
+        """The graph as a weightless ONNX model for shape inference.
+
+        Parameters follow the inputs, in order.
+        """
         values = [
             helper.make_tensor_value_info(spec.name, onnx_dtype(spec.dtype), spec.shape)
             for spec in (*self.inputs, *self.parameter_specs())
@@ -68,7 +71,8 @@ class Graph:
             for name in self.outputs
         ]
         constants = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
-        graph = helper.make_graph(self.nodes, "odtc", values, outputs, constants)
+        nodes = [_inferable(node) for node in self.nodes]
+        graph = helper.make_graph(nodes, "odtc", values, outputs, constants)
         return helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8
         )
@@ -118,6 +122,17 @@ class Graph:
         self.nodes = kept[::-1]
         self.constants = {k: v for k, v in self.constants.items() if k in needed}
         self.parameters = {k: v for k, v in self.parameters.items() if k in needed}
+
+
+# Their shape is that of their input; ONNX defines them by a function, which inference fails at.
+_SHAPE_OF_INPUT = ("GroupNormalization", "MeanVarianceNormalization")
+
+
+def _inferable(node: onnx.NodeProto) -> onnx.NodeProto:
+    """The node, or one with the same shapes that inference can do."""
+    if node.op_type not in _SHAPE_OF_INPUT:
+        return node
+    return helper.make_node("Identity", node.input[:1], node.output, node.name)
 
 
 def statistics_of(graph: Graph) -> frozenset[str]:

@@ -21,6 +21,7 @@ from odtc.frontend.differentiate import differentiate
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.importer import FORWARD, import_forward
+from odtc.frontend.inference import inference
 from odtc.frontend.losses import Loss
 from odtc.frontend.optimizers import Optimizer
 from odtc.frontend.update import add_updates
@@ -67,7 +68,7 @@ def build_training_graph(
     arguments = _arguments(graph, loss.target(logits), optimizer, params)
     adjoint = differentiate(imported, arguments, loss)
     module = add_updates(TRAIN_STEP, adjoint, arguments, optimizer)
-    module[EVALUATE] = relax.utils.copy_with_new_vars(forward).with_attr("global_symbol", EVALUATE)
+    module[EVALUATE] = inference(imported, EVALUATE)
     return TrainingGraph(module, arguments, logits)
 
 

@@ -31,6 +31,7 @@ def max_pool2d_gradient(
     window: Pair,
     stride: Pair,
     pad: Pair,
+    dilation: Pair,
     dtype: str = "float32",
 ) -> tirx.PrimFunc:
     """A kernel `(dy, x, dx)`, each with samples and channels as one dimension of planes.
@@ -41,6 +42,7 @@ def max_pool2d_gradient(
         window: height and width of a window.
         stride: steps of the window.
         pad: rows above and columns left of the image.
+        dilation: steps inside the window.
         dtype: of `x`; the gradients are float32.
     """
     samples, channels, height, width = image
@@ -48,12 +50,15 @@ def max_pool2d_gradient(
 
     def first(axis: int, step: ir.Expr) -> ir.Expr:
         """First row or column of the image under a window; inside, whatever the window does."""
-        return tirx.min(tirx.max(step * stride[axis] - pad[axis], 0), image[axis + 2] - 1)
+        return _first_inside(step * stride[axis] - pad[axis], dilation[axis], image[axis + 2])
 
     def count(axis: int, step: ir.Expr) -> ir.Expr:
         """Rows or columns of the image under a window."""
-        end = tirx.min(step * stride[axis] - pad[axis] + window[axis], image[axis + 2])
-        return end - first(axis, step)
+        span = (window[axis] - 1) * dilation[axis] + 1
+        end = tirx.min(step * stride[axis] - pad[axis] + span, image[axis + 2])
+        return (end - first(axis, step) + dilation[axis] - 1) // dilation[axis]
+
+    row_gap, column_gap = dilation
 
     @T.prim_func(private=True, s_tir=True)
     def gradient(
@@ -76,27 +81,36 @@ def max_pool2d_gradient(
                     largest[0] = x[p, first(0, i), first(1, j)]
                     for h in range(count(0, i)):
                         for w in range(count(1, j)):
-                            if x[p, first(0, i) + h, first(1, j) + w] > largest[0]:
-                                largest[0] = x[p, first(0, i) + h, first(1, j) + w]
-                                at[0] = first(0, i) + h
-                                at[1] = first(1, j) + w
+                            if (
+                                x[p, first(0, i) + h * row_gap, first(1, j) + w * column_gap]
+                                > largest[0]
+                            ):
+                                at[0] = first(0, i) + h * row_gap
+                                at[1] = first(1, j) + w * column_gap
+                                largest[0] = x[p, at[0], at[1]]
                     dx[p, at[0], at[1]] = dx[p, at[0], at[1]] + dy[p, i, j]
 
     return gradient.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
 
 
+def _first_inside(start: ir.Expr, gap: int, size: int) -> ir.Expr:
+    """The first of `start`, `start + gap`, ... that is no padding in front."""
+    if gap == 1:
+        return tirx.min(tirx.max(start, 0), size - 1)
+    return tirx.min(start + (tirx.max(-start, 0) + gap - 1) // gap * gap, size - 1)
+
+
 def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     dy, x = call.args[0], stored(builder, call.args[1])
     attrs = call.attrs
-    plain = str(attrs.layout) == "NCHW" and all(int(step) == 1 for step in attrs.dilation)
-    if not plain or call.ty.dtype != "float32":
+    if str(attrs.layout) != "NCHW" or call.ty.dtype != "float32":
         return call.op.get_attr("FLegalize")(builder, call)
     samples, channels, height, width = shape_of(x)
     rows, columns = shape_of(dy)[2:]
     kernel = max_pool2d_gradient(
         (samples, channels, height, width),
         (rows, columns),
-        *(_pair(values) for values in (attrs.pool_size, attrs.strides, attrs.padding)),
+        *map(_pair, (attrs.pool_size, attrs.strides, attrs.padding, attrs.dilation)),
         dtype=str(x.ty.dtype),
     )
     name = builder.add_func(kernel, "max_pool2d_gradient")

@@ -27,6 +27,10 @@ def _constant(node: onnx.NodeProto) -> np.ndarray:
     return np.asarray(value, np.float32 if "float" in kind else np.int64)
 
 
+# Their floats of rank 1 are scales and corners, not weights.
+_RESIZING = ("Resize", "Upsample")
+
+
 def _trained_nodes(graph: onnx.GraphProto) -> tuple[list[onnx.NodeProto], str]:
     """The nodes up to the logits, and the name of the logits."""
     nodes, output = list(graph.node), graph.output[0].name
@@ -112,11 +116,12 @@ class TorchTrainer:
         read = {name for node in nodes for name in node.input}
         norms = [node for node in nodes if node.op_type == "BatchNormalization"]
         moving = {name for node in norms for name in node.input[3:5]}
+        settings = {name for node in nodes if node.op_type in _RESIZING for name in node.input[1:]}
         values = {t.name: self._tensor(numpy_helper.to_array(t)) for t in graph.initializer}
         floats = {
             name: value
             for name, value in values.items()
-            if name in read and value.ndim and value.is_floating_point()
+            if name in read - settings and value.ndim and value.is_floating_point()
         }
         self._statistics = {name: value for name, value in floats.items() if name in moving}
         self._weights = {

@@ -4,28 +4,35 @@ Each family has a file with a table `RULES`, by the name of the Relax operator. 
 TVM's own where there is one.
 """
 
+from collections.abc import Callable
 from functools import cache
 
 import tvm
+from tvm import relax
 
 from odtc.frontend.gradients import (
     activation,
     arithmetic,
     indexing,
+    convolution,
     mathematics,
     normalization,
+    padding,
     reduction,
     shape,
     structural,
 )
+from odtc.frontend.gradients.kernels import KERNEL_RULES, KernelRule
 from odtc.frontend.gradients.rule import Rule
 
 _FAMILIES = (
     activation,
     arithmetic,
     indexing,
+    convolution,
     mathematics,
     normalization,
+    padding,
     reduction,
     shape,
     structural,
@@ -35,6 +42,8 @@ RULES: dict[str, Rule] = {name: rule for family in _FAMILIES for name, rule in f
 
 # Above the level of TVM's own rules, so that ours win.
 _LEVEL = 11
+# Where TVM looks for the rule that a `call_tir_with_grad` names.
+_KERNEL_PREFIX = "tvm.relax.te_grad._register."
 
 
 @cache
@@ -42,3 +51,17 @@ def register_gradients() -> None:
     """Adds the table to TVM's operator registry, once in a process."""
     for op_name, rule in RULES.items():
         tvm.ir.register_op_attr(op_name, "FPrimalGradient", rule, level=_LEVEL)
+    for name, kernel_rule in KERNEL_RULES.items():
+        tvm.register_global_func(_KERNEL_PREFIX + name, _for_tvm(kernel_rule))
+
+
+def _for_tvm(rule: KernelRule) -> Callable[..., relax.Var]:
+    """A rule as TVM's gradient pass calls it: it wants the adjoints in one variable."""
+
+    def call_rule(
+        _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+    ) -> relax.Var:
+        adjoints = rule(builder, call, grad)
+        return builder.emit(adjoints[0] if len(adjoints) == 1 else relax.Tuple(adjoints))
+
+    return call_rule

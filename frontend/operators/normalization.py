@@ -1,4 +1,4 @@
-"""Normalisations and dropout."""
+"""Normalisations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +7,22 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.graph import describe_node
-from odtc.frontend.operators.convolution import two_dimensional
 from odtc.frontend.operators.operator import Emit, Node, Operator
+from odtc.frontend.operators.reduction import reduce
+
+# Added to norms, which a tensor of zeros is divided by.
+TINY = 1e-30
 
 
 def _first_output(node: Node) -> str:
     read = [name for slot, name in enumerate(node.proto.output) if slot and node.is_read(slot)]
     return f"only its first output can be used; {read[0]!r} is read too" if read else ""
+
+
+def _per_channel(node: Node) -> str:
+    if node.attrs.get("spatial", 1) != 1:
+        return "statistics for each element (spatial=0) are not supported"
+    return _first_output(node)
 
 
 def _batch_norm(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> list:
@@ -29,11 +37,89 @@ def _batch_norm(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> lis
     return [relax.TupleGetItem(normal, 0)]
 
 
-def _dropout(node: Node, _: Emit) -> str:
-    node.graph.notes.append(
-        f"{describe_node(node.proto)}: dropout is not applied; this version trains without"
+def _last_axes(node: Node) -> list[int]:
+    return list(range(node.attrs.get("axis", -1) % node.rank(), node.rank()))
+
+
+def _spelled_out(node: Node, emit: Emit) -> Sequence[str] | None:
+    """Layer normalisation in simpler operators, where its statistics are read too."""
+    if not node.is_read(1) and not node.is_read(2):
+        return None
+    data, axes = node.inputs[0], _last_axes(node)
+    mean = reduce(node, emit, "ReduceMean", data, axes)
+    centred = emit("Sub", data, mean)
+    variance = reduce(node, emit, "ReduceMean", emit("Mul", centred, centred), axes)
+    root = emit("Sqrt", emit("Add", variance, float(node.attrs.get("epsilon", 1e-5))))
+    inverse = emit("Div", 1.0, root)
+    result = emit("Mul", emit("Mul", centred, inverse), node.inputs[1])
+    if node.has(2):
+        result = emit("Add", result, node.inputs[2])
+    return [result, mean, inverse][: len(node.proto.output)]
+
+
+def _normalized_shape(node: Node, data: relax.Expr) -> list[int]:
+    return [int(data.ty.shape[axis]) for axis in _last_axes(node)]
+
+
+def _full(builder: relax.BlockBuilder, value: relax.Expr, shape: Sequence[int]) -> relax.Expr:
+    """A scale or bias at the full size of what it is broadcast to."""
+    if [int(size) for size in value.ty.shape] == list(shape):
+        return value
+    return builder.emit(R.broadcast_to(value, shape))
+
+
+def _layer_norm(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> list:
+    data, scale, bias = [*inputs, None][:3]
+    shape = _normalized_shape(node, data)
+    bias = relax.const(np.zeros(shape, np.float32)) if bias is None else bias
+    normal = R.nn.layer_norm(
+        data,
+        _full(builder, scale, shape),
+        _full(builder, bias, shape),
+        axes=_last_axes(node),
+        epsilon=node.attrs.get("epsilon", 1e-5),
     )
-    return node.inputs[0]
+    return [normal]
+
+
+def _rms_norm(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+    data, scale = inputs
+    weight = _full(builder, scale, _normalized_shape(node, data))
+    epsilon = node.attrs.get("epsilon", 1e-5)
+    return R.nn.rms_norm(data, weight, axes=_last_axes(node), epsilon=epsilon)
+
+
+def _group_norm(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+    """InstanceNormalization has a group for each channel."""
+    data, scale, bias = inputs
+    groups = node.attrs.get("num_groups", int(data.ty.shape[1]))
+    axes = list(range(2, len(data.ty.shape)))
+    epsilon = node.attrs.get("epsilon", 1e-5)
+    return R.nn.group_norm(data, scale, bias, groups, channel_axis=1, axes=axes, epsilon=epsilon)
+
+
+def _divides(node: Node) -> str:
+    groups = node.attrs.get("num_groups", 1)
+    if node.rank() > 1 and node.shape()[1] % groups:
+        return f"{groups} groups do not divide {node.shape()[1]} channels"
+    return ""
+
+
+def _mean_variance(node: Node, emit: Emit) -> str:
+    axes = [axis % node.rank() for axis in node.attrs.get("axes", [0, 2, 3])]
+    data = node.inputs[0]
+    centred = emit("Sub", data, reduce(node, emit, "ReduceMean", data, axes))
+    variance = reduce(node, emit, "ReduceMean", emit("Mul", centred, centred), axes)
+    return emit("Div", centred, emit("Add", emit("Sqrt", variance), 1e-9))
+
+
+def _lp_norm(node: Node, emit: Emit) -> str:
+    data, axis = node.inputs[0], node.attrs.get("axis", -1) % node.rank()
+    if node.attrs.get("p", 2) == 1:
+        norm = reduce(node, emit, "ReduceSum", emit("Abs", data), [axis])
+        return emit("Div", data, emit("Add", norm, TINY))
+    squares = reduce(node, emit, "ReduceSum", emit("Mul", data, data), [axis])
+    return emit("Div", data, emit("Sqrt", emit("Add", squares, TINY)))
 
 
 def _lrn(node: Node, emit: Emit) -> str:
@@ -42,17 +128,30 @@ def _lrn(node: Node, emit: Emit) -> str:
     The sum over a window of channels is a 1×1 convolution with a constant band matrix: it has a
     right gradient, where the pooling that the importer makes of it has none.
     """
-    data, channels, size = node.inputs[0], node.shape()[1], node.attrs["size"]
+    shape, size = node.shape(), node.attrs["size"]
+    channels = shape[1]
     offset = np.arange(channels)[None, :] - np.arange(channels)[:, None]
     band = (offset >= -((size - 1) // 2)) & (offset <= size // 2)
     weight = (band * (node.attrs.get("alpha", 1e-4) / size)).astype(np.float32)
+    image = (*shape[:2], -1, 1)
+    data = emit("Reshape", node.inputs[0], np.array(image, np.int64))
     window = emit("Conv", emit("Mul", data, data), weight[:, :, None, None])
     base = emit("Add", window, float(node.attrs.get("bias", 1.0)))
-    return emit("Div", data, emit("Pow", base, float(node.attrs.get("beta", 0.75))))
+    result = emit("Div", data, emit("Pow", base, float(node.attrs.get("beta", 0.75))))
+    return emit("Reshape", result, np.array(shape, np.int64))
+
+
+def _channels(node: Node) -> str:
+    return "" if node.rank() >= 2 else "the input has no channels"
 
 
 OPERATORS: dict[str, Operator] = {
-    "BatchNormalization": Operator(condition=_first_output, convert=_batch_norm),
-    "Dropout": Operator(condition=_first_output, expand=_dropout),
-    "LRN": Operator(condition=two_dimensional, expand=_lrn),
+    "BatchNormalization": Operator(condition=_per_channel, convert=_batch_norm),
+    "GroupNormalization": Operator(condition=_divides, convert=_group_norm),
+    "InstanceNormalization": Operator(convert=_group_norm),
+    "LRN": Operator(condition=_channels, expand=_lrn),
+    "LayerNormalization": Operator(expand=_spelled_out, convert=_layer_norm),
+    "LpNormalization": Operator(expand=_lp_norm),
+    "MeanVarianceNormalization": Operator(expand=_mean_variance),
+    "RMSNormalization": Operator(convert=_rms_norm),
 }

@@ -1,27 +1,97 @@
-"""Padding of windows: ONNX's `auto_pad` as numbers."""
+"""Padding: a frame of constants, or of elements that the tensor has already."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from odtc.frontend.operators.operator import Emit, Node
+import numpy as np
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
+
+from odtc.frontend.axis_map import AxisMap, apply_axis_map
+from odtc.frontend.operators.operator import Emit, Node, Operator
+
+# The modes that copy elements; their names are numpy's too.
+_COPYING: dict[str, Literal["reflect", "edge", "wrap"]] = {
+    "reflect": "reflect",
+    "edge": "edge",
+    "wrap": "wrap",
+}
 
 
-def explicit_pads(node: Node, emit: Emit) -> str | None:
-    """SAME and VALID padding become numbers: TVM's importer would insert a Pad."""
-    mode = node.attrs.get("auto_pad", "NOTSET")
-    if mode == "NOTSET":
-        return None
-    kept: dict[str, Any] = {k: v for k, v in node.attrs.items() if k not in ("auto_pad", "pads")}
-    return emit(node.proto.op_type, *node.inputs, pads=_pads(node, mode), **kept)
+def pad(node: Node, emit: Emit, name: str, pads: list[int], value: float = 0.0) -> str:
+    """Emits a constant Pad in the form of the node's opset; `pads` are begins, then ends."""
+    if node.opset < 11:
+        return emit("Pad", name, mode="constant", pads=pads, value=value)
+    return emit("Pad", name, np.array(pads, np.int64), value, mode="constant")
 
 
-def _pads(node: Node, mode: str) -> list[int]:
-    data = node.shape()[2:]
-    kernel = node.attrs.get("kernel_shape") or node.shape(1)[2:]
-    strides = node.attrs.get("strides") or [1] * len(data)
-    dilations = node.attrs.get("dilations") or [1] * len(data)
-    total = [
-        max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0) if mode.startswith("SAME") else 0
-        for n, k, s, d in zip(data, kernel, strides, dilations, strict=True)
-    ]
-    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-    return large + small if mode == "SAME_LOWER" else small + large
+def _amounts(node: Node) -> list[tuple[int, int]]:
+    """Elements in front and behind, for each dimension; negative ones are cut off."""
+    pads = node.ints("pads", 1)
+    pads = pads if pads is not None else node.ints("paddings")
+    if pads is None:
+        raise ValueError("the amounts of padding are not constant")
+    listed = node.ints("axes", 3)
+    axes = list(range(node.rank())) if listed is None else [a % node.rank() for a in listed]
+    amounts = {a: (pads[i], pads[i + len(axes)]) for i, a in enumerate(axes)}
+    return [amounts.get(axis, (0, 0)) for axis in range(node.rank())]
+
+
+def _value(node: Node) -> float:
+    given = node.number("value", 2)
+    return 0.0 if given is None else float(given)
+
+
+def _pad(node: Node) -> str:
+    if node.ints("pads", 1) is None and node.ints("paddings") is None:
+        return "the amounts of padding must be constant"
+    if node.has(3) and node.constant(3) is None:
+        return "the axes must be constant"
+    if node.has(2) and node.constant(2) is None:
+        return "the value must be constant"
+    mode = node.attrs.get("mode", "constant")
+    if mode != "constant" and mode not in _COPYING:
+        return f"unknown mode {mode!r}"
+    return ""
+
+
+def _convert(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+    data, amounts = inputs[0], _amounts(node)
+    mode = node.attrs.get("mode", "constant")
+    if mode != "constant":
+        return _copying(builder, data, amounts, _COPYING[mode])
+    if any(min(pair) < 0 for pair in amounts):
+        data = builder.emit(_cut(data, amounts))
+    widths = [max(amount, 0) for pair in amounts for amount in pair]
+    return R.nn.pad(data, widths, "constant", _value(node)) if any(widths) else data
+
+
+def _cut(data: relax.Expr, amounts: list[tuple[int, int]]) -> relax.Expr:
+    sizes = [int(size) for size in data.ty.shape]
+    return R.strided_slice(
+        data,
+        axes=list(range(len(sizes))),
+        begin=[max(-before, 0) for before, _ in amounts],
+        end=[size - max(-after, 0) for size, (_, after) in zip(sizes, amounts, strict=True)],
+    )
+
+
+def _copying(
+    builder: relax.BlockBuilder,
+    data: relax.Expr,
+    amounts: list[tuple[int, int]],
+    mode: Literal["reflect", "edge", "wrap"],
+) -> relax.Expr:
+    """One axis after the other; numpy says which element each new one copies."""
+    for axis, (before, after) in enumerate(amounts):
+        if before or after:
+            size = int(data.ty.shape[axis])
+            kept = np.arange(max(-before, 0), size - max(-after, 0))
+            indices = np.pad(kept, (max(before, 0), max(after, 0)), mode)
+            data = apply_axis_map(builder, data, axis, AxisMap.gather(indices, size))
+    return data
+
+
+OPERATORS: dict[str, Operator] = {
+    "Pad": Operator(condition=_pad, convert=_convert),
+}

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 import tvm
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.max_pool2d import max_pool2d_gradient
@@ -21,6 +21,7 @@ def pools(draw) -> dict:
         "stride": (draw(SIDE), draw(SIDE)),
         # PyTorch and ONNX allow at most half a window of padding.
         "pad": tuple(draw(st.integers(0, size // 2)) for size in window),
+        "dilation": (draw(st.integers(1, 2)), draw(st.integers(1, 3))),
         "ceil": draw(st.booleans()),
     }
 
@@ -31,16 +32,16 @@ def test_against_pytorch(case: dict, ties: bool) -> None:
     rng = np.random.default_rng(0)
     values = rng.integers(0, 3, case["image"]) if ties else rng.standard_normal(case["image"])
     x = torch.tensor(values.astype(np.float32), requires_grad=True)
-    y = torch.nn.functional.max_pool2d(
-        x, case["window"], case["stride"], case["pad"], ceil_mode=case["ceil"]
-    )
+    geometry = [case[name] for name in ("window", "stride", "pad", "dilation")]
+    spans = [(size - 1) * gap + 1 for size, gap in zip(*geometry[::3], strict=True)]
+    sizes = zip(case["image"][2:], spans, case["pad"], strict=True)
+    assume(all(image + 2 * pad >= span for image, span, pad in sizes))
+    y = torch.nn.functional.max_pool2d(x, *geometry, ceil_mode=case["ceil"])
     dy = rng.standard_normal(y.shape).astype(np.float32)
     y.backward(torch.tensor(dy))
     assert x.grad is not None
     samples, channels, *image = case["image"]
-    kernel = max_pool2d_gradient(
-        case["image"], tuple(y.shape[2:]), case["window"], case["stride"], case["pad"]
-    )
+    kernel = max_pool2d_gradient(case["image"], tuple(y.shape[2:]), *geometry)
     planes = samples * channels
     found = tvm.runtime.tensor(np.full((planes, *image), np.nan, np.float32))
     module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})

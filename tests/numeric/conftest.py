@@ -41,7 +41,8 @@ def node_model(
     Args:
         op_type: the operator under test; its other inputs are the constants, then the parameters.
         shape: of `x`, batch first.
-        constants: other inputs that are not trained (rank 0 or integer).
+        constants: other inputs that are not trained (rank 0 or integer); one without a name is left
+            out.
         parameters: other inputs that are trained.
         opset: version of the operator set.
         before: an operator that keeps the input in the operator's domain, such as Exp for Log.

@@ -22,7 +22,9 @@ CASES = {
     "Split-attribute": text_model(
         "a, b = Split <axis = 2, split = [3, 4]> (h) " + JOIN, IMAGE, opset=11
     ),
-    "Split-uneven": text_model("a, b = Split <axis = -1, num_outputs = 2> (h) " + JOIN, (3, 9), opset=18),
+    "Split-uneven": text_model(
+        "a, b = Split <axis = -1, num_outputs = 2> (h) " + JOIN, (3, 9), opset=18
+    ),
     "Split-one": text_model("a, b = Split <axis = 1> (h) y = Tanh (b)", MATRIX),
     "Squeeze": node_model("Squeeze", (3, 1, 5), constants={"axes": ints(1)}),
     "Tile": node_model("Tile", (3, 2, 5), constants={"r": ints(1, 3, 2)}),

@@ -1,4 +1,4 @@
-"""2-D convolutions and their two gradients as packed matrix products.
+"""2-D and 3-D convolutions and their two gradients as packed matrix products.
 
 After autodiff a step holds three forms: the convolution itself, the gradient of its data as a
 transposed convolution, and the gradient of its weights as a convolution of the data by the output's
@@ -6,7 +6,8 @@ gradient in the layout `CNHW`. Each is one product with `k` running over channel
 position. What is no plain convolution (groups, other layouts) keeps TVM's own kernel.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm import ir, relax, te, tirx
@@ -16,13 +17,13 @@ from odtc.backends.kernels.packed_gemm import Machine, gradient_kernel, product_
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
-CONV = "relax.nn.conv2d"
-CONV_TRANSPOSE = "relax.nn.conv2d_transpose"
+CONVOLUTIONS = ("relax.nn.conv2d", "relax.nn.conv3d")
+TRANSPOSED = ("relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")
 
 
 @dataclass(frozen=True)
 class Window:
-    """How a convolution walks over its image, per axis: height, then width.
+    """How a convolution walks over its image, per axis, the outermost first.
 
     Attributes:
         kernel: sizes of the kernel.
@@ -31,23 +32,34 @@ class Window:
         pad: zeros in front of the image.
     """
 
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    pad: tuple[int, int]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    pad: tuple[int, ...]
 
-    def split(self, k: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-        """Channel, row and column of the kernel for a flat index."""
-        height, width = self.kernel
-        return k // (height * width), k // width % height, k % width
+    def split(self, k: ir.Expr) -> tuple[ir.Expr, ...]:
+        """Channel and position in the kernel for a flat index."""
+        return (k // math.prod(self.kernel), *unflatten(k % math.prod(self.kernel), self.kernel))
 
 
-def conv2d_rules(machine: Machine) -> dict[str, Rule]:
+def unflatten(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
+    """Indices of an element of a dense tensor from its position in memory."""
+    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    inner = [flat if axis == 0 else flat % strides[axis - 1] for axis in range(len(sizes))]
+    return [
+        index if stride == 1 else index // stride
+        for index, stride in zip(inner, strides, strict=True)
+    ]
+
+
+def convolution_rules(machine: Machine) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    return {
-        CONV: lambda builder, call: _lower(builder, call, machine, _conv(call)),
-        CONV_TRANSPOSE: lambda builder, call: _lower(builder, call, machine, _transpose(call)),
-    }
+
+    def rule(kernel_of: Callable[[relax.Call], Make | None]) -> Rule:
+        return lambda builder, call: _lower(builder, call, machine, kernel_of(call))
+
+    plain, transposed = rule(_conv), rule(_transpose)
+    return {name: plain for name in CONVOLUTIONS} | {name: transposed for name in TRANSPOSED}
 
 
 # From the call and the placeholders of its operands, as they are stored.
@@ -58,19 +70,19 @@ def _lower(
     builder: relax.BlockBuilder, call: relax.Call, machine: Machine, make: Make | None
 ) -> relax.Expr:
     shape = shape_of(call)
-    if make is None or (2 * shape[2] * shape[3] < machine.lanes and make is not weight_gradient):
+    inner = math.prod(shape[2:])
+    if make is None or (2 * inner < machine.lanes and make is not weight_gradient):
         return call.op.get_attr("FLegalize")(builder, call)
     operands = [stored(builder, argument) for argument in call.args]
     placeholders = [placeholder(operand, f"arg{i}") for i, operand in enumerate(operands)]
     kernel = builder.add_func(make(call, placeholders, machine), make.__name__)
-    inner = shape[2] * shape[3]
     flat = [shape[0], shape[1] * inner] if make is weight_gradient else [*shape[:2], inner]
     result = relax.call_tir(kernel, relax.Tuple(operands), relax.TensorType(flat, "float32"))
     return relax.op.reshape(builder.emit(result), shape)
 
 
 def _conv(call: relax.Call) -> Make | None:
-    """The kernel for a `conv2d` call, or None."""
+    """The kernel for a convolution, or None."""
     attrs = call.attrs
     if int(attrs.groups) != 1 or call.ty.dtype != "float32":
         return None
@@ -79,44 +91,44 @@ def _conv(call: relax.Call) -> Make | None:
 
 
 def _transpose(call: relax.Call) -> Make | None:
-    """The kernel for a `conv2d_transpose` call, or None."""
+    """The kernel for a transposed convolution, or None."""
     attrs = call.attrs
-    plain = int(attrs.groups) == 1 and str(attrs.data_layout) == "NCHW"
+    plain = int(attrs.groups) == 1 and str(attrs.data_layout) in ("NCHW", "NCDHW")
     return data_gradient if plain and call.ty.dtype == "float32" else None
 
 
 def forward(call: relax.Call, operands: list[te.Tensor], machine: Machine) -> tirx.PrimFunc:
-    """`y[n, m, p] = sum w[m, c, i, j] * x[n, c, p * stride + (i, j) * dilation - pad]`."""
+    """`y[n, m, p] = sum w[m, c, i] * x[n, c, p * stride + i * dilation - pad]`."""
     x, w = operands
     out_channels, _, *kernel = shape_of(call.args[1])
-    _, _, *out = shape_of(call)
+    batch, _, *out = shape_of(call)
     window = _window(call, kernel)
-    depth = shape_of(call.args[1])[1] * kernel[0] * kernel[1]
+    depth = shape_of(call.args[1])[1] * math.prod(kernel)
     return product_kernel(
         [x, w],
-        (shape_of(call)[0], out_channels, depth, out[0] * out[1]),
+        (batch, out_channels, depth, math.prod(out)),
         lambda m, k: _load(w, m, *window.split(k)),
-        lambda n, k, p: _image(x, n, k, p // out[1], p % out[1], window),
+        lambda n, k, p: _image(x, n, k, unflatten(p, out), window),
         machine,
     )
 
 
 def data_gradient(call: relax.Call, operands: list[te.Tensor], machine: Machine) -> tirx.PrimFunc:
-    """`dx[n, c, p] = sum dy[n, m, (p + pad - (i, j) * dilation) / stride] * w[m, c, i, j]`."""
+    """`dx[n, c, p] = sum dy[n, m, (p + pad - i * dilation) / stride] * w[m, c, i]`."""
     dy, w = operands
     batch, channels, *image = shape_of(call)
     in_channels, _, *kernel = shape_of(call.args[1])
     window = _window(call, kernel)
 
     def weight(c: ir.Expr, k: ir.Expr) -> ir.Expr:
-        m, i, j = window.split(k)
-        return _load(w, m, c, i, j)
+        m, *at = window.split(k)
+        return _load(w, m, c, *at)
 
     def gradient(n: ir.Expr, k: ir.Expr, p: ir.Expr) -> ir.Expr:
         m, *at = window.split(k)
         steps = [
             axis + window.pad[d] - at[d] * window.dilation[d]
-            for d, axis in enumerate((p // image[1], p % image[1]))
+            for d, axis in enumerate(unflatten(p, image))
         ]
         hits = [
             step % stride == 0
@@ -128,7 +140,7 @@ def data_gradient(call: relax.Call, operands: list[te.Tensor], machine: Machine)
 
     return product_kernel(
         [dy, w],
-        (batch, channels, in_channels * kernel[0] * kernel[1], image[0] * image[1]),
+        (batch, channels, in_channels * math.prod(kernel), math.prod(image)),
         weight,
         gradient,
         machine,
@@ -136,7 +148,7 @@ def data_gradient(call: relax.Call, operands: list[te.Tensor], machine: Machine)
 
 
 def weight_gradient(call: relax.Call, operands: list[te.Tensor], machine: Machine) -> tirx.PrimFunc:
-    """`dw[m, c, i, j] = sum dy[n, m, p] * x[n, c, p * stride + (i, j) * dilation - pad]`."""
+    """`dw[m, c, i] = sum dy[n, m, p] * x[n, c, p * stride + i * dilation - pad]`."""
     x, dy = operands
     batch, out_channels, *out = shape_of(call.args[1])
     _, channels, *kernel = shape_of(call)
@@ -145,28 +157,30 @@ def weight_gradient(call: relax.Call, operands: list[te.Tensor], machine: Machin
     window = Window(swapped.kernel, swapped.dilation, swapped.stride, swapped.pad)
     return gradient_kernel(
         [x, dy],
-        (batch, out_channels, channels * kernel[0] * kernel[1], out[0] * out[1]),
-        lambda n, m, p: _load(dy, n, m, p // out[1], p % out[1]),
-        lambda n, k, p: _image(x, n, k, p // out[1], p % out[1], window),
+        (batch, out_channels, channels * math.prod(kernel), math.prod(out)),
+        lambda n, m, p: _load(dy, n, m, *unflatten(p, out)),
+        lambda n, k, p: _image(x, n, k, unflatten(p, out), window),
         machine,
     )
 
 
-# (data, kernel, output) layouts of a `conv2d` call to its kernel.
+# (data, kernel, output) layouts of a convolution to its kernel.
 _CONV_KERNELS: dict[tuple[str, str, str], Make] = {
     ("NCHW", "OIHW", "NCHW"): forward,
     ("CNHW", "IOHW", "CNHW"): weight_gradient,
+    ("NCDHW", "OIDHW", "NCDHW"): forward,
+    ("CNDHW", "IODHW", "CNDHW"): weight_gradient,
 }
 
 
 def _image(
-    x: te.Tensor, n: ir.Expr, k: ir.Expr, row: ir.Expr, column: ir.Expr, window: Window
+    x: te.Tensor, n: ir.Expr, k: ir.Expr, position: Sequence[ir.Expr], window: Window
 ) -> ir.Expr:
     """The image under kernel position `k` for one output position; zero in the padding."""
     channel, *at = window.split(k)
     source = [
         axis * window.stride[d] + at[d] * window.dilation[d] - window.pad[d]
-        for d, axis in enumerate((row, column))
+        for d, axis in enumerate(position)
     ]
     return _inside(x, n, channel, source, [])
 
@@ -193,7 +207,7 @@ def _load(tensor: te.Tensor, *index: ir.Expr) -> ir.Expr:
 def _window(call: relax.Call, kernel: list[int]) -> Window:
     attrs = call.attrs
     stride, dilation, pad = (
-        tuple(int(value) for value in list(values)[:2])
+        tuple(int(value) for value in list(values)[: len(kernel)])
         for values in (attrs.strides, attrs.dilation, attrs.padding)
     )
-    return Window((kernel[0], kernel[1]), stride, dilation, pad)  # type: ignore[arg-type]
+    return Window(tuple(kernel), stride, dilation, pad)

@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from odtc.backends.kernels.conv2d import conv2d_rules
+from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.packed_gemm import Machine, machine_of
+from odtc.frontend.gradients.table import register_gradients
 
 HOST = tvm.target.Target({"kind": "llvm"})
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
@@ -26,6 +27,7 @@ def convolutions(draw) -> dict:
         "kernel": (draw(size), draw(size)),
         "stride": (draw(size), draw(size)),
         "pad": (draw(st.integers(0, 2)), draw(st.integers(0, 2))),
+        "dilation": (draw(size), draw(size)),
     }
     return case
 
@@ -39,7 +41,8 @@ def adjoint_module(case: dict) -> tvm.IRModule:
     )
     probe = relax.BlockBuilder()
     padding = [*case["pad"], *case["pad"]]
-    conv = relax.op.nn.conv2d(x, w, strides=list(case["stride"]), padding=padding)
+    steps = {"strides": list(case["stride"]), "dilation": list(case["dilation"])}
+    conv = relax.op.nn.conv2d(x, w, padding=padding, **steps)
     dy = relax.Var("dy", probe.normalize(conv).ty)
     builder = relax.BlockBuilder()
     with builder.function("main", [x, w, dy]):
@@ -47,11 +50,12 @@ def adjoint_module(case: dict) -> tvm.IRModule:
             y = builder.emit(conv)
             loss = builder.emit_output(relax.op.sum(relax.op.multiply(y, dy)))
         builder.emit_func_output(loss)
+    register_gradients()
     return relax.transform.Gradient("main", require_grads=[x, w])(builder.finalize())
 
 
 def gradients(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    module = relax.transform.LegalizeOps(conv2d_rules(machine))(module)
+    module = relax.transform.LegalizeOps(convolution_rules(machine))(module)
     vm = relax.VirtualMachine(tvm.compile(module, HOST), tvm.cpu())
     loss, grads = vm["main_adjoint"](*(tvm.runtime.tensor(array) for array in arrays))
     return [loss.numpy(), *(grad.numpy() for grad in grads)]
@@ -61,8 +65,8 @@ def gradients(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=convolutions())
 def test_against_pytorch(machine: Machine, case: dict) -> None:
-    sizes = zip(case["image"], case["kernel"], case["pad"], strict=True)
-    assume(all(image + 2 * pad >= kernel for image, kernel, pad in sizes))
+    sizes = zip(case["image"], case["kernel"], case["dilation"], case["pad"], strict=True)
+    assume(all(n + 2 * pad > (k - 1) * gap for n, k, gap, pad in sizes))
     module = adjoint_module(case)
     rng = np.random.default_rng(0)
     arrays = [
@@ -70,7 +74,8 @@ def test_against_pytorch(machine: Machine, case: dict) -> None:
         for param in module["main_adjoint"].params
     ]
     x, w, dy = (torch.tensor(array, requires_grad=index < 2) for index, array in enumerate(arrays))
-    y = torch.nn.functional.conv2d(x, w, stride=case["stride"], padding=case["pad"])
+    steps = {"stride": case["stride"], "dilation": case["dilation"]}
+    y = torch.nn.functional.conv2d(x, w, padding=case["pad"], **steps)
     loss = (y * dy).sum()
     loss.backward()
     found = gradients(module, machine, arrays)
