@@ -16,8 +16,8 @@ import tvm
 from tvm import relax
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.convolution import convolution_rules
+from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.matmul import matmul_on
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.packed_gemm import machine_of

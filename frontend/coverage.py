@@ -93,8 +93,8 @@ def _gives_floats(graph: Graph, node: onnx.NodeProto) -> bool:
 
 
 def _needed_nodes(graph: Graph) -> set[int]:
-    """Identities of the nodes that the trained output depends on."""
-    needed, nodes = {graph.outputs[0]}, set()
+    """Identities of the nodes that the outputs depend on."""
+    needed, nodes = set(graph.outputs), set()
     for node in reversed(graph.nodes):
         if needed.intersection(node.output):
             needed.update(node.input)

@@ -1,23 +1,50 @@
-"""The adjoint: forward, loss and backward of a normalised graph in one Relax function."""
+"""The adjoint: forward, losses and backward of a normalised graph in one Relax function."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import tvm
 from tvm import relax
+from tvm.relax import op as R  # noqa: N812
+from tvm.relax.op.grad import no_grad
 
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
 from odtc.frontend.batch_norm import TrainBatchNorm
 from odtc.frontend.importer import FORWARD
-from odtc.frontend.losses import Loss
-from odtc.frontend.rebuild import builder_with_kernels, replay_body
+from odtc.frontend.losses.loss import Loss
+from odtc.frontend.rebuild import (
+    builder_with_kernels,
+    inner_results,
+    replay_body,
+    replay_needed,
+    results_of,
+)
 from odtc.frontend.stop_gradient import StopGradient
 
 # What TVM's gradient pass makes of the function `loss`.
 ADJOINT = "loss_adjoint"
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A loss on a result of the forward function.
+
+    Attributes:
+        result: place of the result.
+        loss: the loss.
+        weight: its factor in the sum.
+        label: the argument that it compares with; None where the loss takes none.
+    """
+
+    result: int
+    loss: Loss
+    weight: float
+    label: Argument | None
+
+
 def differentiated(arguments: Sequence[Argument]) -> list[Argument]:
-    """Arguments of the adjoint: those of the forward function, then the label."""
+    """Arguments of the adjoint: those of the forward function, then the labels."""
     return [*of_role(arguments, Role.INPUT, *WEIGHT_ROLES), *of_role(arguments, Role.LABEL)]
 
 
@@ -26,32 +53,83 @@ def variable_of(item: Argument) -> relax.Var:
     return relax.Var(item.role.value, relax.TensorType(item.spec.shape, item.spec.dtype))
 
 
-def differentiate(module: tvm.IRModule, arguments: Sequence[Argument], loss: Loss) -> tvm.IRModule:
+def differentiate(
+    module: tvm.IRModule, arguments: Sequence[Argument], losses: Sequence[Trained]
+) -> tvm.IRModule:
     """A module with the adjoint.
 
-    That is `loss_adjoint(inputs, weights, label) -> ((loss, statistics...), (gradients...))`.
+    That is `loss_adjoint(inputs, weights, labels) -> ((loss, statistics...), (gradients...))`.
+
+    The losses bring their own derivatives g by the outputs y. What TVM's gradient pass sees is the
+    sum of `g * y` with g taken for a constant: its gradients are the same, and its value is not
+    read.
 
     Args:
-        module: holds `forward(inputs, weights) -> logits`, in inference mode.
+        module: holds `forward(inputs, weights, labels) -> outputs`, in inference mode; it takes
+            labels where losses are a part of it.
         arguments: of the training step; their roles say what is trained.
-        loss: the loss on the logits.
+        losses: whose weighted sum is minimised.
     """
     forward = module[FORWARD]
-    (label,) = (variable_of(item) for item in of_role(arguments, Role.LABEL))
-    params = [*forward.params, label]
-    variables = dict(zip(differentiated(arguments), params, strict=True))
+    every = differentiated(arguments)
+    params = [*forward.params, *map(variable_of, every[len(forward.params) :])]
+    variables = dict(zip(every, params, strict=True))
     statistics = [variables[item] for item in of_role(arguments, Role.STATISTIC)]
     trained = [variables[item] for item in of_role(arguments, Role.PARAMETER)]
     batch_norm = TrainBatchNorm()
+    outputs = results_of(forward)
     builder = builder_with_kernels(module)
     with builder.function("loss", params):
         with builder.dataflow():
             replay_body(builder, forward, batch_norm, StopGradient(trained))
-            value = loss.emit(builder, forward.body.body, label)
+            pairs = [_emitted(builder, item, outputs, variables) for item in losses]
+            seed, value = (_sum(builder, terms) for terms in zip(*pairs, strict=True))
             new = [_new_value(variable, batch_norm.updates) for variable in statistics]
-            results = [builder.emit_output(result) for result in (value, *new)]
+            results = [builder.emit_output(result) for result in (seed, value, *new)]
         builder.emit_func_output(relax.Tuple(results))
-    return relax.transform.Gradient("loss", trained, target_index=0)(builder.finalize())
+    return _without_seed(relax.transform.Gradient("loss", trained)(builder.finalize()))
+
+
+def _emitted(
+    builder: relax.BlockBuilder,
+    item: Trained,
+    outputs: Sequence[relax.Var],
+    variables: Mapping[Argument, relax.Var],
+) -> tuple[relax.Expr, relax.Expr]:
+    """What the gradient pass differentiates, and the value of a loss."""
+    output = outputs[item.result]
+    label = None if item.label is None else variables[item.label]
+    value, derivative = item.loss.emit(builder, output, label)
+    if item.weight != 1.0:
+        weight = relax.const(np.float32(item.weight))
+        value, derivative = R.multiply(value, weight), R.multiply(derivative, weight)
+    # What comes before the loss is of the forward pass: the derivative has to.
+    constant = builder.emit(no_grad(derivative))
+    seed = builder.emit(R.sum(R.multiply(output, constant)))
+    return seed, builder.emit(value)
+
+
+def _sum(builder: relax.BlockBuilder, terms: Sequence[relax.Expr]) -> relax.Expr:
+    total = terms[0]
+    for term in terms[1:]:
+        total = builder.emit(R.add(total, term))
+    return total
+
+
+def _without_seed(module: tvm.IRModule) -> tvm.IRModule:
+    """Leaves out the first result of the adjoint, and what only that needs."""
+    adjoint = module[ADJOINT]
+    (_, *results), gradients = inner_results(adjoint)
+    builder = builder_with_kernels(module)
+    with builder.function(ADJOINT, adjoint.params):
+        with builder.dataflow():
+            replay_needed(builder, adjoint, [*results, *gradients])
+            kept = [
+                relax.Tuple([builder.emit_output(variable) for variable in part])
+                for part in (results, gradients)
+            ]
+        builder.emit_func_output(relax.Tuple(kept))
+    return builder.finalize()
 
 
 def _new_value(statistic: relax.Var, updates: Sequence[tuple[relax.Var, relax.Expr]]) -> relax.Expr:

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from odtc.core.errors import ModelError
-from odtc.core.specs import TensorSpec
+from odtc.core.specs import Classes, TensorSpec
 
 MAIN_DOMAINS = ("", "ai.onnx")
 
@@ -27,11 +27,13 @@ class Graph:
         inputs: what a caller feeds, batch first, of static shape.
         parameters: float tensors that a training step may change, by ONNX initializer name.
         constants: all other initializers, by name.
-        outputs: names of the results; the first is the one that is trained.
+        outputs: names of the results; see `join_losses` for their order.
         opset: version of the default operator set.
         shapes: static shape of every tensor, as far as inference knows it.
         dtypes: numpy dtype name of every tensor.
         notes: what was assumed on the way, for the user to read.
+        labels: what a caller feeds to compare with, where the loss is part of the graph.
+        classes: what an integer input or label may hold, by name, as far as its reader says.
     """
 
     nodes: list[onnx.NodeProto]
@@ -43,6 +45,8 @@ class Graph:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    labels: tuple[TensorSpec, ...] = ()
+    classes: dict[str, Classes] = field(default_factory=dict)
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""
@@ -58,13 +62,10 @@ class Graph:
         return [node for node in self.nodes if tensor in node.input]
 
     def to_model(self) -> onnx.ModelProto:
-        """The graph as a weightless ONNX model for shape inference.
-
-        Parameters follow the inputs, in order.
-        """
+        """The graph as a weightless ONNX model: parameters follow the inputs, then labels."""
         values = [
             helper.make_tensor_value_info(spec.name, onnx_dtype(spec.dtype), spec.shape)
-            for spec in (*self.inputs, *self.parameter_specs())
+            for spec in (*self.inputs, *self.parameter_specs(), *self.labels)
         ]
         outputs = [
             helper.make_tensor_value_info(name, onnx_dtype(self.dtypes.get(name, "float32")), None)

@@ -28,14 +28,15 @@ _REFUSALS = (
 def import_forward(graph: Graph) -> tvm.IRModule:
     """A module with the inference function of a normalised graph, as one dataflow block.
 
-    Its arguments are the inputs and then the parameters, in the graph's order; constants are bound.
+    Its arguments are the inputs, the parameters and then the graph's labels, in the graph's order;
+    constants are bound.
     It returns the output, or a tuple where there are several. Beside it lie the kernels that it
     calls directly.
 
     Raises:
         UnsupportedError: a node cannot be written in Relax.
     """
-    specs = (*graph.inputs, *graph.parameter_specs())
+    specs = (*graph.inputs, *graph.parameter_specs(), *graph.labels)
     params = [
         relax.Var(f"arg{index}", relax.TensorType(spec.shape, spec.dtype))
         for index, spec in enumerate(specs)

@@ -23,13 +23,50 @@ def replay_body(builder: relax.BlockBuilder, function: relax.Function, *rules: R
     one. Where a rule returns an expression, that is bound to the variable in place of the old one.
     """
     (block,) = function.body.blocks
-    for binding in block.bindings:
+    _replay(builder, block.bindings, rules)
+
+
+def needed_for(
+    function: relax.Function, results: Sequence[relax.Var]
+) -> tuple[list[relax.Binding], set[relax.Var]]:
+    """The bindings of `function` that the results need, in order, and the variables they read."""
+    (block,) = function.body.blocks
+    needed, kept = set(results), []
+    for binding in reversed(block.bindings):
+        if binding.var in needed:
+            needed.update(relax.analysis.free_vars(binding.value))
+            kept.append(binding)
+    return kept[::-1], needed
+
+
+def replay_needed(
+    builder: relax.BlockBuilder,
+    function: relax.Function,
+    results: Sequence[relax.Var],
+    *rules: Replay,
+) -> None:
+    """As `replay_body`, but only the bindings that the results need."""
+    _replay(builder, needed_for(function, results)[0], rules)
+
+
+def _replay(
+    builder: relax.BlockBuilder, bindings: Sequence[relax.Binding], rules: Sequence[Replay]
+) -> None:
+    for binding in bindings:
         replayed = binding
         for rule in rules:
             value = rule(builder, replayed)
             if value is not None:
                 replayed = relax.VarBinding(binding.var, builder.normalize(value))
         builder.emit_normalized(replayed)
+
+
+def results_of(function: relax.Function) -> list[relax.Var]:
+    """What a function returns, one variable or a tuple, as variables of its dataflow block."""
+    (block,) = function.body.blocks
+    values = {binding.var: binding.value for binding in block.bindings}
+    fields = tuple_fields(values[function.body.body])
+    return list(fields) if isinstance(fields[0], relax.Var) else [function.body.body]
 
 
 def tuple_fields(expression: relax.Expr) -> Sequence[relax.Expr]:

@@ -10,7 +10,6 @@ from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
-from odtc.frontend.normalize.structure import keep_first_output, train_on_logits
 
 MAX_BATCH = 1 << 20
 # Inputs that say how an operator works: never weights, though they may be float tensors.
@@ -29,7 +28,7 @@ SETTINGS = {
 def specialize(
     model: onnx.ModelProto, batch: int | None = None, shape: Mapping[str, int] | None = None
 ) -> Graph:
-    """Binds the batch and all other symbolic dimensions, and finds the logits to train.
+    """Binds the batch and all other symbolic dimensions.
 
     Dimension 0 of the first input is the batch. A model that was exported with a fixed batch is
     re-batched: every input that starts with that number starts with `batch` instead, and reshapes
@@ -58,9 +57,6 @@ def specialize(
     if fixed_batch is not None and batch is not None and batch != fixed_batch:
         _follow_batch(graph, fixed_batch)
     fold_and_infer(graph)
-    keep_first_output(graph)
-    train_on_logits(graph)
-    graph.drop_unused()
     return graph
 
 

@@ -1,6 +1,6 @@
 """The training graph: forward, loss, backward and the optimizer's update in one Relax function.
 
-    train_step(inputs..., label, lr, step, weights..., state...) -> (loss, updated...)
+    train_step(inputs..., labels..., lr, step, weights..., state...) -> (loss, updated...)
     evaluate(inputs..., weights...) -> logits
 
 Parameters, running statistics and optimizer state are updated in place: `updated` are the same
@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import tvm
-from tvm import relax
 
 from odtc.core.errors import UsageError
+from odtc.core.manifest import Evaluation
 from odtc.core.specs import Argument, Role, TensorSpec
-from odtc.frontend.differentiate import differentiate
+from odtc.frontend.differentiate import Trained, differentiate
+from odtc.frontend.evaluation import add_evaluations
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.importer import FORWARD, import_forward
-from odtc.frontend.inference import inference
-from odtc.frontend.losses import Loss
+from odtc.frontend.losses.objective import Objective
 from odtc.frontend.optimizers import Optimizer
+from odtc.frontend.rebuild import results_of
 from odtc.frontend.update import add_updates
 
 TRAIN_STEP = "train_step"
-EVALUATE = "evaluate"
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,24 @@ class TrainingGraph:
     """A training step in Relax.
 
     Attributes:
-        module: holds `train_step` and `evaluate`.
-        arguments: of `train_step`, in order; `evaluate` takes the inputs and the weights of them.
-        logits: what `evaluate` returns.
+        module: holds `train_step`, and a function for each evaluation.
+        arguments: of `train_step`, in order.
+        evaluations: the outputs that can be evaluated.
     """
 
     module: tvm.IRModule
     arguments: tuple[Argument, ...]
-    logits: TensorSpec
+    evaluations: tuple[Evaluation, ...]
 
 
 def build_training_graph(
-    graph: Graph, loss: Loss, optimizer: Optimizer, params: Sequence[str] = ("*",)
+    graph: Graph, objective: Objective, optimizer: Optimizer, params: Sequence[str] = ("*",)
 ) -> TrainingGraph:
     """Derives the training step of a normalised graph.
 
     Args:
         graph: the normalised inference graph.
-        loss: the loss on its first output.
+        objective: the losses on its outputs.
         optimizer: the update rule.
         params: globs over ONNX initializer names; what none of them matches is frozen.
 
@@ -63,21 +63,32 @@ def build_training_graph(
     """
     register_gradients()
     imported = import_forward(graph)
-    forward = imported[FORWARD]
-    logits = TensorSpec(graph.outputs[0], _shape(forward.ret_ty), str(forward.ret_ty.dtype))
-    arguments = _arguments(graph, loss.target(logits), optimizer, params)
-    adjoint = differentiate(imported, arguments, loss)
+    losses = _losses(objective, imported)
+    arguments = _arguments(graph, losses, optimizer, params)
+    adjoint = differentiate(imported, arguments, losses)
     module = add_updates(TRAIN_STEP, adjoint, arguments, optimizer)
-    module[EVALUATE] = inference(imported, EVALUATE)
-    return TrainingGraph(module, arguments, logits)
+    evaluations = add_evaluations(module, imported, arguments, objective.evaluated)
+    return TrainingGraph(module, arguments, evaluations)
 
 
-def _shape(type_: relax.TensorType) -> tuple[int, ...]:
-    return tuple(int(size) for size in type_.shape)
+def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
+    """The losses, each with the argument that it compares with."""
+    outputs = results_of(imported[FORWARD])
+    losses = []
+    for place, aim in enumerate(objective.aims):
+        type_ = outputs[place].ty
+        shape = tuple(int(size) for size in type_.shape)
+        output = TensorSpec(aim.output, shape, str(type_.dtype))
+        label, argument = aim.loss.label(output), None
+        if label is not None:
+            spec = TensorSpec(objective.label_name(output.name), label.shape, label.dtype)
+            argument = Argument(Role.LABEL, spec, label.classes)
+        losses.append(Trained(place, aim.loss, aim.weight, argument))
+    return losses
 
 
 def _arguments(
-    graph: Graph, label: TensorSpec, optimizer: Optimizer, params: Sequence[str]
+    graph: Graph, losses: Sequence[Trained], optimizer: Optimizer, params: Sequence[str]
 ) -> tuple[Argument, ...]:
     statistics = statistics_of(graph)
     for glob in params:
@@ -95,8 +106,9 @@ def _arguments(
 
     weights = [Argument(role(spec.name), spec) for spec in graph.parameter_specs()]
     return (
-        *(Argument(Role.INPUT, spec) for spec in graph.inputs),
-        Argument(Role.LABEL, label),
+        *(Argument(Role.INPUT, spec, graph.classes.get(spec.name)) for spec in graph.inputs),
+        *(Argument(Role.LABEL, spec, graph.classes.get(spec.name)) for spec in graph.labels),
+        *(item.label for item in losses if item.label is not None),
         Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
         Argument(Role.STEP, TensorSpec("step", (), "int32")),
         *weights,

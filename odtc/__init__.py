@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from odtc.compilation import compile_model as compile
     from odtc.core.errors import OdtcError
     from odtc.core.specs import TensorSpec
+    from odtc.frontend.losses.classification import NLL, CrossEntropy
+    from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
+    from odtc.frontend.losses.given import InModel, LossGraph
     from odtc.frontend.optimizers import SGD
     from odtc.runtime_rpc.session import connect
     from odtc.runtime_rpc.trainer import Trainer
@@ -22,9 +25,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "L1",
+    "MSE",
+    "NLL",
     "SGD",
     "Artifact",
+    "BCEWithLogits",
+    "CrossEntropy",
+    "Huber",
+    "InModel",
+    "KLDiv",
+    "LossGraph",
     "OdtcError",
+    "SmoothL1",
     "TensorSpec",
     "Trainer",
     "compile",
@@ -34,6 +47,12 @@ __all__ = [
 
 _HOME = {
     "SGD": ("odtc.frontend.optimizers", "SGD"),
+    **{name: ("odtc.frontend.losses.classification", name) for name in ("CrossEntropy", "NLL")},
+    **{
+        name: ("odtc.frontend.losses.elementwise", name)
+        for name in ("BCEWithLogits", "Huber", "KLDiv", "L1", "MSE", "SmoothL1")
+    },
+    **{name: ("odtc.frontend.losses.given", name) for name in ("InModel", "LossGraph")},
     "Artifact": ("odtc.artifact", "Artifact"),
     "OdtcError": ("odtc.core.errors", "OdtcError"),
     "TensorSpec": ("odtc.core.specs", "TensorSpec"),

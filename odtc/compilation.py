@@ -29,12 +29,13 @@ from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.core.weights import strip_weights, write_tensors
 from odtc.frontend.coverage import require_trainable
 from odtc.frontend.graph import Graph
-from odtc.frontend.losses import get_loss
+from odtc.frontend.losses.objective import join_losses
+from odtc.frontend.losses.terms import Losses, Term, terms_of, terms_text
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.onnx_file import load_model
 from odtc.frontend.optimizers import SGD, Optimizer
 from odtc.frontend.specialize import specialize
-from odtc.frontend.training import EVALUATE, TRAIN_STEP, TrainingGraph, build_training_graph
+from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
 from odtc.passes.contract import Pass
 from odtc.passes.half_storage import HalfStorage
 
@@ -49,7 +50,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     target: str | Target = "host-cpu",
     *,
     batch: int | None = None,
-    loss: str = "cross-entropy",
+    loss: Losses | Sequence[Term] = "cross-entropy",
     optimizer: Optimizer | None = None,
     params: Sequence[str] | str = "*",
     shape: Mapping[str, int] | None = None,
@@ -62,7 +63,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         model: path of the ONNX file.
         target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a55}`.
         batch: samples in a step; may be left out where the model has a fixed batch.
-        loss: name of the loss.
+        loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
+            ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
+            gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`.
         optimizer: the update rule; plain SGD by default. The learning rate is given at each step.
         params: glob, or globs, over the ONNX initializers to train; the others are frozen.
         shape: sizes of symbolic dimensions other than the batch, by name.
@@ -79,17 +82,18 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
     optimizer = optimizer or SGD()
-    chosen_loss = get_loss(loss)
+    terms = terms_of(loss)
 
     progress("read the model")
     onnx_model = load_model(model)
     check_room(ROOM + Path(model).stat().st_size)
     graph = specialize(onnx_model, batch, shape)
+    objective = join_losses(graph, terms)
     require_trainable(graph)
     normalize(graph)
     progress("differentiate")
     training = build_training_graph(
-        graph, chosen_loss, optimizer, (params,) if isinstance(params, str) else params
+        graph, objective, optimizer, (params,) if isinstance(params, str) else params
     )
     progress("compile the kernels")
     rewrites = _precision_passes(precision)
@@ -102,7 +106,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         check_library(root / bundles.LIBRARY, target)
         _write_model(onnx_model, graph, root)
         manifest = _manifest(
-            Path(model), target, graph, training, built, loss, optimizer, precision
+            Path(model), target, graph, training, built, terms, optimizer, precision
         )
         return Artifact(bundles.seal(manifest, root))
     except BaseException:
@@ -131,7 +135,7 @@ def _manifest(  # noqa: PLR0917 - what the manifest names
     graph: Graph,
     training: TrainingGraph,
     built: Built,
-    loss: str,
+    terms: Sequence[Term],
     optimizer: Optimizer,
     precision: str,
 ) -> Manifest:
@@ -145,16 +149,16 @@ def _manifest(  # noqa: PLR0917 - what the manifest names
         triple=target.triple,
         model=path.name,
         model_sha256=bundles.file_sha256(path),
-        loss=loss,
+        loss=terms_text(terms),
         optimizer={"name": optimizer.name, **dataclasses.asdict(optimizer)},
         precision=precision,
         arguments=training.arguments,
-        logits=training.logits,
+        evaluations=training.evaluations,
         sizes=Sizes(
             parameters=total(*WEIGHT_ROLES),
             optimizer=total(Role.STATE),
             train_step=built.planned_bytes[TRAIN_STEP],
-            evaluate=built.planned_bytes[EVALUATE],
+            evaluate=max(built.planned_bytes[item.function] for item in training.evaluations),
         ),
         notes=tuple(graph.notes),
     )

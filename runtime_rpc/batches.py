@@ -5,75 +5,92 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from odtc.core.errors import DataError
-from odtc.core.specs import TensorSpec
+from odtc.core.specs import Argument, Classes, TensorSpec
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
 
 
-def named_inputs(feed: Feed, specs: Sequence[TensorSpec]) -> dict[str, np.ndarray]:
-    """The fed arrays by input name; a bare array is the only input.
+def named_arrays(feed: Feed, names: Sequence[str], what: str = "input") -> dict[str, np.ndarray]:
+    """The fed arrays by name; a bare array is the only one.
+
+    Args:
+        feed: an array, or arrays by name.
+        names: of the inputs, or of the labels.
+        what: `input` or `label`.
 
     Raises:
-        DataError: an input is missing, or one is fed that the model does not have.
+        DataError: one is missing, or one is fed that the step does not take.
     """
-    names = [spec.name for spec in specs]
     if not isinstance(feed, Mapping):
-        if len(specs) != 1:
+        if len(names) != 1:
             raise DataError(
-                f"the model has {len(specs)} inputs, and one array was fed",
+                f"the model has {len(names)} {what}s, and one array was fed",
                 hint=f"feed {{name: array}} with {', '.join(names)}",
             )
         return {names[0]: np.asarray(feed)}
     if set(feed) != set(names):
         raise DataError(
-            f"the inputs fed are {', '.join(sorted(feed)) or 'none'}",
-            hint=f"feed {', '.join(names)}",
+            f"the {what}s fed are {', '.join(sorted(feed)) or 'none'}",
+            hint=f"feed {', '.join(names) or 'none'}",
         )
     return {name: np.asarray(feed[name]) for name in names}
 
 
-def fitted(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
+def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarray:
     """The array in the dtype of the spec.
 
     Raises:
         DataError: the shape differs, or the dtype is of another kind.
     """
+    where = what if what == spec.name else f"{what} {spec.name}"
     if array.shape != spec.shape:
         raise DataError(
             f"{spec.name} has shape {list(array.shape)}; the step takes {list(spec.shape)}",
-            where=f"input {spec.name}",
+            where=where,
             hint="feed whole batches, or compile for another --batch",
         )
     if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
         raise DataError(
             f"{spec.name} is {array.dtype}; the step takes {spec.dtype}",
-            where=f"input {spec.name}",
+            where=where,
             hint=f"convert it to {spec.dtype}",
         )
     return np.ascontiguousarray(array, spec.dtype)
 
 
-def fitted_labels(labels: np.ndarray, spec: TensorSpec, classes: int) -> np.ndarray:
-    """Integer labels in the dtype of the spec.
+def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
+    """The array in the dtype of an input or label, its class numbers checked.
 
     Raises:
-        DataError: the shape differs, they are not integers, or one is outside [0, classes).
+        DataError: the shape differs, the dtype is of another kind, or a class number is none.
     """
-    labels = np.asarray(labels)
+    if item.classes is None:
+        return fitted(array, item.spec, item.role)
+    _check_classes(array, item.classes, item.spec.name)
+    return fitted(array.astype(item.spec.dtype), item.spec, item.role)
+
+
+def _check_classes(labels: np.ndarray, classes: Classes, name: str) -> None:
+    """Checks class numbers: one outside would be read past the end of a row of scores."""
     if not np.issubdtype(labels.dtype, np.integer):
         raise DataError(
             f"labels are {labels.dtype}; they must be integers",
-            where="label",
+            where=name,
             hint="number the classes from 0, and convert the labels to an integer dtype",
         )
-    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
-        wrong = int(np.flatnonzero((labels < 0) | (labels >= classes))[0])
+    wrong = (labels < 0) | (labels >= classes.count)
+    also = ""
+    if classes.ignored is not None:
+        wrong &= labels != classes.ignored
+        also = f" and is not {classes.ignored}, which is ignored"
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        sample = int(np.unravel_index(first, labels.shape)[0]) if labels.ndim else 0
         raise DataError(
-            f"label {labels.flat[wrong]} is outside [0, {classes})",
-            where=f"label, sample {wrong}",
-            hint=f"the model has {classes} classes, counted from 0",
+            f"label {labels.flat[first]} is outside [0, {classes.count}){also}",
+            where=f"{name}, sample {sample}",
+            hint=f"the model has {classes.count} classes, counted from 0",
         )
-    return fitted(labels.astype(spec.dtype), spec)
 
 
 def padded_batches(

@@ -16,10 +16,10 @@ from odtc.backends.targets import lacking_features, parse_target
 from odtc.core.bundle import Bundle
 from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
 from odtc.core.files import atomic_write
-from odtc.core.manifest import Manifest
+from odtc.core.manifest import Evaluation, Manifest
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import fill_weights, read_tensors
-from odtc.runtime_rpc.batches import Feed, fitted, fitted_labels, named_inputs, padded_batches
+from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
 from odtc.runtime_rpc.session import Session, device_errors
 
@@ -50,16 +50,17 @@ class Trainer:
             session.use_threads(threads)
         with device_errors(session.name):
             self._train_step = machine["train_step"]
-            self._evaluate = machine["evaluate"]
+            self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = self._allocate()
 
-    def step(self, x: Feed, y: np.ndarray, lr: float) -> float:
+    def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
         """Takes one step of training.
 
         Args:
             x: the input, or `{input name: array}`; shapes as compiled, batch first.
-            y: integer labels, shape `[batch]`.
-            lr: the learning rate.
+            y: the label, or `{output: array}` where several outputs are trained; shapes and dtypes
+                as the loss wants them. None where the model's inputs hold the labels.
+            lr: the learning rate; it has to be given.
 
         Returns:
             The mean loss of the batch before the update.
@@ -76,16 +77,11 @@ class Trainer:
                 hint="give a lower one, such as 0.01",
             )
         manifest = self._manifest
-        feed = {
-            spec.name: fitted(array, spec)
-            for spec, array in zip(
-                manifest.inputs, named_inputs(x, manifest.inputs).values(), strict=True
-            )
-        }
-        labels = fitted_labels(y, manifest.label, manifest.logits.shape[1])
+        inputs = _fitted(x, manifest.of_role(Role.INPUT))
+        labels = _fitted({} if y is None else y, manifest.labels)
         with device_errors(self.session.name):
-            self._feed(feed)
-            self._tensors[manifest.of_role(Role.LABEL)[0]].copyfrom(labels)
+            for item, array in (*inputs.items(), *labels.items()):
+                self._tensors[item].copyfrom(array)
             self._tensors[manifest.of_role(Role.LEARNING_RATE)[0]].copyfrom(np.float32(lr))
             self._tensors[manifest.of_role(Role.STEP)[0]].copyfrom(np.int32(self.steps))
             loss = float(self._train_step(*self._tensors.values()).numpy())
@@ -97,30 +93,55 @@ class Trainer:
             )
         return loss
 
-    def evaluate(self, x: Feed) -> np.ndarray:
-        """Logits in inference mode, for any number of samples.
+    def evaluate(self, x: Feed, output: str | None = None) -> np.ndarray:
+        """An output in inference mode, for any number of samples.
 
         Args:
-            x: the input, or `{input name: array}`, samples first.
+            x: the input, or `{input name: array}`, samples first; those that the output depends on.
+            output: name of a trained output; the first by default.
 
         Returns:
-            float32, `[samples, ...]`.
+            float32, `[samples, ...]`. An output without a batch, such as a loss, is that of `x`,
+            which must then be one whole batch.
 
         Raises:
             DataError: a shape or dtype does not fit.
+            UsageError: there is no such output.
             DeviceError: the device failed.
         """
-        specs = self._manifest.inputs
-        arguments = self._manifest.of_role(Role.INPUT, *WEIGHT_ROLES)
-        results = []
-        for batch, length in padded_batches(named_inputs(x, specs), self._manifest.batch):
-            feed = {spec.name: fitted(batch[spec.name], spec) for spec in specs}
-            with device_errors(self.session.name):
-                self._feed(feed)
-                logits = self._evaluate(*(self._tensors[item] for item in arguments)).numpy()
-            # A model may give several rows a sample, such as one a token.
-            results.append(logits[: length * logits.shape[0] // self._manifest.batch])
-        return np.concatenate(results)
+        evaluation = self._evaluation(output)
+        batch_size, shape = self._manifest.batch, evaluation.output.shape
+        fed = [i for i in self._manifest.of_role(Role.INPUT) if i.spec.name in evaluation.inputs]
+        arrays = named_arrays(x, [item.spec.name for item in fed])
+        # A model may give several rows a sample, such as one a token.
+        rows, rest = divmod(shape[0], batch_size) if shape else (0, 1)
+        if rest:
+            return self._run(evaluation, fed, arrays)
+        return np.concatenate(
+            [
+                self._run(evaluation, fed, batch)[: length * rows]
+                for batch, length in padded_batches(arrays, batch_size)
+            ]
+        )
+
+    def _evaluation(self, output: str | None) -> Evaluation:
+        known = {item.output.name: item for item in self._manifest.evaluations}
+        if output is not None and output not in known:
+            raise UsageError(
+                f"the output {output!r} cannot be evaluated", hint=f"one of: {', '.join(known)}"
+            )
+        return self._manifest.evaluations[0] if output is None else known[output]
+
+    def _run(
+        self, evaluation: Evaluation, fed: list[Argument], arrays: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """One evaluation of one batch."""
+        arguments = [*fed, *self._manifest.of_role(*WEIGHT_ROLES)]
+        feed = {item: fitted(arrays[item.spec.name], item.spec) for item in fed}
+        with device_errors(self.session.name):
+            for item, array in feed.items():
+                self._tensors[item].copyfrom(array)
+            return self._evaluate[evaluation](*(self._tensors[i] for i in arguments)).numpy()
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The weights now, running statistics too, by ONNX initializer name."""
@@ -172,16 +193,19 @@ class Trainer:
             tensors[item].copyfrom(np.zeros(item.spec.shape, item.spec.dtype))
         return tensors
 
-    def _feed(self, feed: dict[str, np.ndarray]) -> None:
-        for item in self._manifest.of_role(Role.INPUT):
-            self._tensors[item].copyfrom(feed[item.spec.name])
-
     def _read(self, *roles: Role) -> dict[str, np.ndarray]:
         with device_errors(self.session.name):
             return {
                 item.spec.name: self._tensors[item].numpy()
                 for item in self._manifest.of_role(*roles)
             }
+
+
+def _fitted(feed: Feed, arguments: tuple[Argument, ...]) -> dict[Argument, np.ndarray]:
+    """What a caller feeds, by the argument that it is for."""
+    what = arguments[0].role.value if arguments else Role.LABEL.value
+    arrays = named_arrays(feed, [item.spec.name for item in arguments], what)
+    return {item: fitted_argument(arrays[item.spec.name], item) for item in arguments}
 
 
 def _check_machine(session: Session, manifest: Manifest) -> None:

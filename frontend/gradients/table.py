@@ -13,8 +13,8 @@ from tvm import relax
 from odtc.frontend.gradients import (
     activation,
     arithmetic,
-    indexing,
     convolution,
+    indexing,
     mathematics,
     normalization,
     padding,

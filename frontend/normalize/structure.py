@@ -1,27 +1,52 @@
-"""Rewrites of the graph's structure: which output is trained, and from where."""
+"""Rewrites of the graph's structure: which outputs are trained, and from where."""
 
-from odtc.frontend.graph import Graph, describe_node
+import onnx
 
-CLOSING = ("Softmax", "LogSoftmax")
+from odtc.core.errors import ModelError
+from odtc.frontend.graph import Graph, attributes, describe_node
+from odtc.frontend.losses.classification import CrossEntropy
+from odtc.frontend.losses.loss import Loss
 
 
-def train_on_logits(graph: Graph) -> None:
-    """Drops a Softmax or LogSoftmax that closes the graph: cross-entropy takes the logits."""
-    output = graph.outputs[0]
+def without_closing(graph: Graph, output: str, loss: Loss) -> str:
+    """Drops an operator that closes the output and that the loss has inside.
+
+    Returns:
+        The tensor to train on: the operator's input, or the output itself.
+
+    Raises:
+        ModelError: the operator goes along another axis than the loss.
+    """
     last = next((node for node in graph.nodes if output in node.output), None)
-    if last is None or last.op_type not in CLOSING:
-        return
-    graph.nodes.remove(last)
-    graph.outputs[0] = last.input[0]
+    if last is None or last.op_type not in loss.closing:
+        return output
+    _check_axis(graph, last, loss)
     graph.notes.append(
         f"{describe_node(last)} closes the model: it is trained on, and evaluates to, the logits "
         f"{last.input[0]!r} in front of it"
     )
+    return last.input[0]
 
 
-def keep_first_output(graph: Graph) -> None:
-    """The first output is the one that is trained; others are left out, and it says so."""
-    if len(graph.outputs) > 1:
-        dropped = ", ".join(graph.outputs[1:])
-        graph.notes.append(f"outputs not trained in this version: {dropped}")
-        graph.outputs = graph.outputs[:1]
+def _check_axis(graph: Graph, node: onnx.NodeProto, loss: Loss) -> None:
+    shape = graph.shapes.get(node.input[0], ())
+    if not isinstance(loss, CrossEntropy) or not -len(shape) <= loss.axis < len(shape):
+        return
+    wanted, axes = loss.axis % len(shape), _axes(graph, node)
+    if any(shape[axis] > 1 for axis in axes if axis != wanted) or wanted not in axes:
+        raise ModelError(
+            f"{describe_node(node)} closes the model along axis {', '.join(map(str, axes))}; "
+            f"the loss is along axis {wanted}",
+            where=f"output {node.output[0]}",
+            hint=f"give the loss that axis: {loss.name}{{axis={axes[0]}}}"
+            if len(axes) == 1
+            else "export the model for opset 13 or newer",
+        )
+
+
+def _axes(graph: Graph, node: onnx.NodeProto) -> list[int]:
+    """Dimensions that a Softmax sums over: before opset 13 all from its axis on."""
+    rank = len(graph.shapes[node.input[0]])
+    axis = attributes(node).get("axis", 1 if graph.opset < 13 else -1)
+    first = int(axis) % rank  # pyright: ignore[reportArgumentType]
+    return list(range(first, rank)) if graph.opset < 13 else [first]

@@ -14,6 +14,7 @@ from odtc.core.errors import ExitCode
 if TYPE_CHECKING:
     from odtc.core.specs import TensorSpec
     from odtc.frontend.coverage import NodeReport
+    from odtc.frontend.losses.terms import Losses, Term
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report."""
-    report = examine(args.model, args.batch, dict(args.shape))
+    from odtc.frontend.losses.terms import parse_terms
+
+    report = examine(args.model, args.batch, dict(args.shape), parse_terms(args.loss))
     if args.json:
         emit_json(_data(report, everything=args.all))
     else:
@@ -62,7 +65,12 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK if report.trainable else ExitCode.UNSUPPORTED
 
 
-def examine(path: str, batch: int | None = None, shape: dict[str, int] | None = None) -> Report:
+def examine(
+    path: str,
+    batch: int | None = None,
+    shape: dict[str, int] | None = None,
+    loss: "Losses | Sequence[Term]" = "cross-entropy",
+) -> Report:
     """Checks a model.
 
     Raises:
@@ -70,6 +78,8 @@ def examine(path: str, batch: int | None = None, shape: dict[str, int] | None = 
     """
     from odtc.frontend.coverage import check_graph
     from odtc.frontend.graph import statistics_of
+    from odtc.frontend.losses.objective import join_losses
+    from odtc.frontend.losses.terms import terms_of
     from odtc.frontend.normalize.pipeline import normalize
     from odtc.frontend.onnx_file import load_model
     from odtc.frontend.specialize import batch_symbol, specialize
@@ -79,6 +89,7 @@ def examine(path: str, batch: int | None = None, shape: dict[str, int] | None = 
     if batch is None and symbol is not None and symbol not in (shape or {}):
         batch = 1
     graph = specialize(model, batch, shape)
+    join_losses(graph, terms_of(loss))
     nodes = check_graph(graph)
     statistics = statistics_of(graph)
     parameters = [spec for spec in graph.parameter_specs() if spec.name not in statistics]

@@ -27,9 +27,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
     )
     parser.add_argument(
-        "--loss", default="cross-entropy", metavar="L", help="the loss (default: cross-entropy)"
-    )
-    parser.add_argument(
         "--optimizer",
         default="sgd",
         metavar="O",
@@ -57,7 +54,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compiles, and prints the path of the artifact."""
-    optimizer = parse_optimizer(args.optimizer)
+    from odtc.frontend.losses.terms import parse_terms
+
+    optimizer, loss = parse_optimizer(args.optimizer), parse_terms(args.loss)
     output = args.output or Path(f"{Path(args.model).stem}.odtc")
     if os.path.realpath(output) == os.path.realpath(args.model):
         raise UsageError("the output would replace the model", where=str(output))
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             args.model,
             args.target,
             batch=args.batch,
-            loss=args.loss,
+            loss=loss,
             optimizer=optimizer,
             params=args.params or "*",
             shape=dict(args.shape),

@@ -11,7 +11,7 @@ from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from odtc.core.manifest import Manifest
-    from odtc.core.specs import TensorSpec
+    from odtc.core.specs import Argument, TensorSpec
 
 # Field of `Sizes` to what a reader calls it.
 _SIZES = {
@@ -71,8 +71,8 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "optimizer": manifest.optimizer,
         "batch": manifest.batch,
         "inputs": [_spec(spec) for spec in manifest.inputs],
-        "label": _spec(manifest.label),
-        "logits": _spec(manifest.logits),
+        "labels": [_argument(item) for item in manifest.labels],
+        "outputs": [_spec(item.output) for item in manifest.evaluations],
         "tensors": counts(manifest),
         "sizes": dataclasses.asdict(manifest.sizes),
         "notes": list(manifest.notes),
@@ -81,6 +81,10 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
 
 def _spec(spec: "TensorSpec") -> dict[str, Any]:
     return dataclasses.asdict(spec) | {"shape": list(spec.shape)}
+
+
+def _argument(item: "Argument") -> dict[str, Any]:
+    return _spec(item.spec) | {"classes": item.classes and dataclasses.asdict(item.classes)}
 
 
 def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
@@ -96,12 +100,20 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         ("precision", manifest.precision),
         ("optimizer", format_options(str(options.pop("name")), options)),
         *(("input", str(spec)) for spec in manifest.inputs),
-        ("label", str(manifest.label)),
-        ("logits", str(manifest.logits)),
+        *(("label", _label(item)) for item in manifest.labels),
+        *(("output", str(item.output)) for item in manifest.evaluations),
         ("tensors", ", ".join(f"{number} {kind}" for kind, number in counts(manifest).items())),
         *((label, _exact(getattr(manifest.sizes, name))) for name, label in _SIZES.items()),
         *(("note", note) for note in manifest.notes),
     ]
+
+
+def _label(item: "Argument") -> str:
+    classes = item.classes
+    if classes is None:
+        return str(item.spec)
+    ignored = "" if classes.ignored is None else f", {classes.ignored} is ignored"
+    return f"{item.spec}, one of {classes.count} classes{ignored}"
 
 
 def _exact(count: int) -> str:

@@ -15,7 +15,7 @@ OPTIMIZER_FORM = "sgd{momentum=0.9,weight_decay=1e-4}"
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """The model, and the sizes of its symbolic dimensions."""
+    """The model, the sizes of its symbolic dimensions, and the loss."""
     parser.add_argument("model", metavar="MODEL", help="the ONNX file")
     parser.add_argument("--batch", type=int, metavar="N", help="samples in a step")
     parser.add_argument(
@@ -26,6 +26,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=N",
         help="sizes of symbolic dimensions other than the batch",
+    )
+    parser.add_argument(
+        "--loss",
+        nargs="+",
+        default=["cross-entropy"],
+        metavar="L",
+        help="a loss, an ONNX file that computes it, or in-model; for several outputs "
+        "OUTPUT=[WEIGHT*]LOSS of each (default: cross-entropy)",
     )
 
 

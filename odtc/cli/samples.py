@@ -11,10 +11,10 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.manifest import Manifest
-from odtc.core.specs import TensorSpec
-from odtc.runtime_rpc.batches import fitted_labels
+from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.runtime_rpc.batches import fitted_argument
 
-Batch = tuple[dict[str, np.ndarray], np.ndarray]
+Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
@@ -25,28 +25,25 @@ class Samples:
 
     Attributes:
         inputs: array by input name, samples first.
-        labels: int32 `[samples]`.
+        labels: array by label name, samples first; none where the inputs hold the labels.
     """
 
     inputs: Mapping[str, np.ndarray]
-    labels: np.ndarray
+    labels: Mapping[str, np.ndarray]
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(next(iter(self.inputs.values())))
 
 
 def read_samples(path: Path, manifest: Manifest) -> Samples:
-    """Reads inputs, by name or as `x` where there is one, and labels, by name or as `y`.
+    """Reads inputs, by name or as `x`, and labels, by name or as `y`, where there is one of them.
 
     Raises:
         DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
     """
     arrays = _read_arrays(path)
-    keys = {spec.name: spec.name for spec in (*manifest.inputs, manifest.label)}
-    if manifest.label.name not in arrays:
-        keys[manifest.label.name] = "y"
-    if len(manifest.inputs) == 1 and manifest.inputs[0].name not in arrays:
-        keys[manifest.inputs[0].name] = "x"
+    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
+    keys = _keys(inputs, "x", arrays) | _keys(labels, "y", arrays)
     missing = [
         name if key == name else f"{name} (or {key})"
         for name, key in keys.items()
@@ -60,11 +57,24 @@ def read_samples(path: Path, manifest: Manifest) -> Samples:
         )
     found = {name: arrays[key] for name, key in keys.items()}
     _check_lengths(found, str(path))
-    for spec in manifest.inputs:
-        _check_samples(found[spec.name], spec, str(path))
-    labels = found.pop(manifest.label.name)
-    spec = replace(manifest.label, shape=(len(labels), *manifest.label.shape[1:]))
-    return Samples(found, fitted_labels(labels, spec, manifest.logits.shape[1]))
+    for item in inputs:
+        _check_samples(found[item.spec.name], item.spec, str(path))
+    return Samples(
+        {item.spec.name: found[item.spec.name] for item in inputs},
+        {item.spec.name: _fitted(found[item.spec.name], item) for item in labels},
+    )
+
+
+def _keys(items: tuple[Argument, ...], short: str, arrays: Mapping[str, object]) -> dict[str, str]:
+    """The key of each argument's array: its name, or the short one where it is the only one."""
+    names = [item.spec.name for item in items]
+    return {name: short if name not in arrays and len(names) == 1 else name for name in names}
+
+
+def _fitted(labels: np.ndarray, item: Argument) -> np.ndarray:
+    """All labels at once, so that a wrong one is found before the first step."""
+    spec = replace(item.spec, shape=(len(labels), *item.spec.shape[1:]))
+    return fitted_argument(labels, replace(item, spec=spec))
 
 
 def steps_per_epoch(samples: Samples, batch: int, where: Path) -> int:
@@ -94,8 +104,10 @@ def batches(samples: Samples, batch: int, seed: int, start: int) -> Iterator[Bat
         order = np.random.default_rng([seed, epoch]).permutation(len(samples))
         for index in range(first, per_epoch):
             chosen = order[index * batch : (index + 1) * batch]
-            inputs = {name: array[chosen] for name, array in samples.inputs.items()}
-            yield inputs, samples.labels[chosen]
+            yield (
+                {name: array[chosen] for name, array in samples.inputs.items()},
+                {name: array[chosen] for name, array in samples.labels.items()},
+            )
         start += per_epoch - first
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from odtc.cli.console import emit, emit_json, progress_of, say
 from odtc.cli.interrupts import interruption
@@ -16,6 +16,8 @@ from odtc.core.files import check_writable
 
 if TYPE_CHECKING:
     from odtc.cli.samples import Batch, Samples
+    from odtc.core.manifest import Manifest
+    from odtc.core.specs import Argument, Classes
     from odtc.runtime_rpc.trainer import Trainer
 
 EMULATED = "emulated, not a measurement"
@@ -94,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
     artifact = load(args.artifact)
     manifest = artifact.manifest
+    compared = class_label(manifest) if args.eval_data else None
     samples = read_samples(args.data, manifest)
     held_out = read_samples(args.eval_data, manifest) if args.eval_data else None
     per_epoch = steps_per_epoch(samples, manifest.batch, args.data)
@@ -116,8 +119,8 @@ def run(args: argparse.Namespace) -> int:
     if args.export:
         trainer.export_onnx(args.export)
     summary = _summary(trainer.steps, done, manifest.batch, args)
-    if held_out:
-        summary["accuracy"] = accuracy(trainer, held_out)
+    if held_out and compared:
+        summary["accuracy"] = accuracy(trainer, held_out, compared)
     if args.json:
         emit_json(summary)
     else:
@@ -145,10 +148,29 @@ def train(
     return done
 
 
-def accuracy(trainer: "Trainer", samples: "Samples") -> float:
-    """The share of samples whose largest logit is that of their label."""
-    logits = trainer.evaluate(samples.inputs).reshape(len(samples), -1)
-    return float((logits.argmax(axis=1) == samples.labels).mean())
+def class_label(manifest: "Manifest") -> "Argument":
+    """The label that accuracy is measured with: the first one of class numbers.
+
+    Raises:
+        UsageError: there is none.
+    """
+    label = next((item for item in manifest.labels if item.classes), None)
+    if label is None:
+        raise UsageError(
+            f"--eval-data measures accuracy; the loss {manifest.loss} has no labels that are class "
+            "numbers",
+            hint="leave it out, or evaluate in Python",
+        )
+    return label
+
+
+def accuracy(trainer: "Trainer", samples: "Samples", label: "Argument") -> float:
+    """The share of labels, but for ignored ones, whose class has the largest score."""
+    labels, classes = samples.labels[label.spec.name], cast("Classes", label.classes)
+    several = len(samples.labels) > 1
+    scores = trainer.evaluate(samples.inputs, label.spec.name if several else None)
+    right = scores.argmax(axis=classes.axis).reshape(labels.shape) == labels
+    return float(right[labels != classes.ignored].mean())
 
 
 def _check_options(args: argparse.Namespace) -> None:

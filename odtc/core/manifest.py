@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odtc.core.errors import ArtifactError
-from odtc.core.specs import Argument, Role, TensorSpec, of_role
+from odtc.core.specs import Argument, Classes, Role, TensorSpec, of_role
 
 SCHEMA = 2
 
@@ -31,6 +31,21 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """An output that can be evaluated.
+
+    Attributes:
+        function: of the library, which gives it.
+        output: its spec, by the output's name in the ONNX model.
+        inputs: names of the inputs that it depends on; the function takes these, then the weights.
+    """
+
+    function: str
+    output: TensorSpec
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything about a compiled training step but its bytes.
 
@@ -41,11 +56,11 @@ class Manifest:
         triple: the target's LLVM triple.
         model: file name of the ONNX model.
         model_sha256: hash of the ONNX model.
-        loss: name of the loss.
+        loss: text of the loss, or of those of several outputs.
         optimizer: its name and options.
         precision: `float32` or `mixed`.
         arguments: of `train_step`, in order.
-        logits: the output of `evaluate`.
+        evaluations: the outputs that can be evaluated; the first is the usual one.
         sizes: bytes at work.
         notes: what was assumed about the model.
         files: member of the artifact to its sha256.
@@ -62,7 +77,7 @@ class Manifest:
     optimizer: dict[str, Any]
     precision: str
     arguments: tuple[Argument, ...]
-    logits: TensorSpec
+    evaluations: tuple[Evaluation, ...]
     sizes: Sizes
     notes: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
@@ -74,13 +89,18 @@ class Manifest:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Specs of what a caller feeds, without the label."""
+        """Specs of what a caller feeds, without the labels."""
         return tuple(item.spec for item in self.of_role(Role.INPUT))
 
     @property
-    def label(self) -> TensorSpec:
-        """Spec of the label."""
-        return self.of_role(Role.LABEL)[0].spec
+    def labels(self) -> tuple[Argument, ...]:
+        """What a caller feeds to compare with: nothing, where the model has its loss inside."""
+        return self.of_role(Role.LABEL)
+
+    @property
+    def logits(self) -> TensorSpec:
+        """Spec of the usual evaluation."""
+        return self.evaluations[0].output
 
     @property
     def batch(self) -> int:
@@ -110,10 +130,11 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
             hint="compile the model again with this version of odtc",
         )
     try:
-        data["arguments"] = tuple(
-            Argument(Role(item["role"]), _spec(item["spec"])) for item in data["arguments"]
+        data["arguments"] = tuple(_argument(item) for item in data["arguments"])
+        data["evaluations"] = tuple(
+            Evaluation(str(item["function"]), _spec(item["output"]), tuple(item["inputs"]))
+            for item in data["evaluations"]
         )
-        data["logits"] = _spec(data["logits"])
         data["sizes"] = Sizes(**data["sizes"])
         data["notes"] = tuple(data["notes"])
         data["files"] = dict(data["files"])
@@ -124,6 +145,11 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
             where=where,
             hint="compile the model again",
         ) from error
+
+
+def _argument(data: Mapping[str, Any]) -> Argument:
+    classes = None if data["classes"] is None else Classes(**data["classes"])
+    return Argument(Role(data["role"]), _spec(data["spec"]), classes)
 
 
 def _spec(data: Mapping[str, Any]) -> TensorSpec:

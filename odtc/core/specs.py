@@ -54,6 +54,21 @@ WEIGHT_ROLES = frozenset({Role.PARAMETER, Role.FROZEN, Role.STATISTIC})
 
 
 @dataclass(frozen=True)
+class Classes:
+    """The integers that a tensor of class numbers may hold.
+
+    Attributes:
+        count: number of classes; they are counted from 0.
+        axis: dimension of the scores along which the classes lie.
+        ignored: one more value, which takes no part in the loss; None where there is none.
+    """
+
+    count: int
+    axis: int = 1
+    ignored: int | None = None
+
+
+@dataclass(frozen=True)
 class Argument:
     """One argument of the training step.
 
@@ -61,10 +76,12 @@ class Argument:
         role: what it is to the step. The role `step` is the number of steps taken before this one,
             from which bias corrections and random masks follow.
         spec: its name, shape and dtype. A state's name is `slot/parameter`.
+        classes: what it may hold, where it holds class numbers.
     """
 
     role: Role
     spec: TensorSpec
+    classes: Classes | None = None
 
 
 def of_role(arguments: Sequence[Argument], *roles: Role) -> list[Argument]:

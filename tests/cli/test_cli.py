@@ -139,7 +139,7 @@ def test_inspect(digits: Digits, capsys: pytest.CaptureFixture[str]):
     rows = {line[: line.index("  ")]: line.split("  ")[-1].strip() for line in text.splitlines()}
     assert rows["optimizer"] == "sgd{momentum=0.9,weight_decay=0.0}"
     assert rows["input"] == f"image: float32[{BATCH}, 1, 8, 8]"
-    assert rows["label"] == f"label: int32[{BATCH}]"
+    assert rows["label"] == f"label: int32[{BATCH}], one of 10 classes"
     assert rows["tensors"] == "8 trained, 0 frozen, 0 statistics"
     assert rows["parameters"] == "149.5 KiB (153,128 bytes)"
 

@@ -348,6 +348,24 @@ def diverging(place: Place) -> Argv:
     return ["train", *files, "--lr", "3e38", "--epochs", "9", "--checkpoint", "c"]
 
 
+def accuracy_of_regression(place: Place) -> Argv:
+    """`odtc train --eval-data` with a loss that has no classes."""
+    import odtc
+
+    odtc.compile(place.digits.model, batch=2, loss="mse").save(place.inputs / "mse.odtc")
+    data = str(place.digits.test)
+    return [
+        "train",
+        str(place.inputs / "mse.odtc"),
+        "--data",
+        data,
+        "--lr",
+        "1",
+        "--eval-data",
+        data,
+    ]
+
+
 def without_linker(place: Place) -> Argv:
     """`odtc compile` on a machine that has no linker."""
     place.stack.enter_context(mock.patch("odtc.backends.link._CANDIDATES", ()))

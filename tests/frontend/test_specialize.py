@@ -93,13 +93,3 @@ def test_shape_arithmetic_of_an_exporter_is_folded(tmp_path) -> None:
     trainer = odtc.compile(tmp_path / "m.onnx", batch=4).trainer()
     x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
     np.testing.assert_allclose(trainer.evaluate(x), x.reshape(4, 6) @ W["w"], rtol=1e-6)
-
-
-def test_a_closing_softmax_is_left_out_and_said() -> None:
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["m"]),
-        helper.make_node("Softmax", ["m"], ["y"], "prob"),
-    ]
-    graph = specialize(model_of(nodes, [("x", [2, 6])], W))
-    assert graph.outputs == ["m"]
-    assert any("prob (Softmax) closes the model" in note for note in graph.notes)

@@ -1,0 +1,58 @@
+"""Evaluation: one function of the library for each output, since one tensor can cross the wire."""
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax
+
+from odtc.core.manifest import Evaluation
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec, of_role
+from odtc.frontend.importer import FORWARD
+from odtc.frontend.inference import without_gradient
+from odtc.frontend.rebuild import builder_with_kernels, needed_for, replay_needed, results_of
+
+EVALUATE = "evaluate"
+
+
+def add_evaluations(
+    module: tvm.IRModule,
+    imported: tvm.IRModule,
+    arguments: Sequence[Argument],
+    outputs: Sequence[tuple[str, int]],
+) -> tuple[Evaluation, ...]:
+    """Adds a function for each output to a module; it computes what that output needs only.
+
+    Args:
+        module: with the kernels of `imported`.
+        imported: holds `forward(inputs, weights, ...) -> outputs`, in inference mode.
+        arguments: of the training step.
+        outputs: name of each output, and its place among the results of `forward`.
+    """
+    forward = imported[FORWARD]
+    fed = of_role(arguments, Role.INPUT)
+    weights = of_role(arguments, *WEIGHT_ROLES)
+    variables = dict(zip([*fed, *weights], forward.params, strict=False))
+    evaluations = []
+    for number, (name, place) in enumerate(outputs):
+        function = f"{EVALUATE}_{number}" if number else EVALUATE
+        result = results_of(forward)[place]
+        needed = needed_for(forward, [result])[1]
+        inputs = [item for item in fed if variables[item] in needed]
+        params = [variables[item] for item in (*inputs, *weights)]
+        module[function] = _slice(imported, function, params, result)
+        spec = TensorSpec(name, tuple(map(int, result.ty.shape)), str(result.ty.dtype))
+        evaluations.append(Evaluation(function, spec, tuple(item.spec.name for item in inputs)))
+    return tuple(evaluations)
+
+
+def _slice(
+    imported: tvm.IRModule, name: str, params: list[relax.Var], result: relax.Var
+) -> relax.Function:
+    """The forward function cut down to one of its results."""
+    builder = builder_with_kernels(imported)
+    with builder.function(name, params):
+        with builder.dataflow():
+            replay_needed(builder, imported[FORWARD], [result], without_gradient)
+            given = builder.emit_output(result)
+        builder.emit_func_output(given)
+    return relax.utils.copy_with_new_vars(builder.finalize()[name]).with_attr("global_symbol", name)

@@ -1,0 +1,163 @@
+"""Losses on class scores: cross-entropy, and negative log-likelihood."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from odtc.core.errors import ModelError, UsageError
+from odtc.core.specs import Classes, TensorSpec
+from odtc.frontend.losses.loss import (
+    MEAN,
+    SUM,
+    Label,
+    Loss,
+    require_choice,
+    require_factors,
+    require_float,
+)
+
+if TYPE_CHECKING:
+    from tvm import relax
+
+# Class numbers fit 32 bits, and mobile GPUs emulate 64-bit integers.
+CLASS_DTYPE = "int32"
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Loss):
+    """Cross-entropy of logits, as `torch.nn.functional.cross_entropy`.
+
+    A mean is weighted: the sum of the losses over the sum of the weights of the labels' classes;
+    with soft labels, over the number of labels. Where all labels are ignored, the loss and its
+    gradient are 0: PyTorch gives nan, which would destroy the parameters.
+
+    Args:
+        label_smoothing: share of each label that is spread over all classes, in [0, 1].
+        ignore_index: a label that takes no part in the loss; none by default.
+        weight: a factor for each class.
+        axis: dimension of the logits along which the classes lie; labels have the other dimensions.
+        soft_labels: labels are float probabilities of the logits' shape.
+        reduction: `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "cross-entropy"
+    closing: ClassVar[tuple[str, ...]] = ("Softmax", "LogSoftmax")
+    label_smoothing: float = 0.0
+    ignore_index: int | None = None
+    weight: tuple[float, ...] | None = None
+    axis: int = 1
+    soft_labels: bool = False
+    reduction: str = MEAN
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.label_smoothing <= 1.0:
+            raise UsageError(f"label_smoothing {self.label_smoothing} is outside [0, 1]")
+        if self.soft_labels and self.ignore_index is not None:
+            raise UsageError("ignore_index needs class numbers; soft labels have none")
+        require_factors("weight", self.weight)
+        require_choice("reduction", self.reduction, (MEAN, SUM))
+
+    def label(self, output: TensorSpec) -> Label:
+        """Class numbers of the output's shape without the class axis, or soft labels of all of it.
+
+        Raises:
+            ModelError: the output has another rank or dtype, or other classes than `weight`.
+        """
+        classes = classes_of(self.name, output, self.axis, self.weight, self.ignore_index)
+        if self.soft_labels:
+            return Label(output.shape)
+        return Label(label_shape(output.shape, classes.axis), CLASS_DTYPE, classes)
+
+    def emit(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> tuple["relax.Expr", "relax.Expr"]:
+        """See `Loss.emit`."""
+        from odtc.frontend.losses.class_scores import soft_cross_entropy, weighted_likelihood
+
+        if self.soft_labels:
+            return soft_cross_entropy(builder, output, label, self)
+        return weighted_likelihood(
+            builder, output, label, self, smoothing=self.label_smoothing, normalize=True
+        )
+
+
+@dataclass(frozen=True)
+class NLL(Loss):
+    """Negative log-likelihood of log-probabilities, as `torch.nn.functional.nll_loss`.
+
+    The mean, and a batch whose labels are all ignored, are as with `CrossEntropy`.
+
+    Args:
+        ignore_index: a label that takes no part in the loss; none by default.
+        weight: a factor for each class.
+        axis: dimension of the output along which the classes lie; labels have the other dimensions.
+        reduction: `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "nll"
+    ignore_index: int | None = None
+    weight: tuple[float, ...] | None = None
+    axis: int = 1
+    reduction: str = MEAN
+
+    def __post_init__(self) -> None:
+        require_factors("weight", self.weight)
+        require_choice("reduction", self.reduction, (MEAN, SUM))
+
+    def label(self, output: TensorSpec) -> Label:
+        """Class numbers of the output's shape without the class axis.
+
+        Raises:
+            ModelError: the output has another rank or dtype, or other classes than `weight`.
+        """
+        classes = classes_of(self.name, output, self.axis, self.weight, self.ignore_index)
+        return Label(label_shape(output.shape, classes.axis), CLASS_DTYPE, classes)
+
+    def emit(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> tuple["relax.Expr", "relax.Expr"]:
+        """See `Loss.emit`."""
+        from odtc.frontend.losses.class_scores import weighted_likelihood
+
+        return weighted_likelihood(builder, output, label, self, smoothing=0.0, normalize=False)
+
+
+def classes_of(
+    loss: str,
+    output: TensorSpec,
+    axis: int,
+    weight: tuple[float, ...] | None,
+    ignored: int | None,
+) -> Classes:
+    """The classes of an output along an axis.
+
+    Raises:
+        ModelError: the output is no float32 tensor with that axis, or `weight` has another length.
+    """
+    require_float(loss, output, rank=2)
+    rank = len(output.shape)
+    if not -rank <= axis < rank or axis % rank == 0:
+        raise ModelError(
+            f"{loss} along axis {axis} does not fit {output}: axis 0 is the batch",
+            where=f"output {output.name}",
+            hint=f"choose an axis from 1 to {rank - 1}",
+        )
+    count = output.shape[axis]
+    if weight is not None and len(weight) != count:
+        raise ModelError(
+            f"{loss} has {len(weight)} class weights; {output} has {count} classes",
+            where=f"output {output.name}",
+            hint="give one for each class",
+        )
+    return Classes(count, axis % rank, ignored)
+
+
+def label_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The shape without the class axis; `[batch]` where nothing else is left but ones."""
+    rest = shape[:axis] + shape[axis + 1 :]
+    return rest[:1] if all(size == 1 for size in rest[1:]) else rest

@@ -1,0 +1,228 @@
+"""Losses that compare an output with a float label of its shape, element by element."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from odtc.core.errors import ModelError
+from odtc.core.specs import TensorSpec
+from odtc.frontend.losses.loss import (
+    BATCH_MEAN,
+    MEAN,
+    SUM,
+    Label,
+    Loss,
+    require_choice,
+    require_factors,
+    require_float,
+    require_positive,
+)
+
+if TYPE_CHECKING:
+    from tvm import relax
+
+    from odtc.frontend.losses.elements import Error
+
+
+class ElementLoss(Loss):
+    """A loss of pairs of elements, reduced to one number."""
+
+    reduction: str
+
+    @abstractmethod
+    def error(self) -> "Error":
+        """The loss of a pair of elements, and its derivative."""
+
+    def label(self, output: TensorSpec) -> Label:
+        """Floats of the output's shape.
+
+        Raises:
+            ModelError: the output is no float32 tensor with a batch.
+        """
+        require_float(self.name, output)
+        return Label(output.shape)
+
+    def emit(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> tuple["relax.Expr", "relax.Expr"]:
+        """See `Loss.emit`."""
+        from odtc.frontend.losses.elements import reduced
+
+        return reduced(builder, output, label, self.error(), self.reduction)
+
+
+@dataclass(frozen=True)
+class MSE(ElementLoss):
+    """Mean squared error, as `torch.nn.functional.mse_loss`.
+
+    Args:
+        reduction: `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "mse"
+    reduction: str = MEAN
+
+    def __post_init__(self) -> None:
+        require_choice("reduction", self.reduction, (MEAN, SUM))
+
+    def error(self) -> "Error":
+        """See `ElementLoss.error`."""
+        from odtc.frontend.losses.elements import squared_error
+
+        return squared_error
+
+
+@dataclass(frozen=True)
+class L1(ElementLoss):
+    """Mean absolute error, as `torch.nn.functional.l1_loss`; its derivative at 0 is 0.
+
+    Args:
+        reduction: `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "l1"
+    reduction: str = MEAN
+
+    def __post_init__(self) -> None:
+        require_choice("reduction", self.reduction, (MEAN, SUM))
+
+    def error(self) -> "Error":
+        """See `ElementLoss.error`."""
+        from odtc.frontend.losses.elements import absolute_error
+
+        return absolute_error
+
+
+@dataclass(frozen=True)
+class Huber(ElementLoss):
+    """Squared near 0 and linear from `delta` on, as `torch.nn.functional.huber_loss`.
+
+    Args:
+        delta: where it becomes linear, above 0.
+        reduction: `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "huber"
+    delta: float = 1.0
+    reduction: str = MEAN
+
+    def __post_init__(self) -> None:
+        require_positive("delta", self.delta)
+        require_choice("reduction", self.reduction, (MEAN, SUM))
+
+    def error(self) -> "Error":
+        """See `ElementLoss.error`."""
+        from odtc.frontend.losses.elements import huber_error
+
+        return huber_error(self.delta, 1.0)
+
+
+@dataclass(frozen=True)
+class SmoothL1(ElementLoss):
+    """The Huber loss over `beta`, as `torch.nn.functional.smooth_l1_loss`.
+
+    Args:
+        beta: where it becomes linear, above 0; at 0 it would be `L1`.
+        reduction: `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "smooth-l1"
+    beta: float = 1.0
+    reduction: str = MEAN
+
+    def __post_init__(self) -> None:
+        require_positive("beta", self.beta)
+        require_choice("reduction", self.reduction, (MEAN, SUM))
+
+    def error(self) -> "Error":
+        """See `ElementLoss.error`."""
+        from odtc.frontend.losses.elements import huber_error
+
+        return huber_error(self.beta, 1.0 / self.beta)
+
+
+@dataclass(frozen=True)
+class KLDiv(ElementLoss):
+    """Kullback-Leibler divergence of log-probabilities, as `torch.nn.functional.kl_div`.
+
+    Args:
+        log_target: labels are log-probabilities too.
+        reduction: `batchmean`, which is the divergence itself, `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "kl-div"
+    log_target: bool = False
+    reduction: str = BATCH_MEAN
+
+    def __post_init__(self) -> None:
+        require_choice("reduction", self.reduction, (BATCH_MEAN, MEAN, SUM))
+
+    def error(self) -> "Error":
+        """See `ElementLoss.error`."""
+        from odtc.frontend.losses.elements import divergence, log_divergence
+
+        return log_divergence if self.log_target else divergence
+
+
+@dataclass(frozen=True)
+class BCEWithLogits(Loss):
+    """Binary cross-entropy of logits, as `binary_cross_entropy_with_logits` of PyTorch.
+
+    Args:
+        pos_weight: factor of the positive part: one number, or one for each element of the output's
+            last dimension.
+        reduction: `mean` or `sum`.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    name: ClassVar[str] = "bce-with-logits"
+    closing: ClassVar[tuple[str, ...]] = ("Sigmoid",)
+    pos_weight: tuple[float, ...] | None = None
+    reduction: str = MEAN
+
+    def __post_init__(self) -> None:
+        require_factors("pos_weight", self.pos_weight)
+        require_choice("reduction", self.reduction, (MEAN, SUM))
+
+    def label(self, output: TensorSpec) -> Label:
+        """Floats of the output's shape, usually 0 or 1.
+
+        Raises:
+            ModelError: the output is no float32 tensor, or `pos_weight` does not fit it.
+        """
+        require_float(self.name, output)
+        count = 1 if self.pos_weight is None else len(self.pos_weight)
+        if count not in (1, output.shape[-1]):
+            raise ModelError(
+                f"pos_weight has {count} numbers; the last dimension of {output} is "
+                f"{output.shape[-1]}",
+                where=f"output {output.name}",
+                hint=f"give one number, or {output.shape[-1]}",
+            )
+        return Label(output.shape)
+
+    def emit(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> tuple["relax.Expr", "relax.Expr"]:
+        """See `Loss.emit`."""
+        from odtc.frontend.losses.elements import binary_cross_entropy, reduced
+
+        error = binary_cross_entropy(self.pos_weight)
+        return reduced(builder, output, label, error, self.reduction)

@@ -1,0 +1,50 @@
+"""A loss that the model computes itself."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from odtc.core.specs import TensorSpec
+from odtc.frontend.losses.loss import Loss, require_float
+
+if TYPE_CHECKING:
+    from tvm import relax
+
+
+@dataclass(frozen=True)
+class InModel(Loss):
+    """The output is the loss: a number, or a tensor whose mean it is.
+
+    It takes no label: what the model compares with is among its inputs.
+    """
+
+    name: ClassVar[str] = "in-model"
+
+    def label(self, output: TensorSpec) -> None:
+        """None.
+
+        Raises:
+            ModelError: the output is no float32 tensor.
+        """
+        require_float(self.name, output, rank=0)
+
+    def emit(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> tuple["relax.Expr", "relax.Expr"]:
+        """See `Loss.emit`."""
+        from odtc.frontend.losses.elements import mean
+
+        return mean(builder, output)
+
+
+@dataclass(frozen=True)
+class LossGraph:
+    """A loss in an ONNX file of its own.
+
+    Its inputs that are named like outputs of the model are those; where none is, its first input is
+    the model's first output. Its other inputs are the labels. Its first output is the loss.
+
+    Attributes:
+        path: of the file.
+    """
+
+    path: str

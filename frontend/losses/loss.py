@@ -1,0 +1,117 @@
+"""What a loss is. Descriptions know no TVM: it is imported where a loss is written in Relax."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from odtc.core.errors import ModelError, UsageError
+from odtc.core.specs import Classes, TensorSpec
+
+if TYPE_CHECKING:
+    from tvm import relax
+
+MEAN, SUM, BATCH_MEAN = "mean", "sum", "batchmean"
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a loss compares an output with.
+
+    Attributes:
+        shape: as the user feeds it, batch first.
+        dtype: numpy dtype name.
+        classes: what integers it may hold; None where it holds floats.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    classes: Classes | None = None
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A loss on one output of the model.
+
+    Attributes:
+        name: as it is written in text.
+        closing: operators that the loss has inside; one that closes the model is dropped.
+    """
+
+    name: ClassVar[str]
+    closing: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def label(self, output: TensorSpec) -> Label | None:
+        """The label that goes with an output; None where the loss takes none.
+
+        Raises:
+            ModelError: the loss does not fit the output.
+        """
+
+    @abstractmethod
+    def emit(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> tuple["relax.Expr", "relax.Expr"]:
+        """Adds the loss to the open dataflow block.
+
+        Args:
+            builder: with an open dataflow block.
+            output: of the model.
+            label: an argument of the step, if the loss takes one.
+
+        Returns:
+            The loss, a float32 scalar, and its derivative by the output, of the output's shape;
+            both unbound, so that the caller may bind the derivative first.
+        """
+
+
+def require_float(loss: str, output: TensorSpec, rank: int = 1) -> None:
+    """Checks that an output is float32 and has at least that rank.
+
+    Raises:
+        ModelError: it has not.
+    """
+    if output.dtype != "float32" or len(output.shape) < rank:
+        wanted = "[batch, classes]" if rank > 1 else "[batch, ...]"
+        raise ModelError(
+            f"{loss} needs a float32 output {wanted}; the model gives {output}",
+            where=f"output {output.name}",
+            hint="cut the model at its logits, or choose another loss",
+        )
+
+
+def require_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    """Checks an option that is one of some words.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    if value not in choices:
+        raise UsageError(f"{option} {value!r} is none of: {', '.join(choices)}")
+
+
+def require_positive(option: str, value: float) -> None:
+    """Checks that an option is a finite number above 0.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not 0.0 < value < math.inf:
+        raise UsageError(f"{option} {value} is not a number above 0")
+
+
+def require_factors(option: str, values: Sequence[float] | None) -> None:
+    """Checks finite factors of at least 0, of which one is above it.
+
+    Raises:
+        UsageError: they are not.
+    """
+    if values is None:
+        return
+    wrong = [value for value in values if not 0.0 <= value < math.inf]
+    if wrong:
+        raise UsageError(f"{option} {wrong[0]} is not a number of at least 0")
+    if not any(values):
+        raise UsageError(f"{option} has no number above 0")

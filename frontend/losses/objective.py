@@ -1,0 +1,100 @@
+"""Joins losses to a graph: which tensors are trained, and which an evaluation gives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odtc.core.errors import UsageError
+from odtc.frontend.graph import Graph
+from odtc.frontend.losses.given import InModel, LossGraph
+from odtc.frontend.losses.loss import Loss
+from odtc.frontend.losses.merge import merge_loss
+from odtc.frontend.losses.terms import Term
+from odtc.frontend.normalize.structure import without_closing
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A loss on an output that the graph has.
+
+    Attributes:
+        output: its name in the ONNX model.
+        loss: the loss.
+        weight: factor of the loss in the sum.
+    """
+
+    output: str
+    loss: Loss
+    weight: float
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised and what can be looked at, by place among the graph's outputs.
+
+    Attributes:
+        aims: the losses; the first of the graph's outputs are theirs, in this order.
+        evaluated: name and place of each output that can be evaluated; the first is the usual one.
+    """
+
+    aims: tuple[Aim, ...]
+    evaluated: tuple[tuple[str, int], ...]
+
+    def label_name(self, output: str) -> str:
+        """How the label of an output is called: `label`, or like it where several are trained."""
+        return "label" if len(self.aims) == 1 else output
+
+
+def join_losses(graph: Graph, terms: Sequence[Term]) -> Objective:
+    """Cuts the graph down to what the losses need, and says what was left out.
+
+    Args:
+        graph: specialised, with all outputs of the model.
+        terms: what the user wants to minimise.
+
+    Raises:
+        UsageError: the model has no output of a name.
+        ModelError: a loss does not fit the model.
+    """
+    declared = list(graph.outputs)
+    aims, shown = _aims(graph, terms)
+    trained = [aim.output for aim in aims]
+    kept = [*trained, *(name for name in shown if name not in trained)]
+    left_out = [name for name in declared if name not in kept]
+    if left_out:
+        graph.notes.append(f"outputs without a loss are left out: {', '.join(left_out)}")
+    graph.outputs = [
+        *(without_closing(graph, aim.output, aim.loss) for aim in aims),
+        *kept[len(aims) :],
+    ]
+    graph.drop_unused()
+    return Objective(tuple(aims), tuple((name, kept.index(name)) for name in shown))
+
+
+def _aims(graph: Graph, terms: Sequence[Term]) -> tuple[list[Aim], list[str]]:
+    """The losses with their outputs, and the names of the outputs to evaluate."""
+    declared = list(graph.outputs)
+    aims = []
+    for term in terms:
+        if isinstance(term.loss, LossGraph):
+            loss, joined = merge_loss(graph, term.loss)
+            return [Aim(loss, InModel(), 1.0)], joined
+        aims.append(Aim(_known(term.output, declared), term.loss, term.weight))
+    return aims, _evaluated(aims, declared)
+
+
+def _known(output: str | None, declared: Sequence[str]) -> str:
+    if output is None:
+        return declared[0]
+    if output not in declared:
+        raise UsageError(
+            f"the model has no output {output!r}", hint=f"it has {', '.join(declared)}"
+        )
+    return output
+
+
+def _evaluated(aims: Sequence[Aim], declared: Sequence[str]) -> list[str]:
+    """Outputs with a label; else the first that is no loss; else the loss."""
+    trained = [aim.output for aim in aims]
+    compared = [aim.output for aim in aims if not isinstance(aim.loss, InModel)]
+    others = [name for name in declared if name not in trained]
+    return compared or others[:1] or trained[:1]

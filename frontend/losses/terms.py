@@ -1,0 +1,99 @@
+"""What is minimised: a weighted sum of losses, each on one output of the model."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from odtc.core.errors import UsageError
+from odtc.frontend.losses.given import LossGraph
+from odtc.frontend.losses.loss import Loss
+from odtc.frontend.losses.text import loss_text, parse_loss, split_term
+
+OneLoss = str | Loss | LossGraph
+# What a user may give: a loss on the first output, or one for each output, perhaps with a weight.
+Losses = OneLoss | Mapping[str, OneLoss | tuple[float, OneLoss]]
+
+
+@dataclass(frozen=True)
+class Term:
+    """A loss on an output.
+
+    Attributes:
+        loss: the loss.
+        output: name of the output in the ONNX model; None for the first.
+        weight: factor of the loss in the sum, above 0.
+
+    Raises:
+        UsageError: the weight is not a finite number above 0.
+    """
+
+    loss: Loss | LossGraph
+    output: str | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.weight < math.inf:
+            raise UsageError(
+                f"the weight {self.weight} of the loss on {self.output!r} is not a number above 0",
+                hint="leave the output out to ignore it",
+            )
+
+    def __str__(self) -> str:
+        text = self.loss.path if isinstance(self.loss, LossGraph) else loss_text(self.loss)
+        weighted = text if self.weight == 1.0 else f"{self.weight}*{text}"
+        return weighted if self.output is None else f"{self.output}={weighted}"
+
+
+def terms_of(losses: "Losses | Sequence[Term]") -> tuple[Term, ...]:
+    """The terms that a user gives.
+
+    Raises:
+        UsageError: a loss is unknown, or they do not go together.
+    """
+    if isinstance(losses, str | Loss | LossGraph):
+        return (Term(_loss(losses)),)
+    if not isinstance(losses, Mapping):
+        return _checked(losses)
+    terms = []
+    for output, given in losses.items():
+        weight, loss = given if isinstance(given, tuple) else (1.0, given)
+        terms.append(Term(_loss(loss), output, weight))
+    return _checked(terms)
+
+
+def parse_terms(texts: Sequence[str]) -> tuple[Term, ...]:
+    """Reads terms such as `mse`, or `logits=cross-entropy` and `aux=0.3*cross-entropy`.
+
+    Raises:
+        UsageError: a text is malformed, or they do not go together.
+    """
+    return _checked([Term(loss, output, weight) for output, weight, loss in map(split_term, texts)])
+
+
+def terms_text(terms: Sequence[Term]) -> str:
+    """The terms as one text."""
+    return " ".join(map(str, terms))
+
+
+def _loss(given: OneLoss) -> Loss | LossGraph:
+    return parse_loss(given) if isinstance(given, str) else given
+
+
+def _checked(terms: Sequence[Term]) -> tuple[Term, ...]:
+    outputs = [term.output for term in terms]
+    if not terms:
+        raise UsageError("no loss is given", hint="give one, such as cross-entropy")
+    if len(terms) > 1 and None in outputs:
+        raise UsageError(
+            "of several losses each needs its output",
+            hint="write OUTPUT=LOSS, such as logits=cross-entropy",
+        )
+    twice = next((name for name in outputs if outputs.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"the output {twice!r} has two losses", hint="give it one")
+    if any(isinstance(term.loss, LossGraph) for term in terms) and outputs != [None]:
+        raise UsageError(
+            "a loss in a file is the loss of the whole model",
+            hint="name its inputs like the model's outputs, and give it alone",
+        )
+    return tuple(terms)
