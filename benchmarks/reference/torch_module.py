@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross-entropy": F.cross_entropy,
-    "token-cross-entropy": lambda logits, y: F.cross_entropy(logits.flatten(0, 1), y.flatten()),
+    # One label a token, and the classes last.
+    "cross-entropy{axis=2}": lambda x, y: F.cross_entropy(x.flatten(0, 1), y.flatten()),
     "bce-with-logits": F.binary_cross_entropy_with_logits,
     "mse": F.mse_loss,
 }

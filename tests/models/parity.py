@@ -67,9 +67,11 @@ def pair(model: TorchModel, exporter: str, folder: Path) -> Pair:
         ModuleTrainer(module, model.loss, lr=model.lr, momentum=MOMENTUM, dtype=dtype)
         for dtype in (torch.float32, torch.float64)
     )
-    params = [name for name in values if name.startswith(model.trained)] if model.trained else "*"
     artifact = odtc.compile(
-        path, loss=model.loss, optimizer=odtc.SGD(momentum=MOMENTUM), params=params
+        path,
+        loss=model.loss,
+        optimizer=odtc.SGD(momentum=MOMENTUM),
+        params=f"{model.trained}*",
     )
     trainer = artifact.trainer(threads=2)
     first = trainer.parameters()

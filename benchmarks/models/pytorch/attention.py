@@ -36,6 +36,9 @@ def mobile_bert(**config: Any) -> nn.Module:
     """MobileBERT for the classification of sequences."""
     from transformers import MobileBertConfig, MobileBertForSequenceClassification
 
+    # It reads the token after each word: by default PyTorch would not train padding there, but
+    # ONNX, which has no word for that, would.
+    config = {"pad_token_id": None} | config
     return Logits(MobileBertForSequenceClassification(MobileBertConfig(**_NO_DROPOUT, **config)))
 
 

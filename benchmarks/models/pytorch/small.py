@@ -90,7 +90,7 @@ def mobilenet_v3() -> nn.Module:
 def efficientnet() -> nn.Module:
     """Two stages."""
     config = models.efficientnet.MBConvConfig
-    blocks = [config(1, 3, 1, 8, 8, 1), config(6, 5, 2, 8, 16, 2)]
+    blocks = [config(1, 3, 1, 8, 8, 1), config(6, 5, 2, 8, 16, 1)]
     return models.EfficientNet(blocks, 0.0, 0.0, CLASSES, last_channel=32)
 
 
