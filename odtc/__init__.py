@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from odtc import schedules
     from odtc.artifact import Artifact, load
     from odtc.compilation import compile_model as compile
     from odtc.core.errors import OdtcError
@@ -43,6 +44,7 @@ __all__ = [
     "compile",
     "connect",
     "load",
+    "schedules",
 ]
 
 _HOME = {
@@ -64,6 +66,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "schedules":
+        return import_module("odtc.schedules")
     if name not in _HOME:
         raise AttributeError(f"module 'odtc' has no attribute {name!r}")
     module, attribute = _HOME[name]

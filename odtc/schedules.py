@@ -1,0 +1,167 @@
+"""Learning-rate schedules: from the number of updates before a step to its learning rate.
+
+    schedule = odtc.schedules.Warmup(odtc.schedules.Cosine(0.1, steps=900), steps=100)
+    trainer.step(x, y, lr=schedule(trainer.updates))
+
+The learning rate is an argument of the step, so that a schedule needs no compilation. Each is the
+closed form of one in `torch.optim.lr_scheduler`; beyond its end it stays at its last value.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from odtc.core.checked_options import (
+    check_options,
+    count,
+    fraction,
+    not_negative,
+    parse_choice,
+    positive,
+    require_options,
+)
+
+
+@dataclass(frozen=True)
+class Schedule(ABC):
+    """A function from the number of updates before a step to a learning rate.
+
+    Raises:
+        UsageError: an option is outside its bound.
+    """
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @abstractmethod
+    def __call__(self, updates: int) -> float:
+        """The learning rate of the step."""
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The same learning rate at every step."""
+
+    name: ClassVar[str] = "constant"
+    lr: float
+
+    def __call__(self, updates: int) -> float:
+        """The learning rate of the step."""
+        return self.lr
+
+
+@dataclass(frozen=True)
+class Step(Schedule):
+    """Multiplied by `gamma` after every so many updates (`StepLR`)."""
+
+    name: ClassVar[str] = "step"
+    lr: float
+    every: int = count()
+    gamma: float = positive(0.1)
+
+    def __call__(self, updates: int) -> float:
+        """The learning rate of the step."""
+        return self.lr * self.gamma ** (updates // self.every)
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """Half a cosine from `lr` to `minimum` (`CosineAnnealingLR`; Loshchilov and Hutter, 2017)."""
+
+    name: ClassVar[str] = "cosine"
+    lr: float
+    steps: int = count()
+    minimum: float = not_negative(0.0)
+
+    def __call__(self, updates: int) -> float:
+        """The learning rate of the step."""
+        return _cosine(self.lr, self.minimum, updates / self.steps)
+
+
+@dataclass(frozen=True)
+class OneCycle(Schedule):
+    """Up by half a cosine, and down by another (`OneCycleLR`; Smith and Topin, 2018).
+
+    The momentum is part of the compiled step, and is not cycled.
+
+    Args:
+        lr: the largest learning rate.
+        steps: of the whole cycle.
+        rise: share of the steps that go up.
+        start: the learning rate at the start is `lr / start`.
+        end: that at the end is `lr / start / end`.
+    """
+
+    name: ClassVar[str] = "one-cycle"
+    lr: float
+    steps: int = count()
+    rise: float = fraction(0.3)
+    start: float = positive(25.0)
+    end: float = positive(1e4)
+
+    def __call__(self, updates: int) -> float:
+        """The learning rate of the step."""
+        first = self.lr / self.start
+        top = self.rise * self.steps - 1
+        if updates <= top:
+            return _cosine(first, self.lr, updates / top if top else 1.0)
+        down = (updates - top) / max(self.steps - 1 - top, 1)
+        return _cosine(self.lr, first / self.end, down)
+
+
+@dataclass(frozen=True)
+class Warmup(Schedule):
+    """A straight line up to where another schedule starts (`SequentialLR` of `LinearLR` and it).
+
+    Args:
+        then: the schedule that follows, from its own step 0 on.
+        steps: of the warm-up.
+        start: share of the learning rate at the first step.
+    """
+
+    name: ClassVar[str] = "warmup"
+    then: Schedule
+    steps: int = count()
+    start: float = fraction(0.0)
+
+    def __call__(self, updates: int) -> float:
+        """The learning rate of the step."""
+        if updates >= self.steps:
+            return self.then(updates - self.steps)
+        return self.then(0) * (self.start + (1 - self.start) * updates / self.steps)
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    kind.name: kind for kind in (Constant, Step, Cosine, OneCycle)
+}
+
+
+def parse_schedule(text: str, lr: float, updates: int) -> Schedule:
+    """Reads `cosine` or `step{every=100,gamma=0.5}`.
+
+    Args:
+        text: what the user wrote.
+        lr: the learning rate that the schedule starts from, or the largest.
+        updates: of the whole run; a schedule that wants a number of steps has this one.
+
+    Raises:
+        UsageError: the text is malformed, or names a schedule, an option or a value that is none.
+    """
+    kind, options = parse_choice("schedule", text, SCHEDULES, "cosine or step{every=100,gamma=0.5}")
+    options = _given(kind, updates) | options
+    require_options(f"schedule {kind.name}", kind, options)
+    return kind(lr, **options)  # type: ignore[call-arg]
+
+
+def _given(kind: type[Schedule], updates: int) -> dict[str, int]:
+    """What a schedule needs and the run tells."""
+    lengths = {Cosine: "steps", OneCycle: "steps"}
+    return {lengths[kind]: updates} if kind in lengths else {}
+
+
+def _cosine(begin: float, end: float, share: float) -> float:
+    """From `begin` at share 0 to `end` at share 1, and on."""
+    return end + (begin - end) * (1 + math.cos(math.pi * min(share, 1.0))) / 2
