@@ -13,6 +13,7 @@ from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
 from odtc.frontend.batch_norm import TrainBatchNorm
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
+from odtc.frontend.optimizers.update import LOSS_SCALE
 from odtc.frontend.rebuild import (
     builder_with_kernels,
     inner_results,
@@ -44,8 +45,17 @@ class Trained:
 
 
 def differentiated(arguments: Sequence[Argument]) -> list[Argument]:
-    """Arguments of the adjoint: those of the forward function, then the labels."""
-    return [*of_role(arguments, Role.INPUT, *WEIGHT_ROLES), *of_role(arguments, Role.LABEL)]
+    """Arguments of the adjoint: those of the forward function, the labels, the loss scale."""
+    return [
+        *of_role(arguments, Role.INPUT, *WEIGHT_ROLES),
+        *of_role(arguments, Role.LABEL),
+        *_loss_scale(arguments),
+    ]
+
+
+def _loss_scale(arguments: Sequence[Argument]) -> list[Argument]:
+    """The loss scale, if there is one."""
+    return [item for item in of_role(arguments, Role.STATE) if item.spec.name == LOSS_SCALE]
 
 
 def variable_of(item: Argument) -> relax.Var:
@@ -58,7 +68,8 @@ def differentiate(
 ) -> tvm.IRModule:
     """A module with the adjoint.
 
-    That is `loss_adjoint(inputs, weights, labels) -> ((loss, statistics...), (gradients...))`.
+    That is `loss_adjoint(inputs, weights, labels) -> ((loss, statistics...), (gradients...))`. A
+    loss scale is one more argument, and the gradients are then those of the scaled loss.
 
     The losses bring their own derivatives g by the outputs y. What TVM's gradient pass sees is the
     sum of `g * y` with g taken for a constant: its gradients are the same, and its value is not
@@ -84,6 +95,8 @@ def differentiate(
             replay_body(builder, forward, batch_norm, StopGradient(trained))
             pairs = [_emitted(builder, item, outputs, variables) for item in losses]
             seed, value = (_sum(builder, terms) for terms in zip(*pairs, strict=True))
+            for item in _loss_scale(arguments):
+                seed = builder.emit(R.multiply(seed, variables[item]))
             new = [_new_value(variable, batch_norm.updates) for variable in statistics]
             results = [builder.emit_output(result) for result in (seed, value, *new)]
         builder.emit_func_output(relax.Tuple(results))

@@ -23,7 +23,7 @@ from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.losses.objective import Objective
-from odtc.frontend.optimizers import Optimizer
+from odtc.frontend.optimizers.update import Update, state_arguments
 from odtc.frontend.rebuild import results_of
 from odtc.frontend.update import add_updates
 
@@ -46,27 +46,27 @@ class TrainingGraph:
 
 
 def build_training_graph(
-    graph: Graph, objective: Objective, optimizer: Optimizer, params: Sequence[str] = ("*",)
+    graph: Graph, objective: Objective, update: Update, params: Sequence[str] = ("*",)
 ) -> TrainingGraph:
     """Derives the training step of a normalised graph.
 
     Args:
         graph: the normalised inference graph.
         objective: the losses on its outputs.
-        optimizer: the update rule.
+        update: how gradients change the weights.
         params: globs over ONNX initializer names; what none of them matches is frozen.
 
     Raises:
-        UsageError: a glob matches no parameter.
+        UsageError: a glob, or that of a group, matches no parameter.
         ModelError: the loss does not fit the output.
         UnsupportedError: the graph cannot be imported.
     """
     register_gradients()
     imported = import_forward(graph)
     losses = _losses(objective, imported)
-    arguments = _arguments(graph, losses, optimizer, params)
+    arguments = _arguments(graph, losses, update, params)
     adjoint = differentiate(imported, arguments, losses)
-    module = add_updates(TRAIN_STEP, adjoint, arguments, optimizer)
+    module = add_updates(TRAIN_STEP, adjoint, arguments, update)
     evaluations = add_evaluations(module, imported, arguments, objective.evaluated)
     return TrainingGraph(module, arguments, evaluations)
 
@@ -88,7 +88,7 @@ def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
 
 
 def _arguments(
-    graph: Graph, losses: Sequence[Trained], optimizer: Optimizer, params: Sequence[str]
+    graph: Graph, losses: Sequence[Trained], update: Update, params: Sequence[str]
 ) -> tuple[Argument, ...]:
     statistics = statistics_of(graph)
     for glob in params:
@@ -105,6 +105,7 @@ def _arguments(
         return Role.PARAMETER if trained else Role.FROZEN
 
     weights = [Argument(role(spec.name), spec) for spec in graph.parameter_specs()]
+    trained = [item.spec for item in weights if item.role is Role.PARAMETER]
     return (
         *(Argument(Role.INPUT, spec, graph.classes.get(spec.name)) for spec in graph.inputs),
         *(Argument(Role.LABEL, spec, graph.classes.get(spec.name)) for spec in graph.labels),
@@ -112,10 +113,5 @@ def _arguments(
         Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
         Argument(Role.STEP, TensorSpec("step", (), "int32")),
         *weights,
-        *(
-            Argument(Role.STATE, TensorSpec(f"{slot}/{item.spec.name}", item.spec.shape))
-            for item in weights
-            if item.role is Role.PARAMETER
-            for slot in optimizer.slots
-        ),
+        *state_arguments(update, trained),
     )

@@ -1,19 +1,27 @@
 """From the adjoint to the training step: one update in place per changed tensor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tvm
 from tvm import relax
 
-from odtc.core.specs import Argument, Role, of_role
+from odtc.core.specs import Argument, Role, TensorSpec, of_role
+from odtc.frontend.control_kernels import TOTAL, Control, rescale_kernel, total_kernel
 from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
-from odtc.frontend.optimizers import Optimizer
+from odtc.frontend.optimizers.update import (
+    ACCUMULATOR,
+    LOSS_SCALE,
+    Update,
+    parameter_arguments,
+    scaling_arguments,
+)
 from odtc.frontend.rebuild import builder_with_kernels, inner_results, replay_body
-from odtc.frontend.update_kernels import assign_kernel
+from odtc.frontend.update_kernels import CONTROL, accumulate_kernel, assign_kernel, update_kernel
 
 
 def add_updates(
-    name: str, module: tvm.IRModule, arguments: Sequence[Argument], optimizer: Optimizer
+    name: str, module: tvm.IRModule, arguments: Sequence[Argument], update: Update
 ) -> tvm.IRModule:
     """A module with the training step: the adjoint's body, then the updates.
 
@@ -21,42 +29,133 @@ def add_updates(
         name: of the training step.
         module: what `differentiate` returns.
         arguments: of the training step, in order.
-        optimizer: the update rule.
+        update: how gradients change the weights.
     """
     adjoint = module[ADJOINT]
     results, gradients = inner_results(adjoint)
     variables = dict(zip(differentiated(arguments), adjoint.params, strict=True))
     variables |= {item: variable_of(item) for item in arguments if item not in variables}
-    trained = of_role(arguments, Role.PARAMETER)
+    trained = [item.spec for item in of_role(arguments, Role.PARAMETER)]
     statistics = of_role(arguments, Role.STATISTIC)
-    (rate,) = of_role(arguments, Role.LEARNING_RATE)
-    states = iter(of_role(arguments, Role.STATE))
     builder = builder_with_kernels(module)
     params = [variables[item] for item in arguments]
     with builder.function(name, params):
         with builder.dataflow():
             replay_body(builder, adjoint)
-            updated = []
-            for item, gradient in zip(trained, gradients, strict=True):
-                state = [variables[next(states)] for _ in optimizer.slots]
-                changed = [variables[item], *state]
-                kernel = optimizer.update_kernel(item.spec.shape)
-                updated.append(_in_place(builder, kernel, changed, [gradient, variables[rate]]))
-            for item, value in zip(statistics, results[1:], strict=True):
+            phase = UpdatePhase(builder, update, variables)
+            updated = phase.emit(trained, gradients)
+            for item, value in zip(statistics, results[1 : 1 + len(statistics)], strict=True):
                 kernel = assign_kernel(item.spec.shape)
-                updated.append(_in_place(builder, kernel, [variables[item]], [value]))
+                updated.append(in_place(builder, kernel, [variables[item]], [value]))
             returned = [builder.emit_output(value) for value in (results[0], *updated)]
         builder.emit_func_output(relax.Tuple(returned))
     return builder.finalize()
 
 
-def _in_place(
+class UpdatePhase:
+    """Emits the update of all trained parameters.
+
+    Args:
+        builder: its dataflow block is open.
+        update: how gradients change the weights.
+        variables: of the training step's arguments.
+    """
+
+    def __init__(
+        self, builder: relax.BlockBuilder, update: Update, variables: Mapping[Argument, relax.Var]
+    ) -> None:
+        self._builder = builder
+        self._update = update
+        self._named = {item.spec.name: variable for item, variable in variables.items()}
+        roles = {item.role: variable for item, variable in variables.items()}
+        self._rate, self._step = roles[Role.LEARNING_RATE], roles[Role.STEP]
+        self._updated: list[relax.Var] = []
+
+    def emit(
+        self, trained: Sequence[TensorSpec], gradients: Sequence[relax.Expr]
+    ) -> list[relax.Var]:
+        """Returns what was changed, for the step's result.
+
+        Args:
+            trained: the parameters.
+            gradients: their gradients in this step, in the same order.
+        """
+        if self._update.accumulate > 1:
+            gradients = [self._accumulated(*pair) for pair in zip(trained, gradients, strict=True)]
+        clock = self._control(trained, gradients) if self._update.is_controlled else self._step
+        for spec, gradient in zip(trained, gradients, strict=True):
+            self._update_parameter(spec, gradient, clock)
+        return self._updated
+
+    def _accumulated(self, spec: TensorSpec, gradient: relax.Expr) -> relax.Var:
+        """The sum of the gradients since the last update."""
+        accumulator = self._named[f"{ACCUMULATOR}/{spec.name}"]
+        kernel = accumulate_kernel(spec.shape, self._update.accumulate)
+        return self._change(kernel, [accumulator], [gradient, self._step])
+
+    def _control(self, trained: Sequence[TensorSpec], gradients: Sequence[relax.Expr]) -> relax.Var:
+        """What the updates share, from all gradients."""
+        update, operands = self._update, [self._step]
+        if update.needs_total:
+            operands.append(self._total(trained, gradients))
+        if not update.scaling:
+            return self._call(Control(update).kernel(), operands, CONTROL)
+        scale, good, updates = (
+            self._named[item.spec.name] for item in scaling_arguments(update.scaling)
+        )
+        control = self._call(Control(update).kernel(), [*operands, scale, updates], CONTROL)
+        rescale = rescale_kernel(update.scaling, update.accumulate)
+        self._change(rescale, [scale, good, updates], [*operands[1:], self._step])
+        return control
+
+    def _total(self, trained: Sequence[TensorSpec], gradients: Sequence[relax.Expr]) -> relax.Var:
+        """The sum of squares, and the number of elements that are not finite."""
+        scaled = self._update.scaling is not None
+        scale = [self._named[LOSS_SCALE]] if scaled else []
+        total: relax.Expr = relax.const(np.zeros(TOTAL, np.float32))
+        for spec, gradient in zip(trained, gradients, strict=True):
+            kernel = total_kernel(spec.shape, self._update.accumulate, scaled=scaled)
+            total = self._call(kernel, [gradient, total, self._step, *scale], TOTAL)
+        return total
+
+    def _update_parameter(self, spec: TensorSpec, gradient: relax.Expr, clock: relax.Var) -> None:
+        update = self._update
+        kernel = update_kernel(
+            update.rule_of(spec.name),
+            spec.shape,
+            controlled=update.is_controlled,
+            clip_value=update.clip_value,
+            ema=update.ema,
+        )
+        state = [item.spec.name for item in parameter_arguments(update, spec)]
+        kept = [name for name in state if not name.startswith(f"{ACCUMULATOR}/")]
+        changed = [self._named[name] for name in (spec.name, *kept)]
+        self._change(kernel, changed, [gradient, self._rate, clock])
+
+    def _change(
+        self,
+        kernel: tvm.tirx.PrimFunc,
+        changed: Sequence[relax.Var],
+        others: Sequence[relax.Expr],
+    ) -> relax.Var:
+        self._updated.append(in_place(self._builder, kernel, changed, others))
+        return self._updated[-1]
+
+    def _call(
+        self, kernel: tvm.tirx.PrimFunc, operands: Sequence[relax.Expr], shape: tuple[int, ...]
+    ) -> relax.Var:
+        name = self._builder.add_func(kernel, "update")
+        result = relax.TensorType(shape, "float32")
+        return self._builder.emit(relax.call_tir(name, relax.Tuple(operands), result))
+
+
+def in_place(
     builder: relax.BlockBuilder,
     kernel: tvm.tirx.PrimFunc,
     changed: Sequence[relax.Var],
     others: Sequence[relax.Expr],
 ) -> relax.Var:
-    """Calls a kernel that changes its first arguments."""
+    """Calls a kernel that changes its first arguments; returns these as they are after it."""
     # The builder gives the same name back for a kernel that it holds already.
     kernel_name = builder.add_func(kernel, "update")
     return builder.emit(

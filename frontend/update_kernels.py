@@ -1,86 +1,169 @@
-"""In-place update kernels of the optimizers, as PrimFuncs.
+"""In-place kernels of the update, one per shape of a parameter.
 
 `call_tir_inplace` on a parameter of the Relax function changes the caller's tensor, so no second
 copy of a parameter ever exists.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.frontend.elementwise import Index, for_each, kernel, sums
+from odtc.frontend.optimizers.groups import ParameterRule
+from odtc.frontend.optimizers.optimizer import Change, Element
 
-# A kernel is cut into at most so many equal chunks; smaller ones than this many elements into none.
-MAX_CHUNKS = 64
-PARALLEL_ELEMENTS = 1 << 15
-
-# From the elements at one index, by argument name, to the new values of those that change, in the
-# order in which they are stored: a later one may use the new value of an earlier one.
-Element = dict[str, ir.Expr]
-Rule = Callable[[Element, Callable[[str, ir.Expr], ir.Expr]], None]
+# What the control kernel tells the updates: an array of float32 with these places.
+APPLIES, FACTOR, UPDATES = range(3)
+CONTROL = (3,)
 
 
-def sgd_kernel(shape: tuple[int, ...], momentum: float, weight_decay: float) -> tirx.PrimFunc:
-    """`(w, [v], g, lr)`: float32 tensors of `shape`, and the learning rate as a scalar."""
+class TirMaths:
+    """The functions of a rule as expressions of a kernel. A NaN passes through each."""
 
-    def update(at: Element, store: Callable[[str, ir.Expr], ir.Expr]) -> None:
-        step = at["g"] + _f32(weight_decay) * at["w"] if weight_decay else at["g"]
-        if momentum:
-            step = store("v", _f32(momentum) * at["v"] + step)
-        store("w", at["w"] - at["lr"] * step)
+    def sqrt(self, value: ir.Expr) -> ir.Expr:
+        """The square root."""
+        return tirx.sqrt(value)
 
-    state = ["v"] if momentum else []
-    return _elementwise("sgd", shape, ["w", *state, "g"], ["lr"], update)
+    def sign(self, value: ir.Expr) -> ir.Expr:
+        """-1, 0 or 1."""
+        return tirx.Select(value > 0.0, f32(1.0), tirx.Select(value < 0.0, f32(-1.0), value))
+
+    def maximum(self, value: ir.Expr, least: float) -> ir.Expr:
+        """The larger of a value and a number."""
+        return tirx.Select(value < least, f32(least), value)
+
+    def minimum(self, value: ir.Expr, most: float) -> ir.Expr:
+        """The smaller of a value and a number."""
+        return tirx.Select(value > most, f32(most), value)
+
+    def select(self, condition: ir.Expr, then: float, otherwise: float) -> ir.Expr:
+        """One of two numbers."""
+        return tirx.Select(condition, f32(then), f32(otherwise))
+
+    def one_minus_power(self, base: float, exponent: ir.Expr) -> ir.Expr:
+        """`1 - base ** exponent`: near 0 by the series of `exp(x) - 1`, which cancels nothing."""
+        if base == 0.0:
+            return f32(1.0)
+        x = T.bind(exponent * f32(math.log(base)))
+        series = f32(1.0)
+        for term in range(9, 1, -1):
+            series = 1.0 + x * f32(1.0 / term) * series
+        return tirx.Select(x > -0.5, -x * series, 1.0 - tirx.exp(x))
+
+
+MATHS = TirMaths()
+
+
+def f32(value: float) -> ir.Expr:
+    """A float32 constant."""
+    return tirx.const(value, "float32")
+
+
+def update_kernel(
+    rule: ParameterRule,
+    shape: tuple[int, ...],
+    *,
+    controlled: bool = False,
+    clip_value: float | None = None,
+    ema: float | None = None,
+) -> tirx.PrimFunc:
+    """`(w, slots..., [average], g, lr, clock)`: all but the last three are changed.
+
+    Args:
+        rule: of the parameter.
+        shape: of the parameter, its gradient and its state, all float32.
+        controlled: whether the clock is what the control kernel gives; else it is the number of
+            updates before this one, an int32 scalar.
+        clip_value: bound of the gradient's elements.
+        ema: what the moving average keeps of itself; None where there is none.
+    """
+    optimizer = rule.optimizer
+    averages = [] if ema is None else ["average"]
+    with kernel("update") as made:
+        buffers = {
+            name: T.arg(name, T.buffer(shape, "float32"))
+            for name in ("w", *optimizer.slots, *averages, "g")
+        }
+        lr = T.arg("lr", T.buffer((), "float32"))
+        clock = T.arg("clock", T.buffer(*((CONTROL,) if controlled else ((), "int32"))))
+        with _when(clock, controlled):
+            updates = T.bind(clock[UPDATES] if controlled else tirx.Cast("float32", clock[()]))
+            once = {k: T.bind(v) for k, v in optimizer.once(updates, MATHS).items()}
+            factor = T.bind(clock[FACTOR]) if controlled else None
+
+            def change(values: Mapping[str, ir.Expr]) -> Change:
+                g = values["g"] if factor is None else values["g"] * factor
+                if clip_value is not None:
+                    g = MATHS.maximum(MATHS.minimum(g, clip_value), -clip_value)
+                return optimizer.rule(Element(values["w"], g, values, once, MATHS))
+
+            rate = T.bind(lr[()] * f32(rule.lr_factor))
+            if optimizer.layerwise:
+                rate = T.bind(rate * _trust_ratio(shape, buffers, change))
+
+            def update(at: Index) -> None:
+                # Bound first: what is stored below reads the old values.
+                old = {name: T.bind(buffer[at]) for name, buffer in buffers.items()}
+                changed = change(old)
+                w = T.bind(old["w"] - rate * changed.direction)
+                new = {"w": w, **{slot: T.bind(v) for slot, v in changed.state.items()}}
+                if ema is not None:
+                    new["average"] = old["average"] + f32(1 - ema) * (w - old["average"])
+                for name, value in new.items():
+                    T.buffer_store(buffers[name], value, at)
+
+            for_each(shape, update)
+    return made()
+
+
+def _when(clock: Any, controlled: bool) -> Any:
+    """Where the updates are controlled, those that do not apply are left out."""
+    return _then(clock[APPLIES] > 0.0) if controlled else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _then(condition: ir.Expr) -> Iterator[None]:
+    with T.If(condition), T.Then():
+        yield
+
+
+def _trust_ratio(shape: Sequence[int], buffers: Mapping[str, Any], change: Any) -> ir.Expr:
+    """`|w| / |direction|`, and 1 where one of them is 0."""
+
+    def squares(at: Index) -> list[ir.Expr]:
+        old = {name: buffer[at] for name, buffer in buffers.items()}
+        direction = change(old).direction
+        return [old["w"] * old["w"], direction * direction]
+
+    weight, direction = (T.bind(tirx.sqrt(total)) for total in sums(shape, squares))
+    usable = tirx.And(weight > 0.0, direction > 0.0)
+    # The divisor is never 0, even where the quotient is not used.
+    return tirx.Select(usable, weight / tirx.Select(usable, direction, f32(1.0)), f32(1.0))
+
+
+def accumulate_kernel(shape: tuple[int, ...], every: int) -> tirx.PrimFunc:
+    """`(accumulator, g, step)`: adds g, to nothing at the first of `every` micro-batches."""
+    with kernel("accumulate") as made:
+        accumulator, g = (T.arg(name, T.buffer(shape, "float32")) for name in ("accumulator", "g"))
+        step = T.arg("step", T.buffer((), "int32"))
+        is_first = T.bind(step[()] % every == 0)
+
+        def add(at: Index) -> None:
+            # Not a product: what is left there may be infinite.
+            old = tirx.Select(is_first, f32(0.0), accumulator[at])
+            T.buffer_store(accumulator, old + g[at], at)
+
+        for_each(shape, add)
+    return made()
 
 
 def assign_kernel(shape: tuple[int, ...]) -> tirx.PrimFunc:
     """`(old, new)`: copies `new` over `old`, float32 tensors of `shape`."""
-    return _elementwise("assign", shape, ["old", "new"], [], lambda at, put: put("old", at["new"]))
-
-
-def _f32(value: float) -> ir.Expr:
-    return tirx.const(value, "float32")
-
-
-def _elementwise(
-    name: str, shape: tuple[int, ...], tensors: Sequence[str], scalars: Sequence[str], rule: Rule
-) -> tirx.PrimFunc:
-    """A kernel over dense tensors of one shape, scheduled as it is written.
-
-    TVM's schedule primitives refuse blocks that read what they write, so the parallel loop is part
-    of the kernel. Its body is a plain loop over flat indices, which LLVM vectorises.
-    """
-    size = math.prod(shape)
-    chunks = next(n for n in range(min(MAX_CHUNKS, size), 0, -1) if size % n == 0)
-    with IRBuilder() as builder:
-        with T.prim_func(is_private=True, s_tir=True):
-            T.func_name(name)
-            # Fusion would lose what is changed in place.
-            T.func_attr({IS_SCHEDULED: True, PATTERN: OPAQUE, "tirx.noalias": True})
-            buffers = {n: T.arg(n, T.buffer(shape, "float32")) for n in tensors}
-            buffers |= {n: T.arg(n, T.buffer((), "float32")) for n in scalars}
-            loop = T.parallel if size >= PARALLEL_ELEMENTS else T.serial
-            with loop(chunks) as chunk, T.serial(size // chunks) as position, T.sblock("update"):
-                flat = T.axis.spatial(size, chunk * (size // chunks) + position)
-                at = _unflatten(flat, shape)
-                index = {n: at if n in tensors else [] for n in buffers}
-
-                def store(target: str, value: ir.Expr) -> ir.Expr:
-                    T.buffer_store(buffers[target], value, index[target])
-                    return tirx.BufferLoad(buffers[target], index[target])
-
-                rule({n: tirx.BufferLoad(buffers[n], index[n]) for n in buffers}, store)
-        return builder.get()
-
-
-def _unflatten(flat: ir.Expr, shape: tuple[int, ...]) -> list[ir.Expr]:
-    """Indices of an element of a dense tensor from its position in memory."""
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    inner = [flat if axis == 0 else flat % (strides[axis - 1]) for axis in range(len(shape))]
-    return [
-        index if stride == 1 else index // stride
-        for index, stride in zip(inner, strides, strict=True)
-    ]
+    with kernel("assign") as made:
+        old, new = (T.arg(name, T.buffer(shape, "float32")) for name in ("old", "new"))
+        for_each(shape, lambda at: T.buffer_store(old, new[at], at))
+    return made()

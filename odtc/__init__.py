@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from odtc.frontend.losses.classification import NLL, CrossEntropy
     from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
     from odtc.frontend.losses.given import InModel, LossGraph
-    from odtc.frontend.optimizers import SGD
+    from odtc.frontend.optimizers.adam import LAMB, Adam, AdamW
+    from odtc.frontend.optimizers.groups import Group
+    from odtc.frontend.optimizers.scaled import Adagrad, RMSProp
+    from odtc.frontend.optimizers.sgd import SGD, Lion
+    from odtc.frontend.optimizers.update import LossScale, Update
     from odtc.runtime_rpc.session import connect
     from odtc.runtime_rpc.trainer import Trainer
 
@@ -27,20 +31,29 @@ __version__ = "0.1.0"
 
 __all__ = [
     "L1",
+    "LAMB",
     "MSE",
     "NLL",
     "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
     "Artifact",
     "BCEWithLogits",
     "CrossEntropy",
+    "Group",
     "Huber",
     "InModel",
     "KLDiv",
+    "Lion",
     "LossGraph",
+    "LossScale",
     "OdtcError",
+    "RMSProp",
     "SmoothL1",
     "TensorSpec",
     "Trainer",
+    "Update",
     "compile",
     "connect",
     "load",
@@ -48,17 +61,26 @@ __all__ = [
 ]
 
 _HOME = {
-    "SGD": ("odtc.frontend.optimizers", "SGD"),
     **{name: ("odtc.frontend.losses.classification", name) for name in ("CrossEntropy", "NLL")},
     **{
         name: ("odtc.frontend.losses.elementwise", name)
         for name in ("BCEWithLogits", "Huber", "KLDiv", "L1", "MSE", "SmoothL1")
     },
     **{name: ("odtc.frontend.losses.given", name) for name in ("InModel", "LossGraph")},
+    "LAMB": ("odtc.frontend.optimizers.adam", "LAMB"),
+    "SGD": ("odtc.frontend.optimizers.sgd", "SGD"),
+    "Adagrad": ("odtc.frontend.optimizers.scaled", "Adagrad"),
+    "Adam": ("odtc.frontend.optimizers.adam", "Adam"),
+    "AdamW": ("odtc.frontend.optimizers.adam", "AdamW"),
     "Artifact": ("odtc.artifact", "Artifact"),
+    "Group": ("odtc.frontend.optimizers.groups", "Group"),
+    "Lion": ("odtc.frontend.optimizers.sgd", "Lion"),
+    "LossScale": ("odtc.frontend.optimizers.update", "LossScale"),
     "OdtcError": ("odtc.core.errors", "OdtcError"),
+    "RMSProp": ("odtc.frontend.optimizers.scaled", "RMSProp"),
     "TensorSpec": ("odtc.core.specs", "TensorSpec"),
     "Trainer": ("odtc.runtime_rpc.trainer", "Trainer"),
+    "Update": ("odtc.frontend.optimizers.update", "Update"),
     "compile": ("odtc.compilation", "compile_model"),
     "connect": ("odtc.runtime_rpc.session", "connect"),
     "load": ("odtc.artifact", "load"),

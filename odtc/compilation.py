@@ -33,7 +33,9 @@ from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import Losses, Term, terms_of, terms_text
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.onnx_file import load_model
-from odtc.frontend.optimizers import SGD, Optimizer
+from odtc.frontend.optimizers.optimizer import Optimizer
+from odtc.frontend.optimizers.sgd import SGD
+from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.specialize import specialize
 from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
 from odtc.passes.contract import Pass
@@ -51,7 +53,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     *,
     batch: int | None = None,
     loss: Losses | Sequence[Term] = "cross-entropy",
-    optimizer: Optimizer | None = None,
+    optimizer: Optimizer | Update | None = None,
     params: Sequence[str] | str = "*",
     shape: Mapping[str, int] | None = None,
     precision: str = "float32",
@@ -66,7 +68,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
             ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
             gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`.
-        optimizer: the update rule; plain SGD by default. The learning rate is given at each step.
+        optimizer: the update rule, plain SGD by default, or an `Update` with what is around it. The
+            learning rate is given at each step.
         params: glob, or globs, over the ONNX initializers to train; the others are frozen.
         shape: sizes of symbolic dimensions other than the batch, by name.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
@@ -81,7 +84,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     """
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
-    optimizer = optimizer or SGD()
+    update = as_update(optimizer or SGD())
     terms = terms_of(loss)
 
     progress("read the model")
@@ -93,7 +96,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     normalize(graph)
     progress("differentiate")
     training = build_training_graph(
-        graph, objective, optimizer, (params,) if isinstance(params, str) else params
+        graph, objective, update, (params,) if isinstance(params, str) else params
     )
     progress("compile the kernels")
     rewrites = _precision_passes(precision)
@@ -105,9 +108,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         export_library(built.executable, root / bundles.LIBRARY, target)
         check_library(root / bundles.LIBRARY, target)
         _write_model(onnx_model, graph, root)
-        manifest = _manifest(
-            Path(model), target, graph, training, built, terms, optimizer, precision
-        )
+        manifest = _manifest(Path(model), target, graph, training, built, terms, update, precision)
         return Artifact(bundles.seal(manifest, root))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
@@ -136,7 +137,7 @@ def _manifest(  # noqa: PLR0917 - what the manifest names
     training: TrainingGraph,
     built: Built,
     terms: Sequence[Term],
-    optimizer: Optimizer,
+    update: Update,
     precision: str,
 ) -> Manifest:
     def total(*roles: Role) -> int:
@@ -150,13 +151,14 @@ def _manifest(  # noqa: PLR0917 - what the manifest names
         model=path.name,
         model_sha256=bundles.file_sha256(path),
         loss=terms_text(terms),
-        optimizer={"name": optimizer.name, **dataclasses.asdict(optimizer)},
+        optimizer={"name": update.optimizer.name, **dataclasses.asdict(update.optimizer)},
+        update=update.options(),
         precision=precision,
         arguments=training.arguments,
         evaluations=training.evaluations,
         sizes=Sizes(
             parameters=total(*WEIGHT_ROLES),
-            optimizer=total(Role.STATE),
+            optimizer=total(Role.STATE, Role.AVERAGE),
             train_step=built.planned_bytes[TRAIN_STEP],
             evaluate=max(built.planned_bytes[item.function] for item in training.evaluations),
         ),

@@ -12,7 +12,7 @@ from odtc.core.manifest import Manifest
 from odtc.core.specs import TensorSpec
 from odtc.core.weights import write_tensors
 
-_FORMAT = "odtc-checkpoint-1"
+_FORMAT = "odtc-checkpoint-2"
 _OTHER_HINT = "take another checkpoint, or start again without one"
 
 
@@ -24,7 +24,13 @@ def write_checkpoint(
     Raises:
         OutputError: the file cannot be written.
     """
-    metadata = {"format": _FORMAT, "model_sha256": manifest.model_sha256, "step": str(step)}
+    metadata = {
+        "format": _FORMAT,
+        "model_sha256": manifest.model_sha256,
+        "step": str(step),
+        "optimizer": str(manifest.optimizer["name"]),
+        "accumulate": str(manifest.accumulate),
+    }
     with atomic_write(path) as temporary:
         write_tensors(temporary, tensors, metadata)
 
@@ -35,7 +41,7 @@ def read_checkpoint(
     """The step count and the tensors of a checkpoint.
 
     Raises:
-        ArtifactError: it is missing, damaged, or of another model or optimizer.
+        ArtifactError: it is missing, damaged, or of another model, optimizer or accumulation.
     """
     where = str(path)
     if not os.path.isfile(path):
@@ -57,8 +63,21 @@ def read_checkpoint(
             where=where,
             hint="load it with an artifact compiled from the model that it was trained with",
         )
+    _check_optimizer(metadata, manifest, where)
     _check_tensors(tensors, specs, where)
     return step, tensors
+
+
+def _check_optimizer(metadata: Mapping[str, str], manifest: Manifest, where: str) -> None:
+    """Other options of the same optimizer may go on from its state; what counts steps may not."""
+    wanted = {"optimizer": str(manifest.optimizer["name"]), "accumulate": str(manifest.accumulate)}
+    for key, value in wanted.items():
+        if metadata.get(key) != value:
+            raise ArtifactError(
+                f"the checkpoint was written with {key} {metadata.get(key)}; the step has {value}",
+                where=where,
+                hint=f"compile with that {key}, or start again without the checkpoint",
+            )
 
 
 def _check_tensors(tensors: Mapping[str, np.ndarray], specs: list[TensorSpec], where: str) -> None:

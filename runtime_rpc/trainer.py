@@ -7,6 +7,8 @@ while its `set_input` would copy them all.
 
 import math
 import os
+from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -22,16 +24,21 @@ from odtc.core.weights import fill_weights, read_tensors
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
 from odtc.runtime_rpc.session import Session, device_errors
+from odtc.runtime_rpc.weights import fitted_weight
 
-_SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE)
+_SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE, Role.AVERAGE)
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+# A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
+_LEAST_SCALE = 2.0**-14
+_SCALE = "update/loss-scale"
 
 
 class Trainer:
     """A training step at work on one device.
 
     Attributes:
-        steps: number of steps taken, checkpoints included.
+        steps: number of steps taken, checkpoints included. With gradient accumulation each is a
+            micro-batch.
         session: where it runs.
     """
 
@@ -53,6 +60,14 @@ class Trainer:
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = self._allocate()
 
+    @property
+    def updates(self) -> int:
+        """Number of updates that the steps came to, those that were left out for an overflow too.
+
+        A schedule is a function of this: `trainer.step(x, y, lr=schedule(trainer.updates))`.
+        """
+        return self.steps // self._manifest.accumulate
+
     def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
         """Takes one step of training.
 
@@ -60,10 +75,11 @@ class Trainer:
             x: the input, or `{input name: array}`; shapes as compiled, batch first.
             y: the label, or `{output: array}` where several outputs are trained; shapes and dtypes
                 as the loss wants them. None where the model's inputs hold the labels.
-            lr: the learning rate; it has to be given.
+            lr: the learning rate; it has to be given, and only a step that updates uses it.
 
         Returns:
-            The mean loss of the batch before the update.
+            The mean loss of the batch before the update. With a loss scale it may be infinite or
+            NaN: the update was left out then, and the scale made smaller.
 
         Raises:
             DataError: a shape, a dtype or a label does not fit.
@@ -86,19 +102,20 @@ class Trainer:
             self._tensors[manifest.of_role(Role.STEP)[0]].copyfrom(np.int32(self.steps))
             loss = float(self._train_step(*self._tensors.values()).numpy())
         self.steps += 1
-        if not math.isfinite(loss):
+        if not math.isfinite(loss) and self._loss_scale() < _LEAST_SCALE:
             raise NumericError(
                 f"the loss is {loss} at step {self.steps} (learning rate {lr:g})",
                 hint="load the last checkpoint, and train with a lower learning rate",
             )
         return loss
 
-    def evaluate(self, x: Feed, output: str | None = None) -> np.ndarray:
+    def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.
 
         Args:
             x: the input, or `{input name: array}`, samples first; those that the output depends on.
             output: name of a trained output; the first by default.
+            ema: with the moving averages of the parameters.
 
         Returns:
             float32, `[samples, ...]`. An output without a batch, such as a loss, is that of `x`,
@@ -108,18 +125,20 @@ class Trainer:
             DataError: a shape or dtype does not fit.
             UsageError: there is no such output.
             DeviceError: the device failed.
+            UsageError: the step keeps no averages.
         """
         evaluation = self._evaluation(output)
+        averages = self._averages() if ema else {}
         batch_size, shape = self._manifest.batch, evaluation.output.shape
         fed = [i for i in self._manifest.of_role(Role.INPUT) if i.spec.name in evaluation.inputs]
         arrays = named_arrays(x, [item.spec.name for item in fed])
         # A model may give several rows a sample, such as one a token.
         rows, rest = divmod(shape[0], batch_size) if shape else (0, 1)
         if rest:
-            return self._run(evaluation, fed, arrays)
+            return self._run(evaluation, fed, arrays, averages)
         return np.concatenate(
             [
-                self._run(evaluation, fed, batch)[: length * rows]
+                self._run(evaluation, fed, batch, averages)[: length * rows]
                 for batch, length in padded_batches(arrays, batch_size)
             ]
         )
@@ -133,19 +152,52 @@ class Trainer:
         return self._manifest.evaluations[0] if output is None else known[output]
 
     def _run(
-        self, evaluation: Evaluation, fed: list[Argument], arrays: dict[str, np.ndarray]
+        self,
+        evaluation: Evaluation,
+        fed: list[Argument],
+        arrays: Mapping[str, np.ndarray],
+        instead: Mapping[str, Argument],
     ) -> np.ndarray:
-        """One evaluation of one batch."""
-        arguments = [*fed, *self._manifest.of_role(*WEIGHT_ROLES)]
+        """One evaluation of one batch, with other tensors in the place of some weights."""
+        weights = self._manifest.of_role(*WEIGHT_ROLES)
+        arguments = [*fed, *(instead.get(item.spec.name, item) for item in weights)]
         feed = {item: fitted(arrays[item.spec.name], item.spec) for item in fed}
         with device_errors(self.session.name):
             for item, array in feed.items():
                 self._tensors[item].copyfrom(array)
             return self._evaluate[evaluation](*(self._tensors[i] for i in arguments)).numpy()
 
-    def parameters(self) -> dict[str, np.ndarray]:
-        """The weights now, running statistics too, by ONNX initializer name."""
-        return self._read(*WEIGHT_ROLES)
+    def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
+        """The weights now, running statistics too, by ONNX initializer name.
+
+        Args:
+            ema: the moving averages of the trained parameters in their place.
+
+        Raises:
+            UsageError: the step keeps no averages.
+        """
+        averages = self._averages() if ema else {}
+        with device_errors(self.session.name):
+            return {
+                item.spec.name: self._tensors[averages.get(item.spec.name, item)].numpy()
+                for item in self._manifest.of_role(*WEIGHT_ROLES)
+            }
+
+    def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
+        """Gives weights of any kind new values; state and averages stay as they are.
+
+        Args:
+            values: by ONNX initializer name; shapes and dtypes as `parameters` has them.
+
+        Raises:
+            DataError: a name, a shape or a dtype does not fit; nothing is changed.
+            DeviceError: the device failed.
+        """
+        weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
+        checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
+        with device_errors(self.session.name):
+            for name, value in checked.items():
+                self._tensors[weights[name]].copyfrom(value)
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, optimizer state and step count, whole or not at all.
@@ -159,7 +211,8 @@ class Trainer:
         """Takes up weights, optimizer state and step count.
 
         Raises:
-            ArtifactError: the checkpoint is missing, damaged, or does not fit; nothing is changed.
+            ArtifactError: the checkpoint is missing, damaged, or of another model, optimizer or
+                number of micro-batches; nothing is changed.
         """
         arguments = self._manifest.of_role(*_SAVED_ROLES)
         step, tensors = read_checkpoint(path, self._manifest, [item.spec for item in arguments])
@@ -168,30 +221,54 @@ class Trainer:
                 self._tensors[item].copyfrom(tensors[item.spec.name])
         self.steps = step
 
-    def export_onnx(self, path: str | os.PathLike[str]) -> None:
+    def export_onnx(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
         """Writes the original ONNX graph with the weights as they are now.
+
+        Args:
+            path: of the new file.
+            ema: with the moving averages of the trained parameters.
 
         Raises:
             OutputError: the file cannot be written.
+            UsageError: the step keeps no averages.
         """
         model = onnx.load(self._bundle.model, load_external_data=False)
-        fill_weights(model, self.parameters())
+        fill_weights(model, self.parameters(ema=ema))
         with atomic_write(path) as temporary:
             temporary.write_bytes(model.SerializeToString())
 
     def _allocate(self) -> dict[Argument, tvm.runtime.Tensor]:
-        """One tensor on the device for each argument: weights as shipped, all else zero."""
+        """One tensor on the device for each argument, at the value that it starts from."""
         device = self.session.device
         tensors = {
             item: tvm.runtime.empty(item.spec.shape, item.spec.dtype, device)
             for item in self._manifest.arguments
         }
-        weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
+        # An average starts at its parameter.
+        starting: dict[str, list[Argument]] = defaultdict(list)
+        for item in self._manifest.of_role(*WEIGHT_ROLES, Role.AVERAGE):
+            starting[averaged(item)].append(item)
         for name, value in read_tensors(self._bundle.parameters):
-            tensors[weights[name]].copyfrom(value)
+            for item in starting[name]:
+                tensors[item].copyfrom(value)
         for item in self._manifest.of_role(Role.STATE):
-            tensors[item].copyfrom(np.zeros(item.spec.shape, item.spec.dtype))
+            tensors[item].copyfrom(np.full(item.spec.shape, item.initial, item.spec.dtype))
         return tensors
+
+    def _averages(self) -> dict[str, Argument]:
+        """The moving averages, by the name of their parameter."""
+        averages = {averaged(item): item for item in self._manifest.of_role(Role.AVERAGE)}
+        if not averages:
+            raise UsageError(
+                "the step keeps no moving averages of the parameters",
+                hint="compile it with ema, such as 0.999",
+            )
+        return averages
+
+    def _loss_scale(self) -> float:
+        """The loss scale now; 0 where there is none."""
+        scale = self._read(Role.STATE).get(_SCALE) if self._manifest.update["loss_scale"] else None
+        return 0.0 if scale is None else float(scale)
 
     def _read(self, *roles: Role) -> dict[str, np.ndarray]:
         with device_errors(self.session.name):
@@ -206,6 +283,12 @@ def _fitted(feed: Feed, arguments: tuple[Argument, ...]) -> dict[Argument, np.nd
     what = arguments[0].role.value if arguments else Role.LABEL.value
     arrays = named_arrays(feed, [item.spec.name for item in arguments], what)
     return {item: fitted_argument(arrays[item.spec.name], item) for item in arguments}
+
+
+def averaged(item: Argument) -> str:
+    """Name of the parameter whose average the argument is; of any other, its own."""
+    name = item.spec.name
+    return name.partition("/")[2] if item.role is Role.AVERAGE else name
 
 
 def _check_machine(session: Session, manifest: Manifest) -> None:

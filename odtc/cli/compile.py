@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
 from odtc.cli.inspect import counts, describe
-from odtc.cli.options import OPTIMIZER_FORM, add_json_option, add_model_options, parse_optimizer
+from odtc.cli.options import add_json_option, add_model_options
+from odtc.cli.update_options import add_update_options, read_update
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
 
@@ -27,12 +28,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
     )
     parser.add_argument(
-        "--optimizer",
-        default="sgd",
-        metavar="O",
-        help=f"the update rule, such as {OPTIMIZER_FORM} (default: sgd)",
-    )
-    parser.add_argument(
         "--params",
         nargs="+",
         action="extend",
@@ -48,6 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
     )
+    add_update_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -56,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Compiles, and prints the path of the artifact."""
     from odtc.frontend.losses.terms import parse_terms
 
-    optimizer, loss = parse_optimizer(args.optimizer), parse_terms(args.loss)
+    update, loss = read_update(args), parse_terms(args.loss)
     output = args.output or Path(f"{Path(args.model).stem}.odtc")
     if os.path.realpath(output) == os.path.realpath(args.model):
         raise UsageError("the output would replace the model", where=str(output))
@@ -71,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             args.target,
             batch=args.batch,
             loss=loss,
-            optimizer=optimizer,
+            optimizer=update,
             params=args.params or "*",
             shape=dict(args.shape),
             precision=args.precision,

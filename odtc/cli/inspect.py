@@ -21,6 +21,9 @@ _SIZES = {
     "evaluate": "evaluation storage",
 }
 
+# Options of an update that does nothing but call the optimizer.
+_PLAIN = {"clip_value": None, "clip_norm": None, "accumulate": 1, "ema": None}
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
@@ -69,6 +72,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "loss": manifest.loss,
         "precision": manifest.precision,
         "optimizer": manifest.optimizer,
+        "update": manifest.update,
         "batch": manifest.batch,
         "inputs": [_spec(spec) for spec in manifest.inputs],
         "labels": [_argument(item) for item in manifest.labels],
@@ -88,7 +92,7 @@ def _argument(item: "Argument") -> dict[str, Any]:
 
 
 def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
-    from odtc.core.option_text import format_options
+    from odtc.core.checked_options import format_choice
 
     options = dict(manifest.optimizer)
     return [
@@ -98,7 +102,8 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         ("model", f"{manifest.model}, sha256 {manifest.model_sha256}"),
         ("loss", manifest.loss),
         ("precision", manifest.precision),
-        ("optimizer", format_options(str(options.pop("name")), options)),
+        ("optimizer", format_choice(str(options.pop("name")), options)),
+        *_update_rows(manifest.update),
         *(("input", str(spec)) for spec in manifest.inputs),
         *(("label", _label(item)) for item in manifest.labels),
         *(("output", str(item.output)) for item in manifest.evaluations),
@@ -114,6 +119,22 @@ def _label(item: "Argument") -> str:
         return str(item.spec)
     ignored = "" if classes.ignored is None else f", {classes.ignored} is ignored"
     return f"{item.spec}, one of {classes.count} classes{ignored}"
+
+
+def _update_rows(update: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is around the optimizer, where there is something."""
+    from odtc.core.checked_options import format_choice
+
+    changed = {key: update[key] for key, plain in _PLAIN.items() if update[key] != plain}
+    groups = [
+        (
+            "group",
+            format_choice(group["glob"], group["options"] | {"lr_factor": group["lr_factor"]}),
+        )
+        for group in update["groups"]
+    ]
+    scale = [("loss scale", format_choice("dynamic", s)) for s in (update["loss_scale"],) if s]
+    return [*groups, *((key.replace("_", " "), str(v)) for key, v in changed.items()), *scale]
 
 
 def _exact(count: int) -> str:

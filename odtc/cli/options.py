@@ -1,17 +1,9 @@
 """Options that several commands share, and how their text is read."""
 
 import argparse
-import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from odtc.core.errors import UsageError
-from odtc.core.option_text import parse_options
-
-if TYPE_CHECKING:
-    from odtc.frontend.optimizers import Optimizer
-
-OPTIMIZER_FORM = "sgd{momentum=0.9,weight_decay=1e-4}"
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -65,36 +57,3 @@ def parse_size(text: str) -> tuple[str, int]:
             f"{text!r} is not the size of a dimension", hint="write NAME=N, such as sequence=128"
         )
     return name, int(size)
-
-
-def parse_optimizer(text: str) -> "Optimizer":
-    """Reads `sgd` or `sgd{momentum=0.9,weight_decay=1e-4}`.
-
-    Raises:
-        UsageError: the text is malformed, or names an optimizer, an option or a value that is none.
-    """
-    from odtc.frontend.optimizers import OPTIMIZERS
-
-    try:
-        name, options = parse_options(text)
-    except ValueError as error:
-        raise UsageError(
-            f"cannot read the optimizer: {error}", hint=f"write sgd or {OPTIMIZER_FORM}"
-        ) from error
-    if name not in OPTIMIZERS:
-        raise UsageError(f"unknown optimizer {name!r}", hint=f"one of: {', '.join(OPTIMIZERS)}")
-    known = [field.name for field in dataclasses.fields(OPTIMIZERS[name])]
-    unknown = [key for key in options if key not in known]
-    if unknown:
-        raise UsageError(
-            f"the optimizer {name} has no option {unknown[0]!r}",
-            hint=f"its options are {', '.join(known)}",
-        )
-    return OPTIMIZERS[name](**{key: _number(key, value) for key, value in options.items()})
-
-
-def _number(key: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise UsageError(f"the optimizer's option {key} is {value!r}, which is no number") from None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from odtc.core.manifest import Manifest
     from odtc.core.specs import Argument, Classes
     from odtc.runtime_rpc.trainer import Trainer
+    from odtc.schedules import Schedule
 
 EMULATED = "emulated, not a measurement"
 
@@ -70,6 +71,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     length.add_argument("--steps", type=at_least(1), metavar="N", help="steps in all")
     add("--lr", type=float, required=True, metavar="F", help="the learning rate")
     add(
+        "--schedule",
+        default="constant",
+        metavar="S",
+        help="the learning rate's course: constant, step{every=N,gamma=F}, cosine or one-cycle; "
+        "the last two over the whole run, or over {steps=N} (default: constant)",
+    )
+    add("--warmup", type=at_least(0), default=0, metavar="N", help="updates of a linear warm-up")
+    add("--ema", action="store_true", help="measure and export the moving averages of the weights")
+    add(
         "--seed",
         type=at_least(0),
         default=0,
@@ -97,6 +107,10 @@ def run(args: argparse.Namespace) -> int:
     artifact = load(args.artifact)
     manifest = artifact.manifest
     compared = class_label(manifest) if args.eval_data else None
+    if args.ema and manifest.update["ema"] is None:
+        raise UsageError(
+            "the artifact keeps no moving averages", hint="compile it with --ema, such as 0.999"
+        )
     samples = read_samples(args.data, manifest)
     held_out = read_samples(args.eval_data, manifest) if args.eval_data else None
     per_epoch = steps_per_epoch(samples, manifest.batch, args.data)
@@ -104,23 +118,25 @@ def run(args: argparse.Namespace) -> int:
     left = len(samples) - per_epoch * manifest.batch
     if left:
         say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")
+    schedule = _schedule(args, total // manifest.accumulate)
     trainer = artifact.trainer(args.device, args.threads)
     if args.resume:
         trainer.load_checkpoint(args.checkpoint)
         say(f"resumed from {args.checkpoint} at step {trainer.steps} of {total}")
     elif args.checkpoint and args.checkpoint.exists():
         say(f"note: {args.checkpoint} will be replaced; --resume would take it up")
-    done = train(trainer, batches(samples, manifest.batch, args.seed, trainer.steps), total, args)
+    feed = batches(samples, manifest.batch, args.seed, trainer.steps)
+    done = train(trainer, feed, total, schedule, args)
     if args.checkpoint:
         trainer.save_checkpoint(args.checkpoint)
     if trainer.steps < total:
         _say_interrupted(trainer.steps, total, args.checkpoint)
         return ExitCode.INTERRUPTED
     if args.export:
-        trainer.export_onnx(args.export)
+        trainer.export_onnx(args.export, ema=args.ema)
     summary = _summary(trainer.steps, done, manifest.batch, args)
     if held_out and compared:
-        summary["accuracy"] = accuracy(trainer, held_out, compared)
+        summary["accuracy"] = accuracy(trainer, held_out, compared, ema=args.ema)
     if args.json:
         emit_json(summary)
     else:
@@ -129,7 +145,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def train(
-    trainer: "Trainer", feed: "Iterable[Batch]", total: int, args: argparse.Namespace
+    trainer: "Trainer",
+    feed: "Iterable[Batch]",
+    total: int,
+    schedule: "Schedule",
+    args: argparse.Namespace,
 ) -> Done:
     """Takes the steps up to `total`, or to the first Ctrl-C."""
     done = Done(emulated=bool(trainer.session.info()["emulated"]))
@@ -137,7 +157,7 @@ def train(
     with interruption(at_once=False) as interrupted, progress_of(total, trainer.steps) as update:
         for x, y in islice(feed, remaining):
             began = time.perf_counter()
-            done.loss = trainer.step(x, y, args.lr)
+            done.loss = trainer.step(x, y, schedule(trainer.updates))
             done.seconds += time.perf_counter() - began
             done.steps += 1
             update(trainer.steps, f"loss {done.loss:.4f}, {done.time_text()}")
@@ -164,13 +184,23 @@ def class_label(manifest: "Manifest") -> "Argument":
     return label
 
 
-def accuracy(trainer: "Trainer", samples: "Samples", label: "Argument") -> float:
+def accuracy(
+    trainer: "Trainer", samples: "Samples", label: "Argument", *, ema: bool = False
+) -> float:
     """The share of labels, but for ignored ones, whose class has the largest score."""
     labels, classes = samples.labels[label.spec.name], cast("Classes", label.classes)
     several = len(samples.labels) > 1
-    scores = trainer.evaluate(samples.inputs, label.spec.name if several else None)
+    scores = trainer.evaluate(samples.inputs, label.spec.name if several else None, ema=ema)
     right = scores.argmax(axis=classes.axis).reshape(labels.shape) == labels
     return float(right[labels != classes.ignored].mean())
+
+
+def _schedule(args: argparse.Namespace, updates: int) -> "Schedule":
+    """The learning rate's course over a run of so many updates."""
+    from odtc.schedules import Warmup, parse_schedule
+
+    schedule = parse_schedule(args.schedule, args.lr, max(updates - args.warmup, 1))
+    return Warmup(schedule, args.warmup) if args.warmup else schedule
 
 
 def _check_options(args: argparse.Namespace) -> None:

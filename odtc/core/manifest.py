@@ -9,7 +9,7 @@ from typing import Any
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import Argument, Classes, Role, TensorSpec, of_role
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Sizes:
 
     Attributes:
         parameters: weights of all kinds: trained, frozen and running statistics.
-        optimizer: state of the optimizer.
+        optimizer: state of the optimizer, accumulators and moving averages.
         train_step: activations and gradients of a training step, as planned; packing buffers
             inside kernels come on top.
         evaluate: the same of an evaluation.
@@ -58,6 +58,7 @@ class Manifest:
         model_sha256: hash of the ONNX model.
         loss: text of the loss, or of those of several outputs.
         optimizer: its name and options.
+        update: options of what is around the optimizer: groups, clipping, accumulation and so on.
         precision: `float32` or `mixed`.
         arguments: of `train_step`, in order.
         evaluations: the outputs that can be evaluated; the first is the usual one.
@@ -75,6 +76,7 @@ class Manifest:
     model_sha256: str
     loss: str
     optimizer: dict[str, Any]
+    update: dict[str, Any]
     precision: str
     arguments: tuple[Argument, ...]
     evaluations: tuple[Evaluation, ...]
@@ -106,6 +108,11 @@ class Manifest:
     def batch(self) -> int:
         """Samples in a step."""
         return self.inputs[0].shape[0]
+
+    @property
+    def accumulate(self) -> int:
+        """Steps to an update: each is a micro-batch, and the last of them updates."""
+        return int(self.update["accumulate"])
 
     def to_json(self) -> str:
         """The manifest as JSON text."""
@@ -149,7 +156,8 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
 
 def _argument(data: Mapping[str, Any]) -> Argument:
     classes = None if data["classes"] is None else Classes(**data["classes"])
-    return Argument(Role(data["role"]), _spec(data["spec"]), classes)
+    initial = float(data["initial"])
+    return Argument(Role(data["role"]), _spec(data["spec"]), classes, initial=initial)
 
 
 def _spec(data: Mapping[str, Any]) -> TensorSpec:

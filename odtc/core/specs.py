@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -47,6 +47,7 @@ class Role(StrEnum):
     FROZEN = "frozen"
     STATISTIC = "statistic"
     STATE = "state"
+    AVERAGE = "average"
 
 
 # What an ONNX initializer can be to the step: it is stored in the artifact and exported again.
@@ -75,13 +76,16 @@ class Argument:
     Attributes:
         role: what it is to the step. The role `step` is the number of steps taken before this one,
             from which bias corrections and random masks follow.
-        spec: its name, shape and dtype. A state's name is `slot/parameter`.
+        spec: its name, shape and dtype. A state's name is `slot/parameter`, that of the moving
+            average of a parameter `ema/parameter`.
         classes: what it may hold, where it holds class numbers.
+        initial: what all elements of a state start at. An average starts at its parameter.
     """
 
     role: Role
     spec: TensorSpec
     classes: Classes | None = None
+    initial: float = field(default=0.0, kw_only=True)
 
 
 def of_role(arguments: Sequence[Argument], *roles: Role) -> list[Argument]:

@@ -123,13 +123,19 @@ def test_compile_prints_the_path_alone(digits: Digits, here: Path):
 
 
 def test_compile_with_options(digits: Digits, here: Path, run_json):
-    optimizer = "sgd{momentum=0.5,weight_decay=1e-4}"
+    optimizer = "sgd{momentum=0.5,weight-decay=1e-4}"
     made = run_json(
         *("compile", digits.model, "--shape", "N=3", "--optimizer", optimizer, "-o", "x.odtc")
     )
     assert made["artifact"] == "x.odtc"
     assert made["batch"] == 3
-    assert made["optimizer"] == {"name": "sgd", "momentum": 0.5, "weight_decay": 1e-4}
+    assert made["optimizer"] == {
+        "name": "sgd",
+        "momentum": 0.5,
+        "weight_decay": 1e-4,
+        "dampening": 0.0,
+        "nesterov": False,
+    }
     assert made == run_json("inspect", "x.odtc")
 
 
@@ -137,11 +143,65 @@ def test_inspect(digits: Digits, capsys: pytest.CaptureFixture[str]):
     assert main(["inspect", str(digits.artifact)]) == 0
     text = capsys.readouterr().out
     rows = {line[: line.index("  ")]: line.split("  ")[-1].strip() for line in text.splitlines()}
-    assert rows["optimizer"] == "sgd{momentum=0.9,weight_decay=0.0}"
+    optimizer = "sgd{momentum=0.9,weight-decay=0.0,dampening=0.0,nesterov=false}"
+    assert rows["optimizer"] == optimizer
     assert rows["input"] == f"image: float32[{BATCH}, 1, 8, 8]"
     assert rows["label"] == f"label: int32[{BATCH}], one of 10 classes"
     assert rows["tensors"] == "8 trained, 0 frozen, 0 statistics"
     assert rows["parameters"] == "149.5 KiB (153,128 bytes)"
+
+
+def test_everything_around_the_optimizer(
+    digits: Digits, here: Path, run_json, capsys: pytest.CaptureFixture[str]
+):
+    made = run_json(
+        *("compile", digits.model, "--batch", BATCH, "--optimizer", "adamw", "--ema", "0.9"),
+        *("--group", "*.bias{weight-decay=0}", "conv*{lr-factor=0.5}", "--clip-norm", "1"),
+        *("--accumulate", "4", "--loss-scale", "dynamic{initial=1024}", "-o", "x.odtc"),
+    )
+    assert made["update"] == {
+        "groups": [
+            {"glob": "*.bias", "options": {"weight_decay": 0.0}, "lr_factor": 1.0},
+            {"glob": "conv*", "options": {}, "lr_factor": 0.5},
+        ],
+        "clip_value": None,
+        "clip_norm": 1.0,
+        "accumulate": 4,
+        "ema": 0.9,
+        "loss_scale": {"initial": 1024.0, "growth": 2.0, "backoff": 0.5, "interval": 2000},
+    }
+    assert main(["inspect", "x.odtc"]) == 0
+    text = capsys.readouterr().out
+    for row in (
+        "optimizer              adamw{beta1=0.9,beta2=0.999,eps=1e-08,weight-decay=0.01}",
+        "group                  *.bias{weight-decay=0.0,lr-factor=1.0}",
+        "group                  conv*{lr-factor=0.5}",
+        "clip norm              1.0",
+        "accumulate             4",
+        "ema                    0.9",
+        "loss scale             dynamic{initial=1024.0,growth=2.0,backoff=0.5,interval=2000}",
+    ):
+        assert row in text.splitlines()
+    trained = run_json(
+        *("train", "x.odtc", "--data", digits.train, "--epochs", 8, "--lr", 0.02, "--ema"),
+        *("--schedule", "cosine", "--warmup", 4, "--eval-data", digits.test, "--export", "e.onnx"),
+    )
+    assert trained["steps"] == 8 * (SAMPLES // BATCH)
+    assert trained["accuracy"] > 0.5
+
+
+def test_schedule_reaches_the_steps(digits: Digits, here: Path, run_json):
+    """With a learning rate of 0 from the second step on, one step is all that is done."""
+    first = run_json(
+        *("train", digits.artifact, "--data", digits.train, "--lr", 0.1, "--steps", 1),
+        *("--export", "first.onnx"),
+    )
+    run_json(
+        *("train", digits.artifact, "--data", digits.train, "--lr", 0.1, "--steps", 9),
+        *("--schedule", "cosine{steps=1}", "--export", "last.onnx"),
+    )
+    assert first["steps"] == 1
+    assert Path("first.onnx").read_bytes() == Path("last.onnx").read_bytes()
 
 
 def test_targets(run_json, capsys: pytest.CaptureFixture[str]):

@@ -205,6 +205,39 @@ def step(x: Any, y: Any, lr: float = 0.1) -> Cause:
     return cause
 
 
+def trainer(use: Callable[[Any], object]) -> Cause:
+    """Something done with a trainer."""
+
+    def cause(place: Place) -> None:
+        import odtc
+
+        use(odtc.load(place.digits.artifact).trainer())
+
+    return cause
+
+
+def group(glob: str, options: dict[str, float]) -> Cause:
+    """An update with a parameter group."""
+
+    def cause(_: Place) -> None:
+        import odtc
+
+        odtc.Update(odtc.SGD(), groups=[odtc.Group(glob, options)])
+
+    return cause
+
+
+def update(**options: Any) -> Cause:
+    """The options of an update."""
+
+    def cause(_: Place) -> None:
+        import odtc
+
+        odtc.Update(odtc.SGD(), **options)
+
+    return cause
+
+
 IMAGES = np.ones((BATCH, 1, 8, 8), np.float32)
 LABELS = np.zeros(BATCH, np.int64)
 
@@ -234,12 +267,17 @@ def artifact_members(change: Callable[[dict[str, bytes]], None]) -> Cause:
     return cause
 
 
-def flipped(member: str) -> Cause:
-    """`odtc inspect` of the artifact with a byte of a member changed, and a checksum that fits."""
+def flipped(member: str, share: float = 0.5) -> Cause:
+    """`odtc inspect` of the artifact with a byte of a member changed, and a checksum that fits.
+
+    Args:
+        member: of the artifact.
+        share: of the member that lies before the byte.
+    """
 
     def change(members: dict[str, bytes]) -> None:
         data = bytearray(members[member])
-        data[len(data) // 2] ^= 0x10
+        data[int(len(data) * share)] ^= 0x10
         members[member] = bytes(data)
 
     return artifact_members(change)
@@ -273,6 +311,16 @@ def checkpoint_bytes(change: Callable[[bytes], bytes]) -> Cause:
         return train("--resume", "--checkpoint", str(path))(place)
 
     return cause
+
+
+# What a checkpoint for the digits' artifact says of itself; `sha` stands for the model's hash.
+CHECKPOINT = {
+    "format": "odtc-checkpoint-2",
+    "model_sha256": "sha",
+    "step": "1",
+    "optimizer": "sgd",
+    "accumulate": "1",
+}
 
 
 def foreign_checkpoint(metadata: dict[str, str], **tensors: np.ndarray) -> Cause:

@@ -20,6 +20,7 @@ from odtc.cli.main import main
 from odtc.core.errors import OdtcError
 from tests.cli.digits import BATCH
 from tests.errors.causes import (
+    CHECKPOINT,
     IMAGES,
     LABELS,
     LINEAR,
@@ -41,6 +42,7 @@ from tests.errors.causes import (
     flipped,
     for_another_machine,
     foreign_checkpoint,
+    group,
     inspect_artifact,
     manifest_with,
     moved_up,
@@ -52,6 +54,8 @@ from tests.errors.causes import (
     train_bytes,
     train_file,
     train_on,
+    trainer,
+    update,
     with_external_data,
     with_small_temporary,
     without_linker,
@@ -119,12 +123,36 @@ CAUSES: dict[str, Cause] = {
     "accuracy without classes": accuracy_of_regression,
     "label missing": step({"image": IMAGES}, None),
     "label ignored where none is": step(IMAGES, LABELS - 100),
-    "optimizer unknown": compile_digits("--optimizer", "adam"),
+    "optimizer unknown": compile_digits("--optimizer", "adams"),
     "optimizer malformed": compile_digits("--optimizer", "sgd(momentum=0.9)"),
     "optimizer's option unknown": compile_digits("--optimizer", "sgd{lr=0.1}"),
     "optimizer's option no number": compile_digits("--optimizer", "sgd{momentum=high}"),
     "optimizer's option out of range": compile_digits("--optimizer", "sgd{momentum=1}"),
     "optimizer's option not finite": compile_digits("--optimizer", "sgd{weight_decay=nan}"),
+    "optimizer's options at odds": compile_digits("--optimizer", "sgd{nesterov=true}"),
+    "optimizer's option no switch": compile_digits("--optimizer", "rmsprop{centered=maybe}"),
+    "group malformed": compile_digits("--group", "*.bias{weight-decay}"),
+    "group without options": compile_digits("--group", "*.bias"),
+    "group's option unknown": compile_digits("--group", "*.bias{beta1=0.5}"),
+    "group's factor negative": compile_digits("--group", "*.bias{lr-factor=-1}"),
+    "group matches nothing": compile_digits("--group", "layer9*{lr-factor=2}"),
+    "Group: option unknown": group("*.bias", {"beta1": 0.5}),
+    "clip-norm 0": compile_digits("--clip-norm", "0"),
+    "clip-norm and clip-value": compile_digits("--clip-norm", "1", "--clip-value", "1"),
+    "Update: two kinds of clipping": update(clip_norm=1.0, clip_value=2.0),
+    "Update: accumulate 0": update(accumulate=0),
+    "Update: accumulate a half": update(accumulate=2.5),
+    "accumulate 0": compile_digits("--accumulate", "0"),
+    "ema 1": compile_digits("--ema", "1"),
+    "loss scale unknown": compile_digits("--loss-scale", "static"),
+    "loss scale's option out of range": compile_digits("--loss-scale", "dynamic{interval=0}"),
+    "schedule unknown": train("--schedule", "exponential"),
+    "schedule's option unknown": train("--schedule", "cosine{every=3}"),
+    "schedule's option missing": train("--schedule", "step"),
+    "schedule's option out of range": train("--schedule", "step{every=0}"),
+    "warmup negative": train("--warmup", "-1"),
+    "averages that were not kept": train("--ema"),
+    "Trainer: averages that were not kept": trainer(lambda it: it.parameters(ema=True)),
     "params match nothing": compile_digits("--params", "fc*", "layer9*"),
     "epochs 0": train("--epochs", "0"),
     "epochs and steps": train("--epochs", "1", "--steps", "2"),
@@ -159,6 +187,15 @@ CAUSES: dict[str, Cause] = {
     "step: wrong input name": step({"picture": IMAGES}, LABELS),
     "step: no input": step({}, LABELS),
     "step: a list of words": step(["a"], LABELS),
+    "set_parameters: a weight that is none": trainer(
+        lambda it: it.set_parameters({"conv9": np.ones(3)})
+    ),
+    "set_parameters: another shape": trainer(
+        lambda it: it.set_parameters({"fc2.bias": np.ones(3, np.float32)})
+    ),
+    "set_parameters: another dtype": trainer(
+        lambda it: it.set_parameters({"fc2.bias": np.ones(10, complex)})
+    ),
     "learning rate infinite": train("--lr", "inf"),
     "learning rate not a number": train("--lr", "nan"),
     "learning rate beyond float32": train("--lr", "1e39"),
@@ -184,7 +221,7 @@ CAUSES: dict[str, Cause] = {
     "artifact: a byte of step.so": flipped("step.so"),
     "artifact: a byte of parameters.safetensors": flipped("parameters.safetensors"),
     "artifact: a byte of model.onnx": flipped("model.onnx"),
-    "artifact: a byte of manifest.json": flipped("manifest.json"),
+    "artifact: a byte of manifest.json": flipped("manifest.json", 0.0),
     "artifact: a byte, no checksum": artifact_bytes(lambda data: data[:2000] + b"~" + data[2001:]),
     "artifact without a library": artifact_members(lambda members: members.pop("step.so")),
     "artifact without a manifest": artifact_members(lambda members: members.pop("manifest.json")),
@@ -198,12 +235,14 @@ CAUSES: dict[str, Cause] = {
     "checkpoint truncated": checkpoint_bytes(lambda data: data[:-9]),
     "checkpoint is text": checkpoint_bytes(lambda _: b"a checkpoint of another kind"),
     "checkpoint of another program": foreign_checkpoint({"format": "pt"}, w=IMAGES),
-    "checkpoint of another model": foreign_checkpoint(
-        {"format": "odtc-checkpoint-1", "model_sha256": "0", "step": "1"}, w=IMAGES
+    "checkpoint of another model": foreign_checkpoint(CHECKPOINT | {"model_sha256": "0"}, w=IMAGES),
+    "checkpoint of another optimizer": foreign_checkpoint(
+        CHECKPOINT | {"optimizer": "adam"}, w=IMAGES
     ),
-    "checkpoint of another step": foreign_checkpoint(
-        {"format": "odtc-checkpoint-1", "model_sha256": "sha", "step": "1"}, w=IMAGES
+    "checkpoint of another accumulation": foreign_checkpoint(
+        CHECKPOINT | {"accumulate": "4"}, w=IMAGES
     ),
+    "checkpoint of another step": foreign_checkpoint(CHECKPOINT, w=IMAGES),
     # the machine and devices
     "linker missing": without_linker,
     "device malformed": on_device("127.0.0.1:9190"),

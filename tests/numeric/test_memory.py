@@ -57,6 +57,30 @@ def wide_model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+ONE = WIDTH * WIDTH * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "state", "gradients"),
+    [
+        # A norm over all gradients needs all of them before the first update.
+        ({"clip_norm": 1.0}, 0, LAYERS),
+        # Each is added to its accumulator at once, and the norm is that of the accumulators.
+        ({"clip_norm": 1.0, "accumulate": 2}, LAYERS, 1),
+        ({"accumulate": 2, "ema": 0.9}, 2 * LAYERS, 1),
+        ({"clip_value": 1.0}, 0, 1),
+    ],
+)
+def test_gradients_that_are_alive_at_once(
+    options: dict[str, float], state: int, gradients: int, tmp_path: Path
+) -> None:
+    onnx.save(wide_model(), tmp_path / "wide.onnx")
+    update = odtc.Update(odtc.SGD(), **options)
+    sizes = odtc.compile(tmp_path / "wide.onnx", optimizer=update).manifest.sizes
+    assert sizes.optimizer == state * ONE
+    assert gradients * ONE <= sizes.train_step < (gradients + 0.5) * ONE
+
+
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Path) -> None:
     onnx.save(wide_model(), tmp_path / "wide.onnx")
@@ -64,11 +88,10 @@ def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Pa
     artifact = odtc.compile(tmp_path / "wide.onnx", optimizer=optimizer)
     artifact.save(tmp_path / "wide.odtc")
     sizes = artifact.manifest.sizes
-    one = WIDTH * WIDTH * 4
-    assert sizes.parameters == LAYERS * one
-    assert sizes.optimizer == (LAYERS * one if momentum else 0)
+    assert sizes.parameters == LAYERS * ONE
+    assert sizes.optimizer == (LAYERS * ONE if momentum else 0)
     # One gradient at a time, and the activations.
-    assert sizes.train_step < 1.5 * one
+    assert sizes.train_step < 1.5 * ONE
     result = subprocess.run(
         [sys.executable, "-c", _STEPS, tmp_path / "wide.odtc"],
         check=True,
@@ -77,4 +100,4 @@ def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Pa
     )
     grown = json.loads(result.stdout)
     # Half the parameters of slack: kernels' workspaces, the mapped file, and TVM's own pools.
-    assert grown < sizes.parameters + sizes.optimizer + one + sizes.parameters // 2
+    assert grown < sizes.parameters + sizes.optimizer + ONE + sizes.parameters // 2

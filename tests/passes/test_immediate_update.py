@@ -73,6 +73,20 @@ def test_update_waits_for_the_last_reader() -> None:
     assert order_after(build) == ["call_tir", "call_tir", "call_tir_inplace", "call_tir"]
 
 
+def test_update_waits_for_what_all_gradients_decide() -> None:
+    """As clipping by norm does: the second gradient has a part in the first update."""
+
+    def build(step: Step) -> relax.Expr:
+        first = step.call(step.x)
+        second = step.call(first)
+        factor = step.call(second)
+        loss = step.call(factor)
+        step.update(factor)
+        return loss
+
+    assert order_after(build) == [*["call_tir"] * 3, "call_tir_inplace", "call_tir"]
+
+
 def test_update_waits_for_the_last_reader_of_a_view() -> None:
     def build(step: Step) -> relax.Expr:
         view = step.builder.emit(op.reshape(step.w, (2, 2)))

@@ -1,0 +1,174 @@
+"""From a gradient to a new weight: the optimizer, and all that is around it.
+
+gradients, summed over micro-batches
+  -> divided by their number and by the loss scale, clipped
+  -> the optimizer's rule, by parameter group
+  -> the weight, and the moving average of it
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from odtc.core.checked_options import (
+    check_options,
+    count,
+    fraction,
+    options_of,
+    parse_choice,
+    positive,
+)
+from odtc.core.errors import UsageError
+from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.frontend.optimizers.groups import Group, ParameterRule, check_groups, rule_of
+from odtc.frontend.optimizers.optimizer import Optimizer
+
+ACCUMULATOR = "accumulator"
+AVERAGE = "ema"
+
+
+@dataclass(frozen=True)
+class LossScale:
+    """Dynamic loss scaling, as `torch.amp.GradScaler` does it.
+
+    The loss is multiplied before the backward pass, and the gradients are divided again. An update
+    for which one of them is not finite is left out, and the scale is made smaller.
+
+    Args:
+        initial: the scale at the start, above 0.
+        growth: what it is multiplied by after `interval` updates in a row.
+        backoff: what it is multiplied by after an update that was left out, in [0, 1).
+        interval: see `growth`, at least 1.
+    """
+
+    initial: float = positive(65536.0)
+    growth: float = positive(2.0)
+    backoff: float = fraction(0.5)
+    interval: int = count(2000)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def parse_loss_scale(text: str) -> LossScale:
+    """Reads `dynamic` or `dynamic{initial=1024}`.
+
+    Raises:
+        UsageError: the text is malformed, or names an option or a value that is none.
+    """
+    kind, options = parse_choice(
+        "loss scale", text, {"dynamic": LossScale}, "dynamic or dynamic{initial=1024}"
+    )
+    return kind(**options)
+
+
+@dataclass(frozen=True)
+class Update:
+    """How gradients change the weights.
+
+    Args:
+        optimizer: the update rule.
+        groups: options for some of the parameters; the first whose glob matches counts.
+        clip_value: each element of a gradient is taken into [-clip_value, clip_value].
+        clip_norm: the norm of all gradients together is taken down to this, as
+            `torch.nn.utils.clip_grad_norm_` does; not with `clip_value`.
+        accumulate: a step is a micro-batch, and every so many steps the mean of their gradients
+            makes one update.
+        ema: keeps a moving average of each trained parameter, and how much of itself it keeps.
+        loss_scale: `dynamic`, or its options.
+
+    Raises:
+        UsageError: a value is outside its bound, or there are two kinds of clipping.
+    """
+
+    optimizer: Optimizer
+    groups: Sequence[Group] = ()
+    clip_value: float | None = positive(None)
+    clip_norm: float | None = positive(None)
+    accumulate: int = count(1)
+    ema: float | None = fraction(None)
+    loss_scale: LossScale | str | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.clip_value is not None and self.clip_norm is not None:
+            raise UsageError(
+                f"clip_value {self.clip_value} and clip_norm {self.clip_norm}",
+                hint="clip gradients by one of them",
+            )
+        if isinstance(self.loss_scale, str):
+            object.__setattr__(self, "loss_scale", parse_loss_scale(self.loss_scale))
+        for group in self.groups:
+            group.applied(self.optimizer)
+
+    @property
+    def scaling(self) -> LossScale | None:
+        """The loss scale, read."""
+        assert not isinstance(self.loss_scale, str)
+        return self.loss_scale
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether an update hangs on more than its own gradient and the step."""
+        return self.needs_total or self.accumulate > 1
+
+    @property
+    def needs_total(self) -> bool:
+        """Whether an update hangs on all gradients."""
+        return self.clip_norm is not None or self.scaling is not None
+
+    def rule_of(self, parameter: str) -> ParameterRule:
+        """How the parameter of that name is updated."""
+        return rule_of(parameter, self.optimizer, self.groups)
+
+    def options(self) -> dict[str, Any]:
+        """All but the optimizer's, as data."""
+        data = {name: getattr(self, name) for name in options_of(Update)}
+        groups = [dataclasses.asdict(group) for group in self.groups]
+        scale = self.scaling and dataclasses.asdict(self.scaling)
+        return {"groups": groups, **data, "loss_scale": scale}
+
+
+def as_update(optimizer: Optimizer | Update) -> Update:
+    """An optimizer with nothing around it, or an update as it is."""
+    return optimizer if isinstance(optimizer, Update) else Update(optimizer)
+
+
+# A name that no parameter's state has.
+LOSS_SCALE = "update/loss-scale"
+
+
+def state_arguments(update: Update, trained: Sequence[TensorSpec]) -> tuple[Argument, ...]:
+    """Arguments of the step that the update needs: scalars first, then those of each parameter.
+
+    Raises:
+        UsageError: a group matches no parameter.
+    """
+    check_groups(update.groups, [spec.name for spec in trained])
+    scaling = update.scaling
+    scalars = scaling_arguments(scaling) if scaling else ()
+    return (*scalars, *(item for spec in trained for item in parameter_arguments(update, spec)))
+
+
+def scaling_arguments(scaling: LossScale) -> tuple[Argument, ...]:
+    """The scale, the updates since it was changed, and those that were made at all."""
+    return (
+        Argument(Role.STATE, TensorSpec(LOSS_SCALE, ()), initial=scaling.initial),
+        Argument(Role.STATE, TensorSpec("update/good", (), "int32")),
+        Argument(Role.STATE, TensorSpec("update/count", (), "int32")),
+    )
+
+
+def parameter_arguments(update: Update, spec: TensorSpec) -> tuple[Argument, ...]:
+    """The state of one parameter: the optimizer's slots, the accumulator, the average."""
+    slots = update.rule_of(spec.name).optimizer.slots
+    states = slots | ({ACCUMULATOR: 0.0} if update.accumulate > 1 else {})
+
+    def named(slot: str) -> TensorSpec:
+        return TensorSpec(f"{slot}/{spec.name}", spec.shape)
+
+    return (
+        *(Argument(Role.STATE, named(slot), initial=initial) for slot, initial in states.items()),
+        *((Argument(Role.AVERAGE, named(AVERAGE)),) if update.ema is not None else ()),
+    )

@@ -1,0 +1,70 @@
+"""Options of `odtc compile` that say how gradients change the weights."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from odtc.cli.options import at_least
+
+if TYPE_CHECKING:
+    from odtc.frontend.optimizers.update import Update
+
+
+def add_update_options(parser: argparse.ArgumentParser) -> None:
+    """The optimizer, and what is around it."""
+    add = parser.add_argument_group("the update").add_argument
+    add(
+        "--optimizer",
+        default="sgd",
+        metavar="O",
+        help="the update rule, such as adamw{weight-decay=0.01} (default: sgd)",
+    )
+    add(
+        "--group",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="G",
+        help="options for some parameters, such as '*.bias{weight-decay=0,lr-factor=2}'; "
+        "the first that matches counts",
+    )
+    clip = parser.add_mutually_exclusive_group()
+    clip.add_argument(
+        "--clip-norm", type=float, metavar="F", help="largest norm of all gradients together"
+    )
+    clip.add_argument(
+        "--clip-value", type=float, metavar="F", help="largest magnitude of a gradient's element"
+    )
+    add(
+        "--accumulate",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="a step is a micro-batch, and every N of them make one update (default: 1)",
+    )
+    add(
+        "--ema", type=float, metavar="F", help="keep a moving average of the weights, such as 0.999"
+    )
+    add("--loss-scale", metavar="S", help="dynamic, or dynamic{initial=65536,interval=2000}")
+
+
+def read_update(args: argparse.Namespace) -> "Update":
+    """The update that the options ask for.
+
+    Raises:
+        UsageError: an option is malformed, or has a value that is none.
+    """
+    # Imported here, for a quick `--help`.
+    from odtc.frontend.optimizers.groups import parse_group
+    from odtc.frontend.optimizers.table import parse_optimizer
+    from odtc.frontend.optimizers.update import Update
+
+    optimizer = parse_optimizer(args.optimizer)
+    return Update(
+        optimizer,
+        groups=tuple(parse_group(text, optimizer) for text in args.group),
+        clip_value=args.clip_value,
+        clip_norm=args.clip_norm,
+        accumulate=args.accumulate,
+        ema=args.ema,
+        loss_scale=args.loss_scale,
+    )
