@@ -9,6 +9,7 @@ from tvm import relax
 from odtc.core.specs import Argument, Role, TensorSpec, of_role
 from odtc.frontend.control_kernels import TOTAL, Control, rescale_kernel, total_kernel
 from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
+from odtc.frontend.merge_products import MergeProducts
 from odtc.frontend.optimizers.update import (
     ACCUMULATOR,
     LOSS_SCALE,
@@ -41,7 +42,7 @@ def add_updates(
     params = [variables[item] for item in arguments]
     with builder.function(name, params):
         with builder.dataflow():
-            replay_body(builder, adjoint)
+            replay_body(builder, adjoint, MergeProducts(adjoint))
             phase = UpdatePhase(builder, update, variables)
             updated = phase.emit(trained, gradients)
             for item, value in zip(statistics, results[1 : 1 + len(statistics)], strict=True):

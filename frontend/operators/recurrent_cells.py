@@ -85,7 +85,6 @@ def gru(emit: Emit, layer: Direction) -> Step:
 def _reset_after(emit: Emit, layer: Direction) -> Step:
     node, hidden, bias = layer.node, layer.hidden, layer.recurrent_bias
     transposed = emit("Transpose", layer.recurrent, perm=[1, 0])
-    bias = bias and emit("Unsqueeze", bias, axes=[0]) if node.opset < 13 else bias
 
     def product(h: str | None) -> str | None:
         seen = None if h is None else emit("MatMul", h, transposed)
@@ -95,13 +94,13 @@ def _reset_after(emit: Emit, layer: Direction) -> Step:
         (h,) = state
         x_gates, x_h = split_axis(node, emit, x, 1, [2 * hidden, hidden])
         seen = product(h)
-        if seen is not None:
-            axis = 1 if h is not None else -1
-            seen_gates, seen_h = split_axis(node, emit, seen, axis, [2 * hidden, hidden])
-            x_gates = emit("Add", x_gates, seen_gates)
-        z, r = _update_and_reset(emit, layer, x_gates)
-        if seen is not None:
-            x_h = emit("Add", x_h, emit("Mul", r, seen_h))
+        if seen is None:
+            z, _ = _update_and_reset(emit, layer, x_gates)
+            return (_blend(emit, layer, z, x_h, h),)
+        axis = 1 if h is not None else -1
+        seen_gates, seen_h = split_axis(node, emit, seen, axis, [2 * hidden, hidden])
+        z, r = _update_and_reset(emit, layer, emit("Add", x_gates, seen_gates))
+        x_h = emit("Add", x_h, emit("Mul", r, seen_h))
         return (_blend(emit, layer, z, x_h, h),)
 
     return step
