@@ -22,6 +22,7 @@ from odtc.backends.kernels.matmul import matmul_on
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.kernels.take import take_rules
+from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.targets import Target
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
@@ -47,7 +48,13 @@ class Built:
 def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
     machine = machine_of(target.vector_bits)
-    rules = convolution_rules(machine) | max_pool2d_rules() | cumsum_rules() | take_rules()
+    rules = (
+        convolution_rules(machine)
+        | max_pool2d_rules()
+        | cumsum_rules()
+        | take_rules()
+        | topk_rules()
+    )
     return (
         AbsorbTranspose(matmul_on(machine)),
         # Casts are kept at first: kernels look through them for what is stored in half precision.

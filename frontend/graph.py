@@ -6,6 +6,7 @@ a model of any size passes under protobuf's 2 GB limit.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -152,7 +153,7 @@ def describe_node(node: onnx.NodeProto) -> str:
     return f"{node.name or '-> ' + node.output[0]} ({node.op_type})"
 
 
-def attributes(node: onnx.NodeProto) -> dict[str, object]:
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     """Attributes of a node as Python values; strings are decoded."""
     values = {item.name: helper.get_attribute_value(item) for item in node.attribute}
     return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}

@@ -10,6 +10,7 @@ from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
+from odtc.frontend.normalize.resolve import resolve
 
 MAX_BATCH = 1 << 20
 # Inputs that say how an operator works: never weights, though they may be float tensors.
@@ -57,6 +58,8 @@ def specialize(
     if fixed_batch is not None and batch is not None and batch != fixed_batch:
         _follow_batch(graph, fixed_batch)
     fold_and_infer(graph)
+    while resolve(graph, is_weight):
+        fold_and_infer(graph)
     return graph
 
 

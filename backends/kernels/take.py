@@ -196,8 +196,9 @@ def _lower_scatter(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     shape, listed = _shape(data), _shape(indices)
     if reduction not in ("add", "update") or len(shape) != 2 or listed[1:] != [1]:
         return call.op.get_attr("FLegalize")(builder, call)
+    rows, width = shape
     kernel = scatter_kernel(
-        *shape, listed[0], str(data.ty.dtype), str(indices.ty.dtype), reduction == "add"
+        rows, width, listed[0], str(data.ty.dtype), str(indices.ty.dtype), reduction == "add"
     )
     operands = [(data, shape), (indices, listed), (updates, _shape(updates))]
     return _apply(builder, "scatter", kernel, operands, shape)

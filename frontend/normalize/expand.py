@@ -38,8 +38,11 @@ def _expand_once(graph: Graph) -> bool:
 
 def _keep_types(graph: Graph, alias: dict[str, str]) -> None:
     """What stands for a tensor has its shape and type: the next node may ask for them."""
-    for known in (graph.shapes, graph.dtypes):
-        known.update({new: known[old] for old, new in alias.items() if old in known})
+    for old, new in alias.items():
+        if old in graph.shapes:
+            graph.shapes[new] = graph.shapes[old]
+        if old in graph.dtypes:
+            graph.dtypes[new] = graph.dtypes[old]
 
 
 def _expansion(node: Node) -> tuple[list[onnx.NodeProto], dict[str, str]] | None:

@@ -17,8 +17,6 @@ from odtc.frontend.operators.forms import reshape, slice_axis
 from odtc.frontend.operators.operator import Emit, Node, Operator
 from odtc.frontend.operators.shape import static_input
 
-Builder = relax.BlockBuilder
-
 
 def _static(node: Node) -> str:
     known = all(name in node.graph.shapes for name in node.inputs if name)
@@ -39,7 +37,7 @@ def _gather_slice(node: Node, emit: Emit) -> str | None:
     return reshape(emit, part, *shape[:axis], *indices.shape, *shape[axis + 1 :])
 
 
-def _gather(_: Builder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+def _gather(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     return R.take(*inputs, axis=node.attrs.get("axis", 0) % node.rank(), mode="wrap")
 
 
@@ -47,7 +45,7 @@ def _constant(value: Any) -> relax.Expr:
     return relax.const(np.asarray(value, np.int64), "int64")
 
 
-def _wrapped(builder: Builder, indices: relax.Expr, sizes: Any) -> relax.Expr:
+def _wrapped(builder: relax.BlockBuilder, indices: relax.Expr, sizes: Any) -> relax.Expr:
     """Indices of int64, none below zero. `sizes` broadcasts against them."""
     if str(indices.ty.dtype) != "int64":
         indices = builder.emit(R.astype(indices, "int64"))
@@ -55,7 +53,7 @@ def _wrapped(builder: Builder, indices: relax.Expr, sizes: Any) -> relax.Expr:
 
 
 def _element_rows(
-    builder: Builder, indices: relax.Expr, shape: Sequence[int], axis: int
+    builder: relax.BlockBuilder, indices: relax.Expr, shape: Sequence[int], axis: int
 ) -> relax.Expr:
     """Places in the flat data of what Gather- and ScatterElements address along one axis."""
     taken = [int(size) for size in indices.ty.shape]
@@ -70,7 +68,7 @@ def _element_rows(
 
 
 def _nd_rows(
-    builder: Builder, indices: relax.Expr, shape: Sequence[int], batch_dims: int = 0
+    builder: relax.BlockBuilder, indices: relax.Expr, shape: Sequence[int], batch_dims: int = 0
 ) -> tuple[relax.Expr, int]:
     """Rows of the data that the last dimension of the indices addresses, and a row's length."""
     listed = [int(size) for size in indices.ty.shape]
@@ -86,19 +84,21 @@ def _nd_rows(
     return builder.emit(R.reshape(flat, (math.prod(listed[:-1]),))), math.prod(shape[depth:])
 
 
-def _take_rows(builder: Builder, data: relax.Expr, rows: relax.Expr, width: int) -> relax.Expr:
+def _take_rows(
+    builder: relax.BlockBuilder, data: relax.Expr, rows: relax.Expr, width: int
+) -> relax.Expr:
     count = math.prod(int(size) for size in data.ty.shape) // width
     matrix = builder.emit(R.reshape(data, (count, width)))
     return builder.emit(R.take(matrix, rows, axis=0, mode="wrap"))
 
 
-def _gather_elements(builder: Builder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+def _gather_elements(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     axis = node.attrs.get("axis", 0) % node.rank()
     rows = _element_rows(builder, inputs[1], node.shape(), axis)
     return R.reshape(_take_rows(builder, inputs[0], rows, 1), node.shape(1))
 
 
-def _gather_nd(builder: Builder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+def _gather_nd(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     shape, listed = node.shape(), node.shape(1)
     batch_dims = node.attrs.get("batch_dims", 0)
     rows, width = _nd_rows(builder, inputs[1], shape, batch_dims)
@@ -117,7 +117,7 @@ def _scatters(node: Node) -> str:
 
 
 def _put_rows(
-    builder: Builder, node: Node, inputs: Sequence[Any], rows: relax.Expr, width: int
+    builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any], rows: relax.Expr, width: int
 ) -> relax.Expr:
     shape = node.shape()
     matrix = builder.emit(R.reshape(inputs[0], (math.prod(shape) // width, width)))
@@ -128,13 +128,13 @@ def _put_rows(
     return R.reshape(builder.emit(R.scatter_nd(matrix, listed, updates, reduction)), shape)
 
 
-def _scatter_elements(builder: Builder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+def _scatter_elements(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     axis = node.attrs.get("axis", 0) % node.rank()
     rows = _element_rows(builder, inputs[1], node.shape(), axis)
     return _put_rows(builder, node, inputs, rows, 1)
 
 
-def _scatter_nd(builder: Builder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+def _scatter_nd(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     rows, width = _nd_rows(builder, inputs[1], node.shape())
     return _put_rows(builder, node, inputs, rows, width)
 
@@ -145,7 +145,7 @@ def _constant_depth(node: Node) -> str:
 
 def _one_hot(node: Node, emit: Emit) -> str:
     """On where the index is a class, counted from either end; off everywhere else."""
-    depth = int(np.ravel(node.constant(1))[0])
+    depth = (node.ints("", 1) or [0])[0]
     rank = node.rank() + 1
     axis = node.attrs.get("axis", -1) % rank
     shape = list(node.shape())
@@ -173,21 +173,15 @@ def _trilu(node: Node, emit: Emit) -> str:
     return emit("Where", triangle, node.inputs[0], np.zeros((), node.dtype()))
 
 
-def _refused(reason: str) -> Operator:
-    return Operator(condition=lambda _: reason)
-
-
 _SCATTER_ELEMENTS = Operator(condition=_scatters, convert=_scatter_elements)
 
 OPERATORS: dict[str, Operator] = {
     "Gather": Operator(condition=_static, expand=_gather_slice, convert=_gather),
     "GatherElements": Operator(condition=_static, convert=_gather_elements),
     "GatherND": Operator(condition=_static, convert=_gather_nd),
-    "NonZero": _refused("how many elements it finds depends on the data"),
     "OneHot": Operator(condition=_constant_depth, expand=_one_hot),
     "Scatter": _SCATTER_ELEMENTS,
     "ScatterElements": _SCATTER_ELEMENTS,
     "ScatterND": Operator(condition=_scatters, convert=_scatter_nd),
     "Trilu": Operator(condition=_constant_diagonal, expand=_trilu),
-    "Unique": _refused("how many elements it finds depends on the data"),
 }

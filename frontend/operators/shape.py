@@ -115,8 +115,9 @@ def _constant_range(node: Node) -> str:
 
 
 def _range(node: Node, _: Emit) -> str:
-    start, limit, delta = (node.constant(slot) for slot in range(3))
-    return node.graph.add_constant("range", np.arange(start, limit, delta, dtype=start.dtype))
+    start, limit, delta = (node.number("", slot) or 0 for slot in range(3))
+    values = np.arange(start, limit, delta, dtype=node.dtype())
+    return node.graph.add_constant("range", values)
 
 
 def _eye_like(node: Node, _: Emit) -> str:

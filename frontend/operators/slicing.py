@@ -93,7 +93,7 @@ def _constant_lengths(node: Node) -> str:
 
 def _reverse_sequence(node: Node, emit: Emit) -> str:
     """One Gather of the steps of all samples, which lie along the first two axes."""
-    lengths, shape = np.ravel(node.constant(1)), node.shape()
+    lengths, shape = np.array(node.ints("", 1)), node.shape()
     batch_axis = node.attrs.get("batch_axis", 1)
     samples, steps = shape[batch_axis], shape[1 - batch_axis]
     step, sample = np.arange(steps)[:, None], np.arange(samples)[None, :]

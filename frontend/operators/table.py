@@ -3,8 +3,11 @@
 from odtc.frontend.operators import (
     activation,
     arithmetic,
+    attention,
+    control_flow,
     convolution,
     dropout,
+    einsum,
     indexing,
     linear,
     logic,
@@ -15,6 +18,7 @@ from odtc.frontend.operators import (
     recurrent,
     reduction,
     resize,
+    search,
     shape,
     slicing,
 )
@@ -23,8 +27,11 @@ from odtc.frontend.operators.operator import Operator
 _FAMILIES = (
     activation,
     arithmetic,
+    attention,
+    control_flow,
     convolution,
     dropout,
+    einsum,
     indexing,
     linear,
     logic,
@@ -35,6 +42,7 @@ _FAMILIES = (
     recurrent,
     reduction,
     resize,
+    search,
     shape,
     slicing,
 )

@@ -1,0 +1,35 @@
+"""Control flow and sequences: what is left of them could not be resolved, and says why.
+
+`frontend/normalize/resolve.py` has put other operators in the place of all that are static.
+"""
+
+from odtc.frontend.normalize.subgraphs import loop_refusal
+from odtc.frontend.operators.operator import Level, Node, Operator
+
+_SEQUENCE = "only sequences whose positions and lengths are constant are supported"
+
+
+def _refused(reason: str) -> Operator:
+    return Operator(Level.UNSUPPORTED, condition=lambda _: reason)
+
+
+def _loop(node: Node) -> str:
+    return loop_refusal(node.graph, node.proto)
+
+
+OPERATORS: dict[str, Operator] = {
+    "Compress": _refused("which elements it keeps must be constant"),
+    "ConcatFromSequence": _refused(_SEQUENCE),
+    "If": _refused("the condition must be constant"),
+    "Loop": Operator(Level.UNSUPPORTED, condition=_loop),
+    "NonZero": _refused("how many elements it finds depends on the data"),
+    "Scan": _refused("the number of steps must be known, and the opset 9 or newer"),
+    "SequenceAt": _refused(_SEQUENCE),
+    "SequenceConstruct": _refused(_SEQUENCE),
+    "SequenceEmpty": _refused(_SEQUENCE),
+    "SequenceErase": _refused(_SEQUENCE),
+    "SequenceInsert": _refused(_SEQUENCE),
+    "SequenceLength": _refused(_SEQUENCE),
+    "SplitToSequence": _refused(_SEQUENCE),
+    "Unique": _refused("how many elements it finds depends on the data"),
+}
