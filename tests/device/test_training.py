@@ -7,11 +7,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from safetensors.numpy import load_file
 
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
 from odtc.cli.main import main
+from tests.numeric.mlp import batches, blind_weight, mlp_artifact, overflowing
 
 pytestmark = pytest.mark.device
 
@@ -44,6 +46,30 @@ def test_five_steps_give_the_hosts_losses(artifacts, phone) -> None:
     np.testing.assert_allclose(losses(on_phone, 5), losses(on_host, 5), rtol=1e-4)
     expected = on_host.parameters()
     for name, value in on_phone.parameters().items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_everything_around_the_optimizer_is_the_same_there(phone, tmp_path: Path) -> None:
+    update = odtc.Update(
+        odtc.LAMB(eps=1e-3),
+        groups=[odtc.Group("*.bias", {"weight_decay": 0.0})],
+        clip_norm=0.5,
+        accumulate=2,
+        ema=0.9,
+        loss_scale=odtc.LossScale(2.0**127, interval=2),
+    )
+    on_host = mlp_artifact(tmp_path, update).trainer()
+    on_phone = mlp_artifact(tmp_path, update, target="android-cpu").trainer(device=phone.url)
+    for trainer in (on_host, on_phone):
+        trainer.set_parameters(blind_weight())
+    for x, y in overflowing(batches(12), [1, 6]):
+        loss = on_host.step(x, y, lr=0.05)
+        np.testing.assert_allclose(on_phone.step(x, y, lr=0.05), loss, rtol=1e-4)
+    on_host.save_checkpoint(tmp_path / "host")
+    on_phone.save_checkpoint(tmp_path / "phone")
+    expected = load_file(tmp_path / "host")
+    assert expected["update/count"] == on_host.updates - 2
+    for name, value in load_file(tmp_path / "phone").items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 

@@ -1,5 +1,6 @@
 """A small smooth network as an ONNX model and in PyTorch: no ReLU can round to another side."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,23 @@ def batches(count: int, batch: int = 8) -> list[Batch]:
     rng = np.random.default_rng(5)
     x = rng.standard_normal((count, batch, INPUTS), dtype=np.float32)
     return list(zip(x, rng.integers(0, CLASSES, (count, batch)), strict=True))
+
+
+def blind_weight() -> dict[str, np.ndarray]:
+    """The first layer without eyes for feature 0: however large that is, the loss does not see it.
+
+    Its gradient does: with a feature of 1e6 and a scale of 2**127 it leaves float32.
+    """
+    weight = mlp_weights()["fc1.weight"]
+    weight[:, 0] = 0.0
+    return {"fc1.weight": weight}
+
+
+def overflowing(data: list[Batch], at: Sequence[int]) -> list[Batch]:
+    """The batches with feature 0 large in some, and 0 in the others."""
+    for index, (x, _) in enumerate(data):
+        x[:, 0] = 1e6 if index in at else 0.0
+    return data
 
 
 class TorchMlp:

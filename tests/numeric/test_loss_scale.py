@@ -124,3 +124,15 @@ def test_a_loss_that_stays_infinite_is_an_error_in_the_end(tmp_path: Path) -> No
         trainer.step(x, y, lr=LR)
     after = trainer.parameters()
     assert all(np.array_equal(after[name], value) for name, value in before.items())
+
+
+def test_with_activations_stored_as_float16(tmp_path: Path) -> None:
+    update = odtc.Update(odtc.SGD(momentum=0.9), clip_norm=0.5, accumulate=2, loss_scale="dynamic")
+    mixed = mlp_trainer(tmp_path, update, precision="mixed")
+    whole = mlp_trainer(tmp_path, update)
+    for x, y in batches(10):
+        assert mixed.step(x, y, lr=LR) == pytest.approx(whole.step(x, y, lr=LR), rel=1e-3)
+    assert state(mixed, "count") == state(whole, "count") == 5
+    expected = whole.parameters()
+    for name, value in mixed.parameters().items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-3, err_msg=name)

@@ -12,11 +12,11 @@ import odtc
 from odtc.core.errors import ArtifactError
 from odtc.frontend.optimizers.table import OPTIMIZERS
 from odtc.runtime_rpc.trainer import Trainer
-from tests.numeric.mlp import batches, mlp_artifact
+from tests.numeric.mlp import batches, blind_weight, mlp_artifact, overflowing
 
 # Of ten steps, the first five in a process of their own. With accumulation that is mid-way.
 STEPS, STOP = 10, 5
-LARGE_SCALE = 2.0**127
+LARGE_SCALE, OVERFLOWS = 2.0**127, (1, 6)
 UPDATES = {
     **{name: kind() for name, kind in OPTIMIZERS.items()},
     "sgd, momentum": odtc.SGD(momentum=0.9, dampening=0.5),
@@ -47,10 +47,16 @@ trainer.save_checkpoint(sys.argv[2])
 
 
 def train(trainer: Trainer, start: int, stop: int) -> list[float]:
-    return [trainer.step(20 * x, y, lr=0.02) for x, y in batches(STEPS)[start:stop]]
+    """Takes these steps; with a loss scale one of them overflows in each half."""
+    data = batches(STEPS)
+    if trainer._manifest.update["loss_scale"]:
+        data = overflowing(data, OVERFLOWS)
+        if not start:
+            trainer.set_parameters(blind_weight())
+    return [trainer.step(x, y, lr=0.02) for x, y in data[start:stop]]
 
 
-def everything(trainer: Trainer, path: Path) -> dict[str, object]:
+def everything(trainer: Trainer, path: Path) -> dict[str, bytes | str]:
     """What a checkpoint holds: metadata, and the bytes of each tensor."""
     trainer.save_checkpoint(path)
     with safe_open(path, framework="numpy") as file:
@@ -70,7 +76,11 @@ def test_resuming_is_not_stopping(name: str, tmp_path: Path) -> None:
     resumed.load_checkpoint(tmp_path / "c")
     assert resumed.steps == STOP
     assert train(resumed, STOP, STEPS) == losses[STOP:]
-    assert everything(resumed, tmp_path / "a") == everything(whole, tmp_path / "b")
+    state = everything(resumed, tmp_path / "a")
+    assert state == everything(whole, tmp_path / "b")
+    if artifact.manifest.update["loss_scale"]:
+        (left_out,) = whole.updates - np.frombuffer(state["update/count"], np.int32)
+        assert left_out == len(OVERFLOWS)
 
 
 def test_resuming_in_another_process(tmp_path: Path) -> None:
