@@ -174,7 +174,8 @@ class TorchTrainer:
         sizes = target.tolist()
         if not attrs.get("allowzero"):
             sizes = [x.shape[at] if size == 0 else size for at, size in enumerate(sizes)]
-        if attrs["batched"] and x.shape[0] == self._batch and sizes[0] == self._exported_batch:
+        whole = attrs["batched"] and x.shape[:1] == (self._batch,)
+        if whole and sizes[0] == self._exported_batch:
             sizes[0] = self._batch
         return x.reshape(sizes)
 

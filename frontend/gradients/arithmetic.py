@@ -63,18 +63,6 @@ def power(
     ]
 
 
-def modulo(
-    _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
-) -> list[relax.Expr]:
-    """The adjoint of the remainder `a - b * trunc(a / b)`; the quotient is a step."""
-    left, right = call.args
-    quotient = R.trunc(R.divide(left, right))
-    return [
-        fitted(builder, grad, left),
-        fitted(builder, R.negative(R.multiply(grad, quotient)), right),
-    ]
-
-
 def where(
     _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
 ) -> list[relax.Expr]:
@@ -94,7 +82,6 @@ def where(
 RULES: dict[str, Rule] = {
     "relax.maximum": _extremum(R.greater),
     "relax.minimum": _extremum(R.less),
-    "relax.mod": modulo,
     "relax.power": power,
     "relax.where": where,
 }

@@ -18,6 +18,7 @@ from odtc.frontend.operators.operator import (
     unary,
 )
 from odtc.frontend.relax_ops import pointwise
+from odtc.frontend.relax_ops.remainder import remainder
 
 # Exponents that are products or roots: cheaper than a power, and exact. A product reads the base
 # again in its gradient, a root its result.
@@ -49,6 +50,8 @@ def _power(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Ex
 
 def _modulo(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     """The remainder has the sign of the dividend with `fmod`, else that of the divisor."""
+    if is_float(node.dtype()):
+        return remainder(*inputs)
     return (R.mod if node.attrs.get("fmod") else R.floor_mod)(*inputs)
 
 
@@ -123,7 +126,7 @@ OPERATORS: dict[str, Operator] = {
     "Ceil": Operator(convert=_float_only(unary(R.ceil))),
     "Clip": Operator(expand=_computed_bounds, convert=_clip),
     "Cos": Operator(convert=unary(R.cos)),
-    "Cosh": Operator(convert=unary(R.cosh)),
+    "Cosh": Operator(convert=unary(pointwise.cosh)),
     "Div": Operator(convert=binary(R.divide)),
     "Erf": Operator(convert=unary(R.erf)),
     "Exp": Operator(convert=unary(R.exp)),
@@ -140,7 +143,7 @@ OPERATORS: dict[str, Operator] = {
     "Round": Operator(convert=_float_only(unary(R.round))),
     "Sign": Operator(convert=unary(R.sign)),
     "Sin": Operator(convert=unary(R.sin)),
-    "Sinh": Operator(convert=unary(R.sinh)),
+    "Sinh": Operator(convert=unary(pointwise.sinh)),
     "Sqrt": Operator(convert=unary(R.sqrt)),
     "Sub": Operator(convert=binary(R.subtract)),
     "Sum": Operator(expand=_pairwise("Add")),

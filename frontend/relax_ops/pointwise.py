@@ -181,6 +181,26 @@ softsign = _pointwise(
 swish = _pointwise("swish", lambda x, alpha: x * _sigmoid(alpha * x), _swish_slope)
 
 
+# --- hyperbolic ones: TVM's cannot be vectorised, and then do not compile ------------------------
+
+
+def _cosh(x: Expr) -> Expr:
+    return 0.5 * (tirx.exp(x) + tirx.exp(-x))
+
+
+def _sinh(x: Expr) -> Expr:
+    """Near zero by its series: the difference of two exponentials has no digits left there."""
+    square = x * x
+    series = 1.0
+    for divisor in (72.0, 42.0, 20.0, 6.0):
+        series = 1.0 + square * (1.0 / divisor) * series
+    return _choose(x, tirx.abs(x) < 1.0, x * series, 0.5 * (tirx.exp(x) - tirx.exp(-x)))
+
+
+cosh = _pointwise("cosh", _cosh, _sinh)
+sinh = _pointwise("sinh", _sinh, _cosh)
+
+
 # --- powers --------------------------------------------------------------------------------------
 
 

@@ -24,8 +24,12 @@ ZOO = [
 # Operator types that ONNX has test cases for, and the input rank of those that take images only.
 IMAGES = dict.fromkeys(["AveragePool", "Conv", "GlobalAveragePool", "LRN", "MaxPool"], 4)
 ANY_RANK = dict.fromkeys(
-    "Abs Add Clip Concat Div Exp Flatten Gemm LeakyRelu Log LogSoftmax MatMul Mul Neg Pow "
-    "ReduceMean ReduceSum Relu Sigmoid Softmax Sqrt Squeeze Sub Sum Tanh Transpose "
+    "Abs Acos Acosh Add Asin Asinh Atan Atanh Ceil Celu Clip Concat Cos Cosh Div Elu Equal Erf Exp "
+    "Flatten Floor Gelu Gemm Greater GreaterOrEqual HardSigmoid HardSwish Hardmax IsInf IsNaN "
+    "LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max Mean Min Mish Mod Mul Neg PRelu Pow "
+    "Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
+    "ReduceProd ReduceSum ReduceSumSquare Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softmax "
+    "Softplus Softsign Sqrt Squeeze Sub Sum Swish Tan Tanh ThresholdedRelu Transpose "
     "Unsqueeze".split()
 )
 STANDARD: dict[str, int | None] = IMAGES | ANY_RANK

@@ -1,0 +1,117 @@
+"""Gradients where functions bend, tie or end: exactly there they are those of PyTorch."""
+
+import numpy as np
+import onnx
+
+from tests.numeric.conftest import ints
+from tests.numeric.side_by_side import check, gradients, side_by_side
+
+# Where the functions below bend, on both sides of it, and far out.
+POINTS = np.array(
+    [-90, -30, -6, -3, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6, 30, 90, -1e-6, 1e-6], np.float32
+)
+UNARY = {
+    "abs": "$y = Abs ($h)",
+    "clip": "$y = Clip ($h, low, high)",
+    "celu": "$y = Celu <alpha=2.0> ($h)",
+    "elu": "$y = Elu ($h)",
+    "erf": "$y = Erf ($h)",
+    "gelu": "$y = Gelu ($h)",
+    "gelu_tanh": '$y = Gelu <approximate="tanh"> ($h)',
+    "hard_sigmoid": "$y = HardSigmoid <alpha=0.16666667> ($h)",
+    "hard_swish": "$y = HardSwish ($h)",
+    "leaky_relu": "$y = LeakyRelu ($h)",
+    "mish": "$y = Mish ($h)",
+    "prelu": "$y = PRelu ($h, slope)",
+    "relu": "$y = Relu ($h)",
+    "relu6": "$y = Clip ($h, zero, six)",
+    "round": "$a = Round ($h) $y = Mul ($a, $h)",
+    "selu": "$y = Selu ($h)",
+    "shrink": "$y = Shrink ($h)",
+    "sigmoid": "$y = Sigmoid ($h)",
+    "sign": "$a = Sign ($h) $y = Mul ($a, $h)",
+    "softplus": "$y = Softplus ($h)",
+    "softsign": "$y = Softsign ($h)",
+    "swish": "$a = Sigmoid ($h) $y = Mul ($a, $h)",
+    "tanh": "$y = Tanh ($h)",
+    "thresholded": "$y = ThresholdedRelu ($h)",
+    "where": "$c = Less ($h, zero) $y = Where ($c, $h, zero)",
+}
+NUMBERS = {
+    "low": np.float32(-0.5),
+    "high": np.float32(0.5),
+    "slope": np.array([0.3], np.float32),
+    "zero": np.float32(0),
+    "six": np.float32(6),
+}
+
+
+def test_activations_where_they_bend(saved) -> None:
+    model = side_by_side(UNARY, (1, len(POINTS)), constants=NUMBERS, scale=1e-4, opset=20)
+    check(model, POINTS[None], saved)
+
+
+def test_ties_and_zeros_of_two_operands(saved) -> None:
+    nodes = {
+        "max": "$y = Max ($h, $w)",
+        "min": "$y = Min ($h, $w)",
+        "max_three": "$y = Max ($h, $w, $v)",
+        "power": "$a = Abs ($h) $y = Pow ($a, $e)",
+        "squared": "$y = Pow ($h, two)",
+        "cubed": "$y = Pow ($h, three)",
+        "prelu": "$y = PRelu ($h, $w)",
+    }
+    parameters = {
+        "w": np.array([-1, 0, 1, 0, 0.5, 2, 0, 1], np.float32),
+        "v": np.array([-1, 1, 1, 0, 0.5, 2, 3, 0], np.float32),
+        "e": np.array([2, 0, 1, 3, 0, 2, 2, 1], np.float32),
+    }
+    constants = {"two": np.float32(2), "three": np.float32(3)}
+    x = np.array([[-1, 0, 1, 0, 0.5, 0, 2, 0]], np.float32)
+    check(side_by_side(nodes, x.shape, constants=constants, parameters=parameters), x, saved)
+
+
+def test_reductions_of_ties_zeros_and_large_numbers(saved) -> None:
+    rows = {
+        "max": "$r = ReduceMax ($h, axes)",
+        "min": "$r = ReduceMin ($h, axes)",
+        "product": "$r = ReduceProd ($h, axes)",
+        "norm": "$r = ReduceL2 ($h, axes)",
+        "absolute": "$r = ReduceL1 ($h, axes)",
+        "log_sum_exp": "$r = ReduceLogSumExp ($h, axes)",
+        "softmax": "$r = Softmax ($h)",
+        "log_softmax": "$r = LogSoftmax ($h)",
+    }
+    nodes = {name: f"{node} $y = Add ($r, x)" for name, node in rows.items()}
+    x = np.array(
+        [[[1, 1, -2], [0, 3, 2], [0, 0, 4], [0, 0, 0], [90, -90, 89], [2, 2, 2]]], np.float32
+    )
+    model = side_by_side(nodes, x.shape, constants={"axes": ints(-1)}, scale=1e-2)
+    check(model, x, saved)
+
+
+def masked(parameters: dict[str, np.ndarray], mask: np.ndarray) -> onnx.ModelProto:
+    node = (
+        "$a = Mul ($h, $w) $m = Where (c, zero, minus) $b = Add ($a, $m) $s = Softmax ($b) "
+        "$n = IsNaN ($s) $y = Where ($n, zero, $s)"
+    )
+    constants = {"c": mask, "zero": np.float32(0), "minus": np.float32(-np.inf)}
+    return side_by_side({"attend": node}, (2, 3, 4), constants=constants, parameters=parameters)
+
+
+def test_a_masked_softmax_has_a_finite_gradient(saved) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    parameters = {"w": np.ones((3, 4), np.float32)}
+    mask = np.tril(np.ones((3, 4), bool))
+    check(masked(parameters, mask), x, saved)
+
+
+def test_a_row_that_is_masked_as_a_whole_passes_nothing(saved) -> None:
+    """As PyTorch's attention has it; its autograd of the operators one by one gives NaN."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    mask = np.tril(np.ones((3, 4), bool))
+    mask[1] = False
+    found = gradients(masked({"w": np.ones((3, 4), np.float32)}, mask), x, saved)["attend_p"]
+    assert np.isfinite(found).all()
+    assert not found[0, 1].any()
+    assert found[0, 2].any()
