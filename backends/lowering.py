@@ -24,6 +24,7 @@ from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.kernels.take import take_rules
 from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.targets import Target
+from odtc.backends.vector_math import register_vector_math
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.immediate_update import ImmediateUpdate
@@ -113,6 +114,7 @@ def build(
         schedule: passes that schedule the kernels.
         rewrites: passes over the Relax operators that run before all others.
     """
+    register_vector_math()
     tvm_target = target.to_tvm()
     with tvm_target:
         passes = (*rewrites, *fuse_phase(target), *schedule, *plan_phase(train_step))

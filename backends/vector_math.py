@@ -1,0 +1,181 @@
+"""Exponential, logarithm and error function without calls, so that a loop over them is vectorised.
+
+LLVM has no vectors of these: it calls the C library for each element, and a softmax or a GELU waits
+for that. Here they are polynomials in single precision, with errors of a few units in the last
+place: the exponential and the logarithm of Cephes (Moshier, 1989), and the rational approximation
+of the error function that Eigen has. Double precision keeps the library's.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from tvm import tirx
+from tvm.ir import Expr, Op
+from tvm.tirx import register_intrin_lowering
+
+# Above the level of TVM's own rules.
+_LEVEL = 11
+
+# Between these e^x is neither infinite nor a denormal number.
+_LOWEST, _HIGHEST = -87.33654475, 88.37626266
+# log 2 in two parts: the first has so few digits that its products with exponents are exact.
+_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
+_LOG = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+_ERF_ABOVE = (
+    *(-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05),
+    *(-7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02),
+)
+_ERF_BELOW = (
+    *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03),
+    *(-7.37332916720468e-03, -1.42647390514189e-02),
+)
+_SMALLEST_NORMAL, _MANTISSA_BITS, _BIAS = 1.17549435e-38, 23, 127
+# Floats as the integers of their bits: where the exponent starts, 1 and √½.
+_ONE_BIT, _ONE, _ROOT_OF_HALF = 1 << _MANTISSA_BITS, 0x3F800000, 0x3F3504F3
+
+
+def _named(value: Expr, build: Callable[[Expr], Expr]) -> Expr:
+    """`build` of a value that is computed once."""
+    name = tirx.Var("v", value.ty)
+    return tirx.Let(name, value, build(name))
+
+
+def _typed(x: Expr, dtype: str) -> str:
+    """The dtype with as many lanes as `x` has."""
+    return "x".join([dtype, *str(x.ty).split("x")[1:]])
+
+
+def _like(x: Expr, value: float) -> Expr:
+    return tirx.const(value, _typed(x, "float32"))
+
+
+def _horner(x: Expr, coefficients: Sequence[float]) -> Expr:
+    value = _like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = value * x + coefficient
+    return value
+
+
+def exp(x: Expr) -> Expr:
+    """2^n times e to the rest, which is at most log(2) / 2."""
+
+    def scaled(whole: Expr, rest: Expr) -> Expr:
+        value = _horner(rest, _EXP) * (rest * rest) + rest + 1.0
+        return value * tirx.reinterpret(
+            _typed(whole, "float32"),
+            (whole.astype(_typed(whole, "int32")) + _BIAS) << _MANTISSA_BITS,
+        )
+
+    def inside(near: Expr) -> Expr:
+        return _named(
+            tirx.floor(near * (1 / math.log(2)) + 0.5),
+            lambda n: _named(near - n * _LN2_HIGH - n * _LN2_LOW, lambda rest: scaled(n, rest)),
+        )
+
+    def whole_line(x: Expr) -> Expr:
+        zero = _like(x, 0.0)
+        value = _named(tirx.max(tirx.min(x, _HIGHEST), _LOWEST), inside)
+        # What is not below either bound is beyond the upper one, or NaN, which it stays.
+        outside = tirx.Select(x < _LOWEST, zero, x + _like(x, math.inf))
+        return tirx.Select(tirx.all(x <= _HIGHEST, x >= _LOWEST), value, outside)
+
+    return _named(x, whole_line)
+
+
+def log(x: Expr) -> Expr:
+    """The exponent times log 2, and a polynomial of the mantissa between √½ and √2."""
+
+    def polynomial(shift: Expr, exponent: Expr) -> Expr:
+        square = shift * shift
+        value = _horner(shift, _LOG) * shift * square + exponent * _LN2_LOW - 0.5 * square
+        return shift + value + exponent * _LN2_HIGH
+
+    def split(bits: Expr) -> Expr:
+        """By integers: TVM cannot name the result of a comparison of vectors."""
+        raised = bits + (_ONE - _ROOT_OF_HALF)
+        mantissa = (raised & (_ONE_BIT - 1)) + _ROOT_OF_HALF
+        exponent = (raised >> _MANTISSA_BITS) - _BIAS
+        return _named(
+            tirx.reinterpret(_typed(bits, "float32"), mantissa) - 1.0,
+            lambda s: _named(exponent.astype(_typed(bits, "float32")), lambda e: polynomial(s, e)),
+        )
+
+    def whole_line(x: Expr) -> Expr:
+        infinity = _like(x, math.inf)
+        value = _named(tirx.reinterpret(_typed(x, "int32"), x), split)
+        # Denormal numbers count as zero.
+        small = tirx.Select(x < 0.0, x - x + _like(x, math.nan), -infinity)
+        # Infinity and NaN are their own logarithms.
+        large = tirx.Select(x < infinity, value, x)
+        return tirx.Select(x < _SMALLEST_NORMAL, small, large)
+
+    return _named(x, whole_line)
+
+
+def erf(x: Expr) -> Expr:
+    """An odd rational function; from 4 on it is 1."""
+
+    def ratio(x: Expr) -> Expr:
+        return _named(x * x, lambda s: x * _horner(s, _ERF_ABOVE) / _horner(s, _ERF_BELOW))
+
+    def whole_line(x: Expr) -> Expr:
+        value = _named(tirx.max(tirx.min(x, 4.0), -4.0), ratio)
+        # Beyond 4 it is 1; what is beyond neither end is NaN, which it stays.
+        beyond = tirx.Select(x < -4.0, _like(x, -1.0), x)
+        beyond = tirx.Select(x > 4.0, _like(x, 1.0), beyond)
+        return tirx.Select(tirx.all(x >= -4.0, x <= 4.0), value, beyond)
+
+    return _named(x, whole_line)
+
+
+def sigmoid(x: Expr) -> Expr:
+    """By the exponential."""
+    return 1.0 / (1.0 + exp(-x))
+
+
+def tanh(x: Expr) -> Expr:
+    """By the exponential of a negative number, which cannot overflow; near zero by a series."""
+
+    def body(x: Expr) -> Expr:
+        square = x * x
+        series = x * (1.0 - square * (1.0 / 3.0) * (1.0 - square * 0.4))
+        power = exp(-2.0 * tirx.abs(x))
+        ratio = _named(power, lambda p: (1.0 - p) / (1.0 + p))
+        signed = tirx.Select(x < 0.0, -ratio, ratio)
+        return tirx.Select(tirx.abs(x) < 0.02, series, signed)
+
+    return _named(x, body)
+
+
+_FUNCTIONS = {
+    "tirx.erf": erf,
+    "tirx.exp": exp,
+    "tirx.log": log,
+    "tirx.sigmoid": sigmoid,
+    "tirx.tanh": tanh,
+}
+
+
+def _rule(function: Callable[[Expr], Expr], otherwise: Callable[[Expr], Expr]) -> Callable:
+    """A lowering rule; also of calls on vectors, because it runs after loops became those."""
+
+    def lower(call: Expr) -> Expr:
+        single = str(call.ty).split("x")[0] == "float32"
+        return function(call.args[0]) if single else otherwise(call)
+
+    return lower
+
+
+@cache
+def register_vector_math() -> None:
+    """Tells TVM's code generator for CPUs, once in a process."""
+    for name, function in _FUNCTIONS.items():
+        otherwise = Op.get(name).get_attr("llvm.FLowerIntrinsic")
+        register_intrin_lowering(
+            name, target="llvm", f=_rule(function, otherwise or (lambda call: call)), level=_LEVEL
+        )

@@ -1,0 +1,76 @@
+"""The functions without library calls: their errors, their limits, and that there is no call."""
+
+import math
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+
+from odtc.autoschedule.cpu import schedule_kernel
+from odtc.backends.targets import parse_target
+from odtc.backends.vector_math import register_vector_math
+
+# Function to its reference in double precision, where it is tried, and its error in units in the
+# last place.
+FUNCTIONS = {
+    "exp": (np.exp, (-87, 88), 2.0),
+    "log": (np.log, (1e-6, 1e6), 2.0),
+    "erf": (np.vectorize(math.erf), (-5, 5), 8.0),
+    "tanh": (np.tanh, (-10, 10), 12.0),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), (-20, 20), 4.0),
+}
+SPECIAL = [np.inf, -np.inf, np.nan, 0.0, -1.0, 1.0, 200.0, -200.0]
+AT_SPECIAL = {
+    "exp": [np.inf, 0, np.nan, 1, math.exp(-1), math.e, np.inf, 0],
+    "log": [np.inf, np.nan, np.nan, -np.inf, np.nan, 0, math.log(200), np.nan],
+    "erf": [1, -1, np.nan, 0, -math.erf(1), math.erf(1), 1, -1],
+    "tanh": [1, -1, np.nan, 0, -math.tanh(1), math.tanh(1), 1, -1],
+    "sigmoid": [1, 0, np.nan, 0.5, 1 / (1 + math.e), 1 / (1 + math.exp(-1)), 1, 0],
+}
+
+
+def compiled(name: str, size: int, target: str, dtype: str = "float32") -> tvm.runtime.Executable:
+    x = te.placeholder((size,), dtype, name="x")
+    y = te.compute((size,), lambda i: getattr(tirx, name)(x(i)), name="y")
+    function = te.create_prim_func([x, y]).with_attr("global_symbol", "main")
+    register_vector_math()
+    tvm_target = parse_target(target).to_tvm()
+    with tvm_target:
+        return tvm.compile(tvm.IRModule({"main": schedule_kernel(function, 8)}), tvm_target)
+
+
+def evaluated(name: str, x: np.ndarray) -> np.ndarray:
+    given, result = tvm.runtime.tensor(x), tvm.runtime.tensor(np.zeros_like(x))
+    compiled(name, len(x), "host-cpu", x.dtype.name)["main"](given, result)
+    return result.numpy()
+
+
+# In vectors, and one at a time.
+@pytest.mark.parametrize("size", [4096, 4099])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_error(name: str, size: int) -> None:
+    reference, (low, high), units = FUNCTIONS[name]
+    x = np.random.default_rng(0).uniform(low, high, size).astype(np.float32)
+    expected = reference(x.astype(np.float64))
+    error = np.abs(evaluated(name, x) - expected) / np.spacing(np.abs(expected).astype(np.float32))
+    assert error.max() < units
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_limits(name: str) -> None:
+    found = evaluated(name, np.array(SPECIAL, np.float32))
+    np.testing.assert_allclose(found, AT_SPECIAL[name], rtol=1e-6, atol=1e-37)
+
+
+def test_double_precision_is_kept() -> None:
+    x = np.linspace(-5, 5, 64)
+    np.testing.assert_allclose(evaluated("exp", x), np.exp(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_phone_calls_no_library(name: str) -> None:
+    text = compiled(name, 4096, "linux-arm64-cpu").mod.inspect_source("s")
+    assert not {f"bl\t{function}f" for function in FUNCTIONS} & {
+        line.strip() for line in text.splitlines()
+    }
