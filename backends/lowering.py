@@ -20,6 +20,7 @@ from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.matmul import matmul_on
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
+from odtc.backends.kernels.normalization import normalization_rules
 from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.kernels.take import take_rules
 from odtc.backends.kernels.topk import topk_rules
@@ -52,6 +53,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
     rules = (
         convolution_rules(machine)
         | max_pool2d_rules()
+        | normalization_rules()
         | cumsum_rules()
         | take_rules()
         | topk_rules()

@@ -32,6 +32,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import Losses, Term, terms_of, terms_text
 from odtc.frontend.normalize.pipeline import normalize
+from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.onnx_file import load_model
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
@@ -92,6 +93,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     check_room(ROOM + Path(model).stat().st_size)
     graph = specialize(onnx_model, batch, shape)
     objective = join_losses(graph, terms)
+    note_batch_norms(graph)
     require_trainable(graph)
     normalize(graph)
     progress("differentiate")

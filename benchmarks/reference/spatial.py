@@ -93,8 +93,9 @@ def _conv_transpose(
             before, after = pads[axis], pads[axis + x.ndim - 2]
         else:
             total = length + extra[axis] - target[axis - (x.ndim - 2)]
-            half = total // 2
-            before = half if mode == "SAME_UPPER" else total - half
+            # A target beyond the last window is padded behind.
+            half = max(total, 0) // 2
+            before = half if mode == "SAME_UPPER" else max(total, 0) - half
             after = total - before
         cuts.append((-before, extra[axis] - after))
     result = _pad(full, cuts)

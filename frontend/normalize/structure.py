@@ -50,3 +50,14 @@ def _axes(graph: Graph, node: onnx.NodeProto) -> list[int]:
     axis = attributes(node).get("axis", 1 if graph.opset < 13 else -1)
     first = int(axis) % rank  # pyright: ignore[reportArgumentType]
     return list(range(first, rank)) if graph.opset < 13 else [first]
+
+
+def note_batch_norms(graph: Graph) -> None:
+    """Says that batch normalisations of an inference model are trained as in a training one."""
+    nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
+    still = [node for node in nodes if not attributes(node).get("training_mode")]
+    if still:
+        graph.notes.append(
+            f"batch normalisations in inference mode: {len(still)}; trained by the statistics of "
+            "the batch, and running statistics follow"
+        )

@@ -115,7 +115,7 @@ def axis_map(axis: Axis, method: Method) -> AxisMap:
     taps = first[:, None] + np.arange(2 * math.ceil(reach / width) + 2)
     weights = weigh((taps - positions[:, None]) * width, method.cubic)
     inside = (taps >= 0) & (taps < axis.size)
-    if method.exclude_outside or method.antialias:
+    if method.exclude_outside:
         weights = np.where(inside, weights, 0)
     weights = weights / weights.sum(1, keepdims=True)
     return _merged(np.clip(taps, 0, axis.size - 1), weights, axis.size)

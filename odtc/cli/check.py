@@ -81,6 +81,7 @@ def examine(
     from odtc.frontend.losses.objective import join_losses
     from odtc.frontend.losses.terms import terms_of
     from odtc.frontend.normalize.pipeline import normalize
+    from odtc.frontend.normalize.structure import note_batch_norms
     from odtc.frontend.onnx_file import load_model
     from odtc.frontend.specialize import batch_symbol, specialize
 
@@ -90,6 +91,7 @@ def examine(
         batch = 1
     graph = specialize(model, batch, shape)
     join_losses(graph, terms_of(loss))
+    note_batch_norms(graph)
     nodes = check_graph(graph)
     statistics = statistics_of(graph)
     parameters = [spec for spec in graph.parameter_specs() if spec.name not in statistics]

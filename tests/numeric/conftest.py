@@ -84,7 +84,7 @@ def text_model(
         "node",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, None])],
-        [numpy_helper.from_array(v, k) for k, v in {**weights, **(constants or {})}.items()],
+        [numpy_helper.from_array(v, k) for k, v in {**weights, **(constants or {})}.items() if k],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 

@@ -1,5 +1,7 @@
 """Resizing, in the forms that PyTorch has; all of ONNX's are in `test_resize.py`."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 
@@ -12,15 +14,16 @@ def resize(
     scales: list[float] | None = None,
     sizes: list[int] | None = None,
     opset: int = 19,
-    **attributes: str | int,
+    **attributes: Any,
 ) -> onnx.ModelProto:
     """A Resize by scales or to sizes, of the spatial dimensions."""
+    others = [] if "axes" in attributes else [1, 1]
     constants = {"": np.zeros(0, np.float32)}
     if scales is not None:
-        constants["scales"] = np.array([1, 1, *scales], np.float32)
+        constants["scales"] = np.array([*others, *scales], np.float32)
     if sizes is not None:
         constants["scales"] = np.zeros(0, np.float32)
-        constants["sizes"] = ints(*shape[:2], *sizes)
+        constants["sizes"] = ints(*shape[: len(others)], *sizes)
     return node_model("Resize", shape, constants=constants, opset=opset, **attributes)
 
 
