@@ -18,6 +18,7 @@ from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
+from odtc.backends.kernels.dropout import dropout_rules
 from odtc.backends.kernels.matmul import matmul_on
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.normalization import normalization_rules
@@ -54,6 +55,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
         convolution_rules(machine)
         | max_pool2d_rules()
         | normalization_rules()
+        | dropout_rules()
         | cumsum_rules()
         | take_rules()
         | topk_rules()

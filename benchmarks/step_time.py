@@ -114,7 +114,7 @@ class OdtcEngine:
     def __init__(self, case: Case, folder: Path) -> None:
         file = folder / f"{case.name}.onnx"
         onnx.save(case.model, file)
-        artifact = odtc.compile(file, batch=len(case.x))
+        artifact = odtc.compile(file, batch=len(case.x), dropout=False)
         self._trainer = artifact.trainer(threads=case.threads)
         self._lr = case.lr
 

@@ -11,6 +11,7 @@ from tvm.relax.op.grad import no_grad
 
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
 from odtc.frontend.batch_norm import TrainBatchNorm
+from odtc.frontend.dropout import TrainDropout
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.optimizers.update import LOSS_SCALE
@@ -45,11 +46,12 @@ class Trained:
 
 
 def differentiated(arguments: Sequence[Argument]) -> list[Argument]:
-    """Arguments of the adjoint: those of the forward function, the labels, the loss scale."""
+    """Arguments of the adjoint: those of the forward, the labels, the loss scale, the step."""
     return [
         *of_role(arguments, Role.INPUT, *WEIGHT_ROLES),
         *of_role(arguments, Role.LABEL),
         *_loss_scale(arguments),
+        *of_role(arguments, Role.STEP),
     ]
 
 
@@ -68,8 +70,9 @@ def differentiate(
 ) -> tvm.IRModule:
     """A module with the adjoint.
 
-    That is `loss_adjoint(inputs, weights, labels) -> ((loss, statistics...), (gradients...))`. A
-    loss scale is one more argument, and the gradients are then those of the scaled loss.
+    That is `loss_adjoint(inputs, weights, labels, step) -> ((loss, statistics...),
+    (gradients...))`. A loss scale is one more argument, before the step, and the gradients are then
+    those of the scaled loss.
 
     The losses bring their own derivatives g by the outputs y. What TVM's gradient pass sees is the
     sum of `g * y` with g taken for a constant: its gradients are the same, and its value is not
@@ -92,7 +95,8 @@ def differentiate(
     builder = builder_with_kernels(module)
     with builder.function("loss", params):
         with builder.dataflow():
-            replay_body(builder, forward, batch_norm, StopGradient(trained))
+            dropout = TrainDropout(params[-1])
+            replay_body(builder, forward, batch_norm, dropout, StopGradient(trained))
             pairs = [_emitted(builder, item, outputs, variables) for item in losses]
             seed, value = (_sum(builder, terms) for terms in zip(*pairs, strict=True))
             for item in _loss_scale(arguments):

@@ -8,7 +8,7 @@ from tvm import relax
 from odtc.core.manifest import Evaluation
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec, of_role
 from odtc.frontend.importer import FORWARD
-from odtc.frontend.inference import without_gradient
+from odtc.frontend.inference import without_dropout, without_gradient
 from odtc.frontend.rebuild import builder_with_kernels, needed_for, replay_needed, results_of
 
 EVALUATE = "evaluate"
@@ -52,7 +52,8 @@ def _slice(
     builder = builder_with_kernels(imported)
     with builder.function(name, params):
         with builder.dataflow():
-            replay_needed(builder, imported[FORWARD], [result], without_gradient)
+            rules = (without_gradient, without_dropout)
+            replay_needed(builder, imported[FORWARD], [result], *rules)
             given = builder.emit_output(result)
         builder.emit_func_output(given)
     return relax.utils.copy_with_new_vars(builder.finalize()[name]).with_attr("global_symbol", name)

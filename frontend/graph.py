@@ -35,6 +35,7 @@ class Graph:
         notes: what was assumed on the way, for the user to read.
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.
+        seed: of the masks of dropout.
     """
 
     nodes: list[onnx.NodeProto]
@@ -48,6 +49,7 @@ class Graph:
     notes: list[str] = field(default_factory=list)
     labels: tuple[TensorSpec, ...] = ()
     classes: dict[str, Classes] = field(default_factory=dict)
+    seed: int = 0
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""

@@ -2,6 +2,8 @@
 
 from tvm import relax
 
+from odtc.frontend.dropout import is_dropout
+
 _WITH_GRAD = "relax.call_tir_with_grad"
 
 
@@ -12,3 +14,8 @@ def without_gradient(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Exp
         return None
     kernel, operands = call.args
     return relax.op.call_tir(kernel, operands, next(iter(call.ty_args)))
+
+
+def without_dropout(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
+    """A replay rule: outside of training, dropout is the identity."""
+    return binding.value.args[0] if is_dropout(binding) else None

@@ -34,6 +34,7 @@ from odtc.frontend.losses.terms import Losses, Term, terms_of, terms_text
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.onnx_file import load_model
+from odtc.frontend.operators.dropout import set_dropout
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
@@ -58,6 +59,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     params: Sequence[str] | str = "*",
     shape: Mapping[str, int] | None = None,
     precision: str = "float32",
+    dropout: bool = True,
+    seed: int = 0,
     progress: Progress = silent,
 ) -> Artifact:
     """Compiles an ONNX inference model into a training step.
@@ -75,6 +78,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         shape: sizes of symbolic dimensions other than the batch, by name.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
             as float16; weights, gradients and arithmetic stay float32.
+        dropout: whether training steps drop elements where the model has Dropout; evaluation never
+            does.
+        seed: of the masks of dropout, below 2**63. With the number of the step it says which
+            elements are dropped.
         progress: called with the name of each stage as it starts.
 
     Returns:
@@ -92,6 +99,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     onnx_model = load_model(model)
     check_room(ROOM + Path(model).stat().st_size)
     graph = specialize(onnx_model, batch, shape)
+    set_dropout(graph, dropout, seed)
     objective = join_losses(graph, terms)
     note_batch_norms(graph)
     require_trainable(graph)

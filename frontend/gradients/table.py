@@ -14,6 +14,7 @@ from odtc.frontend.gradients import (
     activation,
     arithmetic,
     convolution,
+    dropout,
     indexing,
     mathematics,
     normalization,
@@ -28,8 +29,9 @@ from odtc.frontend.gradients.rule import Rule
 _FAMILIES = (
     activation,
     arithmetic,
-    indexing,
     convolution,
+    dropout,
+    indexing,
     mathematics,
     normalization,
     padding,

@@ -1,20 +1,71 @@
-"""Dropout."""
+"""Dropout.
 
-from odtc.frontend.graph import describe_node
+An inference model says nothing of its training: `training_mode` is ignored, as it is in batch
+normalisation, and every node with a ratio above zero drops elements in a training step.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax
+
+from odtc.core.errors import UsageError
+from odtc.frontend.dropout import dropout
+from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.operators.operator import Emit, Node, Operator
 
-
-def _dropout(node: Node, _: Emit) -> str:
-    node.graph.notes.append(
-        f"{describe_node(node.proto)}: dropout is not applied; this version trains without"
-    )
-    return node.inputs[0]
+MAX_SEED = 1 << 63
+# Since this opset the ratio is an input; before, an attribute.
+_RATIO_INPUT_SINCE = 12
 
 
-def _first_output(node: Node) -> str:
-    return "the mask cannot be used" if node.is_read(1) else ""
+def ratio_of(node: Node) -> float | None:
+    """The share of elements that a node drops; None where it is not constant."""
+    if node.opset < _RATIO_INPUT_SINCE or not node.has(1):
+        return float(node.attrs.get("ratio", 0.5))
+    value = node.constant(1)
+    return None if value is None else float(value.item())
+
+
+def _dropout(node: Node) -> str:
+    if node.is_read(1):
+        return "the mask cannot be used"
+    ratio = ratio_of(node)
+    if ratio is None:
+        return "the ratio must be constant"
+    return "" if 0 <= ratio < 1 else f"the ratio {ratio} is outside [0, 1)"
+
+
+def _identity(node: Node, _: Emit) -> str | None:
+    return node.inputs[0] if ratio_of(node) == 0 else None
+
+
+def _convert(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> list:
+    ratio = ratio_of(node)
+    assert ratio is not None
+    outputs = [each.output[0] for each in node.graph.nodes if each.op_type == "Dropout"]
+    stream = outputs.index(node.proto.output[0])
+    return [dropout(inputs[0], ratio, stream, node.graph.seed)]
+
+
+def set_dropout(graph: Graph, applied: bool, seed: int) -> None:
+    """Gives a graph the seed of its masks, or takes all dropout out of it and notes that.
+
+    Raises:
+        UsageError: the seed is not in [0, 2**63).
+    """
+    if not 0 <= seed < MAX_SEED:
+        raise UsageError(f"seed {seed} is outside [0, 2**63)", hint="pass --seed 1")
+    graph.seed = seed
+    if applied:
+        return
+    for node in graph.nodes:
+        if node.op_type == "Dropout":
+            graph.notes.append(f"{describe_node(node)}: dropout is off")
+            node.op_type = "Identity"
+            del node.input[1:], node.output[1:], node.attribute[:]
 
 
 OPERATORS: dict[str, Operator] = {
-    "Dropout": Operator(condition=_first_output, expand=_dropout),
+    "Dropout": Operator(condition=_dropout, expand=_identity, convert=_convert),
 }

@@ -41,6 +41,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="float32, or mixed: saved activations are stored as float16 (default: float32)",
     )
     parser.add_argument(
+        "--no-dropout",
+        dest="dropout",
+        action="store_false",
+        help="train without the model's dropout",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the masks of dropout (default: 0)"
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
     )
     add_update_options(parser)
@@ -71,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
             params=args.params or "*",
             shape=dict(args.shape),
             precision=args.precision,
+            dropout=args.dropout,
+            seed=args.seed,
             progress=progress,
         )
         progress("write the artifact")

@@ -1,4 +1,4 @@
-"""Marks on kernels that the layers have to agree on; the names and values are TVM's."""
+"""Names that the layers have to agree on: marks on kernels, and an operator of our own."""
 
 # Attribute of a kernel that came with its schedule and wants no further one.
 IS_SCHEDULED = "tirx.is_scheduled"
@@ -7,3 +7,5 @@ PATTERN = "op_pattern"
 OPAQUE = 8
 # Fused with what stands in front of it, never with its readers: TVM's class of reductions.
 SINK = 3
+# `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
+DROPOUT = "odtc.dropout"

@@ -95,6 +95,7 @@ CAUSES: dict[str, Cause] = {
     "batch not given": compile_linear(),
     "batch 0": compile_linear("--batch", "0"),
     "batch negative": compile_linear("--batch", "-3"),
+    "seed negative": compile_linear("--batch", "2", "--seed", "-1"),
     "batch is no number": compile_linear("--batch", "four"),
     "other dimension not given": compile_model(
         dense(node("MatMul", ["x", "w"], "y"), x=["N", "width"])

@@ -73,7 +73,7 @@ def test_parity(name: str, peer: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
     reference = make_peer(model, batch, lr, tmp_path / "peer")
-    artifact = odtc.compile(path, batch=batch, optimizer=odtc.SGD(momentum=momentum))
+    artifact = odtc.compile(path, batch=batch, optimizer=odtc.SGD(momentum=momentum), dropout=False)
     trainer = artifact.trainer(threads=2)
     for x, y in batches(batch):
         loss, expected_loss = trainer.step(x, y, lr=lr), reference.step(x, y)

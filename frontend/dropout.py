@@ -1,0 +1,57 @@
+"""Dropout: an operator of our own, whose mask follows from the step.
+
+In the imported forward function its step is 0. A training step gives it its own; evaluation leaves
+it out.
+"""
+
+from functools import cache
+
+import numpy as np
+import tvm
+from tvm import ir, relax
+
+from odtc.core.kernel_marks import DROPOUT
+
+
+@cache
+def register_dropout() -> None:
+    """Adds the operator to TVM's registry, once in a process."""
+    tvm.ir.register_op_attr(DROPOUT, "FInferType", lambda call, _: call.args[0].ty)
+    tvm.ir.register_op_attr(DROPOUT, "FPurity", True)
+
+
+def dropout(data: relax.Expr, ratio: float, stream: int, seed: int) -> relax.Call:
+    """Zero with probability `ratio`, else `data / (1 - ratio)`.
+
+    Args:
+        data: a float32 tensor.
+        ratio: in [0, 1).
+        stream: number of the node; each has a mask of its own.
+        seed: of all masks, below 2**63.
+    """
+    register_dropout()
+    attrs = ir.make_node("ir.DictAttrs", ratio=ratio, stream=stream, seed=seed)
+    return relax.Call(ir.Op.get(DROPOUT), [data, relax.const(np.int32(0))], attrs)
+
+
+def is_dropout(binding: relax.Binding) -> bool:
+    """Whether a binding calls the operator."""
+    return getattr(getattr(binding.value, "op", None), "name", "") == DROPOUT
+
+
+class TrainDropout:
+    """A replay rule that gives every dropout the step.
+
+    Args:
+        step: the number of steps before this one, an int32 scalar.
+    """
+
+    def __init__(self, step: relax.Var) -> None:
+        self._step = step
+
+    def __call__(self, _: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
+        """Returns the call as it is in training, or None where the binding is something else."""
+        if not is_dropout(binding):
+            return None
+        call = binding.value
+        return relax.Call(call.op, [call.args[0], self._step], call.attrs)
