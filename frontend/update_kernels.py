@@ -52,7 +52,8 @@ class TirMaths:
         series = f32(1.0)
         for term in range(9, 1, -1):
             series = 1.0 + x * f32(1.0 / term) * series
-        return tirx.Select(x > -0.5, -x * series, 1.0 - tirx.exp(x))
+        # The library's: it is one number, and LLVM's vectors are of no use to it.
+        return tirx.Select(x > -0.5, -x * series, 1.0 - tirx.pow(f32(base), exponent))
 
 
 MATHS = TirMaths()
