@@ -7,10 +7,8 @@ import pytest
 from benchmarks.models.pytorch.table import SMALL
 from tests.models.parity import check_parity
 
-# Splits through sequences of tensors are not supported.
-SEQUENCES = ("gpt2", "shufflenet_v2")
 # Forms that only this exporter writes: sequences, types that follow others, transposed weights.
-FAST_DYNAMO = "mobilenet_v2 char_cnn_lstm vit_tiny bert_base".split()
+FAST_DYNAMO = "mobilenet_v2 shufflenet_v2 bert_base gpt2".split()
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -20,11 +18,7 @@ def test_torchscript(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in FAST_DYNAMO else pytest.param(name, marks=pytest.mark.slow)
-        for name in SMALL
-        if name not in SEQUENCES
-    ],
+    [name if name in FAST_DYNAMO else pytest.param(name, marks=pytest.mark.slow) for name in SMALL],
 )
 def test_dynamo(name: str, tmp_path: Path) -> None:
     check_parity(SMALL[name], "dynamo", tmp_path)
