@@ -3,6 +3,7 @@
 The levels and their conditions are in the tables of `frontend/operators`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,33 +36,38 @@ class NodeReport:
     blocks: bool = False
 
 
-def check_graph(graph: Graph) -> list[NodeReport]:
+def check_graph(graph: Graph, trained: Iterable[str] | None = None) -> list[NodeReport]:
     """Reports on every node, in order.
 
     Args:
         graph: specialised, not yet normalised.
+        trained: the parameters that are to be trained; all by default.
     """
     needed = _needed_nodes(graph)
-    learned = set(graph.parameters)
+    learned = set(graph.parameters if trained is None else trained)
     reports = []
     for node in graph.nodes:
         level, reason = _level(graph, node)
-        trained = bool(learned.intersection(node.input))
-        if trained and _gives_floats(graph, node):
+        differentiated = bool(learned.intersection(node.input))
+        if differentiated and _gives_floats(graph, node):
             learned.update(node.output)
-        allowed = (Level.TRAINABLE,) if trained else (Level.TRAINABLE, Level.FORWARD_ONLY)
+        allowed = (Level.TRAINABLE,) if differentiated else (Level.TRAINABLE, Level.FORWARD_ONLY)
         blocks = id(node) in needed and level not in allowed
         reports.append(NodeReport(describe_node(node), node.op_type, level, reason, blocks))
     return reports
 
 
-def require_trainable(graph: Graph) -> None:
+def require_trainable(graph: Graph, trained: Iterable[str] | None = None) -> None:
     """Checks that the graph can be trained.
+
+    Args:
+        graph: specialised, not yet normalised.
+        trained: the parameters that are to be trained; all by default.
 
     Raises:
         UnsupportedError: it cannot; the message names the nodes and the reasons.
     """
-    blocking = [report for report in check_graph(graph) if report.blocks]
+    blocking = [report for report in check_graph(graph, trained) if report.blocks]
     if not blocking:
         return
     lines = [f"  {report.node}: {report.level}: {report.reason}" for report in blocking]

@@ -22,6 +22,7 @@ from odtc.frontend.rebuild import (
     replay_needed,
     results_of,
 )
+from odtc.frontend.sparse_gradients import SparseGradients
 from odtc.frontend.stop_gradient import StopGradient
 
 # What TVM's gradient pass makes of the function `loss`.
@@ -90,13 +91,15 @@ def differentiate(
     variables = dict(zip(every, params, strict=True))
     statistics = [variables[item] for item in of_role(arguments, Role.STATISTIC)]
     trained = [variables[item] for item in of_role(arguments, Role.PARAMETER)]
-    batch_norm = TrainBatchNorm()
+    batch_norm = TrainBatchNorm(variables[item] for item in of_role(arguments, Role.FROZEN))
+    sparse = SparseGradients({variables[i]: i.block for i in arguments if i.block})
     outputs = results_of(forward)
     builder = builder_with_kernels(module)
-    with builder.function("loss", params):
+    with builder.function("loss", [*params, *sparse.parts.values()]):
         with builder.dataflow():
             dropout = TrainDropout(params[-1])
-            replay_body(builder, forward, batch_norm, dropout, StopGradient(trained))
+            rules = (batch_norm, dropout, StopGradient(trained), sparse)
+            replay_body(builder, forward, *rules)
             pairs = [_emitted(builder, item, outputs, variables) for item in losses]
             seed, value = (_sum(builder, terms) for terms in zip(*pairs, strict=True))
             for item in _loss_scale(arguments):
@@ -104,7 +107,9 @@ def differentiate(
             new = [_new_value(variable, batch_norm.updates) for variable in statistics]
             results = [builder.emit_output(result) for result in (seed, value, *new)]
         builder.emit_func_output(relax.Tuple(results))
-    return _without_seed(relax.transform.Gradient("loss", trained)(builder.finalize()))
+    wanted = [sparse.parts.get(variable, variable) for variable in trained]
+    adjoint = _without_seed(relax.transform.Gradient("loss", wanted)(builder.finalize()))
+    return sparse.detached(adjoint, ADJOINT)
 
 
 def _emitted(

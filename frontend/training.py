@@ -10,21 +10,20 @@ lowering leaves the loss alone.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import tvm
 
-from odtc.core.errors import UsageError
 from odtc.core.manifest import Evaluation
-from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.core.specs import Argument, Role, TensorSpec, of_role
 from odtc.frontend.differentiate import Trained, differentiate
 from odtc.frontend.evaluation import add_evaluations
 from odtc.frontend.gradients.table import register_gradients
-from odtc.frontend.graph import Graph, statistics_of
+from odtc.frontend.graph import Graph
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.losses.objective import Objective
 from odtc.frontend.optimizers.update import Update, state_arguments
 from odtc.frontend.rebuild import results_of
+from odtc.frontend.selection import Selection
 from odtc.frontend.update import add_updates
 
 TRAIN_STEP = "train_step"
@@ -46,7 +45,7 @@ class TrainingGraph:
 
 
 def build_training_graph(
-    graph: Graph, objective: Objective, update: Update, params: Sequence[str] = ("*",)
+    graph: Graph, objective: Objective, update: Update, selection: Selection
 ) -> TrainingGraph:
     """Derives the training step of a normalised graph.
 
@@ -54,17 +53,17 @@ def build_training_graph(
         graph: the normalised inference graph.
         objective: the losses on its outputs.
         update: how gradients change the weights.
-        params: globs over ONNX initializer names; what none of them matches is frozen.
+        selection: what is trained.
 
     Raises:
-        UsageError: a glob, or that of a group, matches no parameter.
+        UsageError: the glob of a group matches no parameter.
         ModelError: the loss does not fit the output.
         UnsupportedError: the graph cannot be imported.
     """
     register_gradients()
     imported = import_forward(graph)
     losses = _losses(objective, imported)
-    arguments = _arguments(graph, losses, update, params)
+    arguments = _arguments(graph, losses, update, selection)
     adjoint = differentiate(imported, arguments, losses)
     module = add_updates(TRAIN_STEP, adjoint, arguments, update)
     evaluations = add_evaluations(module, imported, arguments, objective.evaluated)
@@ -88,24 +87,9 @@ def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
 
 
 def _arguments(
-    graph: Graph, losses: Sequence[Trained], update: Update, params: Sequence[str]
+    graph: Graph, losses: Sequence[Trained], update: Update, selection: Selection
 ) -> tuple[Argument, ...]:
-    statistics = statistics_of(graph)
-    for glob in params:
-        if not any(fnmatchcase(name, glob) for name in graph.parameters.keys() - statistics):
-            raise UsageError(
-                f"no trainable parameter matches {glob!r}",
-                hint="`odtc check MODEL` lists the parameters' names",
-            )
-
-    def role(name: str) -> Role:
-        if name in statistics:
-            return Role.STATISTIC
-        trained = any(fnmatchcase(name, glob) for glob in params)
-        return Role.PARAMETER if trained else Role.FROZEN
-
-    weights = [Argument(role(spec.name), spec) for spec in graph.parameter_specs()]
-    trained = [item.spec for item in weights if item.role is Role.PARAMETER]
+    weights = selection.arguments(graph)
     return (
         *(Argument(Role.INPUT, spec, graph.classes.get(spec.name)) for spec in graph.inputs),
         *(Argument(Role.LABEL, spec, graph.classes.get(spec.name)) for spec in graph.labels),
@@ -113,5 +97,5 @@ def _arguments(
         Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
         Argument(Role.STEP, TensorSpec("step", (), "int32")),
         *weights,
-        *state_arguments(update, trained),
+        *state_arguments(update, of_role(weights, Role.PARAMETER)),
     )

@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from odtc.core.specs import Argument, Role, TensorSpec, of_role
+from odtc.core.specs import Argument, Role, of_role
 from odtc.frontend.control_kernels import TOTAL, Control, rescale_kernel, total_kernel
 from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
 from odtc.frontend.merge_products import MergeProducts
@@ -17,6 +17,7 @@ from odtc.frontend.optimizers.update import (
     parameter_arguments,
     scaling_arguments,
 )
+from odtc.frontend.part_update import on_block
 from odtc.frontend.rebuild import builder_with_kernels, inner_results, replay_body
 from odtc.frontend.update_kernels import CONTROL, accumulate_kernel, assign_kernel, update_kernel
 
@@ -36,7 +37,7 @@ def add_updates(
     results, gradients = inner_results(adjoint)
     variables = dict(zip(differentiated(arguments), adjoint.params, strict=True))
     variables |= {item: variable_of(item) for item in arguments if item not in variables}
-    trained = [item.spec for item in of_role(arguments, Role.PARAMETER)]
+    trained = of_role(arguments, Role.PARAMETER)
     statistics = of_role(arguments, Role.STATISTIC)
     builder = builder_with_kernels(module)
     params = [variables[item] for item in arguments]
@@ -72,9 +73,7 @@ class UpdatePhase:
         self._rate, self._step = roles[Role.LEARNING_RATE], roles[Role.STEP]
         self._updated: list[relax.Var] = []
 
-    def emit(
-        self, trained: Sequence[TensorSpec], gradients: Sequence[relax.Expr]
-    ) -> list[relax.Var]:
+    def emit(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> list[relax.Var]:
         """Returns what was changed, for the step's result.
 
         Args:
@@ -84,17 +83,17 @@ class UpdatePhase:
         if self._update.accumulate > 1:
             gradients = [self._accumulated(*pair) for pair in zip(trained, gradients, strict=True)]
         clock = self._control(trained, gradients) if self._update.is_controlled else self._step
-        for spec, gradient in zip(trained, gradients, strict=True):
-            self._update_parameter(spec, gradient, clock)
+        for item, gradient in zip(trained, gradients, strict=True):
+            self._update_parameter(item, gradient, clock)
         return self._updated
 
-    def _accumulated(self, spec: TensorSpec, gradient: relax.Expr) -> relax.Var:
+    def _accumulated(self, item: Argument, gradient: relax.Expr) -> relax.Var:
         """The sum of the gradients since the last update."""
-        accumulator = self._named[f"{ACCUMULATOR}/{spec.name}"]
-        kernel = accumulate_kernel(spec.shape, self._update.accumulate)
+        accumulator = self._named[f"{ACCUMULATOR}/{item.spec.name}"]
+        kernel = accumulate_kernel(item.trained_shape, self._update.accumulate)
         return self._change(kernel, [accumulator], [gradient, self._step])
 
-    def _control(self, trained: Sequence[TensorSpec], gradients: Sequence[relax.Expr]) -> relax.Var:
+    def _control(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> relax.Var:
         """What the updates share, from all gradients."""
         update, operands = self._update, [self._step]
         if update.needs_total:
@@ -109,28 +108,32 @@ class UpdatePhase:
         self._change(rescale, [scale, good, updates], [*operands[1:], self._step])
         return control
 
-    def _total(self, trained: Sequence[TensorSpec], gradients: Sequence[relax.Expr]) -> relax.Var:
+    def _total(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> relax.Var:
         """The sum of squares, and the number of elements that are not finite."""
         scaled = self._update.scaling is not None
         scale = [self._named[LOSS_SCALE]] if scaled else []
         total: relax.Expr = relax.const(np.zeros(TOTAL, np.float32))
-        for spec, gradient in zip(trained, gradients, strict=True):
-            kernel = total_kernel(spec.shape, self._update.accumulate, scaled=scaled)
+        for item, gradient in zip(trained, gradients, strict=True):
+            kernel = total_kernel(item.trained_shape, self._update.accumulate, scaled=scaled)
             total = self._call(kernel, [gradient, total, self._step, *scale], TOTAL)
         return total
 
-    def _update_parameter(self, spec: TensorSpec, gradient: relax.Expr, clock: relax.Var) -> None:
+    def _update_parameter(self, item: Argument, gradient: relax.Expr, clock: relax.Var) -> None:
         update = self._update
         kernel = update_kernel(
-            update.rule_of(spec.name),
-            spec.shape,
+            update.rule_of(item.spec.name),
+            item.trained_shape,
             controlled=update.is_controlled,
             clip_value=update.clip_value,
             ema=update.ema,
         )
-        state = [item.spec.name for item in parameter_arguments(update, spec)]
+        state = [each.spec.name for each in parameter_arguments(update, item)]
         kept = [name for name in state if not name.startswith(f"{ACCUMULATOR}/")]
-        changed = [self._named[name] for name in (spec.name, *kept)]
+        changed = [self._named[name] for name in (item.spec.name, *kept)]
+        if item.block:
+            # The average is that of the whole parameter: an evaluation takes it in its place.
+            whole = (0,) if update.ema is None else (0, len(changed) - 1)
+            kernel = on_block(kernel, whole, item.spec.shape, item.block)
         self._change(kernel, changed, [gradient, self._rate, clock])
 
     def _change(

@@ -86,7 +86,8 @@ def update_kernel(
     averages = [] if ema is None else ["average"]
     with kernel("update") as made:
         buffers = {
-            name: T.arg(name, T.buffer(shape, "float32"))
+            # With a free offset, they may be views of larger tensors.
+            name: T.arg(name, T.buffer(shape, "float32", offset_factor=1))
             for name in ("w", *optimizer.slots, *averages, "g")
         }
         lr = T.arg("lr", T.buffer((), "float32"))

@@ -38,6 +38,7 @@ from odtc.frontend.operators.dropout import set_dropout
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
+from odtc.frontend.selection import select
 from odtc.frontend.specialize import specialize
 from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
 from odtc.passes.contract import Pass
@@ -57,6 +58,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     loss: Losses | Sequence[Term] = "cross-entropy",
     optimizer: Optimizer | Update | None = None,
     params: Sequence[str] | str = "*",
+    freeze: Sequence[str] | str = (),
+    freeze_batch_norm: bool = False,
     shape: Mapping[str, int] | None = None,
     precision: str = "float32",
     dropout: bool = True,
@@ -74,7 +77,11 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`.
         optimizer: the update rule, plain SGD by default, or an `Update` with what is around it. The
             learning rate is given at each step.
-        params: glob, or globs, over the ONNX initializers to train; the others are frozen.
+        params: what to train: globs over ONNX initializers and other choices, as text; see
+            `odtc.frontend.choices`. The others are frozen.
+        freeze: what not to train, whatever `params` selects.
+        freeze_batch_norm: batch normalisations whose parameters are frozen use their running
+            statistics and keep them, as PyTorch's in `eval()`.
         shape: sizes of symbolic dimensions other than the batch, by name.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
             as float16; weights, gradients and arithmetic stay float32.
@@ -101,13 +108,12 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     graph = specialize(onnx_model, batch, shape)
     set_dropout(graph, dropout, seed)
     objective = join_losses(graph, terms)
-    note_batch_norms(graph)
-    require_trainable(graph)
+    selection = select(graph, _texts(params), _texts(freeze), freeze_batch_norm)
+    note_batch_norms(graph, selection.still)
+    require_trainable(graph, selection.trained)
     normalize(graph)
     progress("differentiate")
-    training = build_training_graph(
-        graph, objective, update, (params,) if isinstance(params, str) else params
-    )
+    training = build_training_graph(graph, objective, update, selection)
     progress("compile the kernels")
     rewrites = _precision_passes(precision)
     built = build(training.module, target, TRAIN_STEP, schedule_passes(target), rewrites)
@@ -123,6 +129,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
+
+
+def _texts(given: Sequence[str] | str) -> Sequence[str]:
+    return (given,) if isinstance(given, str) else given
 
 
 def _precision_passes(precision: str) -> tuple[Pass, ...]:

@@ -71,6 +71,8 @@ def batch_norm(
     gradient.
     """
     data, gamma, _beta, mean, variance = call.args
+    if not call.attrs.training:
+        return _still_batch_norm(call, grad, builder)
     axis, ndim = int(call.attrs.axis), len(data.ty.shape)
     channels = int(data.ty.shape[axis])
     axes = [i for i in range(ndim) if i != axis]
@@ -160,6 +162,19 @@ def _axes(call: relax.Call, data: relax.Expr) -> list[int]:
 def _first(grad: relax.Expr) -> relax.Expr:
     """The adjoint of the first result; the statistics are no part of the loss."""
     return grad.fields[0] if isinstance(grad, relax.Tuple) else relax.TupleGetItem(grad, 0)
+
+
+def _still_batch_norm(
+    call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+) -> list[relax.Expr]:
+    """Batch normalisation by running statistics, all of it frozen: one factor for each channel."""
+    data, gamma, _beta, _mean, variance = call.args
+    axis = int(call.attrs.axis)
+    per_channel = [int(n) if i == axis else 1 for i, n in enumerate(data.ty.shape)]
+    root = R.sqrt(R.add(variance, relax.const(np.float32(call.attrs.epsilon))))
+    factor = builder.emit(R.divide(gamma, builder.emit(root)))
+    data_grad = R.multiply(_first(grad), builder.emit(R.reshape(factor, per_channel)))
+    return [data_grad, *(no_grad(argument) for argument in call.args[1:])]
 
 
 RULES: dict[str, Rule] = {

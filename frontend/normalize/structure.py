@@ -1,5 +1,7 @@
 """Rewrites of the graph's structure: which outputs are trained, and from where."""
 
+from collections.abc import Container
+
 import onnx
 
 from odtc.core.errors import ModelError
@@ -52,12 +54,21 @@ def _axes(graph: Graph, node: onnx.NodeProto) -> list[int]:
     return list(range(first, rank)) if graph.opset < 13 else [first]
 
 
-def note_batch_norms(graph: Graph) -> None:
-    """Says that batch normalisations of an inference model are trained as in a training one."""
-    nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
-    still = [node for node in nodes if not attributes(node).get("training_mode")]
-    if still:
+def note_batch_norms(graph: Graph, still: Container[str] = ()) -> None:
+    """Says that batch normalisations of an inference model are trained as in a training one.
+
+    Args:
+        graph: specialised, not yet normalised.
+        still: running statistics that stay as they are.
+    """
+    nodes = [
+        node
+        for node in graph.nodes
+        if node.op_type == "BatchNormalization" and node.input[3] not in still
+    ]
+    inferring = [node for node in nodes if not attributes(node).get("training_mode")]
+    if inferring:
         graph.notes.append(
-            f"batch normalisations in inference mode: {len(still)}; trained by the statistics of "
-            "the batch, and running statistics follow"
+            f"batch normalisations in inference mode: {len(inferring)}; trained by the statistics "
+            "of the batch, and running statistics follow"
         )

@@ -139,16 +139,16 @@ def as_update(optimizer: Optimizer | Update) -> Update:
 LOSS_SCALE = "update/loss-scale"
 
 
-def state_arguments(update: Update, trained: Sequence[TensorSpec]) -> tuple[Argument, ...]:
+def state_arguments(update: Update, trained: Sequence[Argument]) -> tuple[Argument, ...]:
     """Arguments of the step that the update needs: scalars first, then those of each parameter.
 
     Raises:
         UsageError: a group matches no parameter.
     """
-    check_groups(update.groups, [spec.name for spec in trained])
+    check_groups(update.groups, [item.spec.name for item in trained])
     scaling = update.scaling
     scalars = scaling_arguments(scaling) if scaling else ()
-    return (*scalars, *(item for spec in trained for item in parameter_arguments(update, spec)))
+    return (*scalars, *(state for item in trained for state in parameter_arguments(update, item)))
 
 
 def scaling_arguments(scaling: LossScale) -> tuple[Argument, ...]:
@@ -160,15 +160,18 @@ def scaling_arguments(scaling: LossScale) -> tuple[Argument, ...]:
     )
 
 
-def parameter_arguments(update: Update, spec: TensorSpec) -> tuple[Argument, ...]:
+def parameter_arguments(update: Update, parameter: Argument) -> tuple[Argument, ...]:
     """The state of one parameter: the optimizer's slots, the accumulator, the average."""
+    spec = parameter.spec
     slots = update.rule_of(spec.name).optimizer.slots
     states = slots | ({ACCUMULATOR: 0.0} if update.accumulate > 1 else {})
 
-    def named(slot: str) -> TensorSpec:
-        return TensorSpec(f"{slot}/{spec.name}", spec.shape)
+    def state(slot: str, initial: float) -> Argument:
+        name = f"{slot}/{spec.name}"
+        return Argument(Role.STATE, TensorSpec(name, parameter.trained_shape), initial=initial)
 
+    average = Argument(Role.AVERAGE, TensorSpec(f"{AVERAGE}/{spec.name}", spec.shape))
     return (
-        *(Argument(Role.STATE, named(slot), initial=initial) for slot, initial in states.items()),
-        *((Argument(Role.AVERAGE, named(AVERAGE)),) if update.ema is not None else ()),
+        *(state(slot, initial) for slot, initial in states.items()),
+        *((average,) if update.ema is not None else ()),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
 from odtc.cli.inspect import counts, describe
 from odtc.cli.options import add_json_option, add_model_options
+from odtc.cli.selection import add_selection_options
 from odtc.cli.update_options import add_update_options, read_update
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
@@ -27,13 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
     )
-    parser.add_argument(
-        "--params",
-        nargs="+",
-        action="extend",
-        metavar="GLOB",
-        help="ONNX initializers to train; the others are frozen (default: all)",
-    )
+    add_selection_options(parser)
     parser.add_argument(
         "--precision",
         default="float32",
@@ -77,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
             batch=args.batch,
             loss=loss,
             optimizer=update,
-            params=args.params or "*",
+            params=args.train or "*",
+            freeze=args.freeze,
+            freeze_batch_norm=args.freeze_batch_norm,
             shape=dict(args.shape),
             precision=args.precision,
             dropout=args.dropout,

@@ -11,7 +11,7 @@ from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from odtc.core.manifest import Manifest
-    from odtc.core.specs import Argument, TensorSpec
+    from odtc.core.specs import Argument, Block, TensorSpec
 
 # Field of `Sizes` to what a reader calls it.
 _SIZES = {
@@ -78,9 +78,15 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "labels": [_argument(item) for item in manifest.labels],
         "outputs": [_spec(item.output) for item in manifest.evaluations],
         "tensors": counts(manifest),
+        "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
         "sizes": dataclasses.asdict(manifest.sizes),
         "notes": list(manifest.notes),
     }
+
+
+def _blocks(manifest: "Manifest") -> dict[str, "Block"]:
+    """The parameters that are trained in part, and the part."""
+    return {item.spec.name: item.block for item in manifest.arguments if item.block}
 
 
 def _spec(spec: "TensorSpec") -> dict[str, Any]:
@@ -108,6 +114,7 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *(("label", _label(item)) for item in manifest.labels),
         *(("output", str(item.output)) for item in manifest.evaluations),
         ("tensors", ", ".join(f"{number} {kind}" for kind, number in counts(manifest).items())),
+        *(("trained in part", f"{name}: {block}") for name, block in _blocks(manifest).items()),
         *((label, _exact(getattr(manifest.sizes, name))) for name, label in _SIZES.items()),
         *(("note", note) for note in manifest.notes),
     ]

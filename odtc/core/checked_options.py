@@ -40,6 +40,8 @@ class Bound:
 
 _SWITCHES = {"true": True, "false": False, True: True, False: False}
 _SWITCH = Bound("switch (true or false)", _SWITCHES.__getitem__, lambda _: True, "")
+_TEXT = Bound("text", str, bool, "is empty")
+_SHARE = Bound("number", float, lambda value: 0 < value <= 1, "is outside (0, 1]")
 _FRACTION = Bound("number", float, lambda value: 0 <= value < 1, "is outside [0, 1)")
 _NOT_NEGATIVE = Bound(
     "number", float, lambda value: 0 <= value < math.inf, "is not a number of at least 0"
@@ -67,6 +69,8 @@ def _option(bound: Bound) -> Callable[..., Any]:
 
 # Each makes a field; without a default the option must be given. A default of None may stay None.
 switch = _option(_SWITCH)
+text = _option(_TEXT)
+share = _option(_SHARE)
 fraction = _option(_FRACTION)
 not_negative = _option(_NOT_NEGATIVE)
 positive = _option(_POSITIVE)
@@ -133,7 +137,7 @@ def read_options(what: str, kind: type, given: Mapping[str, str]) -> dict[str, A
         if name not in known:
             raise UsageError(
                 f"the {what} has no option {key!r}",
-                hint=f"its options are {', '.join(_written(name) for name in known)}",
+                hint=f"its options are {', '.join(map(_written, known)) or 'none'}",
             )
         read[name] = _read(known[name].metadata["bound"], value, f"the {what}'s option {key}")
     return read

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odtc.core.errors import ArtifactError
-from odtc.core.specs import Argument, Classes, Role, TensorSpec, of_role
+from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
 SCHEMA = 3
 
@@ -156,8 +156,9 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
 
 def _argument(data: Mapping[str, Any]) -> Argument:
     classes = None if data["classes"] is None else Classes(**data["classes"])
+    block = None if data["block"] is None else Block(**data["block"])
     initial = float(data["initial"])
-    return Argument(Role(data["role"]), _spec(data["spec"]), classes, initial=initial)
+    return Argument(Role(data["role"]), _spec(data["spec"]), classes, block, initial=initial)
 
 
 def _spec(data: Mapping[str, Any]) -> TensorSpec:

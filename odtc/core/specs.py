@@ -70,6 +70,28 @@ class Classes:
 
 
 @dataclass(frozen=True)
+class Block:
+    """Neighbouring indices along one axis of a tensor.
+
+    Attributes:
+        axis: the axis, from 0.
+        start: the first index.
+        size: how many indices.
+    """
+
+    axis: int
+    start: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"channels {self.start} to {self.start + self.size - 1} (axis {self.axis})"
+
+    def shape_in(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the block in a tensor of that shape."""
+        return (*shape[: self.axis], self.size, *shape[self.axis + 1 :])
+
+
+@dataclass(frozen=True)
 class Argument:
     """One argument of the training step.
 
@@ -79,13 +101,20 @@ class Argument:
         spec: its name, shape and dtype. A state's name is `slot/parameter`, that of the moving
             average of a parameter `ema/parameter`.
         classes: what it may hold, where it holds class numbers.
+        block: the part of a parameter that is trained, where that is not all of it.
         initial: what all elements of a state start at. An average starts at its parameter.
     """
 
     role: Role
     spec: TensorSpec
     classes: Classes | None = None
+    block: Block | None = None
     initial: float = field(default=0.0, kw_only=True)
+
+    @property
+    def trained_shape(self) -> tuple[int, ...]:
+        """Shape of a parameter's gradient and of its state."""
+        return self.block.shape_in(self.spec.shape) if self.block else self.spec.shape
 
 
 def of_role(arguments: Sequence[Argument], *roles: Role) -> list[Argument]:

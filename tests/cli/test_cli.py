@@ -110,7 +110,7 @@ def test_options_are_not_abbreviated():
 
 def test_compile_prints_the_path_alone(digits: Digits, here: Path):
     done = subprocess.run(
-        [*ODTC, "compile", digits.model, "--batch", "2", "--params", "fc*"],
+        [*ODTC, "compile", digits.model, "--batch", "2", "--train", "fc*"],
         capture_output=True,
         text=True,
         check=True,
@@ -137,6 +137,19 @@ def test_compile_with_options(digits: Digits, here: Path, run_json):
         "nesterov": False,
     }
     assert made == run_json("inspect", "x.odtc")
+
+
+def test_compile_says_what_is_trained_in_part(digits: Digits, here: Path, run_json, capsys):
+    choices = ("bias", "sparse{layers=conv2.*,channels=0.25}")
+    made = run_json(
+        *("compile", digits.model, "--batch", "2", "--train", *choices, "--freeze", "fc?.bias")
+    )
+    assert made["tensors"] == {"trained": 3, "frozen": 5, "statistics": 0}
+    (block,) = made["blocks"].values()
+    assert (block["axis"], block["size"]) == (0, 8)
+    assert made == run_json("inspect", "d.odtc")
+    assert main(["inspect", "d.odtc"]) == 0
+    assert "conv2.weight: channels " in capsys.readouterr().out
 
 
 def test_inspect(digits: Digits, capsys: pytest.CaptureFixture[str]):

@@ -118,6 +118,20 @@ def behind(op_type: str, data: str = "h", **attributes: Any) -> onnx.ModelProto:
     )
 
 
+# A weight on the left of a product, and a weight that two products share.
+LEFT_OPERAND = dense(
+    node("Transpose", ["x"], "t", perm=[1, 0]),
+    node("MatMul", ["v", "t"], "u"),
+    node("Transpose", ["u"], "h", perm=[1, 0]),
+    node("MatMul", ["h", "w"], "y"),
+)
+SHARED = dense(
+    node("MatMul", ["x", "v"], "h"),
+    node("MatMul", ["h", "v"], "a"),
+    node("MatMul", ["a", "w"], "y"),
+)
+
+
 def compile_bytes(data: bytes, name: str = "m.onnx") -> Cause:
     """`odtc compile` of a file that holds these bytes."""
     return lambda place: ["compile", str(place.write(name, data)), "--batch", "2"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import odtc
 from odtc.core.checked_options import format_choice, options_of
 from odtc.core.errors import UsageError
-from odtc.core.specs import Role, TensorSpec
+from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.frontend.optimizers.groups import Group, parse_group
 from odtc.frontend.optimizers.table import OPTIMIZERS, parse_optimizer
 from odtc.frontend.optimizers.update import (
@@ -23,7 +23,9 @@ from odtc.frontend.optimizers.update import (
     state_arguments,
 )
 
-WEIGHTS = [TensorSpec("a.weight", (3, 4)), TensorSpec("a.bias", (3,))]
+WEIGHTS = [
+    Argument(Role.PARAMETER, TensorSpec(*spec)) for spec in (("a.weight", (3, 4)), ("a.bias", (3,)))
+]
 
 
 @st.composite
