@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from odtc.compilation import compile_model as compile
     from odtc.core.errors import OdtcError
     from odtc.core.specs import TensorSpec
+    from odtc.frontend.lora import LoRA
     from odtc.frontend.losses.classification import NLL, CrossEntropy
     from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
     from odtc.frontend.losses.given import InModel, LossGraph
@@ -46,6 +47,7 @@ __all__ = [
     "InModel",
     "KLDiv",
     "Lion",
+    "LoRA",
     "LossGraph",
     "LossScale",
     "OdtcError",
@@ -76,6 +78,7 @@ _HOME = {
     "Group": ("odtc.frontend.optimizers.groups", "Group"),
     "Lion": ("odtc.frontend.optimizers.sgd", "Lion"),
     "LossScale": ("odtc.frontend.optimizers.update", "LossScale"),
+    "LoRA": ("odtc.frontend.lora", "LoRA"),
     "OdtcError": ("odtc.core.errors", "OdtcError"),
     "RMSProp": ("odtc.frontend.optimizers.scaled", "RMSProp"),
     "TensorSpec": ("odtc.core.specs", "TensorSpec"),

@@ -20,6 +20,7 @@ from odtc.backends.link import export_library
 from odtc.backends.lowering import Built, build
 from odtc.backends.targets import Target, parse_target
 from odtc.core import bundle as bundles
+from odtc.core.adapters import Adapter
 from odtc.core.bundle import private_folder
 from odtc.core.errors import UsageError
 from odtc.core.files import check_room
@@ -29,6 +30,7 @@ from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.core.weights import strip_weights, write_tensors
 from odtc.frontend.coverage import require_trainable
 from odtc.frontend.graph import Graph
+from odtc.frontend.lora import LoRA, adapt
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import Losses, Term, terms_of, terms_text
 from odtc.frontend.normalize.pipeline import normalize
@@ -38,7 +40,7 @@ from odtc.frontend.operators.dropout import set_dropout
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
-from odtc.frontend.selection import select
+from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import specialize
 from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
 from odtc.passes.contract import Pass
@@ -57,9 +59,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     batch: int | None = None,
     loss: Losses | Sequence[Term] = "cross-entropy",
     optimizer: Optimizer | Update | None = None,
-    params: Sequence[str] | str = "*",
+    params: Sequence[str] | str | None = None,
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
+    lora: LoRA | None = None,
     shape: Mapping[str, int] | None = None,
     precision: str = "float32",
     dropout: bool = True,
@@ -78,10 +81,12 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         optimizer: the update rule, plain SGD by default, or an `Update` with what is around it. The
             learning rate is given at each step.
         params: what to train: globs over ONNX initializers and other choices, as text; see
-            `odtc.frontend.choices`. The others are frozen.
+            `odtc.frontend.choices`. The others are frozen. By default all are trained, or with
+            `lora` none beside the adapters.
         freeze: what not to train, whatever `params` selects.
         freeze_batch_norm: batch normalisations whose parameters are frozen use their running
             statistics and keep them, as PyTorch's in `eval()`.
+        lora: low-rank adapters to train in place of weights.
         shape: sizes of symbolic dimensions other than the batch, by name.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
             as float16; weights, gradients and arithmetic stay float32.
@@ -108,7 +113,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     graph = specialize(onnx_model, batch, shape)
     set_dropout(graph, dropout, seed)
     objective = join_losses(graph, terms)
-    selection = select(graph, _texts(params), _texts(freeze), freeze_batch_norm)
+    selection, adapters = _choose(graph, params, freeze, freeze_batch_norm, lora)
     note_batch_norms(graph, selection.still)
     require_trainable(graph, selection.trained)
     normalize(graph)
@@ -125,14 +130,26 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         check_library(root / bundles.LIBRARY, target)
         _write_model(onnx_model, graph, root)
         manifest = _manifest(Path(model), target, graph, training, built, terms, update, precision)
+        manifest = dataclasses.replace(manifest, adapters=adapters)
         return Artifact(bundles.seal(manifest, root))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
 
 
-def _texts(given: Sequence[str] | str) -> Sequence[str]:
-    return (given,) if isinstance(given, str) else given
+def _choose(
+    graph: Graph,
+    params: Sequence[str] | str | None,
+    freeze: Sequence[str] | str,
+    freeze_batch_norm: bool,
+    lora: LoRA | None,
+) -> tuple[Selection, tuple[Adapter, ...]]:
+    """What is trained, and the adapters that were added to the graph for it."""
+    if params is None:
+        params = "*" if lora is None else ()
+    train, frozen = ((given,) if isinstance(given, str) else given for given in (params, freeze))
+    selection = select(graph, train, frozen, freeze_batch_norm)
+    return adapt(graph, lora, selection) if lora else (selection, ())
 
 
 def _precision_passes(precision: str) -> tuple[Pass, ...]:

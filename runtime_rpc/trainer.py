@@ -8,19 +8,21 @@ while its `set_input` would copy them all.
 import math
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
 import tvm
 
 from odtc.backends.targets import lacking_features, parse_target
+from odtc.core.adapters import merge_adapters
 from odtc.core.bundle import Bundle
 from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Evaluation, Manifest
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import fill_weights, read_tensors
+from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
 from odtc.runtime_rpc.session import Session, device_errors
@@ -176,12 +178,7 @@ class Trainer:
         Raises:
             UsageError: the step keeps no averages.
         """
-        averages = self._averages() if ema else {}
-        with device_errors(self.session.name):
-            return {
-                item.spec.name: self._tensors[averages.get(item.spec.name, item)].numpy()
-                for item in self._manifest.of_role(*WEIGHT_ROLES)
-            }
+        return self._weights(self._manifest.of_role(*WEIGHT_ROLES), ema)
 
     def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
         """Gives weights of any kind new values; state and averages stay as they are.
@@ -205,7 +202,8 @@ class Trainer:
         Raises:
             OutputError: the file cannot be written.
         """
-        write_checkpoint(path, self._manifest, self.steps, self._read(*_SAVED_ROLES))
+        saved = self._read(*self._manifest.of_role(*_SAVED_ROLES))
+        write_checkpoint(path, self._manifest, self.steps, saved)
 
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Takes up weights, optimizer state and step count.
@@ -222,7 +220,7 @@ class Trainer:
         self.steps = step
 
     def export_onnx(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
-        """Writes the original ONNX graph with the weights as they are now.
+        """Writes the original ONNX graph with the weights as they are now, adapters merged in.
 
         Args:
             path: of the new file.
@@ -233,9 +231,35 @@ class Trainer:
             UsageError: the step keeps no averages.
         """
         model = onnx.load(self._bundle.model, load_external_data=False)
-        fill_weights(model, self.parameters(ema=ema))
+        fill_weights(model, merge_adapters(self.parameters(ema=ema), self._manifest.adapters))
         with atomic_write(path) as temporary:
             temporary.write_bytes(model.SerializeToString())
+
+    def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
+        """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
+
+        Args:
+            path: of the new file.
+            ema: their moving averages.
+
+        Raises:
+            OutputError: the file cannot be written.
+            UsageError: the step has no adapters, or keeps no averages.
+        """
+        tensors = self._weights(adapter_arguments(self._manifest), ema)
+        write_adapters(path, self._manifest, tensors)
+
+    def load_adapters(self, path: str | os.PathLike[str]) -> None:
+        """Takes up adapters that were exported alone.
+
+        Raises:
+            ArtifactError: the file is missing, damaged, or does not fit; nothing is changed.
+            UsageError: the step has no adapters.
+        """
+        tensors = read_adapters(path, self._manifest)
+        with device_errors(self.session.name):
+            for item in adapter_arguments(self._manifest):
+                self._tensors[item].copyfrom(tensors[item.spec.name])
 
     def _allocate(self) -> dict[Argument, tvm.runtime.Tensor]:
         """One tensor on the device for each argument, at the value that it starts from."""
@@ -267,15 +291,22 @@ class Trainer:
 
     def _loss_scale(self) -> float:
         """The loss scale now; 0 where there is none."""
-        scale = self._read(Role.STATE).get(_SCALE) if self._manifest.update["loss_scale"] else None
-        return 0.0 if scale is None else float(scale)
+        if not self._manifest.update["loss_scale"]:
+            return 0.0
+        return float(self._read(*self._manifest.of_role(Role.STATE))[_SCALE])
 
-    def _read(self, *roles: Role) -> dict[str, np.ndarray]:
+    def _weights(self, arguments: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
+        """Weights by name, or the averages of those that have one."""
+        averages = self._averages() if ema else {}
         with device_errors(self.session.name):
             return {
-                item.spec.name: self._tensors[item].numpy()
-                for item in self._manifest.of_role(*roles)
+                item.spec.name: self._tensors[averages.get(item.spec.name, item)].numpy()
+                for item in arguments
             }
+
+    def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
+        with device_errors(self.session.name):
+            return {item.spec.name: self._tensors[item].numpy() for item in arguments}
 
 
 def _fitted(feed: Feed, arguments: tuple[Argument, ...]) -> dict[Argument, np.ndarray]:

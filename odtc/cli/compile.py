@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
 from odtc.cli.inspect import counts, describe
 from odtc.cli.options import add_json_option, add_model_options
-from odtc.cli.selection import add_selection_options
+from odtc.cli.selection import add_selection_options, parse_lora
 from odtc.cli.update_options import add_update_options, read_update
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from odtc.frontend.losses.terms import parse_terms
 
     update, loss = read_update(args), parse_terms(args.loss)
+    lora = parse_lora(args.lora) if args.lora else None
     output = args.output or Path(f"{Path(args.model).stem}.odtc")
     if os.path.realpath(output) == os.path.realpath(args.model):
         raise UsageError("the output would replace the model", where=str(output))
@@ -72,9 +73,10 @@ def run(args: argparse.Namespace) -> int:
             batch=args.batch,
             loss=loss,
             optimizer=update,
-            params=args.train or "*",
+            params=args.train,
             freeze=args.freeze,
             freeze_batch_norm=args.freeze_batch_norm,
+            lora=lora,
             shape=dict(args.shape),
             precision=args.precision,
             dropout=args.dropout,

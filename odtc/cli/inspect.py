@@ -10,6 +10,7 @@ from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
+    from odtc.core.adapters import Adapter
     from odtc.core.manifest import Manifest
     from odtc.core.specs import Argument, Block, TensorSpec
 
@@ -79,6 +80,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "outputs": [_spec(item.output) for item in manifest.evaluations],
         "tensors": counts(manifest),
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
+        "adapters": [dataclasses.asdict(adapter) for adapter in manifest.adapters],
         "sizes": dataclasses.asdict(manifest.sizes),
         "notes": list(manifest.notes),
     }
@@ -115,6 +117,7 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *(("output", str(item.output)) for item in manifest.evaluations),
         ("tensors", ", ".join(f"{number} {kind}" for kind, number in counts(manifest).items())),
         *(("trained in part", f"{name}: {block}") for name, block in _blocks(manifest).items()),
+        *(("adapter of", _adapter(manifest, adapter)) for adapter in manifest.adapters),
         *((label, _exact(getattr(manifest.sizes, name))) for name, label in _SIZES.items()),
         *(("note", note) for note in manifest.notes),
     ]
@@ -142,6 +145,12 @@ def _update_rows(update: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     scale = [("loss scale", format_choice("dynamic", s)) for s in (update["loss_scale"],) if s]
     return [*groups, *((key.replace("_", " "), str(v)) for key, v in changed.items()), *scale]
+
+
+def _adapter(manifest: "Manifest", adapter: "Adapter") -> str:
+    (up,) = (item.spec for item in manifest.arguments if item.spec.name == adapter.up)
+    rank = up.shape[0 if len(up.shape) == 2 else 1]
+    return f"{adapter.weight}, rank {rank}, scale {adapter.scale:g}"
 
 
 def _exact(count: int) -> str:

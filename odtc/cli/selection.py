@@ -1,17 +1,25 @@
 """Options that say what is trained."""
 
 import argparse
+from typing import TYPE_CHECKING
+
+from odtc.core.checked_options import parse_choice
+
+if TYPE_CHECKING:
+    from odtc.frontend.lora import LoRA
+
+LORA_FORM = "rank=8,alpha=16,targets=*.query*|*.value*"
 
 
 def add_selection_options(parser: argparse.ArgumentParser) -> None:
-    """What is trained, and what is frozen."""
+    """What is trained, what is frozen, and adapters."""
     parser.add_argument(
         "--train",
         nargs="+",
         action="extend",
         metavar="WHAT",
         help="globs over ONNX initializers, bias, last{k=2} or sparse{layers=GLOB,channels=0.25}; "
-        "the others are frozen (default: *)",
+        "the others are frozen (default: *, or with --lora the adapters alone)",
     )
     parser.add_argument(
         "--freeze",
@@ -27,3 +35,18 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
         help="batch normalisations whose parameters are frozen keep and use their running "
         "statistics",
     )
+    parser.add_argument(
+        "--lora", metavar="OPTIONS", help=f"train low-rank adapters, such as {LORA_FORM}"
+    )
+
+
+def parse_lora(text: str) -> "LoRA":
+    """Reads `rank=8,alpha=16,targets=GLOB|GLOB`.
+
+    Raises:
+        UsageError: the text is malformed, or names an option or a value that is none.
+    """
+    from odtc.frontend.lora import LoRA
+
+    form = f"lora{{{text}}}"
+    return LoRA(**parse_choice("adapter", form, {"lora": LoRA}, LORA_FORM)[1])

@@ -91,6 +91,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--resume", action="store_true", help="take the run up from the checkpoint")
     add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")
     add("--export", type=Path, metavar="ONNX", help="write the trained model")
+    add("--export-adapters", type=Path, metavar="FILE", help="write the adapters alone")
     add("--device", metavar="URL", help="rpc://HOST:PORT/KEY of a tracker (default: this machine)")
     add("--threads", type=int, metavar="N", help="worker threads")
     add_json_option(parser)
@@ -107,10 +108,7 @@ def run(args: argparse.Namespace) -> int:
     artifact = load(args.artifact)
     manifest = artifact.manifest
     compared = class_label(manifest) if args.eval_data else None
-    if args.ema and manifest.update["ema"] is None:
-        raise UsageError(
-            "the artifact keeps no moving averages", hint="compile it with --ema, such as 0.999"
-        )
+    _check_manifest(args, manifest)
     samples = read_samples(args.data, manifest)
     held_out = read_samples(args.eval_data, manifest) if args.eval_data else None
     per_epoch = steps_per_epoch(samples, manifest.batch, args.data)
@@ -132,8 +130,7 @@ def run(args: argparse.Namespace) -> int:
     if trainer.steps < total:
         _say_interrupted(trainer.steps, total, args.checkpoint)
         return ExitCode.INTERRUPTED
-    if args.export:
-        trainer.export_onnx(args.export, ema=args.ema)
+    _export(trainer, args)
     summary = _summary(trainer.steps, done, manifest.batch, args)
     if held_out and compared:
         summary["accuracy"] = accuracy(trainer, held_out, compared, ema=args.ema)
@@ -166,6 +163,31 @@ def train(
             if interrupted.is_set():
                 break
     return done
+
+
+def _check_manifest(args: argparse.Namespace, manifest: "Manifest") -> None:
+    """Checks that the artifact has what is to be exported.
+
+    Raises:
+        UsageError: it keeps no averages, or trains no adapters.
+    """
+    if args.ema and manifest.update["ema"] is None:
+        raise UsageError(
+            "the artifact keeps no moving averages", hint="compile it with --ema, such as 0.999"
+        )
+    if args.export_adapters and not manifest.adapters:
+        raise UsageError(
+            "the artifact trains no adapters",
+            where=str(args.artifact),
+            hint="compile the model with --lora, or leave --export-adapters out",
+        )
+
+
+def _export(trainer: "Trainer", args: argparse.Namespace) -> None:
+    if args.export:
+        trainer.export_onnx(args.export, ema=args.ema)
+    if args.export_adapters:
+        trainer.export_adapters(args.export_adapters, ema=args.ema)
 
 
 def class_label(manifest: "Manifest") -> "Argument":
@@ -214,7 +236,7 @@ def _check_options(args: argparse.Namespace) -> None:
         if getattr(args, option) and not args.checkpoint:
             name = option.replace("_", "-")
             raise UsageError(f"--{name} needs a checkpoint", hint="pass --checkpoint FILE")
-    for path in filter(None, (args.checkpoint, args.export)):
+    for path in filter(None, (args.checkpoint, args.export, args.export_adapters)):
         check_writable(path)
 
 
@@ -232,7 +254,11 @@ def _summary(steps: int, done: Done, batch: int, args: argparse.Namespace) -> di
     if done.steps and not done.emulated:
         summary["step_ms"] = done.step_ms
         summary["samples_per_second"] = 1000 * batch / done.step_ms
-    paths = {"exported": args.export, "checkpoint": args.checkpoint}
+    paths = {
+        "exported": args.export,
+        "adapters": args.export_adapters,
+        "checkpoint": args.checkpoint,
+    }
     return {
         **summary,
         "emulated": done.emulated,
@@ -248,6 +274,7 @@ _PHRASES = {
     "samples_per_second": "{:.0f} samples/s",
     "accuracy": "accuracy {:.2%}",
     "exported": "exported {}",
+    "adapters": "adapters in {}",
 }
 
 

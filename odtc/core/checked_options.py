@@ -57,6 +57,7 @@ def _whole(value: Any) -> int:
 
 
 _COUNT = Bound("whole number", _whole, lambda value: value >= 1, "is below 1")
+_NATURAL = Bound("whole number", _whole, lambda value: value >= 0, "is below 0")
 
 
 def _option(bound: Bound) -> Callable[..., Any]:
@@ -75,6 +76,7 @@ fraction = _option(_FRACTION)
 not_negative = _option(_NOT_NEGATIVE)
 positive = _option(_POSITIVE)
 count = _option(_COUNT)
+natural = _option(_NATURAL)
 
 
 def check_options(options: Any) -> None:

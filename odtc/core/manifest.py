@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
@@ -64,6 +65,7 @@ class Manifest:
         evaluations: the outputs that can be evaluated; the first is the usual one.
         sizes: bytes at work.
         notes: what was assumed about the model.
+        adapters: low-rank adapters that were added to the model.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -82,6 +84,7 @@ class Manifest:
     evaluations: tuple[Evaluation, ...]
     sizes: Sizes
     notes: tuple[str, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -142,6 +145,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
             Evaluation(str(item["function"]), _spec(item["output"]), tuple(item["inputs"]))
             for item in data["evaluations"]
         )
+        data["adapters"] = tuple(Adapter(**item) for item in data["adapters"])
         data["sizes"] = Sizes(**data["sizes"])
         data["notes"] = tuple(data["notes"])
         data["files"] = dict(data["files"])

@@ -152,6 +152,30 @@ def test_compile_says_what_is_trained_in_part(digits: Digits, here: Path, run_js
     assert "conv2.weight: channels " in capsys.readouterr().out
 
 
+def test_adapters_are_compiled_trained_and_exported(digits: Digits, here: Path, run_json, capsys):
+    lora = "rank=4,alpha=8,targets=conv2.*|fc1.*"
+    made = run_json("compile", digits.model, "--batch", "16", "--lora", lora)
+    assert made["tensors"] == {"trained": 4, "frozen": 8, "statistics": 0}
+    assert [item["weight"] for item in made["adapters"]] == ["conv2.weight", "fc1.weight"]
+    assert {item["scale"] for item in made["adapters"]} == {2.0}
+    run_json(
+        *("train", "d.odtc", "--data", digits.train, "--lr", "0.05", "--steps", "3"),
+        *("--export", "merged.onnx", "--export-adapters", "a.safetensors"),
+    )
+    assert {name: value.shape for name, value in load_file("a.safetensors").items()} == {
+        "base_model.model.conv2.lora_A.weight": (4, 16, 3, 3),
+        "base_model.model.conv2.lora_B.weight": (32, 4, 1, 1),
+        "base_model.model.fc1.lora_A.weight": (4, 512),
+        "base_model.model.fc1.lora_B.weight": (64, 4),
+    }
+    before, after = onnx.load(digits.model).graph, onnx.load("merged.onnx").graph
+    assert list(before.node) == list(after.node)
+    changed = [b.name for b, a in zip(before.initializer, after.initializer, strict=True) if a != b]
+    assert changed == ["conv2.weight", "fc1.weight"]
+    assert main(["inspect", "d.odtc"]) == 0
+    assert "fc1.weight, rank 4, scale 2" in capsys.readouterr().out
+
+
 def test_inspect(digits: Digits, capsys: pytest.CaptureFixture[str]):
     assert main(["inspect", str(digits.artifact)]) == 0
     text = capsys.readouterr().out

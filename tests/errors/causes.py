@@ -353,6 +353,25 @@ def foreign_checkpoint(metadata: dict[str, str], **tensors: np.ndarray) -> Cause
     return cause
 
 
+def load_adapters(data: bytes | None = None, **metadata: str) -> Cause:
+    """Adapters taken up from a file with these bytes, or with wrong tensors; b"" is no file."""
+
+    def cause(place: Place) -> None:
+        from safetensors.numpy import save_file
+
+        import odtc
+
+        model = place.write("linear.onnx", LINEAR.SerializeToString())
+        path = place.inputs / "adapters"
+        if data is None:
+            save_file({"w.lora_A.weight": np.ones((2, 4), np.float32)}, path, metadata)
+        elif data:
+            path.write_bytes(data)
+        odtc.compile(model, batch=2, lora=odtc.LoRA(rank=2)).trainer().load_adapters(path)
+
+    return cause
+
+
 def on_small_disk(cause: Callable[[str], Cause], kilobytes: int = 64) -> Cause:
     """The cause, told of a file on a disk that is too small for it."""
     return lambda place: cause(str(place.small_disk(kilobytes) / "out"))(place)

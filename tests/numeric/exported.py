@@ -60,9 +60,39 @@ class Tokens(nn.Module):
         return self.head(torch.tanh(self.value(x)).mean(1))
 
 
+class Bert(nn.Module):
+    """One block of a transformer, as BERT has it, over token numbers."""
+
+    shape = (6,)
+    words = 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(self.words, 8)
+        self.position = nn.Parameter(torch.randn(1, 6, 8))
+        self.query, self.key, self.value, self.dense = (nn.Linear(8, 8) for _ in range(4))
+        self.norm1, self.norm2 = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids) + self.position
+        query, key, value = (
+            layer(x).reshape(-1, 6, 2, 4).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        weights = torch.softmax(query @ key.transpose(2, 3) / 2, -1)
+        mixed = (weights @ value).transpose(1, 2).reshape(-1, 6, 8)
+        x = self.norm1(x + self.dense(mixed))
+        x = self.norm2(x + self.down(nn.functional.gelu(self.up(x))))
+        return self.head(x[:, 0])
+
+
 def draw_input(module: nn.Module, rng: np.random.Generator) -> np.ndarray:
     """A batch of what the module takes."""
     shape = (BATCH, *module.shape)  # type: ignore[misc]
+    if isinstance(module, Bert):
+        return rng.integers(0, module.words, shape)
     return rng.standard_normal(shape).astype(np.float32)
 
 

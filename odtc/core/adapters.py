@@ -1,0 +1,77 @@
+"""Low-rank adapters of frozen weights (LoRA): what is known of one, and how it is merged.
+
+    Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021
+
+An adapter stands beside a weight W as two small tensors, `down` (A) and `up` (B):
+
+    W                                        down                 up
+    a matrix [in, out], or [out, in]         [in, rank]           [rank, out]
+    a convolution's [out, in, *kernel]       [rank, in, *kernel]  [out, rank, 1...]
+
+and the model computes as if it had the weight W + scale * (down, then up). In files they have the
+names and shapes of Hugging Face PEFT: matrices are transposed there.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+PEFT_PREFIX = "base_model.model."
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The adapter of one weight.
+
+    Attributes:
+        weight: ONNX initializer that it is for.
+        down: name of A, which leads down to the rank.
+        up: name of B, which leads up again.
+        scale: factor of their product: alpha / rank.
+        transposed: whether a matrix is stored `[out, in]`.
+    """
+
+    weight: str
+    down: str
+    up: str
+    scale: float
+    transposed: bool = False
+
+    def merged(self, weights: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The weight with its adapter, of the weight's shape; float32.
+
+        Args:
+            weights: at least the weight, `down` and `up`, by name.
+        """
+        weight = weights[self.weight]
+        down, up = (weights[name].astype(np.float64) for name in (self.down, self.up))
+        if down.ndim == 2:
+            delta = down @ up
+        else:
+            delta = np.tensordot(up.reshape(up.shape[:2]), down, axes=1)
+        delta = self.scale * (delta.T if self.transposed else delta)
+        return (weight + delta).astype(np.float32)
+
+
+def merge_adapters(
+    weights: Mapping[str, np.ndarray], adapters: Iterable[Adapter]
+) -> dict[str, np.ndarray]:
+    """The weights of the model without adapters that computes the same."""
+    merged = {adapter.weight: adapter.merged(weights) for adapter in adapters}
+    added = {name for adapter in adapters for name in (adapter.down, adapter.up)}
+    return {k: merged.get(k, v) for k, v in weights.items() if k not in added}
+
+
+def to_peft(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
+    """Name and value of an adapter's tensor as PEFT stores it."""
+    return PEFT_PREFIX + name, _turned(value)
+
+
+def from_peft(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
+    """The inverse of `to_peft`."""
+    return name.removeprefix(PEFT_PREFIX), _turned(value)
+
+
+def _turned(value: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(value.T) if value.ndim == 2 else value
