@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import odtc
 from odtc.backends.targets import parse_target
+from odtc.backends.vector_math import register_vector_math
 from odtc.frontend import update_kernels
 from odtc.frontend.control_kernels import NOT_FINITE, SQUARES, TOTAL, total_kernel
 from odtc.frontend.elementwise import PARALLEL_ELEMENTS
@@ -26,6 +27,7 @@ FEW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthC
 
 
 def compiled(kernel: tvm.tirx.PrimFunc) -> tvm.runtime.Module:
+    register_vector_math()
     target = parse_target("host-cpu").resolved().to_tvm()
     with target:
         module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
