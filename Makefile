@@ -18,7 +18,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SYSTEM_READY := $(VENV)/.system-ready
 
-.PHONY: help setup demo test test-all bench phone clean
+.PHONY: help setup demo test test-all bench fuzz conformance phone clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -43,6 +43,12 @@ test-all: setup  ## the same with the slow tests
 
 bench: setup  ## step times of odtc and its peers, into logs/bench/
 	@$(PYTHON) -m benchmarks.step_time
+
+fuzz: setup  ## 2,000 damaged models: each is refused or trained; reproducers go to logs/fuzz/
+	@$(PYTHON) -m tests.fuzz
+
+conformance: setup  ## ONNX's conformance tests; writes docs/conformance.md
+	@$(PYTHON) -m tests.conformance
 
 phone: setup  ## build the stand-in for a phone
 	@$(PYTHON) -m odtc.runtime_rpc.standin build

@@ -56,10 +56,14 @@ def iterations(schedule: s_tir.Schedule, block: SBlockRV) -> int:
 
 
 def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
-    """One fused loop: parallel outside, a vector of `lanes` elements inside."""
+    """One fused loop: parallel outside, a vector of `lanes` elements inside.
+
+    A vector is never longer than the loop: TVM lowers `(4 - i) % 5` wrongly where the range of `i`
+    lets the difference go below -5, even if a condition keeps it from that.
+    """
     parallel = iterations(schedule, block) >= PARALLEL_ITERATIONS
     fused = schedule.fuse(*schedule.get_loops(block))
-    outer, inner = schedule.split(fused, [None, lanes])
+    outer, inner = schedule.split(fused, [None, min(lanes, extent(schedule, fused))])
     schedule.vectorize(inner)
     if parallel:
         schedule.parallel(outer)

@@ -19,6 +19,7 @@ from tvm.relax import transform as X  # noqa: N812
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.dropout import dropout_rules
+from odtc.backends.kernels.extremum import extremum_rules
 from odtc.backends.kernels.matmul import matmul_on
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.normalization import normalization_rules
@@ -59,6 +60,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
         | cumsum_rules()
         | take_rules()
         | topk_rules()
+        | extremum_rules()
     )
     return (
         AbsorbTranspose(matmul_on(machine)),
@@ -77,13 +79,13 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
     )
 
 
-def plan_phase(train_step: str) -> tuple[Pass, ...]:
+def plan_phase(train_step: str | None) -> tuple[Pass, ...]:
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
-        ImmediateUpdate(train_step),
+        *([ImmediateUpdate(train_step)] if train_step else []),
         *tvm_passes(X.CallTIRRewrite),
-        ReturnLoss(train_step),
+        *([ReturnLoss(train_step)] if train_step else []),
         *tvm_passes(X.StaticPlanBlockMemory),
     )
 
@@ -105,7 +107,7 @@ def vm_phase() -> tvm.transform.Pass:
 def build(
     module: tvm.IRModule,
     target: Target,
-    train_step: str,
+    train_step: str | None,
     schedule: Sequence[Pass],
     rewrites: Sequence[Pass] = (),
 ) -> Built:
@@ -114,7 +116,8 @@ def build(
     Args:
         module: Relax functions, the training step among them.
         target: what to compile for.
-        train_step: name of the training step, whose result names what it updates.
+        train_step: name of the training step, whose result names what it updates; None where the
+            module only runs forward.
         schedule: passes that schedule the kernels.
         rewrites: passes over the Relax operators that run before all others.
     """

@@ -56,19 +56,23 @@ class AxisMap:
 def apply_axis_map(
     builder: relax.BlockBuilder, data: relax.Expr, axis: int, tables: AxisMap
 ) -> relax.Var:
-    """Emits the map of a float32 tensor along an axis; it has a gradient."""
+    """Emits the map of a tensor along an axis; it has a gradient.
+
+    The tensor is of float32, or of any dtype where each result is a copy.
+    """
+    dtype = str(data.ty.dtype)
     shape = tuple(int(size) for size in data.ty.shape)
     copies = tables.indices.shape[1] == 1 and bool(np.all(tables.weights == 1))
     operands = [data, relax.const(tables.indices)]
     if not copies:
         operands.append(relax.const(tables.weights))
-    kernel = builder.add_func(_kernel(shape, axis, tables.indices.shape, copies), "axis_map")
+    kernel = builder.add_func(_kernel(shape, dtype, axis, tables.indices.shape, copies), "axis_map")
     result = (*shape[:axis], len(tables.indices), *shape[axis + 1 :])
     return builder.emit(
         relax.op.call_tir_with_grad(
             kernel,
             relax.Tuple(operands),
-            relax.TensorType(result, "float32"),
+            relax.TensorType(result, dtype),
             te_grad_name=AXIS_MAP,
             te_grad_kwargs={"axis": axis},
         )
@@ -86,10 +90,10 @@ def adjoint_of(builder: relax.BlockBuilder, call: relax.Call, grad: relax.Expr) 
 
 
 def _kernel(
-    shape: tuple[int, ...], axis: int, table: tuple[int, ...], copies: bool
+    shape: tuple[int, ...], dtype: str, axis: int, table: tuple[int, ...], copies: bool
 ) -> tirx.PrimFunc:
     """`(x, indices, [weights], y)`; without weights each result is a copy."""
-    x = te.placeholder(shape, name="x")
+    x = te.placeholder(shape, dtype, name="x")
     indices = te.placeholder(table, "int32", name="indices")
     weights = te.placeholder(table, name="weights")
     results, taps = table

@@ -10,11 +10,14 @@ import numpy as np
 import onnx
 
 from odtc.core.errors import UnsupportedError
-from odtc.frontend.graph import Graph, describe_node
+from odtc.frontend.graph import Graph, describe_node, names_read
 from odtc.frontend.operators.operator import Level, Node
 from odtc.frontend.operators.table import OPERATORS
 
 MAX_LISTED = 8
+DTYPES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+)
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,27 @@ def require_trainable(graph: Graph, trained: Iterable[str] | None = None) -> Non
     Raises:
         UnsupportedError: it cannot; the message names the nodes and the reasons.
     """
-    blocking = [report for report in check_graph(graph, trained) if report.blocks]
-    if not blocking:
+    _refuse([item for item in check_graph(graph, trained) if item.blocks], graph, "trained")
+
+
+def require_runnable(graph: Graph) -> None:
+    """Checks that the graph can be run forward.
+
+    Raises:
+        UnsupportedError: it cannot; the message names the nodes and the reasons.
+    """
+    reports = check_graph(graph)
+    _refuse([item for item in reports if item.level is Level.UNSUPPORTED], graph, "run")
+
+
+def _refuse(reports: list[NodeReport], graph: Graph, done: str) -> None:
+    if not reports:
         return
-    lines = [f"  {report.node}: {report.level}: {report.reason}" for report in blocking]
+    lines = [f"  {report.node}: {report.level}: {report.reason}" for report in reports]
     if len(lines) > MAX_LISTED:
         lines = [*lines[:MAX_LISTED], f"  and {len(lines) - MAX_LISTED} more"]
     raise UnsupportedError(
-        f"{len(blocking)} of {len(graph.nodes)} nodes cannot be trained:\n" + "\n".join(lines),
+        f"{len(reports)} of {len(graph.nodes)} nodes cannot be {done}:\n" + "\n".join(lines),
         hint="`odtc check MODEL` lists every node",
     )
 
@@ -83,12 +99,35 @@ def _level(graph: Graph, node: onnx.NodeProto) -> tuple[Level, str]:
     operator = OPERATORS.get(node.op_type)
     if operator is None:
         return Level.UNSUPPORTED, f"operator {node.op_type} is not supported in this version"
-    reason = operator.condition(Node(graph, node))
+    view = Node(graph, node)
+    reason = _no_tensors(view) or operator.condition(view) or _unknown_shape(view)
     if reason:
         return Level.UNSUPPORTED, reason
     if operator.level is Level.FORWARD_ONLY and _gives_floats(graph, node):
         return Level.FORWARD_ONLY, "no gradient in this version"
     return Level.TRAINABLE, ""
+
+
+def _read_outputs(node: Node) -> list[str]:
+    return [name for slot, name in enumerate(node.proto.output) if node.is_read(slot)]
+
+
+def _no_tensors(node: Node) -> str:
+    """Why no program can hold the node's tensors."""
+    graph, names = node.graph, [*filter(None, node.inputs), *_read_outputs(node)]
+    for name in names:
+        if graph.dtypes.get(name, "float32") not in DTYPES:
+            return f"the dtype {graph.dtypes[name]} of {name!r} is not supported"
+    for name in names:
+        if name not in graph.constants and 0 in graph.shapes.get(name, ()):
+            return f"{name!r} has no elements: its shape is {list(graph.shapes[name])}"
+    return ""
+
+
+def _unknown_shape(node: Node) -> str:
+    """Programs have static shapes; a size that depends on values is none."""
+    unknown = [name for name in _read_outputs(node) if name not in node.graph.shapes]
+    return f"the shape of {unknown[0]!r} is not known before the run" if unknown else ""
 
 
 def _gives_floats(graph: Graph, node: onnx.NodeProto) -> bool:
@@ -103,6 +142,6 @@ def _needed_nodes(graph: Graph) -> set[int]:
     needed, nodes = set(graph.outputs), set()
     for node in reversed(graph.nodes):
         if needed.intersection(node.output):
-            needed.update(node.input)
+            needed.update(names_read(node))
             nodes.add(id(node))
     return nodes

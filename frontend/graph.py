@@ -5,6 +5,7 @@ importer see: to them a parameter is one more input. So no second copy of the we
 a model of any size passes under protobuf's 2 GB limit.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,9 @@ from odtc.core.errors import ModelError
 from odtc.core.specs import Classes, TensorSpec
 
 MAIN_DOMAINS = ("", "ai.onnx")
+# Loops of kernels count in 32 bits.
+MAX_ELEMENTS = 2**31 - 1
+_INFERENCE_ERRORS = (shape_inference.InferenceError, onnx.checker.ValidationError)
 
 
 @dataclass
@@ -62,7 +66,7 @@ class Graph:
 
     def consumers(self, tensor: str) -> list[onnx.NodeProto]:
         """Nodes that read `tensor`."""
-        return [node for node in self.nodes if tensor in node.input]
+        return [node for node in self.nodes if tensor in names_read(node)]
 
     def to_model(self) -> onnx.ModelProto:
         """The graph as a weightless ONNX model: parameters follow the inputs, then labels."""
@@ -94,15 +98,18 @@ class Graph:
         Raises:
             ModelError: two shapes do not fit together.
         """
+        model = self.to_model()
         try:
-            model = shape_inference.infer_shapes(
-                self.to_model(), check_type=True, strict_mode=True, data_prop=True
-            )
-        except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
-            raise ModelError(
-                f"the model's shapes do not fit together: {_first_cause(error)}",
-                hint="check the batch size and the shapes that the model was exported with",
-            ) from error
+            model = _inferred(model, data_prop=True)
+        except _INFERENCE_ERRORS:
+            # It takes tables of values for lists of them, and then finds that they do not fit.
+            try:
+                model = _inferred(model, data_prop=False)
+            except _INFERENCE_ERRORS as error:
+                raise ModelError(
+                    f"the model's shapes do not fit together: {_first_cause(error)}",
+                    hint="check the batch size and the shapes that the model was exported with",
+                ) from error
         graph = model.graph
         for value in (*graph.input, *graph.value_info, *graph.output):
             tensor = value.type.tensor_type
@@ -114,6 +121,17 @@ class Graph:
         for name, value in self.constants.items():
             self.shapes[name] = value.shape
             self.dtypes[name] = value.dtype.name
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        for name, shape in self.shapes.items():
+            if min(shape, default=0) < 0 or math.prod(shape) > MAX_ELEMENTS:
+                raise ModelError(
+                    f"a tensor has the shape {list(shape)}; sizes are positive, and odtc takes at "
+                    f"most {MAX_ELEMENTS} elements",
+                    where=f"tensor {name}",
+                    hint="check the batch size and the shapes that the model was exported with",
+                )
 
     def drop_unused(self) -> None:
         """Removes nodes, constants and parameters that no output depends on."""
@@ -121,7 +139,7 @@ class Graph:
         kept: list[onnx.NodeProto] = []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
-                needed.update(node.input)
+                needed.update(names_read(node))
                 kept.append(node)
         self.nodes = kept[::-1]
         self.constants = {k: v for k, v in self.constants.items() if k in needed}
@@ -139,6 +157,12 @@ def _inferable(node: onnx.NodeProto) -> onnx.NodeProto:
     return helper.make_node("Identity", node.input[:1], node.output, node.name)
 
 
+def _inferred(model: onnx.ModelProto, data_prop: bool) -> onnx.ModelProto:
+    return shape_inference.infer_shapes(
+        model, check_type=True, strict_mode=True, data_prop=data_prop
+    )
+
+
 def statistics_of(graph: Graph) -> frozenset[str]:
     """Names of the parameters that are running means and variances of batch normalisations."""
     nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
@@ -148,6 +172,16 @@ def statistics_of(graph: Graph) -> frozenset[str]:
 def _first_cause(error: Exception) -> str:
     """The first of the errors that shape inference lists; the others mostly follow from it."""
     return str(error).strip().splitlines()[0].split("Inference error(s): ")[-1]
+
+
+def names_read(node: onnx.NodeProto) -> set[str]:
+    """Names of the tensors that a node reads, those that its subgraphs read of the outside too."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            inner = {name for each in body.node for name in names_read(each)}
+            names |= inner | {value.name for value in body.output}
+    return names - {""}
 
 
 def describe_node(node: onnx.NodeProto) -> str:

@@ -8,15 +8,19 @@ from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.relax import op as R  # noqa: N812
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import Graph, describe_node
-from odtc.frontend.operators.operator import Node
+from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.recognize import recognize
 
 FORWARD = "forward"
+
+# A sum of many numbers in half precision would lose the last of them.
+_SUMMING = frozenset("Conv ConvTranspose LogSoftmax MatMul ReduceMean ReduceSum Softmax".split())
 
 # TVM's converters refuse a node with whichever of Python's errors they happen to meet.
 _REFUSALS = (
@@ -66,7 +70,10 @@ def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list
     operator = OPERATORS.get(node.proto.op_type)
     convert = (operator and operator.convert) or _by_tvm
     try:
-        result = convert(builder, node, inputs)
+        if node.proto.op_type in _SUMMING and node.dtype() == "float16":
+            result = _in_float32(convert, builder, node, inputs)
+        else:
+            result = convert(builder, node, inputs)
         several = result if isinstance(result, Sequence) else [result]
         return [
             value if value is None or isinstance(value, relax.Var) else builder.emit(value)
@@ -81,8 +88,18 @@ def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list
         ) from error
 
 
+def _in_float32(
+    convert: Convert, builder: relax.BlockBuilder, node: Node, inputs: list[Any]
+) -> relax.Expr:
+    """The only result of a node, in half precision, of operands in single precision."""
+    wide = [None if each is None else builder.emit(R.astype(each, "float32")) for each in inputs]
+    result = convert(builder, node, wide)
+    (value,) = result if isinstance(result, Sequence) else [result]
+    return R.astype(builder.emit(value), "float16")
+
+
 def _by_tvm(
-    builder: relax.BlockBuilder, node: Node, inputs: list[Any]
+    builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]
 ) -> relax.Expr | Sequence[relax.Expr]:
     """What TVM's importer makes of the node."""
     importer = onnx_frontend.ONNXGraphImporter({}, "float32")

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
+from onnx import inliner, version_converter
 
 from odtc.core.errors import ModelError
+from odtc.frontend.graph import MAIN_DOMAINS
 
+# Broadcasting became that of NumPy.
+OLDEST_OPSET = 7
 _EXPORT_HINT = "export the model again, and check that the file was copied whole"
 
 
@@ -46,6 +50,30 @@ def check_model(model: onnx.ModelProto, where: str) -> None:
         raise ModelError(
             f"the model breaks the ONNX standard: {_brief(error)}", where=where, hint=_EXPORT_HINT
         ) from error
+
+
+def modern(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in a form that odtc reads: no functions of its own, and no operator set before 7.
+
+    Raises:
+        ModelError: the functions call each other without end, or ONNX cannot convert the model.
+    """
+    try:
+        if model.functions:
+            model = inliner.inline_local_functions(model)
+        if opset_of(model) < OLDEST_OPSET:
+            model = version_converter.convert_version(model, OLDEST_OPSET)
+    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        raise ModelError(
+            f"the model's functions, or its old operators, cannot be resolved: {_brief(error)}",
+            hint=f"export it with opset {OLDEST_OPSET} or later, and without functions",
+        ) from error
+    return model
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Version of the default operator set; 1 where the model names none."""
+    return next((item.version for item in model.opset_import if item.domain in MAIN_DOMAINS), 1)
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
-from onnx import inliner, numpy_helper
+from onnx import numpy_helper
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.resolve import resolve
+from odtc.frontend.onnx_file import modern, opset_of
 
 MAX_BATCH = 1 << 20
 # Inputs that say how an operator works: never weights, though they may be float tensors.
@@ -45,10 +46,9 @@ def specialize(
         ModelError: the model has no input, or cannot be re-batched.
         UnsupportedError: the model needs operators outside ONNX's default set.
     """
-    if model.functions:
-        model = inliner.inline_local_functions(model)
-    _check_domains(model)
-    graph = _read_graph(model)
+    model = modern(model)
+    check_domains(model)
+    graph = read_graph(model)
     feeds = _feeds(model)
     if not feeds:
         raise ModelError("the model has no input to feed", hint="export it with an input")
@@ -63,7 +63,12 @@ def specialize(
     return graph
 
 
-def _read_graph(model: onnx.ModelProto) -> Graph:
+def read_graph(model: onnx.ModelProto) -> Graph:
+    """The graph of a model, its inputs aside: what is a weight, and what a constant.
+
+    Raises:
+        ModelError: the data of an initializer is damaged.
+    """
     settings = {
         node.input[slot]
         for node in model.graph.node
@@ -75,14 +80,13 @@ def _read_graph(model: onnx.ModelProto) -> Graph:
         name: value for name, value in values.items() if name not in settings and is_weight(value)
     }
     constants = {name: value for name, value in values.items() if name not in parameters}
-    opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
     graph = Graph(
         nodes=[onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node],
         inputs=(),
         parameters=parameters,
         constants=constants,
         outputs=[value.name for value in model.graph.output],
-        opset=opset,
+        opset=opset_of(model),
     )
     for value in model.graph.output:
         if value.type.tensor_type.elem_type:
@@ -129,7 +133,12 @@ def _feeds(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in initializers]
 
 
-def _check_domains(model: onnx.ModelProto) -> None:
+def check_domains(model: onnx.ModelProto) -> None:
+    """Checks that all operators are of ONNX's default set.
+
+    Raises:
+        UnsupportedError: one is not.
+    """
     for node in model.graph.node:
         if node.domain not in MAIN_DOMAINS:
             raise UnsupportedError(

@@ -47,7 +47,8 @@ class _PushDown(PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        if is_call(call, "relax.permute_dims") and is_matrix(call.args[0]):
+        # A constant has no binding to look up.
+        if is_call(call, "relax.permute_dims") and isinstance(call.args[0], relax.Var):
             product = self.lookup_binding(call.args[0])
             if is_product(product):
                 left, right = (self.builder_.emit(relax.op.permute_dims(a)) for a in product.args)

@@ -16,10 +16,14 @@ Slope = Callable[..., Expr]
 
 
 def elementwise(value: Slope, *tensors: te.Tensor, name: str) -> te.Tensor:
-    """`value` of the elements of tensors of one shape."""
-    return te.compute(
-        tensors[0].shape, lambda *index: value(*(tensor(*index) for tensor in tensors)), name=name
-    )
+    """`value` of the elements of tensors of one shape, in the dtype of the first."""
+    first = tensors[0]
+
+    def element(*index: Expr) -> Expr:
+        # A number of Python makes float32 of float16.
+        return value(*(tensor(*index) for tensor in tensors)).astype(first.dtype)
+
+    return te.compute(first.shape, element, name=name)
 
 
 def scaled_by(

@@ -15,6 +15,8 @@ from odtc.frontend.normalize.sequences import Held
 from odtc.frontend.normalize.subgraphs import Inlined, inline_if, inline_loop, inline_scan, rename
 
 _BODIES = {"If": inline_if, "Loop": inline_loop, "Scan": inline_scan}
+# Operators that this puts others in the place of, where it can.
+RESOLVED = frozenset({"Compress", *_BODIES, *sequences.RULES})
 IsWeight = Callable[[np.ndarray], bool]
 
 

@@ -73,6 +73,7 @@ def _gelu(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Exp
 
 def _positive(default: float) -> Callable[[Node], str]:
     def condition(node: Node) -> str:
+        """Alpha must be positive."""
         alpha = node.attrs.get("alpha", default)
         return "" if alpha > 0 else f"alpha must be positive; it is {alpha}"
 
@@ -85,6 +86,17 @@ def _negative_slope(node: Node, emit: Emit) -> str | None:
     return emit("PRelu", node.inputs[0], np.array([alpha], np.float32)) if alpha < 0 else None
 
 
+def _slope_fits(node: Node) -> str:
+    """The slope must broadcast to the input."""
+    shape, slope = (node.graph.shapes.get(name) for name in node.inputs)
+    if shape is None or slope is None:
+        return ""
+    ends = zip(reversed(slope), reversed(shape), strict=False)
+    if len(slope) <= len(shape) and all(ours in (1, size) for ours, size in ends):
+        return ""
+    return f"the slope {list(slope)} does not broadcast to the input {list(shape)}"
+
+
 OPERATORS: dict[str, Operator] = {
     "Celu": Operator(condition=_positive(1.0), convert=_with(_celu, alpha=1.0)),
     "Elu": Operator(condition=_positive(1.0), convert=_with(_elu, alpha=1.0)),
@@ -95,7 +107,7 @@ OPERATORS: dict[str, Operator] = {
     "LeakyRelu": Operator(expand=_negative_slope, convert=_with(pointwise.leaky_relu, alpha=0.01)),
     "LogSoftmax": Operator(expand=_flat_before_13, convert=_along_axis(R.nn.log_softmax)),
     "Mish": Operator(convert=unary(pointwise.mish)),
-    "PRelu": Operator(convert=lambda _, __, inputs: prelu(*inputs)),
+    "PRelu": Operator(condition=_slope_fits, convert=lambda _, __, inputs: prelu(*inputs)),
     "Relu": Operator(convert=unary(R.nn.relu)),
     "Selu": Operator(
         condition=_positive(1.0),

@@ -56,6 +56,7 @@ def _modulo(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.E
 
 
 def _fmod_for_floats(node: Node) -> str:
+    """Of floats, fmod must be 1."""
     if is_float(node.dtype()) and not node.attrs.get("fmod"):
         return "fmod must be 1 for floats, says ONNX"
     return ""
@@ -88,7 +89,7 @@ def _bounds(node: Node) -> tuple[float | None, float | None]:
 def _computed_bounds(node: Node, emit: Emit) -> str | None:
     """Clip to computed bounds: at a bound the adjoint passes, as with constant ones."""
     y = node.inputs[0]
-    for slot, beyond in ((2, "Greater"), (1, "Less")):
+    for slot, beyond in ((1, "Less"), (2, "Greater")):
         if node.has(slot) and node.constant(slot) is None:
             bound = node.inputs[slot]
             y = emit("Where", emit(beyond, y, bound), bound, y)

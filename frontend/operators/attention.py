@@ -15,6 +15,7 @@ _BLOCKED = np.float32(-np.inf)
 
 
 def _supported(node: Node) -> str:
+    """The inputs' shapes must be known; no lengths of keys; the product cannot be read."""
     if any(name not in node.graph.shapes for name in node.inputs if name):
         return "the inputs' shapes are not static"
     if node.has(_LENGTHS):
@@ -133,6 +134,7 @@ def _softmax(node: Node, emit: Emit, scores: str, bias: np.ndarray | str | None)
 
 
 def _static(node: Node) -> str:
+    """The inputs' shapes must be known."""
     known = all(name in node.graph.shapes for name in node.inputs if name)
     return "" if known else "the inputs' shapes are not static"
 

@@ -10,10 +10,15 @@ _SEQUENCE = "only sequences whose positions and lengths are constant are support
 
 
 def _refused(reason: str) -> Operator:
-    return Operator(Level.UNSUPPORTED, condition=lambda _: reason)
+    def condition(_: Node) -> str:
+        return reason
+
+    condition.__doc__ = f"{reason[0].upper()}{reason[1:]}."
+    return Operator(Level.UNSUPPORTED, condition=condition)
 
 
 def _loop(node: Node) -> str:
+    """The number of steps must be constant."""
     return loop_refusal(node.graph, node.proto)
 
 

@@ -28,6 +28,7 @@ def ratio_of(node: Node) -> float | None:
 
 
 def _dropout(node: Node) -> str:
+    """The mask cannot be used; the ratio must be constant, in [0, 1)."""
     if node.is_read(1):
         return "the mask cannot be used"
     ratio = ratio_of(node)

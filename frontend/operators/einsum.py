@@ -48,6 +48,7 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def _fits(node: Node) -> str:
+    """The inputs' shapes must be known, and the equation must fit them."""
     if any(name not in node.graph.shapes for name in node.inputs):
         return "the inputs' shapes are not static"
     try:

@@ -19,6 +19,7 @@ from odtc.frontend.operators.shape import static_input
 
 
 def _static(node: Node) -> str:
+    """The inputs' shapes must be known."""
     known = all(name in node.graph.shapes for name in node.inputs if name)
     return "" if known else "the inputs' shapes are not static"
 
@@ -110,6 +111,7 @@ _REDUCTIONS = {"none": "update", "add": "add"}
 
 
 def _scatters(node: Node) -> str:
+    """The inputs' shapes must be known; reduction must be none or add."""
     reduction = node.attrs.get("reduction", "none")
     if reduction not in _REDUCTIONS:
         return f"reduction {reduction!r} has no gradient; only none and add are supported"
@@ -140,6 +142,7 @@ def _scatter_nd(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) 
 
 
 def _constant_depth(node: Node) -> str:
+    """The depth must be constant."""
     return "" if node.constant(1) is not None else "the depth must be constant"
 
 
@@ -160,6 +163,7 @@ def _one_hot(node: Node, emit: Emit) -> str:
 
 
 def _constant_diagonal(node: Node) -> str:
+    """The diagonal must be constant."""
     if node.has(1) and node.constant(1) is None:
         return "the diagonal must be constant"
     return static_input(node)

@@ -21,6 +21,7 @@ def _target(node: Node) -> str:
 
 
 def _known_types(node: Node) -> str:
+    """From and to booleans, integers of 8 to 64 bits, and floats of 16 to 64."""
     for dtype in (node.dtype(), _target(node)):
         if dtype not in _CASTS:
             return f"the type {dtype} is not supported"
@@ -61,7 +62,15 @@ def _equal(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Ex
 
 
 def _shift(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
-    return (R.left_shift if node.attrs["direction"] == "LEFT" else R.right_shift)(*inputs)
+    """A shift by all bits or more leaves the sign, or nothing; a processor does as it likes."""
+    data, places = inputs
+    dtype = node.dtype()
+    bits = 8 * np.dtype(dtype).itemsize
+    zero, last, limit = (relax.const(number, dtype) for number in (0, bits - 1, bits))
+    within = R.logical_and(R.greater_equal(places, zero), R.less(places, limit))
+    left = node.attrs["direction"] == "LEFT"
+    shifted = (R.left_shift if left else R.right_shift)(data, R.where(within, places, last))
+    return shifted if dtype[0] == "i" and not left else R.where(within, shifted, zero)
 
 
 OPERATORS: dict[str, Operator] = {

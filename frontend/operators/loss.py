@@ -15,6 +15,7 @@ _TINY = 1e-30
 
 
 def _class_axis(node: Node) -> str:
+    """The scores have a class axis; before opset 13, rank 2."""
     if node.rank() < 2:
         return f"the scores need a class axis; they have rank {node.rank()}"
     if node.opset < 13 and node.rank() > 2:

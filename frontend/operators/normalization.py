@@ -15,11 +15,13 @@ TINY = 1e-30
 
 
 def _first_output(node: Node) -> str:
+    """Only the first output can be used."""
     read = [name for slot, name in enumerate(node.proto.output) if slot and node.is_read(slot)]
     return f"only its first output can be used; {read[0]!r} is read too" if read else ""
 
 
 def _per_channel(node: Node) -> str:
+    """Only the first output can be used; statistics are per channel."""
     if node.attrs.get("spatial", 1) != 1:
         return "statistics for each element (spatial=0) are not supported"
     return _first_output(node)
@@ -85,8 +87,12 @@ def _layer_norm(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) 
 def _rms_norm(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     data, scale = inputs
     weight = _full(builder, scale, _normalized_shape(node, data))
+    # One axis is left in front: TVM's kernel wants one.
+    rows = builder.emit(R.expand_dims(data, 0))
+    axes = [axis + 1 for axis in _last_axes(node)]
     epsilon = node.attrs.get("epsilon", 1e-5)
-    return R.nn.rms_norm(data, weight, axes=_last_axes(node), epsilon=epsilon)
+    normal = builder.emit(R.nn.rms_norm(rows, weight, axes=axes, epsilon=epsilon))
+    return R.squeeze(normal, [0])
 
 
 def _group_norm(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
@@ -99,6 +105,7 @@ def _group_norm(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> rel
 
 
 def _divides(node: Node) -> str:
+    """The groups must divide the channels."""
     groups = node.attrs.get("num_groups", 1)
     if node.rank() > 1 and node.shape()[1] % groups:
         return f"{groups} groups do not divide {node.shape()[1]} channels"
@@ -142,6 +149,7 @@ def _lrn(node: Node, emit: Emit) -> str:
 
 
 def _channels(node: Node) -> str:
+    """The rank must be 2 or more."""
     return "" if node.rank() >= 2 else "the input has no channels"
 
 

@@ -103,8 +103,8 @@ class Emit:
     """Collects the nodes that stand for one node.
 
     `emit("Mul", x, 2.0)` adds a node and returns the name of its output. Inputs are names, or
-    values, which become constants (a Python float one of float32, an int one of int64); None
-    leaves an input out.
+    values, which become constants (a Python float one of the first input's dtype, or of float32
+    where that is no float; an int one of int64); None leaves an input out.
     """
 
     def __init__(self, node: Node) -> None:
@@ -129,7 +129,10 @@ class Emit:
     def _name(self, value: str | npt.ArrayLike | None, hint: str) -> str:
         if value is None or isinstance(value, str):
             return value or ""
-        array = np.float32(value) if isinstance(value, float) else np.asarray(value)
+        if isinstance(value, float):
+            dtype = np.dtype(self._node.dtype())
+            value = np.asarray(value, dtype if dtype.kind == "f" else np.float32)
+        array = np.asarray(value)
         return self._node.graph.add_constant(hint, array)
 
 

@@ -43,6 +43,7 @@ def _value(node: Node) -> float:
 
 
 def _pad(node: Node) -> str:
+    """Amounts, axes and value must be constant."""
     if node.ints("pads", 1) is None and node.ints("paddings") is None:
         return "the amounts of padding must be constant"
     if node.has(3) and node.constant(3) is None:

@@ -23,6 +23,7 @@ TINY = 1e-30
 
 
 def _pool(node: Node) -> str:
+    """1 to 3 spatial axes; the indices cannot be used."""
     if node.is_read(1):
         return "the Indices output is not supported"
     return one_to_three_axes(node) or _empty_window(node)

@@ -18,6 +18,7 @@ _B, _LENGTHS, _INITIAL, _P = 3, 4, 5, 7
 
 
 def _supported(node: Node) -> str:
+    """The inputs' shapes must be known; activations are those of ONNX with a gradient."""
     kind = KINDS[node.proto.op_type]
     if any(name not in node.graph.shapes for name in node.inputs if name):
         return "the inputs' shapes are not static"

@@ -32,15 +32,19 @@ def _axes(node: Node) -> list[int]:
 
 
 def _constant_axes(node: Node) -> str:
+    """The axes must be constant."""
     return "the axes must be constant" if node.has(1) and node.constant(1) is None else ""
 
 
 def _reduction(build: Callable[..., relax.Expr]) -> Convert:
     def convert(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
         axes = _axes(node)
+        keepdims = bool(node.attrs.get("keepdims", 1))
         if not axes:
             return inputs[0]
-        return build(inputs[0], axes, bool(node.attrs.get("keepdims", 1)))
+        if node.dtype() == "bool":
+            return R.astype(build(R.astype(inputs[0], "uint8"), axes, keepdims), "bool")
+        return build(inputs[0], axes, keepdims)
 
     return convert
 

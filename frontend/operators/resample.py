@@ -63,7 +63,8 @@ def _symmetric(axis: Axis) -> np.ndarray:
 
 
 def _align_corners(axis: Axis) -> np.ndarray:
-    return axis.positions() * (axis.size - 1) / max(axis.result - 1, 1)
+    """The ends stay where they are; by the scale, which the result's size may be rounded from."""
+    return axis.positions() * (axis.size - 1) / ((axis.size * axis.scale - 1) or 1)
 
 
 COORDINATES: dict[str, Callable[[Axis], np.ndarray]] = {

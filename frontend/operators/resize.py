@@ -68,6 +68,7 @@ def resized_axes(node: Node) -> dict[int, Axis]:
 
 
 def _resize(node: Node) -> str:
+    """The output's shape must be known; only float32."""
     if node.output_shape() is None:
         return "the output's shape is not static"
     method = method_of(node)
@@ -106,8 +107,9 @@ def _space_to_depth(node: Node, emit: Emit) -> str:
     batch, channels, rows, columns = node.shape()
     block = node.attrs["blocksize"]
     view = (batch, channels, rows // block, block, columns // block, block)
+    order = [0, 3, 5, 1, 2, 4] if node.attrs.get("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
     result = (batch, channels * block**2, rows // block, columns // block)
-    return _rearranged(node, emit, view, [0, 3, 5, 1, 2, 4], result)
+    return _rearranged(node, emit, view, order, result)
 
 
 def _rearranged(

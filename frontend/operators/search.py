@@ -25,6 +25,7 @@ def _place(find: Callable[..., relax.Expr]) -> Convert:
 
 
 def _constant_count(node: Node) -> str:
+    """The input's shape must be known, and k constant."""
     return static_input(node) if node.ints("", 1) or "k" in node.attrs else "k must be constant"
 
 

@@ -14,12 +14,12 @@ from odtc.frontend.operators.operator import Convert, Emit, Node, Operator
 
 
 def static_output(node: Node) -> str:
-    """Refuses a node whose output's shape is not known."""
+    """The output's shape must be known."""
     return "" if node.output_shape() is not None else "the output's shape is not static"
 
 
 def static_input(node: Node) -> str:
-    """Refuses a node whose input's shape is not known."""
+    """The input's shape must be known."""
     known = node.proto.input[0] in node.graph.shapes
     return "" if known else "the input's shape is not static"
 
@@ -53,6 +53,7 @@ def _transpose(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> rela
 
 
 def _constant_repeats(node: Node) -> str:
+    """The repeats must be constant."""
     return "" if node.ints("", 1) is not None else "the repeats must be constant"
 
 
@@ -66,6 +67,7 @@ def _tile(node: Node, emit: Emit) -> str:
 
 
 def _constant_split(node: Node) -> str:
+    """The sizes of the parts must be constant."""
     if node.has(1) and node.constant(1) is None:
         return "the sizes of the parts must be constant"
     return static_input(node)
@@ -110,6 +112,7 @@ def _constant_of_shape(node: Node, emit: Emit) -> str:
 
 
 def _constant_range(node: Node) -> str:
+    """Start, limit and delta must be constant."""
     known = all(node.constant(slot) is not None for slot in range(3))
     return "" if known else "start, limit and delta must be constant"
 

@@ -28,6 +28,7 @@ class Span:
 
 
 def _constant_bounds(node: Node) -> str:
+    """Starts, ends, axes and steps must be constant."""
     constant = node.ints("starts", 1) is not None and node.ints("ends", 2) is not None
     if not constant or any(node.has(slot) and node.constant(slot) is None for slot in (3, 4)):
         return "starts, ends, axes and steps must be constant"
@@ -64,6 +65,7 @@ def _slice(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Ex
 
 
 def _constant_axis(node: Node) -> str:
+    """The axis must be constant."""
     return "" if node.constant(1) is not None else "the axis must be constant"
 
 
@@ -88,6 +90,7 @@ def _cumsum(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.E
 
 
 def _constant_lengths(node: Node) -> str:
+    """The lengths must be constant."""
     return "" if node.constant(1) is not None else "the lengths must be constant"
 
 

@@ -47,7 +47,7 @@ def windows_of(node: Node) -> Windows:
 
 
 def one_to_three_axes(node: Node) -> str:
-    """Refuses images of other ranks than 3 to 5."""
+    """1 to 3 spatial axes: rank 3 to 5."""
     if 3 <= node.rank() <= 5:
         return ""
     return f"1 to 3 spatial axes are supported (rank 3 to 5); the input has rank {node.rank()}"

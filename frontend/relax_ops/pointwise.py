@@ -92,9 +92,12 @@ def _inside(x: Expr, low: float | None, high: float | None) -> Expr:
 
 
 def _clip(x: Expr, low: float | None, high: float | None) -> Expr:
-    """By comparison, so that NaN stays NaN; an integer bound of an integer tensor is exact."""
-    y = x if high is None else _choose(x, x > high, high, x)
-    return y if low is None else _choose(x, x < low, low, y)
+    """By comparison, so that NaN stays NaN; an integer bound of an integer tensor is exact.
+
+    Where the bounds are in the wrong order, the upper one holds.
+    """
+    y = x if low is None else _choose(x, x < low, low, x)
+    return y if high is None else _choose(x, y > high, high, y)
 
 
 # PyTorch's clamp lets the adjoint pass at the bounds; its ReLU6 and hardsigmoid do not.

@@ -7,6 +7,8 @@ prints it without a traceback and exits with the code of its kind; the Python AP
 from enum import IntEnum
 from typing import ClassVar
 
+LONGEST_LINE = 1000
+
 
 class ExitCode(IntEnum):
     """Exit status of the `odtc` command, by kind of failure."""
@@ -48,7 +50,13 @@ class OdtcError(Exception):
             lines.append(f"  where: {self.where}")
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join(map(_readable, "\n".join(lines).splitlines()))
+
+
+def _readable(line: str) -> str:
+    """A line that a person can read: a file's names may be very long, or steer the terminal."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}..."
 
 
 class UsageError(OdtcError):

@@ -1,0 +1,1 @@
+"""ONNX's own conformance tests, run against `odtc.onnx_backend`."""

@@ -1,0 +1,101 @@
+"""One of ONNX's tests in a worker process: what becomes of it."""
+
+import os
+import tempfile
+import traceback
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from onnx.backend.test import BackendTest
+
+from odtc.core.errors import DeviceError, OdtcError
+from odtc.onnx_backend import OdtcBackend, Prepared
+
+# ONNX's runner prepares its large models there.
+os.environ["ONNX_HOME"] = os.path.join(tempfile.gettempdir(), "odtc-conformance")
+_SUFFIX = "_cpu"
+
+
+class Kind(StrEnum):
+    """What becomes of a test."""
+
+    PASSED = "passed"
+    REFUSED = "refused"
+    WRONG = "wrong"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a test.
+
+    Attributes:
+        kind: a fault is an exception that is no error of odtc's, a crash or a hang.
+        reason: why it did not pass.
+        bound: inputs that the program had as constants.
+        operators: types of the model's nodes.
+    """
+
+    kind: Kind
+    reason: str = ""
+    bound: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+
+
+class _Recorder(OdtcBackend):
+    """Remembers the model that it prepared last."""
+
+    last: Prepared | None = None
+    operators: tuple[str, ...] = ()
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
+        cls.operators = tuple(dict.fromkeys(node.op_type for node in model.graph.node))
+        cls.last = super().prepare(model, device, **kwargs)
+        return cls.last
+
+
+@cache
+def _tests() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        groups = BackendTest(_Recorder, __name__)._test_items
+    return {
+        f"{group.removesuffix('Model').lower()}/{name.removesuffix(_SUFFIX)}": item.func
+        for group, items in groups.items()
+        for name, item in items.items()
+        if name.endswith(_SUFFIX)
+    }
+
+
+def names() -> list[str]:
+    """All tests, as `group/name`."""
+    return sorted(_tests())
+
+
+def check(name: str) -> Outcome:
+    """Runs a test."""
+    _Recorder.last, _Recorder.operators = None, ()
+    kind, reason = _run(name)
+    bound = tuple(_Recorder.last.bound) if _Recorder.last else ()
+    return Outcome(kind, reason, bound, _Recorder.operators)
+
+
+def _run(name: str) -> tuple[Kind, str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            _tests()[name](None)
+        except AssertionError as error:
+            return Kind.WRONG, str(error).strip()
+        except DeviceError as error:
+            return Kind.FAULT, f"{type(error).__name__}: {error}"
+        except OdtcError as error:
+            return Kind.REFUSED, f"{type(error).__name__}: {error}"
+        except Exception as error:
+            where = traceback.format_exc(limit=-6)
+            return Kind.FAULT, f"{type(error).__name__}: {str(error)[:500]}\n{where}"
+    return Kind.PASSED, ""

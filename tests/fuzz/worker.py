@@ -1,0 +1,111 @@
+"""One mutant in a worker process: what becomes of it."""
+
+import shutil
+import tempfile
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odtc.artifact import Artifact
+from odtc.compilation import compile_model
+from odtc.core.errors import NumericError, OdtcError
+from odtc.core.specs import TensorSpec
+from tests.fuzz.mutant import CANARY, CANARY_VALUE, make_mutant
+from tests.fuzz.watch import foreign_opens
+
+# A message is read by a person.
+LONGEST_MESSAGE = 4000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mutant by name, and the folder in which it is made."""
+
+    mutation: str
+    family: str
+    seed: int
+    folder: str
+
+    def __str__(self) -> str:
+        return f"{self.mutation}-{self.family}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    Attributes:
+        kind: `trained`, `diverged`, `refused`, or `fault`.
+        detail: the error's class and text.
+    """
+
+    kind: str
+    detail: str = ""
+
+
+def attempt(case: Case) -> Outcome:
+    """Compiles the mutant and takes a step; everything that it leaves on disk is removed."""
+    outside = Path(tempfile.mkdtemp(dir=case.folder))
+    # Compilers share it from case to case, and it goes with all of them.
+    scratch = Path(case.folder) / "scratch"
+    scratch.mkdir(exist_ok=True)
+    tempfile.tempdir = str(scratch)
+    try:
+        mutant = make_mutant(case.mutation, case.family, case.seed, outside)
+        path = mutant.write()
+        allowed = (str(path.parent), str(scratch))
+        with foreign_opens(*allowed, canary=outside / CANARY) as foreign:
+            outcome = _train(path, mutant.options)
+        if foreign:
+            return Outcome("fault", f"opened {', '.join(sorted(set(foreign)))}")
+        return outcome
+    finally:
+        shutil.rmtree(outside, ignore_errors=True)
+
+
+def _train(path: Path, options: Mapping[str, Any]) -> Outcome:
+    try:
+        artifact = compile_model(path, **options)
+        if _holds_canary(artifact):
+            return Outcome("fault", "a parameter holds the data of a file outside the folder")
+        loss = _step(artifact)
+    except NumericError:
+        return Outcome("diverged")
+    except OdtcError as error:
+        kind = "refused" if _is_readable(str(error)) else "fault"
+        return Outcome(kind, f"{type(error).__name__}: {str(error)[:LONGEST_MESSAGE]}")
+    except Exception as error:
+        where = traceback.format_exc(limit=-8)
+        return Outcome("fault", f"{type(error).__name__}: {str(error)[:300]}\n{where[-4000:]}")
+    return Outcome("trained", f"loss {loss:g}")
+
+
+def _is_readable(text: str) -> bool:
+    """Whether a person can read it: a file's names may be very long, or steer the terminal."""
+    lines = text.splitlines()
+    return 0 < len(text) <= LONGEST_MESSAGE and all(line.isprintable() for line in lines)
+
+
+def _step(artifact: Artifact) -> float:
+    """A step on random data that fits."""
+    rng = np.random.default_rng(0)
+    manifest = artifact.manifest
+    feeds = {spec.name: _random(rng, spec) for spec in manifest.inputs}
+    classes = manifest.logits.shape[1]
+    labels = rng.integers(0, classes, manifest.label.shape)
+    return artifact.trainer(threads=1).step(feeds, labels, lr=0.01)
+
+
+def _random(rng: np.random.Generator, spec: TensorSpec) -> np.ndarray:
+    if np.issubdtype(np.dtype(spec.dtype), np.floating):
+        return rng.standard_normal(spec.shape).astype(spec.dtype)
+    return rng.integers(0, 2, spec.shape).astype(spec.dtype)
+
+
+def _holds_canary(artifact: Artifact) -> bool:
+    trainer = artifact.trainer(threads=1)
+    return any((value == CANARY_VALUE).any() for value in trainer.parameters().values())

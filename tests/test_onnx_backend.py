@@ -1,0 +1,82 @@
+"""odtc through ONNX's own interface, and those of ONNX's tests that are about training."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from odtc import onnx_backend
+from odtc.core.errors import DataError, ModelError, UnsupportedError
+from tests.conformance.page import TRAINING
+from tests.conformance.worker import Kind, check, names
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+OTHERS = [
+    "node/test_gemm_all_attributes",
+    "node/test_cumsum_1d_reverse",
+    "simple/test_gradient_of_add",
+]
+
+
+def model(*nodes: onnx.NodeProto, outputs: str = "y") -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs.split()],
+    )
+    for value in graph.output:
+        value.type.tensor_type.shape.SetInParent()
+        value.type.tensor_type.shape.dim.add()
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+TRAINING_TESTS = [name for name in names() if TRAINING.search(name)]
+
+
+def test_onnx_has_tests_of_training() -> None:
+    assert len(TRAINING_TESTS) > 100
+
+
+@pytest.mark.parametrize("name", [*OTHERS, *TRAINING_TESTS])
+def test_conformance(name: str) -> None:
+    outcome = check(name)
+    assert outcome.kind is Kind.PASSED, outcome.reason
+
+
+def test_several_outputs_come_in_order() -> None:
+    made = model(
+        helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Abs", ["n"], ["a"]), outputs="a n"
+    )
+    for size in (2, 1):
+        a, n = onnx_backend.run_model(made, {"x": X[:size]})
+        np.testing.assert_array_equal(n, -X[:size])
+        np.testing.assert_array_equal(a, X[:size])
+
+
+def test_a_node_runs_alone() -> None:
+    node = helper.make_node("MatMul", ["a", "b"], ["c"])
+    (result,) = onnx_backend.run_node(node, [X, X.T])
+    np.testing.assert_allclose(result, X @ X.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64, np.int8, np.uint8])
+def test_other_dtypes(dtype: type) -> None:
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    (result,) = onnx_backend.run_node(node, [X.astype(dtype), X.astype(dtype)])
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, X.astype(dtype) * 2)
+
+
+def test_what_cannot_be_run_is_refused() -> None:
+    node = helper.make_node("NonZero", ["x"], ["y"])
+    with pytest.raises(UnsupportedError, match="depends on the data"):
+        onnx_backend.run_node(node, [X])
+    with pytest.raises(UnsupportedError, match="'CUDA': only CPU"):
+        onnx_backend.prepare(model(helper.make_node("Neg", ["x"], ["y"])), "CUDA")
+    with pytest.raises(DataError, match="0 inputs were given; the model has 1"):
+        onnx_backend.run_model(model(helper.make_node("Neg", ["x"], ["y"])), [])
+    with pytest.raises(UnsupportedError, match="takes real numbers"):
+        onnx_backend.run_model(model(helper.make_node("Neg", ["x"], ["y"])), [X.astype(complex)])
+    with pytest.raises(ModelError, match="breaks the ONNX standard"):
+        onnx_backend.prepare(model(helper.make_node("Nothing", ["x"], ["y"])))
