@@ -18,6 +18,8 @@ from odtc.passes.contract import Pass
 
 # Below this many innermost iterations a kernel is not worth a second thread.
 PARALLEL_ITERATIONS = 1 << 14
+# Characters of a block's text, of which an ordinary fused chain has a few hundred.
+LONGEST_INLINED = 1500
 
 _SPATIAL, _REDUCE = 0, 2
 
@@ -53,6 +55,13 @@ def iterations(schedule: s_tir.Schedule, block: SBlockRV) -> int:
     for loop in schedule.get_loops(block):
         count *= extent(schedule, loop)
     return count
+
+
+def length_inlined(schedule: s_tir.Schedule, block: SBlockRV, reader: SBlockRV) -> int:
+    """About how long a reader's text gets with a block in the place of each read of it."""
+    inner, outer = (str(schedule.get(each)) for each in (block, reader))
+    (written,) = schedule.get(block).writes
+    return len(outer) + outer.count(f"{written.source.name}[") * len(inner)
 
 
 def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
@@ -95,11 +104,17 @@ def schedule_reduction(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) ->
 
 
 def inline_chains(schedule: s_tir.Schedule) -> None:
-    """Computes elementwise blocks where they are read, so that a fused chain is one loop."""
+    """Computes elementwise blocks where they are read, so that a fused chain is one loop.
+
+    A block that is read several times is computed as often: where that would double a chain again
+    and again, it is cut.
+    """
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         readers = schedule.get_consumers(block)
         chain = [iteration_kinds(schedule, each) for each in (block, *readers)]
-        if readers and all(is_elementwise(kinds) for kinds in chain):
+        if not readers or not all(is_elementwise(kinds) for kinds in chain):
+            continue
+        if all(length_inlined(schedule, block, each) <= LONGEST_INLINED for each in readers):
             schedule.compute_inline(block)
 
 

@@ -17,7 +17,7 @@ from odtc.frontend.operators.reduction import reduce
 
 
 def expand_training_mode(graph: Graph) -> None:
-    """Writes out batch normalisations and dropouts that are in training mode.
+    """Writes out batch normalisations that are in training mode, and all dropouts.
 
     Raises:
         UnsupportedError: a dropout's mode or ratio is not constant, or it has no seed.
@@ -29,8 +29,8 @@ def expand_training_mode(graph: Graph) -> None:
         results: Sequence[str] = ()
         if proto.op_type == "BatchNormalization" and node.attrs.get("training_mode"):
             results = _batch_norm(node, emit)
-        elif proto.op_type == "Dropout" and _trains(node):
-            results = _dropout(node, emit)
+        elif proto.op_type == "Dropout":
+            results = _dropout(node, emit) if _trains(node) else _no_dropout(node)
         same = [
             helper.make_node("Identity", [result], [name])
             for result, name in zip(results, proto.output, strict=False)
@@ -73,6 +73,10 @@ def _trains(node: Node) -> bool:
             "the training mode must be constant", where=f"node {describe_node(node.proto)}"
         )
     return mode is not None and bool(mode)
+
+
+def _no_dropout(node: Node) -> list[str]:
+    return [node.inputs[0], node.graph.add_constant("mask", np.ones(node.shape(), bool))]
 
 
 def _dropout(node: Node, emit: Emit) -> list[str]:

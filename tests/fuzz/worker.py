@@ -14,6 +14,7 @@ from odtc.artifact import Artifact
 from odtc.compilation import compile_model
 from odtc.core.errors import NumericError, OdtcError
 from odtc.core.specs import TensorSpec
+from tests.fuzz.corpus import CLASSES
 from tests.fuzz.mutant import CANARY, CANARY_VALUE, make_mutant
 from tests.fuzz.watch import foreign_opens
 
@@ -95,9 +96,9 @@ def _step(artifact: Artifact) -> float:
     rng = np.random.default_rng(0)
     manifest = artifact.manifest
     feeds = {spec.name: _random(rng, spec) for spec in manifest.inputs}
-    classes = manifest.logits.shape[1]
-    labels = rng.integers(0, classes, manifest.label.shape)
-    return artifact.trainer(threads=1).step(feeds, labels, lr=0.01)
+    # Every family ends in the scores of as many classes.
+    labels = {item.spec.name: rng.integers(0, CLASSES, item.spec.shape) for item in manifest.labels}
+    return artifact.trainer(threads=1).step(feeds, *labels.values(), lr=0.01)
 
 
 def _random(rng: np.random.Generator, spec: TensorSpec) -> np.ndarray:
