@@ -1,5 +1,6 @@
 """Three steps of a PyTorch module and of its export, compared parameter by parameter."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,8 @@ from benchmarks.models.pytorch.spec import TorchModel, batches, make
 from benchmarks.reference.initializers import Match, match_initializers
 from benchmarks.reference.torch_module import ModuleTrainer
 from odtc.runtime_rpc.trainer import Trainer
+
+Arrays = Mapping[str, np.ndarray]
 
 STEPS = 3
 MOMENTUM = 0.9
@@ -101,17 +104,29 @@ def check_parity(model: TorchModel, exporter: str, folder: Path) -> None:
         loss = both.trainer.step(x, y, lr=model.lr)
         assert abs(loss - expected) <= BOUND * abs(expected), (loss, expected)
     check_covered(both)
-    found, state, double = (
-        both.trainer.parameters(),
-        both.reference.state(),
-        both.double.state(),
+    single, double = (
+        {name: match.read(state) for name, match in both.matches.items()}
+        for state in (both.reference.state(), both.double.state())
     )
-    for name, match in both.matches.items():
-        error = relative(found[name], match.read(state))
+    check_tensors(both.first, both.trainer.parameters(), single, double)
+
+
+def check_tensors(first: Arrays, found: Arrays, single: Arrays, double: Arrays) -> None:
+    """Checks tensors after training, and how far they moved.
+
+    Args:
+        first: the values before training, by name.
+        found: odtc's values.
+        single: PyTorch's in float32.
+        double: PyTorch's in float64.
+    """
+    assert found.keys() == single.keys()
+    for name, value in found.items():
+        error = relative(value, single[name])
         assert error <= BOUND, f"{name}: off by {error:.1e} of its norm"
     moved = {
-        name: _moved_errors(both.first[name], found[name], match.read(state), match.read(double))
-        for name, match in both.matches.items()
+        name: _moved_errors(first[name], value, single[name], double[name])
+        for name, value in found.items()
     }
     typical = float(np.median([pytorch for _, pytorch in moved.values()]))
     for name, (error, pytorch) in moved.items():
