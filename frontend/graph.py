@@ -66,7 +66,11 @@ class Graph:
 
     def consumers(self, tensor: str) -> list[onnx.NodeProto]:
         """Nodes that read `tensor`."""
-        return [node for node in self.nodes if tensor in names_read(node)]
+        return [
+            node
+            for node in self.nodes
+            if tensor in node.input or (bodies_of(node) and tensor in names_read(node))
+        ]
 
     def to_model(self) -> onnx.ModelProto:
         """The graph as a weightless ONNX model: parameters follow the inputs, then labels."""
@@ -174,13 +178,19 @@ def _first_cause(error: Exception) -> str:
     return str(error).strip().splitlines()[0].split("Inference error(s): ")[-1]
 
 
+def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The subgraphs of a node."""
+    kinds = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+    held = [item for item in node.attribute if item.type in kinds]
+    return [body for item in held for body in (item.g, *item.graphs)]
+
+
 def names_read(node: onnx.NodeProto) -> set[str]:
     """Names of the tensors that a node reads, those that its subgraphs read of the outside too."""
     names = set(node.input)
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            inner = {name for each in body.node for name in names_read(each)}
-            names |= inner | {value.name for value in body.output}
+    for body in bodies_of(node):
+        inner = {name for each in body.node for name in names_read(each)}
+        names |= inner | {value.name for value in body.output}
     return names - {""}
 
 

@@ -70,10 +70,14 @@ def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     attrs, shape = call.attrs, [int(size) for size in data.ty.shape]
     axis, count, dtype = int(attrs.axis), int(attrs.k), str(data.ty.dtype)
     plain = str(attrs.ret_type) == "both" and str(attrs.dtype) == "int64"
-    if not plain or not dtype.startswith("float"):
-        return call.op.get_attr("FLegalize")(builder, call)
+    if not plain:
+        raise ValueError(f"no kernel gives {attrs.ret_type} as {attrs.dtype}")
     outer, size, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    kernel = topk_kernel(outer, size, inner, count, dtype, bool(attrs.largest))
+    largest = bool(attrs.largest)
+    # The complement turns the order of integers round, where a sign would overflow.
+    turned = not largest and not dtype.startswith("float")
+    data = builder.emit(relax.op.bitwise_not(data)) if turned else data
+    kernel = topk_kernel(outer, size, inner, count, dtype, largest or turned)
     name = builder.add_func(kernel, "topk")
     flat = builder.emit(relax.op.reshape(data, (outer, size, inner)))
     types = [relax.TensorType((outer, count, inner), kind) for kind in (dtype, "int64")]
@@ -83,4 +87,6 @@ def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         builder.emit(relax.op.reshape(builder.emit(relax.TupleGetItem(found, slot)), shape))
         for slot in range(2)
     ]
+    if turned:
+        parts[0] = builder.emit(relax.op.bitwise_not(parts[0]))
     return relax.Tuple(parts)

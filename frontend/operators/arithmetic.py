@@ -56,7 +56,9 @@ def _modulo(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.E
 
 
 def _fmod_for_floats(node: Node) -> str:
-    """Of floats, fmod must be 1."""
+    """Of floats, fmod must be 1, and they have 32 or 64 bits."""
+    if node.dtype() == "float16":
+        return "the remainder of float16 is not supported"
     if is_float(node.dtype()) and not node.attrs.get("fmod"):
         return "fmod must be 1 for floats, says ONNX"
     return ""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+import numpy as np
 from onnx.backend.test import BackendTest
 
 from odtc.core.errors import DeviceError, OdtcError
@@ -60,6 +61,8 @@ class _Recorder(OdtcBackend):
 
 @cache
 def _tests() -> dict[str, Any]:
+    # Many tests draw their data: so they are the same in each process.
+    np.random.seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         groups = BackendTest(_Recorder, __name__)._test_items
