@@ -22,7 +22,7 @@ def elementwise(value: Slope, *tensors: te.Tensor, name: str) -> te.Tensor:
     def element(*index: Expr) -> Expr:
         # A number of Python makes float32 of float16.
         found = value(*(tensor(*index) for tensor in tensors))
-        return found.astype(first.dtype) if first.dtype.startswith("float") else found
+        return found.astype(first.dtype) if str(first.dtype).startswith("float") else found
 
     return te.compute(first.shape, element, name=name)
 
