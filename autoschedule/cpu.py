@@ -5,6 +5,7 @@ kernels stay on one thread, where starting the pool would cost more than the wor
 comes with a schedule of its own (`tirx.is_scheduled`) is left as it is.
 """
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,10 +19,11 @@ from odtc.passes.contract import Pass
 
 # Below this many innermost iterations a kernel is not worth a second thread.
 PARALLEL_ITERATIONS = 1 << 14
-# Characters of a block's text, of which an ordinary fused chain has a few hundred.
-LONGEST_INLINED = 1500
+# Words of a block's text, of which an ordinary fused chain has some dozens.
+LONGEST_INLINED = 300
 
 _SPATIAL, _REDUCE = 0, 2
+_WORD = re.compile(r"\w+")
 
 
 def schedule_passes(target: Target) -> tuple[Pass, ...]:
@@ -58,20 +60,32 @@ def iterations(schedule: s_tir.Schedule, block: SBlockRV) -> int:
 
 
 def length_inlined(schedule: s_tir.Schedule, block: SBlockRV, reader: SBlockRV) -> int:
-    """About how long a reader's text gets with a block in the place of each read of it."""
-    inner, outer = (str(schedule.get(each)) for each in (block, reader))
+    """About how many words a reader has with a block in the place of each read of it.
+
+    Words, because TVM's names get as long as the chain.
+    """
+    inner, outer = (_WORD.findall(str(schedule.get(each))) for each in (block, reader))
     (written,) = schedule.get(block).writes
-    return len(outer) + outer.count(f"{written.source.name}[") * len(inner)
+    return len(outer) + outer.count(written.source.name) * len(inner)
+
+
+def is_boolean_step(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether other blocks of the kernel read booleans from this one."""
+    (written,) = schedule.get(block).writes
+    return str(written.source.dtype) == "bool" and bool(schedule.get_consumers(block))
 
 
 def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
     """One fused loop: parallel outside, a vector of `lanes` elements inside.
 
     A vector is never longer than the loop: TVM lowers `(4 - i) % 5` wrongly where the range of `i`
-    lets the difference go below -5, even if a condition keeps it from that.
+    lets the difference go below -5, even if a condition keeps it from that. A vector of booleans
+    is not handed on within a kernel: TVM takes what it has just stored, bits, for what it would
+    have loaded, bytes.
     """
     parallel = iterations(schedule, block) >= PARALLEL_ITERATIONS
     fused = schedule.fuse(*schedule.get_loops(block))
+    lanes = 1 if is_boolean_step(schedule, block) else lanes
     outer, inner = schedule.split(fused, [None, min(lanes, extent(schedule, fused))])
     schedule.vectorize(inner)
     if parallel:

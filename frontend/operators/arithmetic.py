@@ -90,14 +90,17 @@ def _bounds(node: Node) -> tuple[float | None, float | None]:
 
 def _computed_bounds(node: Node, emit: Emit) -> str | None:
     """Clip to computed bounds: at a bound the adjoint passes, as with constant ones."""
+    held = [slot for slot in (1, 2) if node.has(slot)]
+    if all(node.constant(slot) is not None for slot in held):
+        return None
     y = node.inputs[0]
-    for slot, beyond in ((1, "Less"), (2, "Greater")):
-        if node.has(slot) and node.constant(slot) is None:
-            bound = node.inputs[slot]
-            y = emit("Where", emit(beyond, y, bound), bound, y)
-        elif node.has(slot) and y != node.inputs[0]:
-            y = emit("Clip", y, *("" if s != slot else node.inputs[s] for s in (1, 2)))
-    return None if y == node.inputs[0] else y
+    for slot in held:
+        bound = node.inputs[slot]
+        if node.constant(slot) is None:
+            y = emit("Where", emit("Less" if slot == 1 else "Greater", y, bound), bound, y)
+        else:
+            y = emit("Clip", y, *("" if other != slot else bound for other in (1, 2)))
+    return y
 
 
 def _clip(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:

@@ -92,7 +92,7 @@ def _rms_norm(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) ->
     axes = [axis + 1 for axis in _last_axes(node)]
     epsilon = node.attrs.get("epsilon", 1e-5)
     normal = builder.emit(R.nn.rms_norm(rows, weight, axes=axes, epsilon=epsilon))
-    return R.squeeze(normal, [0])
+    return R.reshape(normal, data.ty.shape)
 
 
 def _group_norm(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:

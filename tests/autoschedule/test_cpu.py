@@ -7,8 +7,9 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm import s_tir, te, topi
+from tvm import s_tir, te, tirx, topi
 
+from odtc.autoschedule import cpu
 from odtc.autoschedule.cpu import ScheduleCpu, schedule_kernel
 from odtc.frontend.update_kernels import assign_kernel
 
@@ -60,6 +61,17 @@ def test_a_large_chain_is_one_parallel_loop_of_vectors() -> None:
     text = loops_of(schedule_kernel(te.create_prim_func([x, topi.tanh(topi.exp(x))]), 16))
     assert text.count("T.parallel(") == text.count("T.vectorized(") == 1
     assert text.count("T.sblock(") == 2, "the root, and the one loop"
+
+
+def test_a_boolean_that_is_handed_on_within_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a chain is too long to be inlined: TVM cannot build that step as a vector."""
+    monkeypatch.setattr(cpu, "LONGEST_INLINED", 0)
+    x = te.placeholder((4, 64), name="x")
+    positive = te.compute(x.shape, lambda i, j: x[i, j] > 0.0, name="positive")
+    y = te.compute(x.shape, lambda i, j: tirx.Select(positive[i, j], x[i, j], -1.0), name="y")
+    function = schedule_kernel(te.create_prim_func([x, y]), 16)
+    data = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    np.testing.assert_array_equal(run(function, data, (4, 64)), np.where(data > 0, data, -1))
 
 
 def test_a_small_kernel_stays_on_one_thread() -> None:
