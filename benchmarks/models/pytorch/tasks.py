@@ -23,10 +23,10 @@ _PER_TOKEN = "cross-entropy{axis=2}"
 _REAL = "bce-with-logits"
 
 
-def image_net(build: Build, size: int = 224) -> TorchModel:
+def image_net(build: Build, size: int = 224, lr: float = 1e-4) -> TorchModel:
     """Large images of 1000 classes."""
     # At 0.01 the loss of an untrained net on four images of noise jumps, and magnifies rounding.
-    return TorchModel(build, images(size), classes(1000), lr=1e-4)
+    return TorchModel(build, images(size), classes(1000), lr=lr)
 
 
 def cifar(build: Build, size: int = 32, lr: float = 0.01) -> TorchModel:
