@@ -20,14 +20,15 @@ from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.dropout import dropout_rules
 from odtc.backends.kernels.extremum import extremum_rules
-from odtc.backends.kernels.matmul import matmul_on
+from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.normalization import normalization_rules
-from odtc.backends.kernels.packed_gemm import machine_of
 from odtc.backends.kernels.take import take_rules
+from odtc.backends.kernels.tile import machine_of
 from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
+from odtc.backends.write_products import WriteProducts
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.immediate_update import ImmediateUpdate
@@ -53,7 +54,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
     machine = machine_of(target.vector_bits)
     rules = (
-        convolution_rules(machine)
+        convolution_rules()
         | max_pool2d_rules()
         | normalization_rules()
         | dropout_rules()
@@ -63,7 +64,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
         | extremum_rules()
     )
     return (
-        AbsorbTranspose(matmul_on(machine)),
+        AbsorbTranspose(matmul),
         # Casts are kept at first: kernels look through them for what is stored in half precision.
         TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=["relax.astype"])),
         *tvm_passes(X.DeadCodeElimination, X.LegalizeOps),
@@ -76,6 +77,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
             X.RewriteDataflowReshape,
             X.DeadCodeElimination,
         ),
+        WriteProducts(machine),
     )
 
 

@@ -1,6 +1,6 @@
 """Kernels read operands that are stored in half precision as they lie."""
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from odtc.passes.absorb_transpose import is_widening
 
@@ -18,4 +18,5 @@ def shape_of(expression: relax.Expr) -> list[int]:
 
 def placeholder(expression: relax.Expr, name: str) -> te.Tensor:
     """A kernel's argument for a tensor, in the dtype in which that is stored."""
-    return te.placeholder(shape_of(expression), str(expression.ty.dtype), name)
+    shape = [tirx.const(size, "int64") for size in shape_of(expression)]
+    return te.placeholder(shape, str(expression.ty.dtype), name)

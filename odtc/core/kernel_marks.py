@@ -9,3 +9,7 @@ OPAQUE = 8
 SINK = 3
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
 DROPOUT = "odtc.dropout"
+# Elementwise operators behind it may be fused with it: TVM's class of convolutions.
+FUSABLE = 4
+# Mark of a block that is a product: its family, and the numbers that describe it.
+PRODUCT = "odtc.product"

@@ -1,4 +1,4 @@
-"""Convolutions and their gradients as packed products, over drawn shapes, against PyTorch."""
+"""Convolutions and their gradients over drawn shapes, against PyTorch."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.packed_gemm import Machine, machine_of
+from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients
 
 HOST = tvm.target.Target({"kind": "llvm"})
@@ -55,7 +56,8 @@ def adjoint_module(case: dict) -> tvm.IRModule:
 
 
 def gradients(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    module = relax.transform.LegalizeOps(convolution_rules(machine))(module)
+    module = relax.transform.LegalizeOps(convolution_rules())(module)
+    module = WriteProducts(machine).run(module)
     vm = relax.VirtualMachine(tvm.compile(module, HOST), tvm.cpu())
     loss, grads = vm["main_adjoint"](*(tvm.runtime.tensor(array) for array in arrays))
     return [loss.numpy(), *(grad.numpy() for grad in grads)]
@@ -86,13 +88,10 @@ def test_against_pytorch(machine: Machine, case: dict) -> None:
         np.testing.assert_allclose(value, expected.numpy(), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize(("total", "rows"), [(1, 1), (8, 8), (9, 5), (10, 5), (1000, 8), (17, 6)])
-def test_rows_are_cut_evenly(total: int, rows: int) -> None:
-    assert machine_of(512).tile_rows(total) == rows
-
-
-@given(total=st.integers(1, 5000))
-def test_columns_waste_as_little_as_can_be(total: int) -> None:
-    machine = machine_of(512)
-    waste = {width: -total % width for width in (16, 32, 48)}
-    assert waste[machine.tile_columns(total)] == min(waste.values())
+@given(rows=st.integers(1, 3000), columns=st.integers(1, 5000))
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.lanes}-lanes")
+def test_a_tile_fits_the_registers(machine: Machine, rows: int, columns: int) -> None:
+    tile = machine.tile(rows, columns)
+    assert tile.rows * tile.vectors <= machine.accumulators
+    assert tile.rows <= rows
+    assert tile.vectors == 1 or (tile.vectors - 1) * machine.lanes < columns

@@ -6,11 +6,10 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from odtc.backends.kernels.matmul import matmul_on
-from odtc.backends.kernels.packed_gemm import machine_of
+from odtc.backends.kernels.matmul import matmul
 from odtc.passes.absorb_transpose import AbsorbTranspose
 
-PASS = AbsorbTranspose(matmul_on(machine_of(128)))
+PASS = AbsorbTranspose(matmul)
 
 FORMS = {
     "nn": op.matmul,

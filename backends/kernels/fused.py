@@ -1,0 +1,124 @@
+"""What TVM has fused behind a product, as a function that the product applies when it stores.
+
+`FuseTIR` leaves one kernel with a block for the product and a block for each operator behind it.
+A product brings its own loops, so those blocks are read as expressions: the tail of a product is
+the value to store at an index of the result for the product there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from odtc.core.kernel_marks import PRODUCT
+
+Tail = Callable[[Sequence[ir.Expr], ir.Expr], ir.Expr]
+
+
+@dataclass(frozen=True)
+class FusedProduct:
+    """A kernel that is a product and its tail.
+
+    Attributes:
+        family: which kind of product it is.
+        numbers: what describes it beside the shapes of its operands.
+        parameters: of the kernel, the result last.
+        operands: positions of the product's operands among the parameters.
+        tail: the value to store for a value of the product, given the parameters of the new kernel.
+    """
+
+    family: str
+    numbers: list[int]
+    parameters: list[ir.Var]
+    operands: list[int]
+    tail: Callable[[Sequence[ir.Var]], Tail]
+
+
+def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
+    """The product in a kernel, where all else in the kernel is its tail."""
+    blocks = _blocks(function)
+    product = next((block for block in blocks if PRODUCT in block.annotations), None)
+    if product is None or blocks[0] is not product:
+        return None
+    parameters = list(function.params)
+    sources = [region.source for region in product.reads]
+    if not all(any(p.same_as(source) for p in parameters) for source in sources):
+        return None
+    steps = {product.writes[0].source: None}
+    for block in blocks[1:]:
+        if not _is_pointwise(block, steps, product.writes[0].source):
+            return None
+        steps[block.writes[0].source] = block
+    family, *numbers = product.annotations[PRODUCT]
+    return FusedProduct(
+        str(family),
+        [int(number) for number in numbers],
+        parameters,
+        [next(i for i, p in enumerate(parameters) if p.same_as(s)) for s in sources],
+        lambda new: _tail(steps, dict(zip(parameters, new, strict=True))),
+    )
+
+
+def _tail(steps: dict[ir.Var, s_tir.SBlock | None], renamed: dict[ir.Var, ir.Var]) -> Tail:
+    """Applies the blocks one after the other, each to the values of those before it."""
+
+    def value(index: Sequence[ir.Expr], product: ir.Expr) -> ir.Expr:
+        found: dict[ir.Var, ir.Expr] = {}
+        for buffer, block in steps.items():
+            found[buffer] = product if block is None else _at(block, index, found, renamed)
+        return next(reversed(found.values()))
+
+    return value
+
+
+def _at(
+    block: s_tir.SBlock,
+    index: Sequence[ir.Expr],
+    found: dict[ir.Var, ir.Expr],
+    renamed: dict[ir.Var, ir.Var],
+) -> ir.Expr:
+    """What a block stores at an index, given what those before it do."""
+    place = {axis.var: at for axis, at in zip(block.iter_vars, index, strict=True)}
+
+    def load(read: ir.TensorLoad) -> ir.Expr:
+        if read.source in found:
+            return found[read.source]
+        return tirx.BufferLoad(renamed[read.source], list(read.indices))
+
+    placed = tvm_ffi.structural_map(
+        block.body.value, (ir.Var, lambda variable: place.get(variable, variable))
+    )
+    return tvm_ffi.structural_map(placed, (ir.TensorLoad, load))
+
+
+def _is_pointwise(block: s_tir.SBlock, before: dict[ir.Var, Any], product: ir.Var) -> bool:
+    """Whether a block maps the product's elements, and reads others as it reads parameters."""
+    body = block.body
+    own = [axis.var for axis in block.iter_vars]
+
+    def is_own(index: Sequence[ir.Expr]) -> bool:
+        return len(index) == len(own) and all(
+            at.same_as(variable) for at, variable in zip(index, own, strict=True)
+        )
+
+    reads: list[ir.TensorLoad] = []
+    if not isinstance(body, tirx.BufferStore) or not is_own(body.indices):
+        return False
+    same_shape = [int(size) for size in body.buffer.shape] == [int(size) for size in product.shape]
+    tvm_ffi.structural_walk(body.value, (ir.TensorLoad, reads.append))
+    return same_shape and all(is_own(each.indices) for each in reads if each.source in before)
+
+
+def _blocks(function: tirx.PrimFunc) -> list[s_tir.SBlock]:
+    """The blocks of a kernel, in order."""
+    body = function.body.block.body
+    found = []
+    for nest in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
+        inner = nest
+        while isinstance(inner, tirx.For):
+            inner = inner.body
+        if isinstance(inner, s_tir.SBlockRealize):
+            found.append(inner.block)
+    return found

@@ -1,0 +1,134 @@
+"""Matrix products whose right operand is read where it lies, or packed in panels.
+
+`C[n, m, p] = sum over k of a(n, m, k) * b(n, k, p)`. The left operand is never packed: a tile reads
+few rows of it, one element after the other. The right one is read in vectors along `p`; where it
+does not lie so, a panel of it is copied first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.kernels.tile import Machine, Tile, accumulator, index, keep, multiply
+from odtc.backends.kernels.transpose import copy_transposed
+
+Read = Callable[..., ir.Expr]
+
+# Tasks that a product is cut into where it has them, so that all cores of a phone have some.
+TASKS = 8
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a product: matrices, rows, terms of the sum and columns of each."""
+
+    batch: int
+    rows: int
+    depth: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How the right operand is read.
+
+    Attributes:
+        read: `(n, k, p)` to an element.
+        is_dense: whether neighbours in `p` are neighbours in memory.
+    """
+
+    read: Read
+    is_dense: bool
+
+
+def panel_product(sizes: Sizes, left: Read, right: Panels, store: Read, machine: Machine) -> None:
+    """Emits a product.
+
+    Args:
+        sizes: of the product.
+        left: `(n, m, k)` to an element.
+        right: the other operand.
+        store: `(n, m, p, value)`, takes an element.
+        machine: the CPU.
+    """
+    tile = machine.tile(sizes.rows, sizes.columns)
+    is_short = sizes.columns < tile.columns
+    panels = -(-sizes.columns // tile.columns)
+    tiles, splits = split_rows(sizes.rows, tile.rows, sizes.batch * panels)
+    with T.parallel(sizes.batch * panels * splits) as task:
+        n, panel, split = unravel(task, (sizes.batch, panels, splits))
+        # The last panel and the last tile reach back over results that are there already.
+        last = max(sizes.columns - tile.columns, 0)
+        at = T.Bind(tirx.min(panel * tile.columns, index(last)))
+        vector = _vectors(sizes, tile, right, n, at, is_short)
+        results = accumulator(tile)
+        scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
+        with T.serial(tiles) as t:
+            m = T.Bind(tirx.min((split * tiles + t) * tile.rows, sizes.rows - tile.rows))
+            multiply(results, tile, [sizes.depth], lambda row, k: left(n, m + row, k), vector)
+            keep(results, scratch, tile, 0)
+            with T.serial(tile.rows) as row:
+                if is_short:
+                    with T.serial(sizes.columns) as j:
+                        store(n, m + row, j, tirx.BufferLoad(scratch, [row, j]))
+                else:
+                    with T.serial(tile.vectors) as v, T.vectorized(tile.lanes) as lane:
+                        j = v * tile.lanes + lane
+                        store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
+
+
+def _vectors(
+    sizes: Sizes, tile: Tile, right: Panels, n: ir.Expr, at: ir.Expr, is_short: bool
+) -> Callable[[int, ir.Expr], ir.Expr]:
+    """From a vector of the tile and `k` to the right operand; emits its copy if it needs one."""
+    if right.is_dense and not is_short:
+        return lambda v, k: right.read(n, k, tile.span(v, at))
+    panel = T.sblock_alloc_buffer((sizes.depth, tile.columns), "float32")
+    width = min(sizes.columns, tile.columns)
+    if is_short:
+        with T.grid(sizes.depth, tile.columns) as (k, j):
+            T.buffer_store(panel, tirx.const(0.0, "float32"), [k, j])
+    if right.is_dense:
+        with T.grid(sizes.depth, width) as (k, j):
+            T.buffer_store(panel, right.read(n, k, at + j), [k, j])
+    else:
+        copy_transposed(
+            (width, sizes.depth),
+            lambda j, k: right.read(n, k, at + j),
+            panel,
+            lambda k, j: [k, j],
+            tile.lanes,
+        )
+    return lambda v, k: tirx.BufferLoad(panel, [k, tile.span(v)])
+
+
+def fits_dense(rows: int, columns: int, machine: Machine) -> bool:
+    """Whether vectors over so many columns are full enough to read an operand where it lies."""
+    tile = machine.tile(rows, columns)
+    return columns >= tile.columns and columns / _rounded(columns, tile.columns) >= _FULL
+
+
+_FULL = 0.9
+
+
+def split_rows(rows: int, tile_rows: int, tasks: int) -> tuple[int, int]:
+    """Tiles of each part of the rows, and parts: only as many as make tasks enough."""
+    tiles = -(-rows // tile_rows)
+    parts = min(tiles, -(-TASKS // tasks))
+    each = -(-tiles // parts)
+    return each, -(-tiles // each)
+
+
+def unravel(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
+    """Indices for a flat one, outermost first."""
+    found: list[ir.Expr] = []
+    for size in reversed(sizes):
+        found.insert(0, index(0) if size == 1 else flat % size)
+        flat = flat // size if size > 1 else flat
+    return found
+
+
+def _rounded(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

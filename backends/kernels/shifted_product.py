@@ -1,0 +1,289 @@
+"""A convolution, or the gradient of its data, as a matrix product over a staged image.
+
+`y[n, m, o] = sum over c and taps of weight(m, c, tap) * x[n, c, o shifted by the tap]`: the tile of
+`backends/kernels/tile.py` reads weights where they lie and the image from its staged copy; see
+`backends/kernels/grid.py`.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.kernels.grid import Staged, Walk
+from odtc.backends.kernels.panel_product import split_rows, unravel
+from odtc.backends.kernels.tile import Machine, Tile, accumulator, index, keep, multiply
+
+# Vectors of positions from which on a product does not want more images at once.
+WIDE = 16
+
+Read = Callable[..., ir.Expr]
+# `store(n, m, at, value)`, with the index of the spatial axes.
+Store = Callable[[ir.Expr, ir.Expr, list[ir.Expr], ir.Expr], None]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a product.
+
+    Attributes:
+        batch: images.
+        channels: of the image, summed over.
+        rows: of the weights: channels of the result.
+    """
+
+    batch: int
+    channels: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is staged at once: some rows of some images.
+
+    Attributes:
+        images: number of images.
+        rows: results along the first axis.
+        staged_rows: positions along the first axis of each image.
+        inner: positions of each of those.
+    """
+
+    images: int
+    rows: int
+    staged_rows: int
+    inner: int
+
+    @property
+    def positions(self) -> int:
+        """Results and the positions between them."""
+        return ((self.images - 1) * self.staged_rows + self.rows) * self.inner
+
+
+def staged_product(
+    shape: Shape,
+    walks: Sequence[Sequence[Walk]],
+    image: Read,
+    weight: Read,
+    store: Store,
+    machine: Machine,
+) -> None:
+    """Emits the product for one or more walks over the same staged image.
+
+    Args:
+        shape: sizes.
+        walks: for each, its spatial axes; they share their staged axes.
+        image: `(n, channel, *at)` to an element.
+        weight: `(row, channel, *taps)` to an element.
+        store: takes an element.
+        machine: the CPU.
+    """
+    axes = [walk.staged for walk in walks[0]]
+    phases = [phases_of(set().union(*(w[d].phases for w in walks))) for d in range(len(axes))]
+    strides = strides_of(axes)
+    block = _block(shape, walks, axes, math.prod(map(len, phases)), machine)
+    tile = machine.tile(shape.rows, block.positions)
+    columns = -(-block.positions // tile.columns) * tile.columns
+    reach = max(reach_of(walk, strides) for walk in walks)
+    staged_rows = -(-(columns + reach) // block.inner)
+    rows = max(walk[0].out for walk in walks)
+    groups, bands = shape.batch // block.images, -(-rows // block.rows)
+    tiles, splits = split_rows(shape.rows, tile.rows, groups * bands)
+    with T.parallel(groups * bands * splits) as task:
+        group, band, split = unravel(task, (groups, bands, splits))
+        first = T.Bind(tirx.min(band * block.rows, rows - block.rows))
+        stage = T.sblock_alloc_buffer(
+            (*map(len, phases), shape.channels, staged_rows * block.inner), "float32"
+        )
+        n = group * block.images
+        stage_block(stage, image, axes, phases, (n, first), block)
+        scratch = T.sblock_alloc_buffer((tile.rows, columns), "float32")
+        results = accumulator(tile)
+        for walk in walks:
+            with T.serial(tiles) as t:
+                m = T.Bind(tirx.min((split * tiles + t) * tile.rows, shape.rows - tile.rows))
+                with T.serial(columns // tile.columns) as panel:
+                    column = panel * tile.columns
+                    _multiply(
+                        results, tile, shape.channels, walk, (stage, phases, column), weight, m
+                    )
+                    keep(results, scratch, tile, column)
+                _write(scratch, tile, walk, block, strides, store, (n, first, m))
+
+
+def _multiply(
+    results: tirx.Buffer,
+    tile: Tile,
+    channels: int,
+    walk: Sequence[Walk],
+    staged: tuple[tirx.Buffer, Sequence[Sequence[int]], ir.Expr],
+    weight: Read,
+    m: ir.Expr,
+) -> None:
+    """Emits a tile's product, for rows from `m` on and from a column of the staged image on."""
+    stage, phases, column = staged
+    strides = strides_of([each.staged for each in walk])
+
+    def left(row: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
+        return weight(m + row, c, *(w.weight(t) for w, t in zip(walk, taps, strict=True)))
+
+    def right(vector: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
+        at = tile.span(vector, column + shift_of(walk, strides, taps))
+        return tirx.BufferLoad(stage, [*phase_at(walk, phases, taps), c, at])
+
+    multiply(results, tile, [channels, *(each.taps for each in walk)], left, right)
+
+
+def strides_of(axes: Sequence[Staged]) -> list[int]:
+    """Positions from one step along each axis to the next."""
+    return [math.prod(axis.span for axis in axes[d + 1 :]) for d in range(len(axes))]
+
+
+def shift_of(
+    walk: Sequence[Walk], strides: Sequence[int], taps: Sequence[ir.Expr]
+) -> ir.Expr | int:
+    """Positions from a result to what it reads under a tap."""
+    return sum(w.shift(t) * s for w, t, s in zip(walk, taps, strides, strict=True))
+
+
+def phase_at(
+    walk: Sequence[Walk], phases: Sequence[Sequence[int]], taps: Sequence[ir.Expr]
+) -> list[ir.Expr]:
+    """Where the phases of a tap are staged."""
+    return [
+        index(0) if len(used) == 1 else w.phase(t)
+        for w, used, t in zip(walk, phases, taps, strict=True)
+    ]
+
+
+def phases_of(read: set[int]) -> list[int]:
+    """Phases to stage: the only one that is read, or all up to the last one that is."""
+    return list(read) if len(read) == 1 else list(range(max(read, default=0) + 1))
+
+
+def reach_of(walk: Sequence[Walk], strides: Sequence[int]) -> int:
+    """The farthest that a tap reads from a result's position."""
+    farthest = [max((int(w.shift(t)) for t in range(w.taps)), default=0) for w in walk]
+    return sum(shift * stride for shift, stride in zip(farthest, strides, strict=True))
+
+
+def _block(
+    shape: Shape,
+    walks: Sequence[Sequence[Walk]],
+    axes: Sequence[Staged],
+    phases: int,
+    machine: Machine,
+) -> Block:
+    """As much as a core has room for near it: a band of rows of an image, or several images."""
+    inner = math.prod(axis.span for axis in axes[1:])
+    rows, staged = max(walk[0].out for walk in walks), axes[0].span
+    room = max(machine.cache_bytes // (4 * shape.channels * phases * inner), 1)
+    if len(walks) == 1 and staged > room:
+        between = staged - rows
+        band = -(-rows // -(-rows // max(room - between, 1)))
+        return Block(1, band, band + between, inner)
+    blocks = [
+        Block(images, rows, staged, inner)
+        for images in range(1, shape.batch + 1)
+        if shape.batch % images == 0 and (images == 1 or images * staged <= room)
+    ]
+    wide = [block for block in blocks if block.positions >= WIDE * machine.lanes]
+    return wide[0] if wide else blocks[-1]
+
+
+def stage_block(
+    stage: tirx.Buffer,
+    image: Read,
+    axes: Sequence[Staged],
+    phases: Sequence[Sequence[int]],
+    start: tuple[ir.Expr, ir.Expr],
+    block: Block,
+) -> None:
+    """Emits the copy of a block.
+
+    Args:
+        stage: float32[phases of each axis, channels, positions].
+        image: `(n, channel, *at)` to an element.
+        axes: the image's.
+        phases: that are staged, by axis.
+        start: first image, and first row of results.
+        block: its size.
+    """
+    n, first = start
+    channels, length = (int(size) for size in stage.shape[-2:])
+    strides, last = strides_of(axes), axes[-1]
+    for place in itertools.product(*(range(len(each)) for each in phases)):
+        phase = [each[p] for each, p in zip(phases, place, strict=True)]
+        begin, end = last.inside(phase[-1])
+        middle = [axis.span for axis in axes[1:-1]]
+        with T.grid(channels, length // block.inner, *middle) as (c, row, *inner):
+            of, r = row // block.staged_rows, row % block.staged_rows
+            source = [
+                position * axis.step + phase[d] - axis.before
+                for d, (axis, position) in enumerate(zip(axes, [first + r, *inner], strict=False))
+            ]
+            sizes = [axis.size for axis in axes[:-1]]
+            tests = [each >= 0 for each in source]
+            tests += [each < size for each, size in zip(source, sizes, strict=True)]
+            base = row * block.inner + sum(
+                (g * stride for g, stride in zip(inner, strides[1:-1], strict=True)), index(0)
+            )
+
+            def put(span: tuple[int, int], value: Callable[[ir.Expr], ir.Expr], at: list) -> None:
+                if span[0] < span[1]:
+                    with T.serial(span[1] - span[0]) as g:
+                        T.buffer_store(stage, value(span[0] + g), [*at[:-1], at[-1] + span[0] + g])
+
+            def element(
+                g: ir.Expr, at: tuple = (n + of, c, *source), shift: int = phase[-1]
+            ) -> ir.Expr:
+                return image(*at, g * last.step + shift - last.before)
+
+            at = [*map(index, place), c, base]
+            with T.If(tirx.all(of < block.images, *tests)):
+                with T.Then():
+                    put((0, begin), _zero, at)
+                    put((begin, end), element, at)
+                    put((end, last.span), _zero, at)
+                with T.Else():
+                    put((0, last.span), _zero, at)
+
+
+def _zero(_: ir.Expr) -> ir.Expr:
+    return tirx.const(0.0, "float32")
+
+
+def _write(
+    scratch: tirx.Buffer,
+    tile: Tile,
+    walk: Sequence[Walk],
+    block: Block,
+    strides: Sequence[int],
+    store: Store,
+    start: tuple[ir.Expr, ir.Expr, ir.Expr],
+) -> None:
+    """Emits the copy of a tile's results to where they belong."""
+    n, first, m = start
+    last = walk[-1]
+    middle = [each.out for each in walk[1:-1]]
+    rows = min(block.rows, walk[0].out)
+    with T.grid(tile.rows, block.images, rows, *middle) as (i, of, row, *inner):
+        base = (of * block.staged_rows + row) * block.inner + sum(
+            (o * stride for o, stride in zip(inner, strides[1:-1], strict=True)), index(0)
+        )
+        at = [each.target(o) for each, o in zip(walk, [first + row, *inner], strict=False)]
+
+        def put(o: ir.Expr) -> None:
+            store(n + of, m + i, [*at, last.target(o)], tirx.BufferLoad(scratch, [i, base + o]))
+
+        if last.out < tile.lanes or last.target(1) - last.target(0) != 1:
+            with T.serial(last.out) as o:
+                put(o)
+            return
+        with T.serial(-(-last.out // tile.lanes)) as part:
+            # The last vector reaches back.
+            begin = T.Bind(tirx.min(part * tile.lanes, last.out - tile.lanes))
+            with T.vectorized(tile.lanes) as lane:
+                put(begin + lane)

@@ -1,0 +1,175 @@
+"""The inner loop of every matrix product: a tile of results that stays in vector registers.
+
+`acc[i, j] += left(i, k) * right(k, j)`, where an element of `left` is read once for all lanes and
+`right` in whole vectors (Goto and van de Geijn, "Anatomy of high-performance matrix
+multiplication", 2008). The machine is described by the width and number of its vector registers,
+nothing else. Loads are expressions: what a product packs, and whether it packs at all, is its own
+affair.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+# Fused multiply-adds in flight that keep two units of a latency of four busy.
+IN_FLIGHT = 8
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a kernel must know of a CPU.
+
+    Attributes:
+        lanes: float32 elements in a vector register.
+        accumulators: registers that may hold results, the others hold operands.
+        cache_bytes: what a core has near it: of its second-level cache, about a half.
+    """
+
+    lanes: int
+    accumulators: int
+    cache_bytes: int = 1 << 18
+
+    def tile(self, rows: int, columns: int) -> "Tile":
+        """The tile that takes the fewest cycles for a product of `rows` by `columns`.
+
+        A step multiplies and adds `rows * vectors` vectors, two at a time, and loads each operand
+        once, two at a time.
+        """
+        shapes = [
+            Tile(_even(rows, self.accumulators // vectors), vectors, self.lanes)
+            for vectors in range(1, 5)
+        ]
+        return min(shapes, key=lambda tile: tile.cost(rows, columns))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Results that are computed at once.
+
+    Attributes:
+        rows: elements of the left operand in a step.
+        vectors: vectors of the right operand in a step.
+        lanes: elements of a vector.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Elements of the right operand in a step."""
+        return self.vectors * self.lanes
+
+    def of_rows(self, rows: int) -> "Tile":
+        """The same tile with so many rows."""
+        return Tile(rows, self.vectors, self.lanes)
+
+    def cost(self, rows: int, columns: int) -> tuple[float, int, int]:
+        """What tells a better tile by: its time, columns that it leaves empty, its height."""
+        empty = max(self.columns - columns, 0)
+        return self.cycles(rows, columns), empty, self.rows
+
+    def cycles(self, rows: int, columns: int) -> float:
+        """Cycles for each step of the sum, by the model above, over the whole product."""
+        step = max(self.rows * self.vectors, self.rows + self.vectors, IN_FLIGHT)
+        return step * -(-rows // self.rows) * -(-columns // self.columns)
+
+    def span(self, vector: int, base: ir.Expr | int = 0) -> tirx.Ramp:
+        """Indices of one of the tile's vectors, counted from `base`."""
+        return vector_at(base + vector * self.lanes, self.lanes)
+
+
+def _even(total: int, most: int) -> int:
+    """Rows of a tile: at most `most`, and as even a cut of `total` as can be."""
+    return -(-total // -(-total // most))
+
+
+# Bits of a vector register to registers for results: 32 registers with AVX-512 and NEON, 16 with
+# AVX2 and SSE.
+_ACCUMULATORS = {512: 24, 256: 12, 128: 24}
+
+
+def machine_of(vector_bits: int) -> Machine:
+    """The description of a CPU by the width of its vector registers."""
+    return Machine(vector_bits // 32, _ACCUMULATORS[vector_bits])
+
+
+def vector_at(base: ir.Expr | int, lanes: int) -> tirx.Ramp:
+    """Indices of a vector of neighbours."""
+    return tirx.Ramp(index(base), index(1), lanes)
+
+
+def index(value: ir.Expr | int) -> ir.Expr:
+    """A constant index as an expression."""
+    return tirx.const(value, "int32") if isinstance(value, int) else value
+
+
+def accumulator(tile: Tile) -> tirx.Buffer:
+    """The registers of a tile's results."""
+    return T.sblock_alloc_buffer((tile.rows, tile.columns), "float32", scope="local")
+
+
+# From a row of the tile and the indices of the sum to an element; from one of its vectors to that.
+Left = Callable[..., ir.Expr]
+Right = Callable[..., ir.Expr]
+
+
+def multiply(
+    results: tirx.Buffer, tile: Tile, extents: Sequence[int], left: Left, right: Right
+) -> None:
+    """Emits `results = sum over k of left(i, *k) * right(v, *k)`.
+
+    Args:
+        results: of `accumulator`.
+        tile: its shape.
+        extents: sizes of the loops of the sum, outermost first.
+        left: element of a row.
+        right: one of the tile's vectors.
+    """
+    clear(results, tile)
+    accumulate(results, tile, extents, left, right)
+
+
+def clear(results: tirx.Buffer, tile: Tile) -> None:
+    """Emits `results = 0`."""
+    for at in _places(tile):
+        T.buffer_store(results, tirx.Broadcast(tirx.const(0.0, "float32"), tile.lanes), at)
+
+
+def accumulate(
+    results: tirx.Buffer, tile: Tile, extents: Sequence[int], left: Left, right: Right
+) -> None:
+    """Emits `results += sum over k of left(i, *k) * right(v, *k)`; see `multiply`."""
+
+    def loops(rest: Sequence[int], k: list[ir.Expr]) -> None:
+        if rest:
+            with T.serial(rest[0]) as step:
+                loops(rest[1:], [*k, step])
+            return
+        for row in range(tile.rows):
+            element = tirx.Broadcast(left(row, *k), tile.lanes)
+            for vector in range(tile.vectors):
+                at = [index(row), tile.span(vector)]
+                term = element * right(vector, *k)
+                T.buffer_store(results, tirx.BufferLoad(results, at) + term, at)
+
+    loops(extents, [])
+
+
+def keep(results: tirx.Buffer, scratch: tirx.Buffer, tile: Tile, column: ir.Expr | int) -> None:
+    """Emits the copy of a tile's registers to memory float32[rows, columns], from a column on."""
+    for row, vector in itertools.product(range(tile.rows), range(tile.vectors)):
+        value = tirx.BufferLoad(results, [index(row), tile.span(vector)])
+        T.buffer_store(scratch, value, [index(row), tile.span(vector, column)])
+
+
+def _places(tile: Tile) -> list[list[ir.Expr]]:
+    return [
+        [index(row), tile.span(vector)]
+        for row in range(tile.rows)
+        for vector in range(tile.vectors)
+    ]

@@ -1,0 +1,59 @@
+"""Gives every product its loops, once it is known what is fused behind it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.kernels.convolution_loops import CONVOLUTION_LOOPS
+from odtc.backends.kernels.fused import FusedProduct, fused_product
+from odtc.backends.kernels.matmul_loops import MATMUL_LOOPS
+from odtc.backends.kernels.tile import Machine
+from odtc.core.kernel_marks import IS_SCHEDULED
+from odtc.passes.contract import Pass
+
+_LOOPS = CONVOLUTION_LOOPS | MATMUL_LOOPS
+
+
+@dataclass(frozen=True)
+class WriteProducts(Pass):
+    """Writes the loops of the kernels that are a product and elementwise operators behind it.
+
+    Attributes:
+        machine: the CPU.
+    """
+
+    name: ClassVar[str] = "write-products"
+    machine: Machine
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites the kernels of a module that are marked as products."""
+        written = module.clone()
+        for variable, function in module.functions_items():
+            product = fused_product(function) if isinstance(function, tirx.PrimFunc) else None
+            if product:
+                written.update_func(variable, write_product(product, self.machine))
+        return written
+
+
+def write_product(product: FusedProduct, machine: Machine) -> tirx.PrimFunc:
+    """The kernel of a product."""
+    with IRBuilder() as builder:
+        with T.prim_func(is_private=True, s_tir=True):
+            T.func_name(product.family.replace("-", "_"))
+            T.func_attr({IS_SCHEDULED: True, "tirx.noalias": True})
+            arguments = [
+                T.arg(f"arg{i}", T.buffer([int(size) for size in p.shape], str(p.dtype)))
+                for i, p in enumerate(product.parameters)
+            ]
+            _LOOPS[product.family](
+                product.numbers,
+                [arguments[i] for i in product.operands],
+                arguments[-1],
+                product.tail(arguments),
+                machine,
+            )
+        return builder.get()

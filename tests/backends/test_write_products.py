@@ -1,0 +1,155 @@
+"""What is fused behind a product is applied as the product stores its results."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import relax
+from tvm.relax import op
+from tvm.relax import transform as X  # noqa: N812
+
+from odtc.backends.kernels.convolution import convolution_rules
+from odtc.backends.kernels.matmul import matmul
+from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.write_products import WriteProducts
+from odtc.core.kernel_marks import IS_SCHEDULED
+from odtc.passes.absorb_transpose import AbsorbTranspose
+
+MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
+
+Build = Callable[[relax.BlockBuilder, relax.Expr, list[relax.Var]], relax.Expr]
+
+
+def bias_relu(builder: relax.BlockBuilder, y: relax.Expr, others: list[relax.Var]) -> relax.Expr:
+    bias = builder.emit(op.reshape(others[0], (1, -1, 1, 1)))
+    return op.nn.relu(builder.emit(op.add(y, bias)))
+
+
+def residual(builder: relax.BlockBuilder, y: relax.Expr, others: list[relax.Var]) -> relax.Expr:
+    return op.nn.relu(builder.emit(op.add(y, others[1])))
+
+
+def mask(builder: relax.BlockBuilder, y: relax.Expr, others: list[relax.Var]) -> relax.Expr:
+    positive = builder.emit(op.greater(others[1], relax.const(0.0)))
+    return op.where(positive, y, relax.const(0.0))
+
+
+def gate(builder: relax.BlockBuilder, y: relax.Expr, _: list[relax.Var]) -> relax.Expr:
+    return op.multiply(y, builder.emit(op.sigmoid(y)))
+
+
+TAILS: dict[str, Build] = {
+    "bias-relu": bias_relu,
+    "residual": residual,
+    "mask": mask,
+    "gate": gate,
+}
+
+
+def conv_module(size: int, tail: Build, kernel: int) -> tvm.IRModule:
+    shapes = {
+        "x": (2, 5, size, size),
+        "w": (19, 5, kernel, kernel),
+        "bias": (19,),
+        "other": (2, 19, size, size),
+    }
+    x, w, *others = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in shapes.items())
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, *others]):
+        with builder.dataflow():
+            y = builder.emit(op.nn.conv2d(x, w, padding=kernel // 2))
+            result = builder.emit_output(tail(builder, y, others))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def fused(module: tvm.IRModule, machine: Machine) -> tvm.IRModule:
+    for step in (
+        X.LegalizeOps(convolution_rules()),
+        X.AnnotateTIROpPattern(),
+        X.FuseOps(),
+        X.FuseTIR(),
+        X.DeadCodeElimination(),
+    ):
+        module = step(module)
+    return WriteProducts(machine).run(module)
+
+
+def run(module: tvm.IRModule, arrays: list[np.ndarray]) -> np.ndarray:
+    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
+    vm = relax.VirtualMachine(executable, tvm.cpu())
+    return vm["main"](*(tvm.runtime.tensor(array) for array in arrays)).numpy()
+
+
+def arrays_for(module: tvm.IRModule) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = [[int(size) for size in p.ty.shape] for p in module["main"].params]
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("size", [4, 13])
+@pytest.mark.parametrize("name", TAILS)
+def test_a_tail_is_part_of_the_product(name: str, size: int, kernel: int) -> None:
+    module = conv_module(size, TAILS[name], kernel)
+    arrays = arrays_for(module)
+    expected = run(module, arrays)
+    for machine in MACHINES:
+        written = fused(module, machine)
+        kernels = {v.name_hint: f for v, f in written.functions_items() if v.name_hint != "main"}
+        (product,) = (f for n, f in kernels.items() if "conv" in n)
+        assert product.attrs[IS_SCHEDULED]
+        np.testing.assert_allclose(run(written, arrays), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_tail_that_broadcasts_the_product_is_scheduled_as_any_kernel() -> None:
+    def spread(builder: relax.BlockBuilder, y: relax.Expr, others: list[relax.Var]) -> relax.Expr:
+        return op.multiply(y, others[1])
+
+    shapes = {"x": (2, 5, 1, 1), "w": (19, 5, 1, 1), "bias": (19,), "other": (2, 19, 4, 4)}
+    x, w, *others = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in shapes.items())
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, *others]):
+        with builder.dataflow():
+            y = builder.emit(op.nn.conv2d(x, w))
+            result = builder.emit_output(spread(builder, y, others))
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    arrays = arrays_for(module)
+    written = fused(module, MACHINES[0])
+    np.testing.assert_allclose(run(written, arrays), run(module, arrays), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.lanes}-lanes")
+@settings(max_examples=8, deadline=None)
+@given(
+    sizes=st.tuples(*[st.integers(1, 70)] * 3),
+    transposed=st.tuples(st.booleans(), st.booleans()),
+)
+def test_matrix_products(
+    machine: Machine, sizes: tuple[int, int, int], transposed: tuple[bool, bool]
+) -> None:
+    rows, depth, columns = sizes
+    shapes = [(rows, depth), (depth, columns)]
+    stored = [s[::-1] if t else s for s, t in zip(shapes, transposed, strict=True)]
+    left, right = (
+        relax.Var(n, relax.TensorType(s, "float32")) for n, s in zip("ab", stored, strict=True)
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [left, right]):
+        with builder.dataflow():
+            a, b = (
+                builder.emit(op.permute_dims(v)) if t else v
+                for v, t in zip((left, right), transposed, strict=True)
+            )
+            result = builder.emit_output(op.matmul(a, b))
+        builder.emit_func_output(result)
+    module = WriteProducts(machine).run(AbsorbTranspose(matmul).run(builder.finalize()))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in stored]
+    a, b = (x.T if t else x for x, t in zip(arrays, transposed, strict=True))
+    expected = a.astype(np.float64) @ b
+    np.testing.assert_allclose(run(module, arrays), expected, rtol=1e-4, atol=1e-4)
