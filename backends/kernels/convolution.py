@@ -8,13 +8,14 @@ with a mark that names its family; elementwise operators are fused behind it, an
 other layouts) keeps TVM's own kernel.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.operand import placeholder, shape_of, stored
-from odtc.core.kernel_marks import FUSABLE, PATTERN, PRODUCT
+from odtc.core.kernel_marks import FUSABLE, OPAQUE, PATTERN, PRODUCT
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 # The sum at an element of the result, given the operands, the axes, that element and the terms.
@@ -140,7 +141,10 @@ def _kernel(
         attrs={PRODUCT: [family, *(number for axis in axes for number in axis.numbers)]},
     )
     function = te.create_prim_func([*tensors, block]).without_attr("global_symbol")
-    return function.with_attr(PATTERN, FUSABLE)
+    # The sums of the weights' gradient are stored transposed, in whole vectors; what single
+    # positions are read by mostly spreads them over an image, which is no tail.
+    is_alone = family == "weight-gradient" or math.prod(result[2:]) == 1
+    return function.with_attr(PATTERN, OPAQUE if is_alone else FUSABLE)
 
 
 def _positions(axes: list[Axis], o: Sequence[ir.Expr], t: Sequence[ir.Expr]) -> list[ir.Expr]:

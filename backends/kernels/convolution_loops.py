@@ -3,19 +3,63 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.fused import Tail
-from odtc.backends.kernels.grid import Axis
-from odtc.backends.kernels.panel_product import Panels, Sizes, fits_dense, panel_product
+from odtc.backends.kernels.grid import Axis, Walk
+from odtc.backends.kernels.panel_product import Panels, Sizes, collides, fits_dense, panel_product
 from odtc.backends.kernels.shifted_product import Shape, staged_product
 from odtc.backends.kernels.tile import Machine, index
 from odtc.backends.kernels.weight_gradient import weight_gradient
 
 # Emits the loops, from the numbers of the mark, the operands, the result and its tail.
 Loops = Callable[[Sequence[int], Sequence[tirx.Buffer], tirx.Buffer, Tail, Machine], None]
+
+
+@dataclass(frozen=True)
+class _Space:
+    """The spatial axes, and how tensors are indexed by positions along them.
+
+    Where every output is of one element in its place, a position is one number, whatever the rank:
+    rows do not matter.
+
+    Attributes:
+        given: the axes as they are.
+    """
+
+    given: list[Axis]
+
+    @property
+    def is_points(self) -> bool:
+        """Whether every output is of one element in its place."""
+        return all(axis.is_point for axis in self.given)
+
+    @property
+    def positions(self) -> int:
+        """Number of outputs."""
+        return math.prod(axis.out for axis in self.given)
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The axes to walk along, at least two."""
+        if self.is_points:
+            return [Axis.points(1), Axis.points(self.positions)]
+        return self.given
+
+    def flat(self, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """The index of a dense tensor, where the last one may count through all axes."""
+        return [*map(index, [0] * (len(self.given) - len(at))), *at] if self.is_points else list(at)
+
+    def position(self, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """The index by axis."""
+        return unflatten(at[-1], [axis.out for axis in self.given]) if self.is_points else list(at)
+
+    def tap(self, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """The index of a tap in the kernel."""
+        return [index(0) for _ in self.given] if self.is_points else list(at)
 
 
 def _forward(
@@ -25,27 +69,17 @@ def _forward(
     tail: Tail,
     machine: Machine,
 ) -> None:
-    x, w = operands
-    axes, (batch, channels), rows = _axes(numbers), _sizes(x)[:2], _sizes(w)[0]
-    positions = math.prod(axis.out for axis in axes)
-    is_dense = all(axis.is_point for axis in axes) and str(x.dtype) == "float32"
-    if is_dense and fits_dense(rows, positions, machine):
-        outs = [axis.out for axis in axes]
-        panel_product(
-            Sizes(batch, rows, channels, positions),
-            lambda _, m, c: load(w, [m, c, *map(index, [0] * len(axes))]),
-            Panels(lambda n, c, p: load(x, [n, c, *map(index, [0] * len(axes[1:])), p]), True),
-            lambda n, m, p, value: _put(y, tail, [n, m, *unflatten(p, outs)], value),
-            machine,
-        )
-        return
-    staged_product(
-        Shape(batch, channels, rows),
-        [[axis.forward() for axis in axes]],
-        lambda n, c, *at: load(x, [n, c, *at]),
-        lambda m, c, *taps: load(w, [m, c, *taps]),
-        lambda n, m, at, value: _put(y, tail, [n, m, *at], value),
+    (x, w), space = operands, _space(numbers)
+    collide = collides(math.prod(_sizes(w)[1:]))
+    _product(
+        _shape(x, _sizes(w)[0]),
+        space,
+        [[axis.forward() for axis in space.axes]],
+        (x, lambda m, c, *at: load(w, [m, c, *at])),
+        (y, tail),
         machine,
+        lies_well=not collide,
+        scattered=collide,
     )
 
 
@@ -56,28 +90,69 @@ def _data_gradient(
     tail: Tail,
     machine: Machine,
 ) -> None:
-    dy, w = operands
-    axes, (batch, channels) = _axes(numbers), _sizes(dy)[:2]
-    rows = _sizes(w)[1]
-    positions = math.prod(axis.size for axis in axes)
-    is_dense = all(axis.is_point for axis in axes) and str(dy.dtype) == "float32"
-    if is_dense and fits_dense(rows, positions, machine):
-        sizes = [axis.size for axis in axes]
+    (dy, w), space = operands, _space(numbers)
+    _product(
+        _shape(dy, _sizes(w)[1]),
+        space,
+        list(itertools.product(*(axis.backward() for axis in space.axes))),
+        (dy, lambda c, m, *at: load(w, [m, c, *at])),
+        (dx, tail),
+        machine,
+        lies_well=True,
+        scattered=True,
+    )
+
+
+def _product(
+    shape: Shape,
+    space: _Space,
+    walks: Sequence[Sequence[Walk]],
+    sources: tuple[tirx.Buffer, Callable[..., ir.Expr]],
+    target: tuple[tirx.Buffer, Tail],
+    machine: Machine,
+    *,
+    lies_well: bool,
+    scattered: bool,
+) -> None:
+    """Emits a product that reads the image where it lies, or from a staged copy.
+
+    Args:
+        shape: sizes.
+        space: the spatial axes.
+        walks: over the image, as `staged_product` takes them.
+        sources: the image, and from `(row, channel, *taps)` to a weight.
+        target: the result, and its tail.
+        machine: the CPU.
+        lies_well: whether a product of points may read its weights where they lie.
+        scattered: whether a tile's weights are copied for a staged product.
+    """
+    (image, weight), (result, tail) = sources, target
+
+    def read(n: ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
+        return load(image, [n, c, *space.flat(at)])
+
+    def store(n: ir.Expr, m: ir.Expr, at: Sequence[ir.Expr], value: ir.Expr) -> None:
+        where = [n, m, *space.position(at)]
+        T.buffer_store(result, tail(where, value), where)
+
+    is_dense = lies_well and space.is_points and str(image.dtype) == "float32"
+    if is_dense and fits_dense(shape.rows, space.positions, machine):
         panel_product(
-            Sizes(batch, rows, channels, positions),
-            lambda _, c, m: load(w, [m, c, *map(index, [0] * len(axes))]),
-            Panels(lambda n, m, p: load(dy, [n, m, *map(index, [0] * len(axes[1:])), p]), True),
-            lambda n, c, p, value: _put(dx, tail, [n, c, *unflatten(p, sizes)], value),
+            Sizes(shape.batch, shape.rows, shape.channels, space.positions),
+            lambda _, m, c: weight(m, c, *space.tap([])),
+            Panels(read, True, space.positions),
+            lambda n, m, p, value: store(n, m, [p], value),
             machine,
         )
         return
     staged_product(
-        Shape(batch, channels, rows),
-        list(itertools.product(*(axis.backward() for axis in axes))),
-        lambda n, m, *at: load(dy, [n, m, *at]),
-        lambda c, m, *taps: load(w, [m, c, *taps]),
-        lambda n, c, at, value: _put(dx, tail, [n, c, *at], value),
+        shape,
+        walks,
+        read,
+        lambda m, c, *taps: weight(m, c, *space.tap(taps)),
+        store,
         machine,
+        scattered=scattered,
     )
 
 
@@ -85,18 +160,17 @@ def _weight_gradient(
     numbers: Sequence[int],
     operands: Sequence[tirx.Buffer],
     dw: tirx.Buffer,
-    tail: Tail,
+    _: Tail,
     machine: Machine,
 ) -> None:
-    x, dy = operands
-    axes, (batch, channels), rows = _axes(numbers), _sizes(x)[:2], _sizes(dy)[1]
-    kernel = [axis.kernel for axis in axes]
+    (x, dy), space = operands, _space(numbers)
+    between = [index(0) for _ in space.given[1:]]
     weight_gradient(
-        Shape(batch, channels, rows),
-        [axis.forward() for axis in axes],
-        lambda n, c, *at: load(x, [n, c, *at]),
-        lambda n, m, p: load(dy, [n, m, *map(index, [0] * len(axes[1:])), p]),
-        lambda m, c, tap, value: _put(dw, tail, [m, c, *unflatten(tap, kernel)], value),
+        _shape(x, _sizes(dy)[1]),
+        [axis.forward() for axis in space.axes],
+        lambda n, c, *at: load(x, [n, c, *space.flat(at)]),
+        lambda n, m, p: load(dy, [n, m, *between, p]),
+        dw,
         machine,
     )
 
@@ -124,12 +198,13 @@ def unflatten(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
     return [at if stride == 1 else at // stride for at, stride in zip(inner, strides, strict=True)]
 
 
-def _put(buffer: tirx.Buffer, tail: Tail, at: list[ir.Expr], value: ir.Expr) -> None:
-    T.buffer_store(buffer, tail(at, value), at)
+def _space(numbers: Sequence[int]) -> _Space:
+    return _Space([Axis(*numbers[at : at + 6]) for at in range(0, len(numbers), 6)])
 
 
-def _axes(numbers: Sequence[int]) -> list[Axis]:
-    return [Axis(*numbers[at : at + 6]) for at in range(0, len(numbers), 6)]
+def _shape(image: tirx.Buffer, rows: int) -> Shape:
+    batch, channels, *_ = _sizes(image)
+    return Shape(batch, channels, rows)
 
 
 def _sizes(buffer: tirx.Buffer) -> list[int]:

@@ -63,6 +63,11 @@ class Walk:
     target: Of
 
     @property
+    def reach(self) -> int:
+        """The farthest that a tap reads from a result's position."""
+        return max((int(self.shift(tap)) for tap in range(self.taps)), default=0)
+
+    @property
     def phases(self) -> set[int]:
         """The phases that are read."""
         return {int(self.phase(tap)) for tap in range(self.taps)}
@@ -87,6 +92,11 @@ class Axis:
     dilation: int
     pad: int
     out: int
+
+    @classmethod
+    def points(cls, size: int) -> "Axis":
+        """An axis along which every output is of one element, in its place."""
+        return cls(size, 1, 1, 1, 0, size)
 
     @property
     def numbers(self) -> list[int]:

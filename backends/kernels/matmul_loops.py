@@ -41,17 +41,20 @@ def _matmul(
         panel_product(
             Sizes(1, columns, depth, rows),
             lambda _, p, k: right(k, p),
-            Panels(lambda _, k, m: left(m, k), is_dense=trans_left),
+            Panels(lambda _, k, m: left(m, k), trans_left, rows),
             lambda _, p, m, value: store(m, p, value),
             machine,
+            left_pitch=depth,
+            by_columns=True,
         )
     else:
         panel_product(
             Sizes(1, rows, depth, columns),
             lambda _, m, k: left(m, k),
-            Panels(lambda _, k, p: right(k, p), is_dense=True),
+            Panels(lambda _, k, p: right(k, p), True, columns),
             lambda _, m, p, value: store(m, p, value),
             machine,
+            left_pitch=0 if trans_left else depth,
         )
 
 

@@ -37,13 +37,29 @@ class Panels:
     Attributes:
         read: `(n, k, p)` to an element.
         is_dense: whether neighbours in `p` are neighbours in memory.
+        pitch: elements from one `k` to the next, where they are.
     """
 
     read: Read
     is_dense: bool
+    pitch: int = 0
 
 
-def panel_product(sizes: Sizes, left: Read, right: Panels, store: Read, machine: Machine) -> None:
+def collides(pitch: int) -> bool:
+    """Whether rows so many elements apart fall into the same few lines of a cache."""
+    return pitch > 0 and pitch * 4 % _PAGE == 0
+
+
+def panel_product(
+    sizes: Sizes,
+    left: Read,
+    right: Panels,
+    store: Read,
+    machine: Machine,
+    *,
+    left_pitch: int = 0,
+    by_columns: bool = False,
+) -> None:
     """Emits a product.
 
     Args:
@@ -52,6 +68,9 @@ def panel_product(sizes: Sizes, left: Read, right: Panels, store: Read, machine:
         right: the other operand.
         store: `(n, m, p, value)`, takes an element.
         machine: the CPU.
+        left_pitch: elements from a row of the left operand to the next, where its `k` are
+            neighbours, else zero.
+        by_columns: whether the neighbours of a result in memory are those in its column.
     """
     tile = machine.tile(sizes.rows, sizes.columns)
     is_short = sizes.columns < tile.columns
@@ -67,30 +86,48 @@ def panel_product(sizes: Sizes, left: Read, right: Panels, store: Read, machine:
         scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
         with T.serial(tiles) as t:
             m = T.Bind(tirx.min((split * tiles + t) * tile.rows, sizes.rows - tile.rows))
-            multiply(results, tile, [sizes.depth], lambda row, k: left(n, m + row, k), vector)
+            element = _rows(sizes.depth, tile, lambda row, k: left(n, m + row, k), left_pitch)
+            multiply(results, tile, [sizes.depth], element, vector)
             keep(results, scratch, tile, 0)
-            with T.serial(tile.rows) as row:
-                if is_short:
-                    with T.serial(sizes.columns) as j:
-                        store(n, m + row, j, tirx.BufferLoad(scratch, [row, j]))
-                else:
-                    with T.serial(tile.vectors) as v, T.vectorized(tile.lanes) as lane:
-                        j = v * tile.lanes + lane
-                        store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
+            width = min(sizes.columns, tile.columns)
+            if by_columns:
+                with T.grid(width, tile.rows) as (j, row):
+                    store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
+            elif is_short:
+                with T.grid(tile.rows, width) as (row, j):
+                    store(n, m + row, j, tirx.BufferLoad(scratch, [row, j]))
+            else:
+                with T.grid(tile.rows, tile.vectors) as (row, v), T.vectorized(tile.lanes) as lane:
+                    j = v * tile.lanes + lane
+                    store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
+
+
+def _rows(depth: int, tile: Tile, left: Read, pitch: int) -> Read:
+    """The rows of a tile; emits their copy where they would push each other out of a cache."""
+    if tile.rows <= _WAYS or not collides(pitch):
+        return left
+    rows = T.sblock_alloc_buffer((tile.rows, depth + tile.lanes), "float32")
+    with T.grid(tile.rows, depth) as (row, k):
+        T.buffer_store(rows, left(row, k), [row, k])
+    return lambda row, k: tirx.BufferLoad(rows, [index(row), k])
 
 
 def _vectors(
     sizes: Sizes, tile: Tile, right: Panels, n: ir.Expr, at: ir.Expr, is_short: bool
 ) -> Callable[[int, ir.Expr], ir.Expr]:
     """From a vector of the tile and `k` to the right operand; emits its copy if it needs one."""
-    if right.is_dense and not is_short:
+    if right.is_dense and not is_short and not collides(right.pitch):
         return lambda v, k: right.read(n, k, tile.span(v, at))
     panel = T.sblock_alloc_buffer((sizes.depth, tile.columns), "float32")
     width = min(sizes.columns, tile.columns)
     if is_short:
         with T.grid(sizes.depth, tile.columns) as (k, j):
             T.buffer_store(panel, tirx.const(0.0, "float32"), [k, j])
-    if right.is_dense:
+    if right.is_dense and not is_short:
+        with T.serial(sizes.depth) as k:
+            for v in range(tile.vectors):
+                T.buffer_store(panel, right.read(n, k, tile.span(v, at)), [k, tile.span(v)])
+    elif right.is_dense:
         with T.grid(sizes.depth, width) as (k, j):
             T.buffer_store(panel, right.read(n, k, at + j), [k, j])
     else:
@@ -111,6 +148,8 @@ def fits_dense(rows: int, columns: int, machine: Machine) -> bool:
 
 
 _FULL = 0.9
+# Bytes after which a usual first-level cache puts data into the same lines, and lines for those.
+_PAGE, _WAYS = 4096, 8
 
 
 def split_rows(rows: int, tile_rows: int, tasks: int) -> tuple[int, int]:

@@ -69,6 +69,8 @@ def staged_product(
     weight: Read,
     store: Store,
     machine: Machine,
+    *,
+    scattered: bool = False,
 ) -> None:
     """Emits the product for one or more walks over the same staged image.
 
@@ -79,6 +81,7 @@ def staged_product(
         weight: `(row, channel, *taps)` to an element.
         store: takes an element.
         machine: the CPU.
+        scattered: whether a row's weights are far apart, so that a tile's are copied first.
     """
     axes = [walk.staged for walk in walks[0]]
     phases = [phases_of(set().union(*(w[d].phases for w in walks))) for d in range(len(axes))]
@@ -104,36 +107,48 @@ def staged_product(
         for walk in walks:
             with T.serial(tiles) as t:
                 m = T.Bind(tirx.min((split * tiles + t) * tile.rows, shape.rows - tile.rows))
+                element = _weights(tile, shape.channels, walk, weight, m, scattered=scattered)
                 with T.serial(columns // tile.columns) as panel:
                     column = panel * tile.columns
-                    _multiply(
-                        results, tile, shape.channels, walk, (stage, phases, column), weight, m
-                    )
+                    _multiply(results, tile, walk, (stage, phases, column), element)
                     keep(results, scratch, tile, column)
                 _write(scratch, tile, walk, block, strides, store, (n, first, m))
+
+
+def _weights(
+    tile: Tile, channels: int, walk: Sequence[Walk], weight: Read, m: ir.Expr, *, scattered: bool
+) -> Read:
+    """From a row of the tile, a channel and taps to a weight; emits a copy if need be."""
+    taps = [each.taps for each in walk]
+
+    def stored(row: int | ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
+        return weight(m + row, c, *(w.weight(t) for w, t in zip(walk, at, strict=True)))
+
+    if not scattered or 0 in taps:
+        return stored
+    copy = T.sblock_alloc_buffer((channels, tile.rows, *taps), "float32")
+    with T.grid(channels, tile.rows, *taps) as (c, row, *at):
+        T.buffer_store(copy, stored(row, c, *at), [c, row, *at])
+    return lambda row, c, *at: tirx.BufferLoad(copy, [c, index(row), *at])
 
 
 def _multiply(
     results: tirx.Buffer,
     tile: Tile,
-    channels: int,
     walk: Sequence[Walk],
     staged: tuple[tirx.Buffer, Sequence[Sequence[int]], ir.Expr],
     weight: Read,
-    m: ir.Expr,
 ) -> None:
-    """Emits a tile's product, for rows from `m` on and from a column of the staged image on."""
+    """Emits a tile's product, from a column of the staged image on."""
     stage, phases, column = staged
     strides = strides_of([each.staged for each in walk])
-
-    def left(row: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
-        return weight(m + row, c, *(w.weight(t) for w, t in zip(walk, taps, strict=True)))
 
     def right(vector: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
         at = tile.span(vector, column + shift_of(walk, strides, taps))
         return tirx.BufferLoad(stage, [*phase_at(walk, phases, taps), c, at])
 
-    multiply(results, tile, [channels, *(each.taps for each in walk)], left, right)
+    channels = int(stage.shape[-2])
+    multiply(results, tile, [channels, *(each.taps for each in walk)], weight, right)
 
 
 def strides_of(axes: Sequence[Staged]) -> list[int]:
@@ -165,8 +180,7 @@ def phases_of(read: set[int]) -> list[int]:
 
 def reach_of(walk: Sequence[Walk], strides: Sequence[int]) -> int:
     """The farthest that a tap reads from a result's position."""
-    farthest = [max((int(w.shift(t)) for t in range(w.taps)), default=0) for w in walk]
-    return sum(shift * stride for shift, stride in zip(farthest, strides, strict=True))
+    return sum(each.reach * stride for each, stride in zip(walk, strides, strict=True))
 
 
 def _block(
@@ -180,17 +194,16 @@ def _block(
     inner = math.prod(axis.span for axis in axes[1:])
     rows, staged = max(walk[0].out for walk in walks), axes[0].span
     room = max(machine.cache_bytes // (4 * shape.channels * phases * inner), 1)
-    if len(walks) == 1 and staged > room:
-        between = staged - rows
-        band = -(-rows // -(-rows // max(room - between, 1)))
+    wide = WIDE * machine.lanes
+    if len(walks) == 1 and staged > room and rows * inner > wide:
+        # A band ends among other rows, not at an edge whose zeros it could share.
+        between = walks[0][0].reach
+        most = max(room - between, -(-wide // inner))
+        band = -(-rows // -(-rows // most))
         return Block(1, band, band + between, inner)
-    blocks = [
-        Block(images, rows, staged, inner)
-        for images in range(1, shape.batch + 1)
-        if shape.batch % images == 0 and (images == 1 or images * staged <= room)
-    ]
-    wide = [block for block in blocks if block.positions >= WIDE * machine.lanes]
-    return wide[0] if wide else blocks[-1]
+    divisors = [n for n in range(1, shape.batch + 1) if shape.batch % n == 0]
+    blocks = [Block(images, rows, staged, inner) for images in divisors]
+    return next((block for block in blocks if block.positions >= wide), blocks[-1])
 
 
 def stage_block(

@@ -30,7 +30,7 @@ class Machine:
 
     lanes: int
     accumulators: int
-    cache_bytes: int = 1 << 18
+    cache_bytes: int
 
     def tile(self, rows: int, columns: int) -> "Tile":
         """The tile that takes the fewest cycles for a product of `rows` by `columns`.
@@ -88,14 +88,14 @@ def _even(total: int, most: int) -> int:
     return -(-total // -(-total // most))
 
 
-# Bits of a vector register to registers for results: 32 registers with AVX-512 and NEON, 16 with
-# AVX2 and SSE.
-_ACCUMULATORS = {512: 24, 256: 12, 128: 24}
+# Bits of a vector register to registers for results, of 32 with AVX-512 and NEON and of 16 with
+# AVX2, and to half of the second-level cache of a usual core.
+_MACHINES = {512: (24, 1 << 19), 256: (12, 1 << 18), 128: (24, 1 << 18)}
 
 
 def machine_of(vector_bits: int) -> Machine:
     """The description of a CPU by the width of its vector registers."""
-    return Machine(vector_bits // 32, _ACCUMULATORS[vector_bits])
+    return Machine(vector_bits // 32, *_MACHINES[vector_bits])
 
 
 def vector_at(base: ir.Expr | int, lanes: int) -> tirx.Ramp:

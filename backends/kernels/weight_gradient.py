@@ -8,12 +8,13 @@ between blocks stay in memory of the panel's size, so that long sums are also mo
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Walk
-from odtc.backends.kernels.panel_product import TASKS, Read, unravel
+from odtc.backends.kernels.panel_product import TASKS, Read, split_rows, unravel
 from odtc.backends.kernels.shifted_product import (
     Block,
     Shape,
@@ -32,7 +33,7 @@ WORTH_A_COPY = 128
 
 
 def weight_gradient(
-    shape: Shape, walk: Sequence[Walk], image: Read, dy: Read, store: Read, machine: Machine
+    shape: Shape, walk: Sequence[Walk], image: Read, dy: Read, dw: tirx.Buffer, machine: Machine
 ) -> None:
     """Emits the product.
 
@@ -41,87 +42,87 @@ def weight_gradient(
         walk: how the convolution walks over the image, by axis.
         image: `(n, channel, *at)` to an element.
         dy: `(n, m, position)` to an element, or a vector of neighbours.
-        store: `(m, c, taps, value)`, takes an element; `taps` is flat.
+        dw: the result, float32[m, c, *taps].
         machine: the CPU.
     """
     axes = [each.staged for each in walk]
     phases = [phases_of(each.phases) for each in walk]
-    strides = strides_of(axes)
-    taps = math.prod(each.taps for each in walk)
-    outs = [each.out for each in walk]
-    parts = _parts(shape, taps, machine)
-    channels = shape.channels // parts
-    tile = machine.tile(channels, shape.rows)
-    panels = -(-shape.rows // tile.columns)
+    taps, planes = math.prod(each.taps for each in walk), math.prod(map(len, phases))
+    cut = _cut(shape, taps, machine)
+    tile, channels = cut.tile, shape.channels // cut.parts
     live = min(shape.rows, tile.columns)
-    block = _block(shape.batch, channels * math.prod(map(len, phases)), walk, tile, machine)
-    dense = math.prod(outs[1:])
+    block = _block(shape.batch, channels * planes, walk, tile, machine)
+    dense = block.rows * math.prod(each.out for each in walk[1:])
+    between = [index(0) for _ in dw.shape[2:]]
     # The sum runs over results only, so no vector reaches behind them.
-    staged_rows = -(-(block.positions + reach_of(walk, strides)) // block.inner)
-    bands = outs[0] // block.rows
-    with T.parallel(panels * parts) as task:
-        panel, part = unravel(task, (panels, parts))
-        # The last panel reaches back over results that are there already.
-        m = T.Bind(tirx.min(panel * tile.columns, index(max(shape.rows - tile.columns, 0))))
-        sums = T.sblock_alloc_buffer((channels, taps, tile.columns), "float32")
-        right = T.sblock_alloc_buffer((block.images * block.rows * dense, tile.columns), "float32")
+    staged_rows = -(-(block.positions + reach_of(walk, strides_of(axes))) // block.inner)
+    with T.parallel(cut.parts * cut.groups) as task:
+        part, group = unravel(task, (cut.parts, cut.groups))
+        sums = T.sblock_alloc_buffer((cut.panels, channels * taps, tile.columns), "float32")
+        right = T.sblock_alloc_buffer((block.images * dense, tile.columns), "float32")
         stage = T.sblock_alloc_buffer(
             (*map(len, phases), channels, staged_rows * block.inner), "float32"
         )
         for buffer in (sums, right) if live < tile.columns else (sums,):
             _clear(buffer)
-        with T.grid(shape.batch // block.images, bands) as (group, band):
-            n, first = group * block.images, band * block.rows
-            stage_block(
-                stage,
-                lambda n, c, *at: image(n, part * channels + c, *at),
-                axes,
-                phases,
-                (n, first),
-                block,
-            )
-            with T.serial(block.images) as of:
-                copy_transposed(
-                    (live, block.rows * dense),
-                    lambda j, p: dy(n + of, m + j, first * dense + p),
-                    right,
-                    lambda p, j: [of * block.rows * dense + p, j],
-                    tile.lanes,
-                )
-            for start, count, piece in _pieces(channels, tile):
-                with T.grid(count, *(each.taps for each in walk)) as (t, *tap):
-                    _add(
-                        (stage, right, sums),
-                        piece,
-                        start + t * piece.rows,
-                        tap,
-                        walk,
-                        block,
-                        phases,
+
+        def first_row(panel: ir.Expr) -> ir.Expr:
+            """The last panel reaches back over results that are there already."""
+            last = index(max(shape.rows - tile.columns, 0))
+            return T.Bind(tirx.min((group * cut.panels + panel) * tile.columns, last))
+
+        def part_of_image(n: ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
+            return image(n, part * channels + c, *at)
+
+        with T.grid(shape.batch // block.images, walk[0].out // block.rows) as (images, band):
+            n = images * block.images
+            start = (n, band * block.rows)
+            stage_block(stage, part_of_image, axes, phases, start, block)
+            with T.serial(cut.panels) as panel:
+                m = first_row(panel)
+                with T.serial(block.images) as of:
+                    copy_transposed(
+                        (live, dense),
+                        lambda j, p: dy(n + of, m + j, band * dense + p),
+                        right,
+                        lambda p, j: [of * dense + p, j],
+                        tile.lanes,
                     )
-        _write(sums, live, lambda c, tap, j, value: store(m + j, part * channels + c, tap, value))
+                for begin, count, piece in _pieces(channels, tile):
+                    with T.grid(count, *(each.taps for each in walk)) as (t, *tap):
+                        c = begin + t * piece.rows
+                        _add((stage, right, sums), piece, (panel, c), tap, walk, block, phases)
+        with T.serial(cut.panels) as panel:
+            m = first_row(panel)
+            copy_transposed(
+                (channels * taps, live),
+                lambda k, j: tirx.BufferLoad(sums, [panel, k, j]),
+                dw,
+                lambda j, k: [m + j, *between, part * channels * taps + k],
+                tile.lanes,
+            )
 
 
 def _add(
     buffers: tuple[tirx.Buffer, tirx.Buffer, tirx.Buffer],
     tile: Tile,
-    c: ir.Expr,
+    place: tuple[ir.Expr, ir.Expr],
     tap: Sequence[ir.Expr],
     walk: Sequence[Walk],
     block: Block,
     phases: Sequence[Sequence[int]],
 ) -> None:
-    """Emits what a block adds to a tile of the sums: some channels under one tap."""
-    stage, right, sums = buffers
+    """Emits what a block adds to a tile of the sums: some channels of a panel, under one tap."""
+    (stage, right, sums), (panel, c) = buffers, place
     strides = strides_of([each.staged for each in walk])
     outs = [each.out for each in walk[1:]]
     shift = shift_of(walk, strides, tap)
-    flat = index(0)
+    flat, taps = index(0), math.prod(each.taps for each in walk)
     for each, position in zip(walk, tap, strict=True):
         flat = flat * each.taps + position
     results = accumulator(tile)
     places = [
-        ([c + row, flat, tile.span(v)], [index(row), tile.span(v)])
+        ([panel, (c + row) * taps + flat, tile.span(v)], [index(row), tile.span(v)])
         for row in range(tile.rows)
         for v in range(tile.vectors)
     ]
@@ -156,31 +157,35 @@ def _pieces(channels: int, tile: Tile) -> list[tuple[int, int, Tile]]:
     return [*pieces, (whole * tile.rows, 1, tile.of_rows(rest))] if rest else pieces
 
 
-def _write(sums: tirx.Buffer, live: int, store: Read) -> None:
-    """Emits the transposed copy of the sums to the result."""
-    channels, taps, _ = (int(size) for size in sums.shape)
-    with T.grid(live, channels, taps) as (j, c, tap):
-        store(c, tap, j, tirx.BufferLoad(sums, [c, tap, j]))
+@dataclass(frozen=True)
+class _Cut:
+    """Tasks of a product: parts of the image's channels times groups of panels."""
+
+    tile: Tile
+    parts: int
+    groups: int
+    panels: int
 
 
-def _parts(shape: Shape, taps: int, machine: Machine) -> int:
-    """Parts of the channels: enough for all cores, where each is worth its copy of `dy`."""
-    panels = -(-shape.rows // machine.tile(shape.channels, shape.rows).columns)
+def _cut(shape: Shape, taps: int, machine: Machine) -> _Cut:
+    """Tasks enough for all cores, where each part is worth its copy of `dy`."""
     divisors = [p for p in range(1, shape.channels + 1) if shape.channels % p == 0]
     worthy = [p for p in divisors if shape.channels // p * taps >= WORTH_A_COPY] or [1]
-    enough = [p for p in worthy if p * panels >= TASKS]
-    return enough[0] if enough else worthy[-1]
+    parts = next((p for p in worthy if p >= TASKS), worthy[-1])
+    tile = machine.tile(shape.channels // parts, shape.rows)
+    panels, groups = split_rows(shape.rows, tile.columns, parts)
+    return _Cut(tile, parts, groups, panels)
 
 
 def _block(batch: int, planes: int, walk: Sequence[Walk], tile: Tile, machine: Machine) -> Block:
     """Whole images, or bands of rows that divide one, near what a core has room for."""
     inner = math.prod(each.staged.span for each in walk[1:])
-    between = walk[0].staged.span - walk[0].out
     room = machine.cache_bytes / (4 * inner * (planes + tile.columns))
     rows = walk[0].out
     if walk[0].staged.span * 2 <= room:
         images = max(n for n in range(1, batch + 1) if batch % n == 0 and n * rows <= room)
-        return Block(images, rows, rows + between, inner)
+        return Block(images, rows, walk[0].staged.span, inner)
     divisors = [r for r in range(1, rows + 1) if rows % r == 0]
     band = min(divisors, key=lambda r: abs(math.log(r / max(room, 0.5))))
-    return Block(1, band, band + between, inner)
+    # A band ends among other rows, not at an edge whose zeros it could share.
+    return Block(1, band, band + walk[0].reach, inner)
