@@ -2,8 +2,9 @@
 
 `matmul(x, permute_dims(w))` becomes one kernel that reads `w` by columns. Gemm with `transB`, its
 two gradients and every linear layer have this form, and a transposed copy of a weight would be a
-second copy of the parameter. Products also read operands that are stored in half precision. Only
-float32 products of rank 2 are rewritten.
+second copy of the parameter. So have the gradients of attention's products, matrix by matrix.
+Products also read operands that are stored in half precision. Products of float32 matrices, or of
+equally many, are rewritten.
 """
 
 from collections.abc import Callable
@@ -19,26 +20,45 @@ from odtc.passes.contract import Pass
 # From the operands, as stored, and whether each is transposed, to `(left, right, result)`.
 Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
+# Dimensions of a matrix.
+_MATRIX = 2
+
 
 def is_call(expression: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call]:
     """Whether the expression calls that Relax operator."""
     return getattr(getattr(expression, "op", None), "name", "") == op_name
 
 
-def is_matrix(expression: relax.Expr) -> bool:
-    """Whether the expression is a float32 tensor of rank 2."""
-    type_ = expression.ty
-    return isinstance(type_, relax.TensorType) and type_.ndim == 2 and type_.dtype == "float32"
-
-
 def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
-    """Whether the expression multiplies two matrices."""
-    return is_call(expression, "relax.matmul") and all(map(is_matrix, expression.args))
+    """Whether the expression multiplies float32 matrices, one of each operand at a time."""
+    if not is_call(expression, "relax.matmul"):
+        return False
+    types = [operand.ty for operand in expression.args]
+    if any(each.ndim < _MATRIX or each.dtype != "float32" for each in types):
+        return False
+    left, right = ([int(size) for size in each.shape][:-_MATRIX] for each in types)
+    return left == right
+
+
+def is_transpose(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
+    """Whether the expression transposes a matrix, or each of many."""
+    if not is_call(expression, "relax.permute_dims"):
+        return False
+    rank = int(expression.ty.ndim)
+    given = expression.attrs.axes
+    axes = [int(axis) % rank for axis in given] if given else list(range(rank))[::-1]
+    return rank >= _MATRIX and axes == [*range(rank - _MATRIX), rank - 1, rank - _MATRIX]
 
 
 def is_widening(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
     """Whether the expression casts a half-precision tensor."""
     return is_call(expression, "relax.astype") and expression.args[0].ty.dtype == "float16"
+
+
+def _transposed(builder: relax.BlockBuilder, expression: relax.Expr) -> relax.Var:
+    rank = int(expression.ty.ndim)
+    axes = [*range(rank - _MATRIX), rank - 1, rank - _MATRIX]
+    return builder.emit(relax.op.permute_dims(expression, axes))
 
 
 @mutator
@@ -48,10 +68,10 @@ class _PushDown(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         # A constant has no binding to look up.
-        if is_call(call, "relax.permute_dims") and isinstance(call.args[0], relax.Var):
+        if is_transpose(call) and isinstance(call.args[0], relax.Var):
             product = self.lookup_binding(call.args[0])
             if is_product(product):
-                left, right = (self.builder_.emit(relax.op.permute_dims(a)) for a in product.args)
+                left, right = (_transposed(self.builder_, each) for each in product.args)
                 return relax.op.matmul(right, left)
         return call
 
@@ -78,7 +98,7 @@ class _Absorb(PyExprMutator):
         transposed = False
         while isinstance(expression, relax.Var):
             source = self.lookup_binding(expression)
-            if is_call(source, "relax.permute_dims"):
+            if is_transpose(source):
                 transposed = not transposed
             elif not is_widening(source):
                 break

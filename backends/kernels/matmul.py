@@ -1,9 +1,11 @@
-"""Products of two matrices, either of which may be read transposed.
+"""Products of matrices, or of equally many, either of which may be read transposed.
 
 The kernel says what it computes, with a mark; `backends/kernels/matmul_loops.py` writes its loops.
 """
 
-from tvm import relax, te, tirx
+from collections.abc import Sequence
+
+from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.operand import placeholder, shape_of
 from odtc.core.kernel_marks import FUSABLE, PATTERN, PRODUCT
@@ -17,18 +19,20 @@ def matmul(
     Operands are float32 or float16, the result is float32.
     """
     a, b = placeholder(left, "left"), placeholder(right, "right")
-    rows, depth = shape_of(left)[::-1] if trans_left else shape_of(left)
-    columns = shape_of(right)[0 if trans_right else 1]
+    *batch, rows, depth = shape_of(left)
+    if trans_left:
+        rows, depth = depth, rows
+    columns = shape_of(right)[-2 if trans_right else -1]
     k = te.reduce_axis((0, tirx.const(depth, "int64")), "k")
 
-    def term(m: tirx.Expr, p: tirx.Expr) -> tirx.Expr:
-        return (a[k, m] if trans_left else a[m, k]).astype("float32") * (
-            b[p, k] if trans_right else b[k, p]
-        ).astype("float32")
+    def term(n: Sequence[ir.Expr], m: ir.Expr, p: ir.Expr) -> ir.Expr:
+        x = a[*n, k, m] if trans_left else a[*n, m, k]
+        y = b[*n, p, k] if trans_right else b[*n, k, p]
+        return x.astype("float32") * y.astype("float32")
 
     block = te.compute(
-        [tirx.const(size, "int64") for size in (rows, columns)],
-        lambda m, p: te.sum(term(m, p), axis=k),
+        [tirx.const(size, "int64") for size in (*batch, rows, columns)],
+        lambda *at: te.sum(term(at[:-2], *at[-2:]), axis=k),
         name="product",
         attrs={PRODUCT: ["matmul", int(trans_left), int(trans_right)]},
     )

@@ -5,12 +5,13 @@ operand, or, where that one is transposed, the rows of the left one, so that wei
 copied.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.convolution_loops import load
+from odtc.backends.kernels.convolution_loops import load, unflatten
 from odtc.backends.kernels.fused import Tail
 from odtc.backends.kernels.panel_product import Panels, Sizes, panel_product
 from odtc.backends.kernels.tile import Machine
@@ -25,34 +26,36 @@ def _matmul(
 ) -> None:
     trans_left, trans_right = map(bool, numbers)
     a, b = operands
-    rows, depth = _shape(a, trans_left)
-    columns = _shape(b, trans_right)[1]
+    *batch, rows, depth = _shape(a, trans_left)
+    columns = _shape(b, trans_right)[-1]
+    count = math.prod(batch)
 
-    def left(m: ir.Expr, k: ir.Expr) -> ir.Expr:
-        return load(a, [k, m] if trans_left else [m, k])
+    def left(n: ir.Expr, m: ir.Expr, k: ir.Expr) -> ir.Expr:
+        return load(a, [*unflatten(n, batch), *((k, m) if trans_left else (m, k))])
 
-    def right(k: ir.Expr, p: ir.Expr) -> ir.Expr:
-        return load(b, [p, k] if trans_right else [k, p])
+    def right(n: ir.Expr, k: ir.Expr, p: ir.Expr) -> ir.Expr:
+        return load(b, [*unflatten(n, batch), *((p, k) if trans_right else (k, p))])
 
-    def store(m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
-        T.buffer_store(result, tail([m, p], value), [m, p])
+    def store(n: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
+        at = [*unflatten(n, batch), m, p]
+        T.buffer_store(result, tail(at, value), at)
 
     if trans_right:
         panel_product(
-            Sizes(1, columns, depth, rows),
-            lambda _, p, k: right(k, p),
-            Panels(lambda _, k, m: left(m, k), trans_left, rows),
-            lambda _, p, m, value: store(m, p, value),
+            Sizes(count, columns, depth, rows),
+            lambda n, p, k: right(n, k, p),
+            Panels(lambda n, k, m: left(n, m, k), trans_left, rows),
+            lambda n, p, m, value: store(n, m, p, value),
             machine,
             left_pitch=depth,
             by_columns=True,
         )
     else:
         panel_product(
-            Sizes(1, rows, depth, columns),
-            lambda _, m, k: left(m, k),
-            Panels(lambda _, k, p: right(k, p), True, columns),
-            lambda _, m, p, value: store(m, p, value),
+            Sizes(count, rows, depth, columns),
+            left,
+            Panels(right, True, columns),
+            store,
             machine,
             left_pitch=0 if trans_left else depth,
         )
@@ -63,4 +66,4 @@ MATMUL_LOOPS: dict[str, Callable[..., None]] = {"matmul": _matmul}
 
 def _shape(buffer: tirx.Buffer, transposed: bool) -> list[int]:
     sizes = [int(size) for size in buffer.shape]
-    return sizes[::-1] if transposed else sizes
+    return [*sizes[:-2], sizes[-1], sizes[-2]] if transposed else sizes

@@ -128,13 +128,18 @@ def test_a_tail_that_broadcasts_the_product_is_scheduled_as_any_kernel() -> None
 @given(
     sizes=st.tuples(*[st.integers(1, 70)] * 3),
     transposed=st.tuples(st.booleans(), st.booleans()),
+    batch=st.sampled_from([(), (3,), (2, 3)]),
 )
 def test_matrix_products(
-    machine: Machine, sizes: tuple[int, int, int], transposed: tuple[bool, bool]
+    machine: Machine,
+    sizes: tuple[int, int, int],
+    transposed: tuple[bool, bool],
+    batch: tuple[int, ...],
 ) -> None:
     rows, depth, columns = sizes
     shapes = [(rows, depth), (depth, columns)]
-    stored = [s[::-1] if t else s for s, t in zip(shapes, transposed, strict=True)]
+    stored = [(*batch, *(s[::-1] if t else s)) for s, t in zip(shapes, transposed, strict=True)]
+    swapped = [*range(len(batch)), len(batch) + 1, len(batch)]
     left, right = (
         relax.Var(n, relax.TensorType(s, "float32")) for n, s in zip("ab", stored, strict=True)
     )
@@ -142,14 +147,15 @@ def test_matrix_products(
     with builder.function("main", [left, right]):
         with builder.dataflow():
             a, b = (
-                builder.emit(op.permute_dims(v)) if t else v
+                builder.emit(op.permute_dims(v, swapped)) if t else v
                 for v, t in zip((left, right), transposed, strict=True)
             )
             result = builder.emit_output(op.matmul(a, b))
         builder.emit_func_output(result)
     module = WriteProducts(machine).run(AbsorbTranspose(matmul).run(builder.finalize()))
+    assert "permute_dims" not in module["main"].script()
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in stored]
-    a, b = (x.T if t else x for x, t in zip(arrays, transposed, strict=True))
+    a, b = (x.swapaxes(-1, -2) if t else x for x, t in zip(arrays, transposed, strict=True))
     expected = a.astype(np.float64) @ b
     np.testing.assert_allclose(run(module, arrays), expected, rtol=1e-4, atol=1e-4)
