@@ -8,7 +8,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,7 +30,7 @@ class OrtTrainer:
     Batch normalisation is in training mode, but its running statistics stay as they were.
 
     Args:
-        model: an ONNX model of one input; its first output is trained.
+        model: an ONNX model; its first output is trained.
         batch: samples in a step, also where the model was exported with a fixed batch.
         workdir: a folder for the generated training graphs.
         lr: learning rate.
@@ -56,9 +56,10 @@ class OrtTrainer:
         self._optimizer = api.Optimizer(workdir / "optimizer_model.onnx", self._module)
         self._optimizer.set_learning_rate(lr)
 
-    def step(self, x: np.ndarray, y: np.ndarray) -> float:
+    def step(self, x: np.ndarray | Mapping[str, np.ndarray], y: np.ndarray) -> float:
         """One step on inputs x and integer labels y [batch]; returns the loss before the update."""
-        loss = self._module(x, y.astype(np.int64))
+        inputs = [x] if isinstance(x, np.ndarray) else x.values()
+        loss = self._module(*inputs, y.astype(np.int64))
         self._optimizer.step()
         self._module.lazy_reset_grad()
         return float(loss)
@@ -149,9 +150,11 @@ def _prepare(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
     prepared = onnx.ModelProto()
     prepared.CopyFrom(model)
     _only_feeds_as_inputs(prepared.graph)
-    _follow_batch(prepared.graph)
+    if prepared.graph.input[0].type.tensor_type.shape.dim[0].dim_value != batch:
+        _follow_batch(prepared.graph)
     _end_in_logits(prepared.graph)
-    prepared.graph.input[0].type.tensor_type.shape.dim[0].dim_value = batch
+    for value in prepared.graph.input:
+        value.type.tensor_type.shape.dim[0].dim_value = batch
     prepared.ir_version = 8
     if prepared.opset_import[0].version < OPSET:
         prepared = version_converter.convert_version(prepared, OPSET)

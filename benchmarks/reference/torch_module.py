@@ -26,6 +26,7 @@ class ModuleTrainer:
         lr: learning rate.
         momentum: of SGD, without dampening.
         dtype: of all arithmetic; torch.float64 makes a reference of high precision.
+        compiled: by `torch.compile`, where its first step comes.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class ModuleTrainer:
         lr: float,
         momentum: float = 0.0,
         dtype: torch.dtype = torch.float32,
+        compiled: bool = False,
     ):
         self._module = copy.deepcopy(module).to(dtype)
         self._loss = LOSSES[loss]
@@ -57,6 +59,8 @@ class ModuleTrainer:
         self._samples: dict[str, int] = {}
         for name, part in self._norms.items():
             part.register_forward_pre_hook(self._counter(name))
+        if compiled:
+            self._module.compile()
 
     def step(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
         """One step on the inputs, in the order of `forward`; the loss before the update."""

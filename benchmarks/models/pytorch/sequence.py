@@ -38,6 +38,26 @@ class CharCnnLstm(nn.Module):
         return self.head(x[:, -1])
 
 
+class CharLstm(nn.Module):
+    """The next character of a text, by stacked LSTMs (after Graves 2013).
+
+    int64[N,T] to logits [N,alphabet].
+    """
+
+    def __init__(
+        self, alphabet: int = 96, width: int = 64, hidden: int = 256, layers: int = 2
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(alphabet, width)
+        self.lstm = nn.LSTM(width, hidden, num_layers=layers, batch_first=True)
+        self.head = nn.Linear(hidden, alphabet)
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """Logits of the last state."""
+        x, _ = self.lstm(self.embedding(characters))
+        return self.head(x[:, -1])
+
+
 class Seq2Seq(nn.Module):
     """Translation with attention (Luong et al. 2015, dot score), with teacher forcing.
 

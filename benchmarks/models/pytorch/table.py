@@ -5,13 +5,21 @@ from functools import partial
 from benchmarks.models.pytorch import attention, small, tasks
 from benchmarks.models.pytorch.classic import LeNet, densenet
 from benchmarks.models.pytorch.generative import Adversary, DeepQ, UNet, discriminator
-from benchmarks.models.pytorch.sequence import CharCnnLstm, Seq2Seq, keyword_net
+from benchmarks.models.pytorch.sequence import CharCnnLstm, CharLstm, Seq2Seq, keyword_net
 from benchmarks.models.pytorch.spec import TorchModel
 from benchmarks.models.pytorch.torchvision_models import models
 
 # Fifty and more batch normalisations over four images: at 1e-4 even PyTorch's own float32 and
 # float64 part by 2e-3 of the loss within three steps.
 STEEP = 1e-6
+
+# BERT-tiny of Turc et al. 2019.
+_BERT_TINY = {
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 512,
+}
 
 FULL: dict[str, TorchModel] = {
     "lenet": tasks.digits(LeNet),
@@ -33,6 +41,7 @@ FULL: dict[str, TorchModel] = {
     "densenet121": tasks.image_net(models.densenet121, lr=STEEP),
     "xception": tasks.image_net(attention.xception, 299),
     "char_cnn_lstm": tasks.characters(CharCnnLstm, 128, 96),
+    "char_lstm": tasks.next_character(CharLstm, 64, 96),
     "seq2seq": tasks.translation(Seq2Seq, 24, 20, 1000),
     "keyword": tasks.sound(keyword_net, 16000),
     "dcgan_discriminator": tasks.critic(discriminator),
@@ -42,6 +51,9 @@ FULL: dict[str, TorchModel] = {
     "unet_resize": tasks.segmentation(partial(UNet, resize=True), 128),
     "vit_tiny": tasks.image_net(attention.vit),
     "bert_base": tasks.sentences(attention.bert, 128, 30522, lr=0.01),
+    "bert_tiny": tasks.sentences(
+        partial(attention.bert, **_BERT_TINY), 128, 30522, lr=0.01, batch=8
+    ),
     "mobile_bert": tasks.sentences(attention.mobile_bert, 128, 30522, lr=1e-3),
     "gpt2": tasks.language(attention.gpt2, 64, 50257, batch=2),
 }

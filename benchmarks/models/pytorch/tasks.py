@@ -49,15 +49,21 @@ def characters(build: Build, length: int, alphabet: int) -> TorchModel:
     return TorchModel(build, tokens(length, alphabet, "characters"), classes(10), lr=0.1)
 
 
+def next_character(build: Build, length: int, alphabet: int, batch: int = 16) -> TorchModel:
+    """Texts of characters, and the one that comes next."""
+    feeds = tokens(length, alphabet, "characters")
+    return TorchModel(build, feeds, classes(alphabet), batch=batch, lr=0.1)
+
+
 def translation(build: Build, source: int, target: int, vocabulary: int) -> TorchModel:
     """Two texts, and a label for each token of the second."""
     feeds = joined(tokens(source, vocabulary, "source"), tokens(target, vocabulary, "target"))
     return TorchModel(build, feeds, classes(vocabulary, target), _PER_TOKEN, lr=0.1)
 
 
-def sentences(build: Build, length: int, vocabulary: int, lr: float) -> TorchModel:
+def sentences(build: Build, length: int, vocabulary: int, lr: float, batch: int = 4) -> TorchModel:
     """Sentences of two classes."""
-    return TorchModel(build, _padded(length, vocabulary), classes(2), lr=lr)
+    return TorchModel(build, _padded(length, vocabulary), classes(2), batch=batch, lr=lr)
 
 
 def language(build: Build, length: int, vocabulary: int, batch: int = 4) -> TorchModel:

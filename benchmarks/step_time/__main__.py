@@ -1,0 +1,116 @@
+"""The command line: see the package."""
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+import benchmarks.step_time as package
+from benchmarks.ceilings import measure_ceilings
+from benchmarks.measure import core_count, machine, versions
+from benchmarks.step_time.cases import NETWORKS, case_of, names
+from benchmarks.step_time.compare import Comparison, compare
+from benchmarks.step_time.engines import ENGINES, OURS, USUAL, Make
+from benchmarks.step_time.report import draw, draw_rooflines, summary, table_of, write_json
+
+# Above this share of busy cores, other programs disturb the times too much.
+MAX_BUSY = 0.1
+RESULTS = Path("logs/bench")
+WIDTH = 120
+
+
+def _listed(text: str, known: Sequence[str], what: str) -> list[str]:
+    """The names in a list joined by commas, as they are known, or `all` of them."""
+    if text == "all":
+        return list(known)
+    found = {name.lower(): name for name in known}
+    for name in text.split(","):
+        if name.lower() not in found:
+            raise argparse.ArgumentTypeError(f"no {what} {name!r}; there are {', '.join(known)}")
+    return [found[name.lower()] for name in text.split(",")]
+
+
+def _models(text: str) -> list[str]:
+    return _listed(text, names(), "model")
+
+
+def _engines(text: str) -> dict[str, Make]:
+    """Of these names, odtc first: it is what the others are compared with."""
+    chosen = _listed(text, list(ENGINES), "engine")
+    return {name: ENGINES[name] for name in dict.fromkeys([OURS, *chosen])}
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
+
+
+def _counts(text: str) -> list[int]:
+    return [_positive(part) for part in text.split(",")]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.step_time",
+        description=(package.__doc__ or "").splitlines()[0],
+        epilog=f"Models: {', '.join(names())}. Engines: {', '.join(ENGINES)}.",
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--models", type=_models, default=",".join(NETWORKS), help="by name, joined by commas")
+    add("--engines", type=_engines, default=",".join(USUAL), help="peers by name, or all")
+    add("--threads", type=_counts, default=sorted({1, core_count()}), help="such as 1,2")
+    add("--batch", type=_positive, help="samples in a step; each model has a usual number")
+    add("--steps", type=_positive, default=30, help="timed steps of each engine")
+    add("--json", type=Path, default=RESULTS / "step_time.json", help="where raw samples go")
+    add("--picture", type=Path, default=RESULTS / "step_time.svg", help="where the chart goes")
+    add("--rooflines", type=Path, default=RESULTS / "roofline.svg", help="where they go")
+    return parser
+
+
+def comparisons_of(options: argparse.Namespace, console: Console) -> Iterator[Comparison]:
+    """Each model with each number of threads."""
+    for name in options.models:
+        case = case_of(name, options.batch)
+        # Engines of a model keep large files there.
+        with tempfile.TemporaryDirectory() as folder:
+            for threads in options.threads:
+                console.print(f"{name}, threads {threads} ...")
+                threaded = dataclasses.replace(case, threads=threads)
+                yield compare(threaded, options.engines, options.steps, Path(folder))
+
+
+def main() -> int:
+    """Runs the comparison; returns the exit status."""
+    options = _parser().parse_args()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    about = {"machine": machine(), "versions": versions()}
+    title = f"{about['machine']['cpu']}, {about['machine']['cores']} cores"
+    console.print(title, "; ".join(f"{k} {v}" for k, v in about["versions"].items()), sep="\n")
+    ceilings = [measure_ceilings(threads) for threads in options.threads]
+    about["ceilings"] = [dataclasses.asdict(each) for each in ceilings]
+    comparisons = []
+    for item in comparisons_of(options, console):
+        comparisons.append(item)
+        # A run takes long: what is there is written after each model.
+        write_json(comparisons, about, options.json)
+    console.print(table_of(comparisons))
+    console.print(*(each.text() for each in ceilings), *summary(comparisons), sep="\n")
+    draw(comparisons, title, options.picture)
+    draw_rooflines(comparisons, ceilings, title, options.rooflines)
+    console.print(f"median (quartiles) of {options.steps} steps; raw samples: {options.json}")
+    worst = max(share for item in comparisons for share in item.busy)
+    if worst > MAX_BUSY:
+        console.print(
+            f"other programs kept {worst:.0%} of the cores busy: do not trust these times"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

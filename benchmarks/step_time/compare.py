@@ -1,0 +1,134 @@
+"""Parity first, then times in turns."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measure import Spread, busy_share, spread
+from benchmarks.step_time.cases import Case
+from benchmarks.step_time.engines import OURS, Engine, Make
+from benchmarks.workload import Work, training_work
+
+PARITY_STEPS = 3
+PARITY_TOLERANCE = 2e-3
+PAUSE_SECONDS = 0.05
+
+
+@dataclass
+class Timing:
+    """One engine on one case.
+
+    Attributes:
+        engine: its name.
+        losses: of the first steps, before their updates.
+        seconds: of each timed step, in order.
+        skipped: why it was not timed; empty where it was.
+    """
+
+    engine: str
+    losses: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    skipped: str = ""
+
+
+@dataclass
+class Comparison:
+    """All engines on one case.
+
+    Attributes:
+        model: name of the model.
+        batch: samples in a step.
+        threads: worker threads of each engine.
+        lr: learning rate.
+        work: arithmetic and least memory traffic of a step.
+        busy: share of the cores that other programs kept busy, before and after.
+        timings: of each engine; the first is odtc.
+    """
+
+    model: str
+    batch: int
+    threads: int
+    lr: float
+    work: Work
+    busy: tuple[float, float]
+    timings: list[Timing]
+
+    @property
+    def ours(self) -> Timing:
+        """Of odtc."""
+        return self.timings[0]
+
+    @property
+    def fastest_peer(self) -> Timing | None:
+        """The peer with the least median; None where no peer was timed."""
+        timed = [timing for timing in self.timings[1:] if timing.seconds]
+        return min(timed, key=lambda timing: spread(timing.seconds).median, default=None)
+
+
+def compare(case: Case, engines: Mapping[str, Make], steps: int, folder: Path) -> Comparison:
+    """Compares the losses of all engines, then times those that agree with the first, odtc."""
+    started = [start(name, make, case, folder) for name, make in engines.items()]
+    timings = [timing for timing, _ in started]
+    for timing in timings[1:]:
+        timing.skipped = timing.skipped or disagreement(timing.losses, timings[0].losses)
+    before = busy_share()
+    turns = [(t.seconds, engine) for t, engine in started if engine is not None and not t.skipped]
+    for _ in range(steps):
+        for seconds, engine in turns:
+            seconds.append(timed_step(engine, case))
+    busy = (before, busy_share())
+    work = training_work(case.model, case.batch)
+    return Comparison(case.name, case.batch, case.threads, case.lr, work, busy, timings)
+
+
+def start(name: str, make: Make, case: Case, folder: Path) -> tuple[Timing, Engine | None]:
+    """Makes an engine and takes its first steps; a peer that cannot says why."""
+    timing = Timing(name)
+    try:
+        engine = make(case, folder)
+        timing.losses = [float(engine.step(case.x, case.y)) for _ in range(PARITY_STEPS)]
+    except Exception as error:  # a peer may fail in any way of its own
+        if name == OURS:
+            raise
+        reason = (str(error).strip().splitlines() or [""])[0]
+        timing.skipped = f"{type(error).__name__}: {reason}"[:200]
+        return timing, None
+    return timing, engine
+
+
+def disagreement(losses: Sequence[float], expected: Sequence[float]) -> str:
+    """What tells the losses apart from those expected; '' where nothing does."""
+    if np.allclose(losses, expected, rtol=PARITY_TOLERANCE, atol=PARITY_TOLERANCE):
+        return ""
+    ours, theirs = (", ".join(f"{loss:.4f}" for loss in each) for each in (expected, losses))
+    return f"its losses are {theirs}; those of odtc are {ours}"
+
+
+def timed_step(engine: Engine, case: Case) -> float:
+    """Seconds of one step, after a pause and one step to warm up."""
+    time.sleep(PAUSE_SECONDS)
+    engine.step(case.x, case.y)
+    begin = time.perf_counter()
+    engine.step(case.x, case.y)
+    return time.perf_counter() - begin
+
+
+def ratio(peer: Timing, ours: Timing) -> Spread:
+    """Time of the peer over time of odtc, turn by turn: above 1, odtc is the faster one."""
+    return spread([a / b for a, b in zip(peer.seconds, ours.seconds, strict=True)])
+
+
+def geometric_means(comparisons: Sequence[Comparison]) -> dict[int, tuple[float, int]]:
+    """By number of threads: the geometric mean of the fastest peer's ratio, and of how many models.
+
+    A model whose peers all failed is left out.
+    """
+    ratios: dict[int, list[float]] = {}
+    for item in comparisons:
+        peer = item.fastest_peer
+        if peer is not None:
+            ratios.setdefault(item.threads, []).append(ratio(peer, item.ours).median)
+    return {n: (float(np.exp(np.log(each).mean())), len(each)) for n, each in ratios.items()}

@@ -1,0 +1,102 @@
+"""The engines that are compared: odtc and its peers, each made from a case and a private folder.
+
+A peer is imported where it is made: one that is not installed, or cannot train a model, says why in
+an exception, and the comparison goes on without it.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import onnx
+
+import odtc
+from benchmarks.step_time.cases import Case
+
+OURS = "odtc"
+COMPILERS = ("c++", "g++", "clang++")
+
+
+class Engine(Protocol):
+    """Something that trains."""
+
+    def step(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
+        """Takes one step and returns the loss before the update."""
+        ...
+
+
+Make = Callable[[Case, Path], Engine]
+
+
+class OdtcEngine:
+    """odtc, compiled for this machine; once for a folder, whatever the number of threads."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        artifact = folder / "step.odtc"
+        if not artifact.exists():
+            file = folder / "model.onnx"
+            onnx.save(case.model, file)
+            odtc.compile(file, batch=case.batch, loss=case.loss, dropout=False).save(artifact)
+        self._trainer = odtc.load(artifact).trainer(threads=case.threads)
+        self._lr = case.lr
+
+    def step(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
+        """Takes one step and returns the loss before the update."""
+        return self._trainer.step(x, y, self._lr)
+
+
+class GraphEngine:
+    """PyTorch, eager, on an ONNX file that comes from nowhere else."""
+
+    def __init__(self, case: Case) -> None:
+        from benchmarks.reference.pytorch import TorchTrainer
+
+        self._trainer = TorchTrainer(case.model, lr=case.lr, threads=case.threads)
+
+    def step(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
+        """Takes one step and returns the loss before the update."""
+        (image,) = x.values()
+        return self._trainer.step(image, y)
+
+
+def torch_engine(case: Case, _: Path) -> Engine:
+    """PyTorch, eager: the module that was exported, or an interpreter of the ONNX file."""
+    return GraphEngine(case) if case.module is None else _module_trainer(case, compiled=False)
+
+
+def compiled_engine(case: Case, _: Path) -> Engine:
+    """PyTorch's module, by TorchInductor."""
+    if not any(map(shutil.which, COMPILERS)):
+        raise RuntimeError(f"torch.compile needs a C++ compiler: {' or '.join(COMPILERS)}")
+    return _module_trainer(case, compiled=True)
+
+
+def _module_trainer(case: Case, *, compiled: bool) -> Engine:
+    import torch
+
+    from benchmarks.reference.torch_module import ModuleTrainer
+
+    if case.module is None:
+        raise RuntimeError("the model is an ONNX file that comes from no PyTorch module")
+    torch.set_num_threads(case.threads)
+    return ModuleTrainer(case.module, case.loss, lr=case.lr, compiled=compiled)
+
+
+def ort_engine(case: Case, folder: Path) -> Engine:
+    """onnxruntime-training's on-device API."""
+    from benchmarks.reference.onnxruntime_training import OrtTrainer
+
+    workdir = folder / f"ort-{case.threads}"
+    return OrtTrainer(case.model, case.batch, workdir, lr=case.lr, threads=case.threads)
+
+
+ENGINES: dict[str, Make] = {
+    OURS: OdtcEngine,
+    "PyTorch": torch_engine,
+    "onnxruntime-training": ort_engine,
+    "torch.compile": compiled_engine,
+}
+# What is compared where no engines are named; the others are slow to make.
+USUAL = (OURS, "PyTorch", "onnxruntime-training")

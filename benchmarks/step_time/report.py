@@ -1,0 +1,155 @@
+"""What was measured, as a table, as charts, and as JSON with raw samples."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from benchmarks.ceilings import Ceilings
+from benchmarks.measure import spread
+from benchmarks.step_time.compare import Comparison, Timing, geometric_means, ratio
+from benchmarks.step_time.engines import ENGINES
+
+# Panels in a row of the rooflines.
+_ACROSS = 3
+
+
+def rate(timing: Timing, item: Comparison) -> float:
+    """Operations a second in the median step."""
+    return item.work.flops / spread(timing.seconds).median
+
+
+def table_of(comparisons: Sequence[Comparison]) -> Table:
+    """Medians with quartiles, and how many times as long as odtc each engine takes."""
+    heads = ("model", "batch", "threads", "engine", "ms per step", "GFLOP/s", "times odtc's")
+    table = Table(*heads, box=box.SIMPLE)
+    for item in comparisons:
+        for timing in item.timings:
+            case = (item.model, str(item.batch), str(item.threads), timing.engine)
+            if timing.skipped:
+                table.add_row(*case, timing.skipped, "", "")
+                continue
+            table.add_row(
+                *case,
+                spread(timing.seconds).text(scale=1e3),
+                f"{rate(timing, item) / 1e9:.1f}",
+                ratio(timing, item.ours).text(),
+            )
+    return table
+
+
+def summary(comparisons: Sequence[Comparison]) -> list[str]:
+    """One line for each number of threads: the geometric mean against the faster peer."""
+    return [
+        f"threads {threads}: the faster peer of each model takes {mean:.2f} times odtc's time "
+        f"(geometric mean of {count} models)"
+        for threads, (mean, count) in geometric_means(comparisons).items()
+    ]
+
+
+def write_json(comparisons: Sequence[Comparison], about: dict[str, Any], path: Path) -> None:
+    """Writes everything that was measured, with raw samples."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = about | {"comparisons": [dataclasses.asdict(item) for item in comparisons]}
+    path.write_text(json.dumps(report, indent=1))
+
+
+def draw(comparisons: Sequence[Comparison], title: str, path: Path) -> None:
+    """Writes a bar chart as SVG: medians, with quartiles as whiskers, one panel per comparison."""
+    figure, panels = _panels(len(comparisons), 1, (8, 0.8 + 1.2 * len(comparisons)))
+    for panel, item in zip(panels, comparisons, strict=True):
+        timed = [timing for timing in item.timings if timing.seconds]
+        values = [spread(np.multiply(timing.seconds, 1e3).tolist()) for timing in timed]
+        whiskers = [[v.median - v.lower for v in values], [v.upper - v.median for v in values]]
+        bars = panel.barh(
+            [timing.engine for timing in timed],
+            [value.median for value in values],
+            xerr=whiskers,
+            color=[_colour(timing) for timing in timed],
+        )
+        panel.bar_label(bars, [f"{value.median:.2f}" for value in values], padding=4)
+        panel.set_title(_label(item), loc="left", fontsize=10)
+        panel.invert_yaxis()
+        panel.margins(x=0.15)
+    panels[-1].set_xlabel("ms per training step: median and quartiles")
+    _save(figure, title, path)
+
+
+def draw_rooflines(
+    comparisons: Sequence[Comparison], ceilings: Sequence[Ceilings], title: str, path: Path
+) -> None:
+    """Writes a roofline per comparison as SVG.
+
+    The roof is the measured copy bandwidth times the intensity, up to the measured peaks; each
+    engine is a point, by the arithmetic of the step over its time. The intensity is that of nodes
+    which read and write memory once: an engine that fuses nodes may lie above the slope.
+    """
+    limits = {each.threads: each for each in ceilings}
+    down = -(-len(comparisons) // _ACROSS)
+    figure, panels = _panels(down, _ACROSS, (4 * _ACROSS, 0.5 + 3 * down))
+    for panel, item in zip(panels, comparisons, strict=False):
+        _roof(panel, limits[item.threads], item.work.intensity)
+        for timing in item.timings:
+            if timing.seconds:
+                reached = rate(timing, item) / 1e9
+                panel.plot(
+                    item.work.intensity, reached, "o", color=_colour(timing), label=timing.engine
+                )
+        panel.set_title(_label(item), loc="left", fontsize=9)
+        panel.legend(fontsize=6, loc="lower right")
+    for panel in panels[len(comparisons) :]:
+        panel.set_axis_off()
+    figure.supxlabel("operations per byte", fontsize=9)
+    figure.supylabel("GFLOP/s", fontsize=9)
+    _save(figure, title, path)
+
+
+def _roof(panel: Any, limits: Ceilings, intensity: float) -> None:
+    """The ceilings, for a span of intensities around the model's."""
+    ridge = limits.fma / limits.copy
+    span = np.geomspace(min(intensity, ridge) / 8, max(intensity, ridge) * 8, 100)
+    for peak, style, name in (
+        (limits.fma, "-", "multiply-adds in registers"),
+        (limits.product, "--", "matrix product"),
+    ):
+        roof = np.minimum(peak, span * limits.copy) / 1e9
+        panel.loglog(span, roof, style, color="0.4", linewidth=1, label=name)
+
+
+def _label(item: Comparison) -> str:
+    threads = f"{item.threads} thread" + "s" * (item.threads > 1)
+    return f"{item.model}, batch {item.batch}, {threads}"
+
+
+def _colour(timing: Timing) -> str:
+    known = list(ENGINES)
+    return f"C{known.index(timing.engine) if timing.engine in known else len(known)}"
+
+
+def _panels(down: int, across: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+    """A figure and its panels, row by row."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "odtc"
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(down, across, figsize=size, squeeze=False)
+    for panel in panels.flat:
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure, list(panels.flat)
+
+
+def _save(figure: Any, title: str, path: Path) -> None:
+    from matplotlib import pyplot
+
+    figure.suptitle(title, fontsize=9)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
