@@ -9,9 +9,10 @@ SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 
-# Debian package = a command that it brings. The linker is needed to compile; the others run the
-# stand-in for a phone. `make setup SYSTEM=lld=ld.lld` goes without the stand-in.
-SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static util-linux=unshare
+# Debian package = a command that it brings. The linker is needed to compile; qemu and unshare run
+# the stand-in for a phone; llvm-mca is for the tests of a phone's kernels. `make setup
+# SYSTEM=lld=ld.lld` goes without these.
+SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static util-linux=unshare llvm-19=llvm-mca-19
 
 # Stamps: a target is made again only when what it depends on is newer.
 MADE := $(VENV)/.made

@@ -5,7 +5,8 @@ are measured and not taken from a data sheet: a virtual machine or a neighbour m
 back. Each is the best of several tries, as a ceiling is.
 """
 
-# pyright: reportInvalidTypeForm=false
+# TVMScript writes shapes where Python has types.
+# pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
 
 import time
 from collections.abc import Callable
