@@ -1,0 +1,96 @@
+"""The command line: see the package."""
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import onnx
+from rich.console import Console
+
+import benchmarks.kernel_time as package
+import odtc
+from benchmarks.ceilings import measure_ceilings
+from benchmarks.kernel_time.clock import Call, ClockedSession, medians
+from benchmarks.kernel_time.products import layers_of, products_of
+from benchmarks.kernel_time.report import other_table, product_table, rows_of, sums, write_json
+from benchmarks.measure import machine, spread, versions
+from benchmarks.step_time.cases import Case, case_of, names
+
+RESULTS = Path("logs/bench")
+WIDTH = 160
+WARM = 2
+
+
+def clocked_steps(case: Case, steps: int) -> tuple[list[list[Call]], list[float]]:
+    """The calls of each of several steps, and seconds of as many steps without the clock."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "model.onnx")
+        onnx.save(case.model, file)
+        artifact = odtc.compile(file, batch=case.batch, loss=case.loss, dropout=False)
+    session = ClockedSession()
+    clocked = artifact.trainer(session, threads=case.threads)
+    plain = artifact.trainer(threads=case.threads)
+    calls, seconds = [], []
+    for step in range(WARM + steps):
+        session.calls.clear()
+        clocked.step(case.x, case.y, case.lr)
+        begin = time.perf_counter()
+        plain.step(case.x, case.y, case.lr)
+        if step >= WARM:
+            seconds.append(time.perf_counter() - begin)
+            calls.append(list(session.calls))
+    return calls, seconds
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
+
+
+def main() -> int:
+    """Runs a model; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kernel_time",
+        description=(package.__doc__ or "").splitlines()[0],
+        epilog=f"Models: {', '.join(names())}.",
+    )
+    parser.add_argument("model", choices=names(), metavar="MODEL")
+    parser.add_argument("--threads", type=_positive, default=1, metavar="", help="1 by default")
+    parser.add_argument("--batch", type=_positive, metavar="", help="samples in a step")
+    parser.add_argument("--steps", type=_positive, default=10, metavar="", help="timed steps")
+    parser.add_argument("--json", type=Path, default=RESULTS / "kernel_time.json", metavar="")
+    options = parser.parse_args()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    ceilings = measure_ceilings(options.threads)
+    case = dataclasses.replace(case_of(options.model, options.batch), threads=options.threads)
+    steps, seconds = clocked_steps(case, options.steps)
+    calls = medians(steps)
+    rows = rows_of(calls, products_of(calls, layers_of(case.model, case.batch)))
+    total = sum(row.seconds for row in rows)
+    console.print(product_table(rows, ceilings, total), other_table(rows, ceilings, total))
+    console.print(
+        f"{case.name}, batch {case.batch}; medians of {options.steps} steps",
+        ceilings.text(),
+        *sums(rows, ceilings),
+        f"all kernels: {total * 1e3:.2f} ms; a step without the clock: "
+        f"{spread(seconds).text(scale=1e3)} ms",
+        sep="\n",
+    )
+    about = {
+        "machine": machine(),
+        "versions": versions(),
+        "model": case.name,
+        "batch": case.batch,
+        "ceilings": dataclasses.asdict(ceilings),
+        "step_seconds": seconds,
+    }
+    write_json(rows, about, options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Which products a step has, and which calls of kernels compute them.
+
+A kernel may be fused, and its tensors may be reshaped, but their sizes tell what it is: a layer
+with input x, weight w and output y has three products: y of x and w, dx of dy and w, dw of x and
+dy. Kernels of other names are none, whatever the sizes of their tensors.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from benchmarks.kernel_time.clock import Call
+from benchmarks.workload import FLOPS
+from odtc.frontend.normalize.pipeline import normalize
+from odtc.frontend.specialize import specialize
+
+FORWARD, DATA, WEIGHT = "forward", "data gradient", "weight gradient"
+# In the names of our kernels for products and of TVM's, also where they are fused with others.
+_NAMED = re.compile("forward|gradient|matmul|conv|depthwise|product")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Layers whose products have the same sizes.
+
+    Attributes:
+        names: of the layers, by their weights where they have some.
+        sizes: elements of x, w and y.
+        flops: operations of one product of one layer.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, int, int]
+    flops: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a call computes.
+
+    Attributes:
+        kind: `forward`, `data gradient` or `weight gradient`.
+        layer: of which layers.
+        flops: operations.
+    """
+
+    kind: str
+    layer: Layer
+    flops: int
+
+
+def layers_of(model: onnx.ModelProto, batch: int) -> list[Layer]:
+    """The convolutions and matrix products that a step of the model has."""
+    graph = specialize(model, batch)
+    normalize(graph)
+    shapes = graph.shapes | {name: value.shape for name, value in graph.parameters.items()}
+    size = {name: math.prod(shape) for name, shape in shapes.items()}
+    names: dict[tuple[tuple[int, int, int], int], list[str]] = {}
+    for node in graph.nodes:
+        if node.op_type in FLOPS:
+            x, w, y = node.input[0], node.input[1], node.output[0]
+            key = ((size[x], size[w], size[y]), FLOPS[node.op_type](node, shapes))
+            label = next((n for n in (w, x) if n in graph.parameters), node.name or y)
+            names.setdefault(key, []).append(label)
+    return [Layer(tuple(each), *key) for key, each in names.items()]
+
+
+def products_of(calls: Sequence[Call], layers: Sequence[Layer]) -> list[Product | None]:
+    """What each call of a step computes, in the order of the step; None where it is no product."""
+    seen: Counter[tuple[Layer, str]] = Counter()
+    found = []
+    for call in calls:
+        product = _product(call, layers, seen)
+        if product is not None:
+            seen[product.layer, product.kind] += product.flops // product.layer.flops
+        found.append(product)
+    return found
+
+
+def _product(
+    call: Call, layers: Sequence[Layer], seen: Mapping[tuple[Layer, str], int]
+) -> Product | None:
+    """What a call computes, after what was seen before it.
+
+    Where the sizes fit several products, the kernel's name may say which one it is; else it is the
+    first in the order of a step that has not been seen for each layer.
+    """
+    if not _NAMED.search(call.name) or len(call.shapes) < 3:
+        return None
+    fitting = [
+        (times, kind, layer)
+        for layer in layers
+        for kind, times in _kinds(call.sizes, layer).items()
+        if seen[layer, kind] + times <= len(layer.names)
+    ]
+    said = [each for each in fitting if each[1].replace(" ", "_") in call.name]
+    fitting = said or fitting
+    if not fitting:
+        return None
+    times, kind, layer = min(fitting, key=lambda each: each[0])
+    return Product(kind, layer, times * layer.flops)
+
+
+def _kinds(sizes: Sequence[int], layer: Layer) -> dict[str, int]:
+    """What a kernel with tensors of these sizes may compute, each with the number of products.
+
+    That number is above 1 where the products that a weight gets from many steps became one.
+    """
+    *read, written = sizes
+    x, w, y = layer.sizes
+    kinds = {}
+    if written == y and _holds(read, x, w):
+        kinds[FORWARD] = 1
+    if written == x and _holds(read, y, w):
+        kinds[DATA] = 1
+    steps = [size // x for size in read if size % x == 0 and _holds(read, size, size // x * y)]
+    if written == w and steps:
+        kinds[WEIGHT] = min(steps)
+    return kinds
+
+
+def _holds(read: Sequence[int], *wanted: int) -> bool:
+    """Whether these sizes are among those that are read, each as often."""
+    return Counter(wanted) <= Counter(read)
