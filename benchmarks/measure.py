@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training", "onnx", "numpy")
+PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training", "MNN", "onnx", "numpy")
 
 
 @dataclass(frozen=True)

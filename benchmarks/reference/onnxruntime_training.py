@@ -4,11 +4,9 @@ It is the second opinion beside PyTorch, and shares no code with it. The gradien
 some forms of a model; `_prepare` gives it others that compute the same.
 """
 
-import contextlib
 import importlib
-import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +14,8 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference, version_converter
+
+from benchmarks.reference.quiet import written_to
 
 # The newest file format that onnxruntime 1.19 reads, and the opset that older models are taken to.
 IR_VERSION = 10
@@ -94,20 +94,6 @@ def _import_training() -> tuple[Any, Any]:
     return artifacts, api
 
 
-@contextlib.contextmanager
-def _stderr_to(file: Path) -> Iterator[None]:
-    """The gradient builder logs to file descriptor 2 and heeds no log level."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    try:
-        with file.open("wb") as log:
-            os.dup2(log.fileno(), 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-
-
 def _session_options(threads: int | None) -> Any:
     import onnxruntime
 
@@ -127,7 +113,8 @@ def _generate(artifacts: Any, model: onnx.ModelProto, folder: Path) -> None:
     floats = {
         t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT and t.dims
     }
-    with _stderr_to(folder / "generate.log"):
+    # The gradient builder logs to standard error and heeds no log level.
+    with written_to(folder / "generate.log", 2):
         artifacts.generate_artifacts(
             model,
             requires_grad=sorted(floats - statistics),

@@ -92,11 +92,34 @@ def ort_engine(case: Case, folder: Path) -> Engine:
     return OrtTrainer(case.model, case.batch, workdir, lr=case.lr, threads=case.threads)
 
 
+def mnn_engine(case: Case, folder: Path) -> Engine:
+    """MNN, from its Python wheel."""
+    from benchmarks.reference.mnn_training import MnnTrainer
+
+    _require_classifier(case)
+    return MnnTrainer(case.model, folder, lr=case.lr, threads=case.threads)
+
+
+def tvm_engine(case: Case, folder: Path) -> Engine:
+    """TVM's own `relax.training`, with its default kernels and schedules."""
+    from benchmarks.reference.tvm_training import TvmTrainer
+
+    _require_classifier(case)
+    return TvmTrainer(case.model, case.batch, folder, lr=case.lr, threads=case.threads)
+
+
+def _require_classifier(case: Case) -> None:
+    if case.module is None or case.loss != "cross-entropy" or len(case.x) != 1:
+        raise RuntimeError("only PyTorch's exports of one input and one label a sample are tried")
+
+
 ENGINES: dict[str, Make] = {
     OURS: OdtcEngine,
     "PyTorch": torch_engine,
     "onnxruntime-training": ort_engine,
     "torch.compile": compiled_engine,
+    "MNN": mnn_engine,
+    "TVM": tvm_engine,
 }
 # What is compared where no engines are named; the others are slow to make.
 USUAL = (OURS, "PyTorch", "onnxruntime-training")
