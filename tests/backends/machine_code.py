@@ -20,7 +20,8 @@ ITERATIONS = 200
 # A core decodes so many instructions in a cycle; llvm-mca counts micro-operations instead.
 DECODED = 4
 _VECTOR = re.compile(r"v\d+\.")
-_STACK = re.compile(r"\[(sp|x29)\b")
+# Below a frame pointer lie the locals; without a frame, x29 is a register like any other.
+_STACK = re.compile(r"\[(sp\b|x29, #-)")
 
 
 def tool(name: str) -> str:
