@@ -74,13 +74,19 @@ def test_a_mismatch_ends_the_comparison(comparison):
     assert reasons == [
         "",
         "",
-        "its losses are 2.0000, 1.5000, 1.1000; those of odtc are 2.0000, 1.5000, 1.0000",
+        "its losses are 2.00000, 1.50000, 1.10000; those of odtc are 2.00000, 1.50000, 1.00000",
         "RuntimeError: it has no operator X",
     ]
 
 
 def test_a_loss_that_is_not_a_number_is_a_mismatch():
     assert disagreement([math.nan] * 3, [1.0] * 3)
+
+
+def test_an_engine_that_stands_still_is_a_mismatch():
+    expected = [7.5, 7.498, 7.496]
+    assert disagreement([7.5, 7.5, 7.5], expected)
+    assert not disagreement([7.50002, 7.49803, 7.49595], expected)
 
 
 def test_odtc_itself_may_not_fail(tmp_path):
