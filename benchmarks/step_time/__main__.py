@@ -16,7 +16,14 @@ from benchmarks.measure import core_count, machine, versions
 from benchmarks.step_time.cases import NETWORKS, case_of, names
 from benchmarks.step_time.compare import Comparison, compare
 from benchmarks.step_time.engines import ENGINES, OURS, USUAL, Make
-from benchmarks.step_time.report import draw, draw_rooflines, summary, table_of, write_json
+from benchmarks.step_time.report import (
+    draw,
+    draw_rooflines,
+    reasons,
+    summary,
+    table_of,
+    write_json,
+)
 
 # Above this share of busy cores, other programs disturb the times too much.
 MAX_BUSY = 0.1
@@ -100,7 +107,8 @@ def main() -> int:
         # A run takes long: what is there is written after each model.
         write_json(comparisons, about, options.json)
     console.print(table_of(comparisons))
-    console.print(*(each.text() for each in ceilings), *summary(comparisons), sep="\n")
+    limits = [each.text() for each in ceilings]
+    console.print(*reasons(comparisons), *limits, *summary(comparisons), sep="\n")
     draw(comparisons, title, options.picture)
     draw_rooflines(comparisons, ceilings, title, options.rooflines)
     console.print(f"median (quartiles) of {options.steps} steps; raw samples: {options.json}")

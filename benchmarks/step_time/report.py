@@ -32,7 +32,7 @@ def table_of(comparisons: Sequence[Comparison]) -> Table:
         for timing in item.timings:
             case = (item.model, str(item.batch), str(item.threads), timing.engine)
             if timing.skipped:
-                table.add_row(*case, timing.skipped, "", "")
+                table.add_row(*case, "not timed", "", "")
                 continue
             table.add_row(
                 *case,
@@ -41,6 +41,17 @@ def table_of(comparisons: Sequence[Comparison]) -> Table:
                 ratio(timing, item.ours).text(),
             )
     return table
+
+
+def reasons(comparisons: Sequence[Comparison]) -> list[str]:
+    """One line for each engine that was not timed; once, whatever the number of threads."""
+    lines = [
+        f"{item.model}, {timing.engine}: {timing.skipped}"
+        for item in comparisons
+        for timing in item.timings
+        if timing.skipped
+    ]
+    return list(dict.fromkeys(lines))
 
 
 def summary(comparisons: Sequence[Comparison]) -> list[str]:
@@ -61,18 +72,20 @@ def write_json(comparisons: Sequence[Comparison], about: dict[str, Any], path: P
 
 def draw(comparisons: Sequence[Comparison], title: str, path: Path) -> None:
     """Writes a bar chart as SVG: medians, with quartiles as whiskers, one panel per comparison."""
-    figure, panels = _panels(len(comparisons), 1, (8, 0.8 + 1.2 * len(comparisons)))
+    bars = max(len(item.timings) for item in comparisons)
+    height = 0.8 + (0.5 + 0.22 * bars) * len(comparisons)
+    figure, panels = _panels(len(comparisons), 1, (8, height))
     for panel, item in zip(panels, comparisons, strict=True):
         timed = [timing for timing in item.timings if timing.seconds]
         values = [spread(np.multiply(timing.seconds, 1e3).tolist()) for timing in timed]
         whiskers = [[v.median - v.lower for v in values], [v.upper - v.median for v in values]]
-        bars = panel.barh(
+        drawn = panel.barh(
             [timing.engine for timing in timed],
             [value.median for value in values],
             xerr=whiskers,
             color=[_colour(timing) for timing in timed],
         )
-        panel.bar_label(bars, [f"{value.median:.2f}" for value in values], padding=4)
+        panel.bar_label(drawn, [f"{value.median:.2f}" for value in values], padding=4)
         panel.set_title(_label(item), loc="left", fontsize=10)
         panel.invert_yaxis()
         panel.margins(x=0.15)

@@ -25,7 +25,14 @@ from benchmarks.step_time.compare import (
     ratio,
 )
 from benchmarks.step_time.engines import ENGINES, USUAL
-from benchmarks.step_time.report import draw, draw_rooflines, summary, table_of, write_json
+from benchmarks.step_time.report import (
+    draw,
+    draw_rooflines,
+    reasons,
+    summary,
+    table_of,
+    write_json,
+)
 from benchmarks.workload import Work, training_work
 
 ONE = Ceilings(threads=2, fma=4e9, gemm=3e9, numpy_gemm=2e9, copy=1e9)
@@ -120,6 +127,7 @@ def test_results_are_written(tmp_path):
     comparisons[0].timings[2].skipped = "why not"
     table = table_of(comparisons[:1])
     assert table.row_count == 3
+    assert reasons(comparisons * 2) == ["digits, peer 1: why not"]
     assert list(table.columns[5].cells) == ["2.0", "1.0", ""]
     draw(comparisons, "a machine", tmp_path / "new" / "x.svg")
     draw_rooflines(comparisons, [ONE], "a machine", tmp_path / "r.svg")
@@ -151,7 +159,10 @@ def test_multiply_adds_in_registers_beat_a_matrix_product():
     assert fma_peak(1) > 0.9 * 2 * 256**3 / seconds > 0
 
 
-@pytest.mark.parametrize("name", ["lenet", pytest.param("char_lstm", marks=pytest.mark.slow)])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("char_lstm", "bert_tiny")]
+
+
+@pytest.mark.parametrize("name", ["lenet", *SLOW])
 def test_peers_take_an_export_of_pytorch(name, tmp_path):
     timings = compare(case_of(name, 2), {each: ENGINES[each] for each in USUAL}, 1, tmp_path)
     assert [timing.skipped for timing in timings.timings] == ["", "", ""]
