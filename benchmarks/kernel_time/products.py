@@ -86,40 +86,44 @@ def _product(
 ) -> Product | None:
     """What a call computes, after what was seen before it.
 
-    Where the sizes fit several products, the kernel's name may say which one it is; else it is the
+    Where the sizes fit several products, the kernel's name may say which one it is; else it is that
+    whose operands come first in the call, since those of fused operators follow, and of these the
     first in the order of a step that has not been seen for each layer.
     """
     if not _NAMED.search(call.name) or len(call.shapes) < 3:
         return None
     fitting = [
-        (times, kind, layer)
+        (times, place, kind, layer)
         for layer in layers
-        for kind, times in _kinds(call.sizes, layer).items()
+        for kind, (times, place) in _kinds(call.sizes, layer).items()
         if seen[layer, kind] + times <= len(layer.names)
     ]
-    said = [each for each in fitting if each[1].replace(" ", "_") in call.name]
+    said = [each for each in fitting if each[2].replace(" ", "_") in call.name]
     fitting = said or fitting
     if not fitting:
         return None
-    times, kind, layer = min(fitting, key=lambda each: each[0])
+    times, _, kind, layer = min(fitting, key=lambda each: each[:2])
     return Product(kind, layer, times * layer.flops)
 
 
-def _kinds(sizes: Sequence[int], layer: Layer) -> dict[str, int]:
-    """What a kernel with tensors of these sizes may compute, each with the number of products.
+def _kinds(sizes: Sequence[int], layer: Layer) -> dict[str, tuple[int, int]]:
+    """What a kernel with tensors of these sizes may compute.
 
-    That number is above 1 where the products that a weight gets from many steps became one.
+    Returns:
+        For each kind the number of products, above 1 where those that a weight gets from many steps
+        became one; and how far behind the operands come in the call.
     """
     *read, written = sizes
     x, w, y = layer.sizes
     kinds = {}
     if written == y and _holds(read, x, w):
-        kinds[FORWARD] = 1
+        kinds[FORWARD] = 1, read.index(x) + read.index(w)
     if written == x and _holds(read, y, w):
-        kinds[DATA] = 1
-    steps = [size // x for size in read if size % x == 0 and _holds(read, size, size // x * y)]
+        kinds[DATA] = 1, read.index(y) + read.index(w)
+    steps = [size for size in read if size % x == 0 and _holds(read, size, size // x * y)]
     if written == w and steps:
-        kinds[WEIGHT] = min(steps)
+        least = min(steps) // x
+        kinds[WEIGHT] = least, read.index(least * x) + read.index(least * y)
     return kinds
 
 

@@ -88,6 +88,13 @@ def test_a_name_says_more_than_the_order():
     assert products_of(calls, [SQUARE])[0].kind == DATA
 
 
+def test_operands_come_before_what_is_fused():
+    layers = [SQUARE, Layer(("strided",), sizes=(64, 16, 32), flops=5)]
+    mask = (64,)
+    (product,) = products_of([call("fused_data_gradient_where", (32,), (16,), mask, (64,))], layers)
+    assert product.layer.names == ("strided",)
+
+
 def test_products_of_many_steps_may_be_one():
     layer = Layer(("w",) * 3, sizes=(4, 6, 8), flops=10)
     (product,) = products_of([call("matmul", (12,), (24,), (6,))], [layer])
