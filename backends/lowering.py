@@ -55,7 +55,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
     machine = machine_of(target.vector_bits)
     rules = (
         convolution_rules()
-        | max_pool2d_rules()
+        | max_pool2d_rules(machine.lanes)
         | normalization_rules()
         | dropout_rules()
         | cumsum_rules()

@@ -1,125 +1,161 @@
 """The gradient of 2-D max pooling: each output's gradient goes to the element that was the largest.
 
-TVM's kernel asks, for every element of the image, which windows chose it. This one walks over the
-windows instead, each once, as PyTorch does; of equal elements the first one wins.
+TVM's kernel asks, for every element of the image, which windows chose it. This one finds for each
+window, in vectors, which of its elements it chose, and then sums, for each element of the image,
+over the windows that may have chosen it. Of equal elements the first one wins, as in PyTorch.
+
+Elements are compared as integers in the order of the floats, so that padding can be less than minus
+infinity: it is never chosen.
 """
 
-# TVMScript writes shapes where Python has types.
-# pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
-
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tvm import ir, relax, tirx
-from tvm.script import tirx as T  # noqa: N812
+from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels import planes
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.backends.kernels.planes import Line, Pair, Walk
+from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
 
 MAX_POOL_BACKWARD = "relax.grad.max_pool2d_backward"
 
-Pair = tuple[int, int]
+Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+
+_LOWEST = -(1 << 31)
+# Stands for the chosen position where there is no window.
+_NONE = -1
 
 
-def max_pool2d_rules() -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
+def max_pool2d_rules(lanes: int) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    return {MAX_POOL_BACKWARD: _lower}
+    return {MAX_POOL_BACKWARD: lambda builder, call: _lower(builder, call, lanes)}
 
 
 def max_pool2d_gradient(
-    image: tuple[int, int, int, int],
-    pooled: Pair,
-    window: Pair,
-    stride: Pair,
-    pad: Pair,
-    dilation: Pair,
-    dtype: str = "float32",
+    count: int, walk: Walk, lanes: int, dtype: str = "float32"
 ) -> tirx.PrimFunc:
     """A kernel `(dy, x, dx)`, each with samples and channels as one dimension of planes.
 
     Args:
-        image: shape of `x`: samples, channels, height, width.
-        pooled: height and width of `dy`.
-        window: height and width of a window.
-        stride: steps of the window.
-        pad: rows above and columns left of the image.
-        dilation: steps inside the window.
+        count: of planes.
+        walk: how the window walks over a plane of `x`.
+        lanes: elements in a vector register.
         dtype: of `x`; the gradients are float32.
     """
-    samples, channels, height, width = image
-    rows, columns = pooled
+    inward, outward = planes.input_line(walk, lanes), planes.output_line(walk, lanes)
 
-    def first(axis: int, step: ir.Expr) -> ir.Expr:
-        """First row or column of the image under a window; inside, whatever the window does."""
-        return _first_inside(step * stride[axis] - pad[axis], dilation[axis], image[axis + 2])
+    def body(p: ir.Expr, dy: tirx.Buffer, x: tirx.Buffer, dx: tirx.Buffer) -> None:
+        keys = T.sblock_alloc_buffer((walk.phases, inward.size), "int32")
+        first = T.sblock_alloc_buffer((inward.vectors * lanes,), "int32")
+        chosen = T.sblock_alloc_buffer((1, outward.size), "int32")
+        gradient = T.sblock_alloc_buffer((1, outward.size), "float32")
+        total = T.sblock_alloc_buffer((walk.phases, outward.vectors * lanes), "float32")
 
-    def count(axis: int, step: ir.Expr) -> ir.Expr:
-        """Rows or columns of the image under a window."""
-        span = (window[axis] - 1) * dilation[axis] + 1
-        end = tirx.min(step * stride[axis] - pad[axis] + span, image[axis + 2])
-        return (end - first(axis, step) + dilation[axis] - 1) // dilation[axis]
+        def choose(i: Index, j: Index, width: int) -> None:
+            here, there = ramp(i * inward.pitch + j, width), ramp(outward.at(i, j), width)
+            T.buffer_store(chosen, first[here], [0, there])
+            T.buffer_store(gradient, dy[p, i, ramp(j, width)], [0, there])
 
-    row_gap, column_gap = dilation
+        def read(row: Index, column: Index, width: int) -> ir.Expr:
+            return _key(x[p, row, ramp(column, width)], width)
 
-    @T.prim_func(private=True, s_tir=True)
-    def gradient(
-        dy: T.Buffer((samples * channels, rows, columns), "float32"),
-        x: T.Buffer((samples * channels, height, width), dtype),
-        dx: T.Buffer((samples * channels, height, width), "float32"),
-    ):
-        for plane in T.parallel(samples * channels):
-            with T.sblock("plane"):
-                p = T.axis.spatial(samples * channels, plane)
-                T.reads(dy[p, 0:rows, 0:columns], x[p, 0:height, 0:width])
-                T.writes(dx[p, 0:height, 0:width])
-                largest = T.sblock_alloc_buffer((1,), dtype, scope="local")
-                at = T.sblock_alloc_buffer((2,), "int32", scope="local")
-                for h, w in T.grid(height, width):
-                    dx[p, h, w] = T.float32(0)
-                for i, j in T.grid(rows, columns):
-                    at[0] = first(0, i)
-                    at[1] = first(1, j)
-                    largest[0] = x[p, first(0, i), first(1, j)]
-                    for h in range(count(0, i)):
-                        for w in range(count(1, j)):
-                            if (
-                                x[p, first(0, i) + h * row_gap, first(1, j) + w * column_gap]
-                                > largest[0]
-                            ):
-                                at[0] = first(0, i) + h * row_gap
-                                at[1] = first(1, j) + w * column_gap
-                                largest[0] = x[p, at[0], at[1]]
-                    dx[p, at[0], at[1]] = dx[p, at[0], at[1]] + dy[p, i, j]
+        def write(row: Index, column: Index, width: int, value: ir.Expr) -> None:
+            T.buffer_store(dx, value, [p, row, ramp(column, width)])
 
-    return gradient.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
+        planes.fill(keys, tirx.const(_LOWEST, "int32"), lanes)
+        planes.stage(keys, inward, walk, lanes, read)
+        _find_first(first, keys, inward, walk, lanes)
+        planes.fill(chosen, tirx.const(_NONE, "int32"), lanes)
+        planes.fill(gradient, tirx.const(0.0, "float32"), lanes)
+        planes.copy_rows(walk.out, lanes, choose)
+        _sum_chosen(total, chosen, gradient, outward, walk, lanes)
+        planes.unstage(total, outward.pitch, walk, lanes, write)
+
+    arguments = {
+        "dy": ((count, *walk.out), "float32"),
+        "x": ((count, *walk.image), dtype),
+        "dx": ((count, *walk.image), "float32"),
+    }
+    return planes.plane_kernel(count, arguments, 1, body)
 
 
-def _first_inside(start: ir.Expr, gap: int, size: int) -> ir.Expr:
-    """The first of `start`, `start + gap`, ... that is no padding in front."""
-    if gap == 1:
-        return tirx.min(tirx.max(start, 0), size - 1)
-    return tirx.min(start + (tirx.max(-start, 0) + gap - 1) // gap * gap, size - 1)
+def _key(elements: ir.Expr, width: int) -> ir.Expr:
+    """Integers in the order of the floats, equal for both zeros."""
+    floats = elements.astype(vector_type("float32", width))
+    bits = tirx.reinterpret(vector_type("int32", width), floats)
+    return tirx.Select(bits < _ints(0, width), _ints(_LOWEST, width) - bits, bits)
 
 
-def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+def _ints(value: int, width: int) -> ir.Expr:
+    return splat(tirx.const(value, "int32"), width)
+
+
+def _find_first(first: tirx.Buffer, keys: tirx.Buffer, line: Line, walk: Walk, lanes: int) -> None:
+    """Emits: for each window the position in it of the first of its largest elements."""
+    largest = T.sblock_alloc_buffer((lanes,), "int32", scope="local")
+    position = T.sblock_alloc_buffer((lanes,), "int32", scope="local")
+    all_lanes = ramp(0, lanes)
+
+    def search(at: Index) -> None:
+        T.buffer_store(largest, _ints(_LOWEST, lanes), [all_lanes])
+        T.buffer_store(position, _ints(0, lanes), [all_lanes])
+        for number, tap in enumerate(walk.taps()):
+            key = keys[tap.phase, ramp(line.shifted(tap.shift) + at, lanes)]
+            best = largest[all_lanes]
+            chosen = tirx.Select(key > best, _ints(number, lanes), position[all_lanes])
+            T.buffer_store(position, chosen, [all_lanes])
+            T.buffer_store(largest, tirx.max(best, key), [all_lanes])
+        T.buffer_store(first, position[all_lanes], [ramp(at, lanes)])
+
+    each_vector(line.vectors, lanes, search)
+
+
+def _sum_chosen(
+    total: tirx.Buffer,
+    chosen: tirx.Buffer,
+    gradient: tirx.Buffer,
+    line: Line,
+    walk: Walk,
+    lanes: int,
+) -> None:
+    """Emits: for each element of the image the gradients of the windows that chose it."""
+    zero = splat(tirx.const(0.0, "float32"), lanes)
+
+    def add(phase: int, at: Index) -> None:
+        result = zero
+        for number, tap in enumerate(walk.taps()):
+            if tap.phase == phase:
+                window = ramp(line.shifted_back(tap.shift) + at, lanes)
+                hit = tirx.EQ(chosen[0, window], _ints(number, lanes))
+                result = result + tirx.Select(hit, gradient[0, window], zero)
+        T.buffer_store(total, result, [phase, ramp(at, lanes)])
+
+    for phase in range(walk.phases):
+        each_vector(line.vectors, lanes, partial(add, phase))
+
+
+def _lower(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
     dy, x = call.args[0], stored(builder, call.args[1])
     attrs = call.attrs
     if str(attrs.layout) != "NCHW" or call.ty.dtype != "float32":
         return call.op.get_attr("FLegalize")(builder, call)
     samples, channels, height, width = shape_of(x)
     rows, columns = shape_of(dy)[2:]
-    kernel = max_pool2d_gradient(
-        (samples, channels, height, width),
+    walk = Walk(
+        (height, width),
         (rows, columns),
-        *map(_pair, (attrs.pool_size, attrs.strides, attrs.padding, attrs.dilation)),
-        dtype=str(x.ty.dtype),
+        *map(_pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
     )
+    kernel = max_pool2d_gradient(samples * channels, walk, lanes, dtype=str(x.ty.dtype))
     name = builder.add_func(kernel, "max_pool2d_gradient")
-    planes = [
+    flat = [
         builder.emit(relax.op.reshape(each, (samples * channels, *shape_of(each)[2:])))
         for each in (dy, x)
     ]
     result = relax.TensorType((samples * channels, height, width), "float32")
-    gradient = builder.emit(relax.call_tir(name, relax.Tuple(planes), result))
+    gradient = builder.emit(relax.call_tir(name, relax.Tuple(flat), result))
     return relax.op.reshape(gradient, shape_of(x))
 
 

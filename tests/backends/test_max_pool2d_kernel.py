@@ -7,9 +7,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.max_pool2d import max_pool2d_gradient
+from odtc.backends.kernels.planes import Walk
 
 HOST = tvm.target.Target({"kind": "llvm"})
 SIDE = st.integers(1, 4)
+VALUES = {
+    "plain": lambda rng, shape: rng.standard_normal(shape),
+    "ties": lambda rng, shape: rng.integers(0, 3, shape),
+    "extremes": lambda rng, shape: rng.choice([-np.inf, -np.inf, -0.0, 0.0, np.inf], shape),
+}
 
 
 @st.composite
@@ -27,10 +33,10 @@ def pools(draw) -> dict:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(case=pools(), ties=st.booleans())
-def test_against_pytorch(case: dict, ties: bool) -> None:
+@given(case=pools(), kind=st.sampled_from(sorted(VALUES)), lanes=st.sampled_from([4, 16]))
+def test_against_pytorch(case: dict, kind: str, lanes: int) -> None:
     rng = np.random.default_rng(0)
-    values = rng.integers(0, 3, case["image"]) if ties else rng.standard_normal(case["image"])
+    values = VALUES[kind](rng, case["image"])
     x = torch.tensor(values.astype(np.float32), requires_grad=True)
     geometry = [case[name] for name in ("window", "stride", "pad", "dilation")]
     spans = [(size - 1) * gap + 1 for size, gap in zip(*geometry[::3], strict=True)]
@@ -41,8 +47,10 @@ def test_against_pytorch(case: dict, ties: bool) -> None:
     y.backward(torch.tensor(dy))
     assert x.grad is not None
     samples, channels, *image = case["image"]
-    kernel = max_pool2d_gradient(case["image"], tuple(y.shape[2:]), *geometry)
     planes = samples * channels
+    steps = (case[name] for name in ("window", "stride", "dilation", "pad"))
+    walk = Walk((image[0], image[1]), (y.shape[2], y.shape[3]), *steps)
+    kernel = max_pool2d_gradient(planes, walk, lanes)
     found = tvm.runtime.tensor(np.full((planes, *image), np.nan, np.float32))
     module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
     tvm.compile(module, HOST)["main"](
