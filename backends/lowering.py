@@ -20,6 +20,7 @@ from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.dropout import dropout_rules
 from odtc.backends.kernels.extremum import extremum_rules
+from odtc.backends.kernels.grouped_convolution import grouped_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.normalization import normalization_rules
@@ -54,7 +55,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
     machine = machine_of(target.vector_bits)
     rules = (
-        convolution_rules()
+        grouped_rules(convolution_rules(), machine.lanes)
         | max_pool2d_rules(machine.lanes)
         | normalization_rules()
         | dropout_rules()

@@ -78,7 +78,7 @@ def max_pool2d_gradient(
         "x": ((count, *walk.image), dtype),
         "dx": ((count, *walk.image), "float32"),
     }
-    return planes.plane_kernel(count, arguments, 1, body)
+    return planes.plane_kernel(count, arguments, body)
 
 
 def _key(elements: ir.Expr, width: int) -> ir.Expr:

@@ -221,15 +221,13 @@ def _each_phase_block(
 def plane_kernel(
     count: int,
     arguments: dict[str, tuple[tuple[int, ...], str]],
-    results: int,
     body: Callable[..., None],
 ) -> tirx.PrimFunc:
     """A kernel that runs over planes in parallel.
 
     Args:
         count: of planes.
-        arguments: shape and dtype of each, the results last.
-        results: how many of them are results.
+        arguments: shape and dtype of each, the result last.
         body: emits the work for one plane from its number and the buffers.
     """
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
@@ -239,8 +237,8 @@ def plane_kernel(
         ]
         with T.parallel(0, count) as plane, T.sblock("plane"):
             number = T.axis.spatial(count, plane)
-            T.reads(*map(_whole, buffers[:-results]))
-            T.writes(*map(_whole, buffers[-results:]))
+            T.reads(*map(_whole, buffers[:-1]))
+            T.writes(_whole(buffers[-1]))
             body(number, *buffers)
     return builder.get()
 

@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.frontend.gradients.rule import Rule
+from odtc.frontend.relax_ops.grouped_weight_gradient import grouped_weight_gradient
 
 _SPATIAL = {4: "HW", 5: "DHW"}
 _CONV = {4: R.nn.conv2d, 5: R.nn.conv3d}
@@ -21,7 +22,8 @@ class Geometry:
     """A convolution from an image to an output, whichever of the two an operator computes.
 
     Attributes:
-        stride: steps of the window, per axis.
+        window: sizes of the window, per axis.
+        stride: steps of the window.
         dilation: steps inside the window.
         begin: zeros in front of the image.
         end: zeros behind it, as many as the last window reaches; negative where it stops short.
@@ -29,6 +31,7 @@ class Geometry:
         groups: into how many the channels are cut.
     """
 
+    window: tuple[int, ...]
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
     begin: tuple[int, ...]
@@ -84,7 +87,7 @@ def _geometry(
         )
     )
     reached = tuple(after - unread for after, unread in zip(end, rest, strict=True))
-    return Geometry(stride, dilation, begin, reached, rest, int(attrs.groups))
+    return Geometry(sizes[1], stride, dilation, begin, reached, rest, int(attrs.groups))
 
 
 def _transposed(grad: relax.Expr, weight: relax.Expr, geometry: Geometry) -> relax.Expr:
@@ -112,6 +115,16 @@ def _weight_gradient(
     Its window walks in steps of the dilation, and is stretched by the stride.
     """
     groups = geometry.groups
+    if groups != 1 and len(geometry.window) == 2:
+        return grouped_weight_gradient(
+            image,
+            grad,
+            groups=groups,
+            window=list(geometry.window),
+            strides=list(geometry.stride),
+            padding=list(geometry.begin),
+            dilation=list(geometry.dilation),
+        )
     if groups != 1:
         batch, channels, *sizes = _ints(image.ty.shape)
         split = builder.emit(R.reshape(image, (batch, groups, channels // groups, *sizes)))

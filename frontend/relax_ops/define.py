@@ -20,14 +20,18 @@ InferType = Callable[[relax.Call], relax.Type]
 
 
 def define(
-    name: str, kernel: Kernel, gradient: Rule, infer: InferType | None = None, arity: int = 1
+    name: str,
+    kernel: Kernel,
+    gradient: Rule | None = None,
+    infer: InferType | None = None,
+    arity: int = 1,
 ) -> Callable[..., relax.Call]:
     """Registers `odtc.<name>`, and returns the function that calls it: tensors, attributes by name.
 
     Args:
         name: of the operator, without prefix; TVM knows it for the whole process.
         kernel: computes the result; the attributes are its keyword arguments.
-        gradient: the rule.
+        gradient: the rule; operators of the backward pass have none.
         infer: the type of a call; that of the first argument if it is left out.
         arity: number of tensors.
     """
@@ -48,7 +52,8 @@ def define(
     op.set_attr("FInferType", lambda call, _: infer_type(call))
     op.set_attr("FPurity", True)
     op.set_attr("FLegalize", legalize)
-    op.set_attr("FPrimalGradient", gradient)
+    if gradient is not None:
+        op.set_attr("FPrimalGradient", gradient)
     return lambda *tensors, **attrs: relax.Call(
         op, list(tensors), tvm.ir.make_node("ir.DictAttrs", **attrs)
     )

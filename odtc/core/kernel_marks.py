@@ -13,3 +13,5 @@ DROPOUT = "odtc.dropout"
 FUSABLE = 4
 # Mark of a block that is a product: its family, and the numbers that describe it.
 PRODUCT = "odtc.product"
+# See `frontend/relax_ops/grouped_weight_gradient.py`.
+GROUPED_WEIGHT_GRADIENT = "odtc.grouped_weight_gradient"
