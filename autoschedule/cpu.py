@@ -5,7 +5,8 @@ kernels stay on one thread, where starting the pool would cost more than the wor
 comes with a schedule of its own (`tirx.is_scheduled`) is left as it is.
 """
 
-import re
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,17 +14,25 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from odtc.autoschedule.affine import (
+    groups_of,
+    is_contiguous,
+    loads_and_variables,
+    operations,
+    steps_of,
+)
 from odtc.backends.targets import Target
 from odtc.core.kernel_marks import IS_SCHEDULED
 from odtc.passes.contract import Pass
 
 # Below this many innermost iterations a kernel is not worth a second thread.
 PARALLEL_ITERATIONS = 1 << 14
-# Words of a block's text, of which an ordinary fused chain has some dozens.
-LONGEST_INLINED = 300
+# Iterations that are enough for threads to share, and that an inner loop should not go below.
+PIECES, LONG_LOOP = 64, 256
+# Operations of a block, of which an ordinary fused chain has some dozens.
+LONGEST_INLINED = 100
 
 _SPATIAL, _REDUCE = 0, 2
-_WORD = re.compile(r"\w+")
 
 
 def schedule_passes(target: Target) -> tuple[Pass, ...]:
@@ -39,6 +48,11 @@ def is_scheduled(function: tirx.PrimFunc) -> bool:
 def is_elementwise(kinds: list[int]) -> bool:
     """Whether a block only maps elements: no reduction, at least one loop."""
     return bool(kinds) and all(kind == _SPATIAL for kind in kinds)
+
+
+def stores_once(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether a block is one store of an expression."""
+    return isinstance(schedule.get(block).body, tirx.BufferStore)
 
 
 def iteration_kinds(schedule: s_tir.Schedule, block: SBlockRV) -> list[int]:
@@ -60,13 +74,11 @@ def iterations(schedule: s_tir.Schedule, block: SBlockRV) -> int:
 
 
 def length_inlined(schedule: s_tir.Schedule, block: SBlockRV, reader: SBlockRV) -> int:
-    """About how many words a reader has with a block in the place of each read of it.
-
-    Words, because TVM's names get as long as the chain.
-    """
-    inner, outer = (_WORD.findall(str(schedule.get(each))) for each in (block, reader))
+    """How many operations a reader has with a block in the place of each read of it."""
+    inner, outer = (schedule.get(each).body.value for each in (block, reader))
     (written,) = schedule.get(block).writes
-    return len(outer) + outer.count(written.source.name) * len(inner)
+    reads = [load for load in loads_and_variables(outer)[0] if load.source == written.source]
+    return operations(outer) + len(reads) * operations(inner)
 
 
 def is_boolean_step(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
@@ -76,20 +88,56 @@ def is_boolean_step(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
 
 
 def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
-    """One fused loop: parallel outside, a vector of `lanes` elements inside.
+    """A loop along which every tensor is read as if it were flat, with parallel ones around it.
 
-    A vector is never longer than the loop: TVM lowers `(4 - i) % 5` wrongly where the range of `i`
-    lets the difference go below -5, even if a condition keeps it from that. A vector of booleans
-    is not handed on within a kernel: TVM takes what it has just stored, bits, for what it would
-    have loaded, bytes.
+    Vectors run along it where it has whole ones, and what is read lies side by side; LLVM makes
+    them elsewhere, with a rest. A vector of booleans is not handed on within a kernel: TVM takes
+    what it has just stored, bits, for what it would have loaded, bytes.
     """
+    loops = list(schedule.get_loops(block))
+    extents = [extent(schedule, loop) for loop in loops]
+    steps = steps_of(schedule.get(block))
+    vectors = is_contiguous(steps, extents) and not is_boolean_step(schedule, block)
     parallel = iterations(schedule, block) >= PARALLEL_ITERATIONS
-    fused = schedule.fuse(*schedule.get_loops(block))
-    lanes = 1 if is_boolean_step(schedule, block) else lanes
-    outer, inner = schedule.split(fused, [None, min(lanes, extent(schedule, fused))])
-    schedule.vectorize(inner)
+    first = first_inner(extents, groups_of(steps, extents)[-1][0])
+    inner = schedule.fuse(*loops[first:])
+    around = loops[:first]
+    if parallel and (not around or is_short_of_pieces(extents, first)):
+        count = pieces_of(extent(schedule, inner), lanes)
+        piece, inner = schedule.split(inner, [count, None])
+        around.append(piece)
+    if vectors and extent(schedule, inner) % lanes == 0:
+        _, vector = schedule.split(inner, [None, lanes])
+        schedule.vectorize(vector)
     if parallel:
-        schedule.parallel(outer)
+        schedule.parallel(schedule.fuse(*around))
+
+
+def first_inner(extents: Sequence[int], first: int) -> int:
+    """The first loop of those that become the inner one, if `first` is the first that may.
+
+    Some are left outside for threads to share, as long as the inner loop stays long.
+    """
+    while (
+        first < len(extents) - 1
+        and math.prod(extents[:first]) < PIECES
+        and math.prod(extents[first + 1 :]) >= LONG_LOOP
+    ):
+        first += 1
+    return first
+
+
+def is_short_of_pieces(extents: Sequence[int], first: int) -> bool:
+    """Whether threads should share one loop, the inner one, because there is little around it."""
+    return math.prod(extents[:first]) < PIECES and math.prod(extents[first:]) == max(
+        extents[first:]
+    )
+
+
+def pieces_of(size: int, lanes: int) -> int:
+    """Into how many equal pieces a loop is cut, of whole vectors if it has whole vectors."""
+    units = size // lanes if size % lanes == 0 else size
+    return next(count for count in range(PIECES, 0, -1) if units % count == 0)
 
 
 def schedule_reduction(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
@@ -125,8 +173,10 @@ def inline_chains(schedule: s_tir.Schedule) -> None:
     """
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         readers = schedule.get_consumers(block)
-        chain = [iteration_kinds(schedule, each) for each in (block, *readers)]
-        if not readers or not all(is_elementwise(kinds) for kinds in chain):
+        chain = (block, *readers)
+        if not readers or not all(stores_once(schedule, each) for each in chain):
+            continue
+        if not all(is_elementwise(iteration_kinds(schedule, each)) for each in chain):
             continue
         if all(length_inlined(schedule, block, each) <= LONGEST_INLINED for each in readers):
             schedule.compute_inline(block)
@@ -141,7 +191,7 @@ def schedule_kernel(function: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
         # A block under a loop that it does not iterate over is written by hand; leave it.
         if len(kinds) != len(schedule.get_loops(block)):
             continue
-        if is_elementwise(kinds):
+        if is_elementwise(kinds) and stores_once(schedule, block):
             schedule_elementwise(schedule, block, lanes)
         elif _REDUCE in kinds:
             schedule_reduction(schedule, block, lanes)

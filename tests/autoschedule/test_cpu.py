@@ -24,6 +24,18 @@ KERNELS: dict[str, Make] = {
     "max-middle": lambda x: topi.max(x, axis=1),
     "softmax": lambda x: topi.nn.softmax(x, axis=-1),
     "transpose": lambda x: topi.transpose(x, [2, 0, 1]),
+    "bias": lambda x: te.compute(x.shape, lambda i, j, k: x[i, j, k] + x[0, j, 0]),
+    "bias-last": lambda x: te.compute(x.shape, lambda i, j, k: x[i, j, k] + x[0, 0, k]),
+    "reshape": lambda x: topi.reshape(topi.exp(x), (x.shape[0] * x.shape[1], x.shape[2])),
+    "concatenate": lambda x: topi.concatenate([x, topi.exp(x)], 1),
+    "concatenate-last": lambda x: topi.concatenate([x, topi.exp(x)], 2),
+    "pad": lambda x: topi.nn.pad(x, (0, 1, 2), (0, 0, 1)),
+    "slice": lambda x: topi.strided_slice(x, [0, x.shape[1] // 2], [10, 9], [1, 1]),
+    "flip": lambda x: topi.flip(x, 2),
+    "roll": lambda x: te.compute(x.shape, lambda i, j, k: x[i, j, (k + 3) % x.shape[2]]),
+    "gather": lambda x: te.compute(
+        x.shape, lambda i, j, k: x[i, (x[0, 0, k] * 100).astype("int32") % x.shape[1], k]
+    ),
     "chain": lambda x: topi.nn.relu(topi.add(topi.sum(x, axis=1, keepdims=True), x)),
 }
 
@@ -61,6 +73,15 @@ def test_a_large_chain_is_one_parallel_loop_of_vectors() -> None:
     text = loops_of(schedule_kernel(te.create_prim_func([x, topi.tanh(topi.exp(x))]), 16))
     assert text.count("T.parallel(") == text.count("T.vectorized(") == 1
     assert text.count("T.sblock(") == 2, "the root, and the one loop"
+
+
+def test_a_bias_keeps_the_loop_over_channels_apart() -> None:
+    x, bias = te.placeholder((4, 64, 6400), name="x"), te.placeholder((4 * 64,), name="b")
+    y = topi.nn.relu(topi.add(topi.reshape(x, (4, 64, 80, 80)), topi.reshape(bias, (4, 64, 1, 1))))
+    text = loops_of(schedule_kernel(te.create_prim_func([x, bias, y]), 16))
+    assert "T.parallel(256)" in text
+    assert "range(400)" in text
+    assert text.count("T.vectorized(16)") == text.count("T.parallel(") == 1
 
 
 def test_a_boolean_that_is_handed_on_within_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
