@@ -19,9 +19,6 @@ Make = Callable[[Depthwise, int, str, str], tirx.PrimFunc]
 
 CONV, TRANSPOSED = "relax.nn.conv2d", "relax.nn.conv2d_transpose"
 
-# Taps are spelled out in a kernel, and so are the planes that a stride leaves.
-_MOST_TAPS, _MOST_PHASES = 81, 16
-
 
 def grouped_rules(rules: Mapping[str, Rule], lanes: int) -> dict[str, Rule]:
     """Legalisation rules by operator: `rules`, with those for groups in front of them."""
@@ -57,9 +54,7 @@ def depthwise_of(call: relax.Call, name: str) -> Depthwise | None:
         return None
     stride, dilation, pad = (_pair(attrs[key]) for key in ("strides", "dilation", "padding"))
     walk = Walk(_pair(image[2:]), _pair(out[2:]), _pair(weight[2:]), stride, dilation, pad)
-    if len(walk.taps()) > _MOST_TAPS or walk.phases > _MOST_PHASES:
-        return None
-    return Depthwise(image[0], image[1], out[1] // image[1], walk)
+    return Depthwise(image[0], image[1], out[1] // image[1], walk) if walk.is_small else None
 
 
 def _roles(call: relax.Call, name: str) -> tuple[list[int], list[int], list[int]]:

@@ -15,6 +15,7 @@ from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels import planes
+from odtc.backends.kernels.max_pool2d_large import max_pool2d_gradient_of_large_windows
 from odtc.backends.kernels.operand import shape_of, stored
 from odtc.backends.kernels.planes import Line, Pair, Walk
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
@@ -148,13 +149,14 @@ def _lower(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.E
         (rows, columns),
         *map(_pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
     )
-    kernel = max_pool2d_gradient(samples * channels, walk, lanes, dtype=str(x.ty.dtype))
+    count, dtype = samples * channels, str(x.ty.dtype)
+    if walk.is_small:
+        kernel = max_pool2d_gradient(count, walk, lanes, dtype)
+    else:
+        kernel = max_pool2d_gradient_of_large_windows(count, walk, dtype)
     name = builder.add_func(kernel, "max_pool2d_gradient")
-    flat = [
-        builder.emit(relax.op.reshape(each, (samples * channels, *shape_of(each)[2:])))
-        for each in (dy, x)
-    ]
-    result = relax.TensorType((samples * channels, height, width), "float32")
+    flat = [builder.emit(relax.op.reshape(each, (count, *shape_of(each)[2:]))) for each in (dy, x)]
+    result = relax.TensorType((count, height, width), "float32")
     gradient = builder.emit(relax.call_tir(name, relax.Tuple(flat), result))
     return relax.op.reshape(gradient, shape_of(x))
 

@@ -7,6 +7,7 @@ between two rows is never read. A window with a stride reads planes that the str
 element `r * stride + phase` of an axis is element `r` of that phase, so each tap is again a shift.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -25,6 +26,8 @@ from odtc.backends.kernels.vectors import (
     splat,
 )
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+
+_MOST_TAPS, _MOST_PHASES = 81, 16
 
 Pair = tuple[int, int]
 Read = Callable[[Index, Index, int], ir.Expr]
@@ -76,6 +79,11 @@ class Walk:
     def phases(self) -> int:
         """Number of planes that the stride leaves."""
         return self.stride[0] * self.stride[1]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a kernel may spell out all taps, and the planes that the stride leaves."""
+        return math.prod(self.window) <= _MOST_TAPS and self.phases <= _MOST_PHASES
 
     def taps(self) -> list[Tap]:
         """The positions in the window, row by row."""

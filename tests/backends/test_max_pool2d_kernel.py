@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.max_pool2d import max_pool2d_gradient
+from odtc.backends.kernels.max_pool2d_large import max_pool2d_gradient_of_large_windows
 from odtc.backends.kernels.planes import Walk
 
 HOST = tvm.target.Target({"kind": "llvm"})
@@ -32,7 +33,7 @@ def pools(draw) -> dict:
     }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(case=pools(), kind=st.sampled_from(sorted(VALUES)), lanes=st.sampled_from([4, 16]))
 def test_against_pytorch(case: dict, kind: str, lanes: int) -> None:
     rng = np.random.default_rng(0)
@@ -50,12 +51,16 @@ def test_against_pytorch(case: dict, kind: str, lanes: int) -> None:
     planes = samples * channels
     steps = (case[name] for name in ("window", "stride", "dilation", "pad"))
     walk = Walk((image[0], image[1]), (y.shape[2], y.shape[3]), *steps)
-    kernel = max_pool2d_gradient(planes, walk, lanes)
-    found = tvm.runtime.tensor(np.full((planes, *image), np.nan, np.float32))
-    module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
-    tvm.compile(module, HOST)["main"](
-        tvm.runtime.tensor(dy.reshape(planes, *y.shape[2:])),
-        tvm.runtime.tensor(x.detach().numpy().reshape(planes, *image)),
-        found,
-    )
-    np.testing.assert_allclose(found.numpy().reshape(case["image"]), x.grad.numpy(), atol=1e-6)
+    kernels = [
+        max_pool2d_gradient(planes, walk, lanes),
+        max_pool2d_gradient_of_large_windows(planes, walk),
+    ]
+    for kernel in kernels:
+        found = tvm.runtime.tensor(np.full((planes, *image), np.nan, np.float32))
+        module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
+        tvm.compile(module, HOST)["main"](
+            tvm.runtime.tensor(dy.reshape(planes, *y.shape[2:])),
+            tvm.runtime.tensor(x.detach().numpy().reshape(planes, *image)),
+            found,
+        )
+        np.testing.assert_allclose(found.numpy().reshape(case["image"]), x.grad.numpy(), atol=1e-6)
