@@ -55,7 +55,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
     """Relax operators to fused kernels."""
     machine = machine_of(target.vector_bits)
     rules = (
-        grouped_rules(convolution_rules(), machine.lanes)
+        grouped_rules(convolution_rules(), machine)
         | max_pool2d_rules(machine.lanes)
         | normalization_rules()
         | dropout_rules()

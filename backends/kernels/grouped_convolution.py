@@ -1,83 +1,99 @@
-"""Convolutions in groups: which kernel computes them and their gradients.
+"""2-D convolutions in groups: which kernels compute them and their gradients.
 
-Depthwise ones have kernels of their own; what is left keeps the rule that there was.
+Groups of one channel are convolved plane by plane, others are products, group by group.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tvm import relax, tirx
 
-from odtc.backends.kernels import depthwise
+from odtc.backends.kernels import depthwise, grouped_product
 from odtc.backends.kernels.depthwise import Depthwise
+from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.grouped_product import Grouped
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.planes import Walk
+from odtc.backends.kernels.planes import Pair, Walk
+from odtc.backends.kernels.tile import Machine
 from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-# From the convolution, lanes and the dtypes of the operands to the kernel.
-Make = Callable[[Depthwise, int, str, str], tirx.PrimFunc]
 
 CONV, TRANSPOSED = "relax.nn.conv2d", "relax.nn.conv2d_transpose"
 
 
-def grouped_rules(rules: Mapping[str, Rule], lanes: int) -> dict[str, Rule]:
-    """Legalisation rules by operator: `rules`, with those for groups in front of them."""
+@dataclass(frozen=True)
+class Form:
+    """One of the three products of a convolution.
 
-    def rule(name: str, make: Make) -> Rule:
-        def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-            conv = depthwise_of(call, name)
-            if conv is not None:
-                return _emit(builder, call, make(conv, lanes, *_dtypes(builder, call)))
-            otherwise = rules.get(name) or call.op.get_attr("FLegalize")
-            return otherwise(builder, call)
+    Attributes:
+        roles: where the shapes of image, weight and output are among first and second operand and
+            result.
+        depthwise: makes the kernel for groups of one channel.
+        grouped: makes it for others.
+    """
 
-        return lower
+    roles: tuple[int, int, int]
+    depthwise: Callable[[Depthwise, int, str, str], tirx.PrimFunc]
+    grouped: Callable[[Grouped, Machine, str, str], tirx.PrimFunc]
 
-    return {**rules, **{name: rule(name, make) for name, make in _KERNELS.items()}}
 
-
-_KERNELS: dict[str, Make] = {
-    CONV: depthwise.forward,
-    TRANSPOSED: depthwise.data_gradient,
-    GROUPED_WEIGHT_GRADIENT: depthwise.weight_gradient,
+_FORMS = {
+    CONV: Form((0, 1, 2), depthwise.forward, grouped_product.forward),
+    TRANSPOSED: Form((2, 1, 0), depthwise.data_gradient, grouped_product.data_gradient),
+    GROUPED_WEIGHT_GRADIENT: Form(
+        (0, 2, 1), depthwise.weight_gradient, grouped_product.grouped_weight_gradient
+    ),
 }
 
 
-def depthwise_of(call: relax.Call, name: str) -> Depthwise | None:
-    """The depthwise convolution that a call belongs to, or None where it belongs to none."""
-    attrs = call.attrs
-    groups = int(attrs["groups"])
-    image, weight, out = _roles(call, name)
-    if groups == 1 or groups != image[1] or weight[1] != 1 or call.ty.dtype != "float32":
-        return None
-    if name != GROUPED_WEIGHT_GRADIENT and str(attrs["data_layout"]) != "NCHW":
-        return None
-    stride, dilation, pad = (_pair(attrs[key]) for key in ("strides", "dilation", "padding"))
+def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule]:
+    """Legalisation rules by operator: `rules`, with those for groups in front of them."""
+
+    def rule(name: str, form: Form) -> Rule:
+        def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+            operands = [stored(builder, argument) for argument in call.args]
+            dtypes = [str(operand.ty.dtype) for operand in operands]
+            kernel = _kernel(form, call, machine, dtypes) if _is_grouped(call) else None
+            if kernel is None:
+                otherwise = rules.get(name) or call.op.get_attr("FLegalize")
+                return otherwise(builder, call)
+            variable = builder.add_func(kernel, "grouped")
+            return relax.call_tir(variable, relax.Tuple(operands), call.ty)
+
+        return lower
+
+    return {**rules, **{name: rule(name, form) for name, form in _FORMS.items()}}
+
+
+def _is_grouped(call: relax.Call) -> bool:
+    """Whether a convolution has groups, and the layout that exporters write."""
+    layout = "NCHW" if call.op.name == GROUPED_WEIGHT_GRADIENT else str(call.attrs["data_layout"])
+    return int(call.attrs["groups"]) > 1 and layout == "NCHW" and call.ty.dtype == "float32"
+
+
+def _kernel(
+    form: Form, call: relax.Call, machine: Machine, dtypes: Sequence[str]
+) -> tirx.PrimFunc | None:
+    """The kernel for a convolution in groups; None where there is none."""
+    shapes = [*(shape_of(argument) for argument in call.args), shape_of(call)]
+    image, weight, out = (shapes[role] for role in form.roles)
+    groups = int(call.attrs["groups"])
+    stride, dilation, pad = (_pair(call.attrs[key]) for key in ("strides", "dilation", "padding"))
     walk = Walk(_pair(image[2:]), _pair(out[2:]), _pair(weight[2:]), stride, dilation, pad)
-    return Depthwise(image[0], image[1], out[1] // image[1], walk) if walk.is_small else None
+    if weight[1] == 1 and walk.is_small:
+        conv = Depthwise(image[0], groups, out[1] // groups, walk)
+        return form.depthwise(conv, machine.lanes, *dtypes)
+    if call.op.name == TRANSPOSED and any(
+        step > 1 and gap > 1 for step, gap in zip(stride, dilation, strict=True)
+    ):
+        return None
+    rows, columns = zip(*(image[2:], weight[2:], stride, dilation, pad, out[2:]), strict=True)
+    axes = (Axis(*rows), Axis(*columns))
+    grouped = Grouped(image[0], groups, image[1] // groups, out[1] // groups, axes)
+    return form.grouped(grouped, machine, *dtypes)
 
 
-def _roles(call: relax.Call, name: str) -> tuple[list[int], list[int], list[int]]:
-    """Shapes of the image, the weight and the output of a convolution, from one of its products."""
-    first, second = (shape_of(argument) for argument in call.args)
-    result = shape_of(call)
-    return {
-        CONV: (first, second, result),
-        TRANSPOSED: (result, second, first),
-        GROUPED_WEIGHT_GRADIENT: (first, result, second),
-    }[name]
-
-
-def _dtypes(builder: relax.BlockBuilder, call: relax.Call) -> list[str]:
-    return [str(stored(builder, argument).ty.dtype) for argument in call.args]
-
-
-def _emit(builder: relax.BlockBuilder, call: relax.Call, kernel: tirx.PrimFunc) -> relax.Expr:
-    name = builder.add_func(kernel, "depthwise")
-    operands = [stored(builder, argument) for argument in call.args]
-    return relax.call_tir(name, relax.Tuple(operands), call.ty)
-
-
-def _pair(values: Sequence) -> tuple[int, int]:
+def _pair(values: Sequence) -> Pair:
     first, second = (int(value) for value in list(values)[:2])
     return first, second

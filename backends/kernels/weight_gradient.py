@@ -33,7 +33,14 @@ WORTH_A_COPY = 128
 
 
 def weight_gradient(
-    shape: Shape, walk: Sequence[Walk], image: Read, dy: Read, dw: tirx.Buffer, machine: Machine
+    shape: Shape,
+    walk: Sequence[Walk],
+    image: Read,
+    dy: Read,
+    dw: tirx.Buffer,
+    machine: Machine,
+    *,
+    offset: ir.Expr | int = 0,
 ) -> None:
     """Emits the product.
 
@@ -44,6 +51,7 @@ def weight_gradient(
         dy: `(n, m, position)` to an element, or a vector of neighbours.
         dw: the result, float32[m, c, *taps].
         machine: the CPU.
+        offset: row of `dw` for the first channel of `dy`.
     """
     axes = [each.staged for each in walk]
     phases = [phases_of(each.phases) for each in walk]
@@ -98,7 +106,7 @@ def weight_gradient(
                 (channels * taps, live),
                 lambda k, j: tirx.BufferLoad(sums, [panel, k, j]),
                 dw,
-                lambda j, k: [m + j, *between, part * channels * taps + k],
+                lambda j, k: [offset + m + j, *between, part * channels * taps + k],
                 tile.lanes,
             )
 
