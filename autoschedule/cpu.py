@@ -55,6 +55,11 @@ def stores_once(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
     return isinstance(schedule.get(block).body, tirx.BufferStore)
 
 
+def is_alone(schedule: s_tir.Schedule) -> bool:
+    """Whether the kernel has one block."""
+    return len(schedule.get_child_blocks(schedule.get_sblock("root"))) == 1
+
+
 def iteration_kinds(schedule: s_tir.Schedule, block: SBlockRV) -> list[int]:
     """Kinds of the block's loops, outermost first."""
     return [int(variable.iter_type) for variable in schedule.get(block).iter_vars]
@@ -90,9 +95,9 @@ def is_boolean_step(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
 def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
     """A loop along which every tensor is read as if it were flat, with parallel ones around it.
 
-    Vectors run along it where it has whole ones, and what is read lies side by side; LLVM makes
-    them elsewhere, with a rest. A vector of booleans is not handed on within a kernel: TVM takes
-    what it has just stored, bits, for what it would have loaded, bytes.
+    Vectors run along it where what is read lies side by side; elsewhere LLVM finds some. A vector
+    of booleans is not handed on within a kernel: TVM takes what it has just stored, bits, for what
+    it would have loaded, bytes.
     """
     loops = list(schedule.get_loops(block))
     extents = [extent(schedule, loop) for loop in loops]
@@ -106,11 +111,25 @@ def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) 
         count = pieces_of(extent(schedule, inner), lanes)
         piece, inner = schedule.split(inner, [count, None])
         around.append(piece)
-    if vectors and extent(schedule, inner) % lanes == 0:
-        _, vector = schedule.split(inner, [None, lanes])
-        schedule.vectorize(vector)
     if parallel:
         schedule.parallel(schedule.fuse(*around))
+    if vectors:
+        vectorize(schedule, inner, lanes)
+
+
+def vectorize(schedule: s_tir.Schedule, loop: LoopRV, lanes: int) -> None:
+    """Makes a loop one of full vectors, and one of what is left.
+
+    A short loop of single elements would be unrolled, and the one around it vectorised, by gathers.
+    TVM cannot cut loops in two blocks of a kernel: there such a loop is left to LLVM.
+    """
+    size = extent(schedule, loop)
+    rest = size % lanes
+    if size < lanes or (rest and not is_alone(schedule)):
+        return
+    full = schedule.loop_partition(loop, [size - rest, None])[0] if rest else loop
+    _, vector = schedule.split(full, [None, lanes])
+    schedule.vectorize(vector)
 
 
 def first_inner(extents: Sequence[int], first: int) -> int:

@@ -23,7 +23,12 @@ KERNELS: dict[str, Make] = {
     "sum-all": topi.sum,
     "max-middle": lambda x: topi.max(x, axis=1),
     "softmax": lambda x: topi.nn.softmax(x, axis=-1),
+    "log-softmax": lambda x: topi.nn.log_softmax(
+        topi.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
+    ),
     "transpose": lambda x: topi.transpose(x, [2, 0, 1]),
+    "sum-of-squares": lambda x: topi.sum(topi.multiply(x, x), axis=[0, 2]),
+    "norm": lambda x: topi.sqrt(topi.sum(topi.multiply(x, x), axis=[1, 2])),
     "bias": lambda x: te.compute(x.shape, lambda i, j, k: x[i, j, k] + x[0, j, 0]),
     "bias-last": lambda x: te.compute(x.shape, lambda i, j, k: x[i, j, k] + x[0, 0, k]),
     "reshape": lambda x: topi.reshape(topi.exp(x), (x.shape[0] * x.shape[1], x.shape[2])),
@@ -82,6 +87,14 @@ def test_a_bias_keeps_the_loop_over_channels_apart() -> None:
     assert "T.parallel(256)" in text
     assert "range(400)" in text
     assert text.count("T.vectorized(16)") == text.count("T.parallel(") == 1
+
+
+def test_what_is_left_of_a_row_is_a_loop_of_its_own() -> None:
+    x = te.placeholder((30, 64, 49), name="x")
+    y = te.compute(x.shape, lambda i, j, k: x[i, j, k] + x[0, j, 0])
+    text = loops_of(schedule_kernel(te.create_prim_func([x, y]), 16))
+    assert "T.vectorized(16)" in text
+    assert "range(48, 49)" in text
 
 
 def test_a_boolean_that_is_handed_on_within_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
