@@ -73,10 +73,14 @@ class Instruction:
         return self.name.startswith("st")
 
     @property
+    def is_stack(self) -> bool:
+        """Whether it reads or writes the stack."""
+        return self.name.startswith(("ld", "st")) and bool(_STACK.search(self.operands))
+
+    @property
     def is_spill(self) -> bool:
         """Whether it moves a vector register from or to the stack."""
-        moves = self.name.startswith(("ld", "st")) and _STACK.search(self.operands)
-        return bool(moves) and bool(re.match(r"[qvds]\d|\{ v", self.operands))
+        return self.is_stack and bool(re.match(r"[qvds]\d|\{ v", self.operands))
 
 
 Loop = tuple[Instruction, ...]
