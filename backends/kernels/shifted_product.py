@@ -126,10 +126,11 @@ def _weights(
 
     if not scattered or 0 in taps:
         return stored
-    copy = T.sblock_alloc_buffer((channels, tile.rows, *taps), "float32")
+    # Rows side by side, as a step reads them.
+    copy = T.sblock_alloc_buffer((channels, *taps, tile.rows), "float32")
     with T.grid(channels, tile.rows, *taps) as (c, row, *at):
-        T.buffer_store(copy, stored(row, c, *at), [c, row, *at])
-    return lambda row, c, *at: tirx.BufferLoad(copy, [c, index(row), *at])
+        T.buffer_store(copy, stored(row, c, *at), [c, *at, row])
+    return lambda row, c, *at: tirx.BufferLoad(copy, [c, *at, index(row)])
 
 
 def _multiply(
