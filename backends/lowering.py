@@ -17,6 +17,7 @@ from tvm import relax
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
+from odtc.backends.kernels.batch_norm import batch_norm_rules
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.dropout import dropout_rules
@@ -59,6 +60,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
         grouped_rules(convolution_rules(), machine)
         | max_pool2d_rules(machine.lanes)
         | avg_pool2d_rules(machine.lanes)
+        | batch_norm_rules(machine.lanes)
         | normalization_rules()
         | dropout_rules()
         | cumsum_rules()

@@ -8,9 +8,10 @@ it, with the biased variance of the batch: `running = momentum * running + (1 - 
 from collections.abc import Iterable
 
 from tvm import relax
-from tvm.relax import op as R  # noqa: N812
 
-BATCH_NORM = "relax.nn.batch_norm"
+from odtc.frontend.relax_ops.batch_norm import batch_norm
+
+INFERENCE = "relax.nn.batch_norm"
 
 
 class TrainBatchNorm:
@@ -30,19 +31,11 @@ class TrainBatchNorm:
     def __call__(self, _: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
         """Returns the call in training mode, or None where the binding is something else."""
         call = binding.value
-        if not (isinstance(call, relax.Call) and getattr(call.op, "name", "") == BATCH_NORM):
+        if not (isinstance(call, relax.Call) and getattr(call.op, "name", "") == INFERENCE):
             return None
         if not self._still.isdisjoint(call.args[3:5]):
             return None
         for slot, statistic in enumerate(call.args[3:5], 1):
             self.updates.append((statistic, relax.TupleGetItem(binding.var, slot)))
         attrs = call.attrs
-        return R.nn.batch_norm(
-            *call.args,
-            axis=int(attrs.axis),
-            epsilon=float(attrs.epsilon),
-            center=bool(attrs.center),
-            scale=bool(attrs.scale),
-            momentum=float(attrs.momentum),
-            training=True,
-        )
+        return batch_norm(*call.args, epsilon=float(attrs.epsilon), momentum=float(attrs.momentum))

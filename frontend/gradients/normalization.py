@@ -12,7 +12,9 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
+from odtc.core.kernel_marks import BATCH_NORM
 from odtc.frontend.gradients.rule import Rule
+from odtc.frontend.relax_ops.batch_norm import batch_norm_backward
 
 
 @dataclass(frozen=True)
@@ -62,40 +64,29 @@ class Normal:
 
 
 def batch_norm(
+    result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+) -> list[relax.Expr]:
+    """Batch normalisation over batch statistics, which the forward pass kept.
+
+    Running statistics get no gradient.
+    """
+    data, gamma, _beta, *running = call.args
+    statistics = [builder.emit(relax.TupleGetItem(result, slot)) for slot in (3, 4)]
+    found = builder.emit(batch_norm_backward(_first(grad), data, gamma, *statistics))
+    return [*(relax.TupleGetItem(found, slot) for slot in range(3)), *map(no_grad, running)]
+
+
+def still_batch_norm(
     _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
 ) -> list[relax.Expr]:
-    """Batch normalisation over batch statistics, in closed form (Ioffe and Szegedy, 2015, §3).
-
-    With `x' = (x - mean) / sqrt(var + eps)` over the m elements of a channel:
-    `dx = gamma / sqrt(var + eps) * (dy - mean(dy) - x' * mean(dy * x'))`. Running statistics get no
-    gradient.
-    """
-    data, gamma, _beta, mean, variance = call.args
-    if not call.attrs.training:
-        return _still_batch_norm(call, grad, builder)
-    axis, ndim = int(call.attrs.axis), len(data.ty.shape)
-    channels = int(data.ty.shape[axis])
-    axes = [i for i in range(ndim) if i != axis]
-    per_channel = [channels if i == axis else 1 for i in range(ndim)]
-    count = math.prod(int(data.ty.shape[i]) for i in axes)
-    out_grad = _first(grad)
-
-    emit = builder.emit
-    normal, scale = Normal(builder, data, axes, float(call.attrs.epsilon)).values()
-    beta_grad = emit(R.sum(out_grad, axes, keepdims=True))
-    gamma_grad = emit(R.sum(emit(R.multiply(out_grad, normal)), axes, keepdims=True))
-
-    share = relax.const(np.float32(1.0 / count))
-    along = emit(R.multiply(normal, emit(R.multiply(gamma_grad, share))))
-    rest = emit(R.subtract(R.subtract(out_grad, emit(R.multiply(beta_grad, share))), along))
-    factor = emit(R.multiply(R.reshape(gamma, per_channel), scale))
-    return [
-        R.multiply(factor, rest),
-        R.reshape(gamma_grad, (channels,)),
-        R.reshape(beta_grad, (channels,)),
-        no_grad(mean),
-        no_grad(variance),
-    ]
+    """Batch normalisation by running statistics, all of it frozen: one factor for each channel."""
+    data, gamma, _beta, _mean, variance = call.args
+    axis = int(call.attrs.axis)
+    per_channel = [int(n) if i == axis else 1 for i, n in enumerate(data.ty.shape)]
+    root = R.sqrt(R.add(variance, relax.const(np.float32(call.attrs.epsilon))))
+    factor = builder.emit(R.divide(gamma, builder.emit(root)))
+    data_grad = R.multiply(_first(grad), builder.emit(R.reshape(factor, per_channel)))
+    return [data_grad, *(no_grad(argument) for argument in call.args[1:])]
 
 
 def layer_norm(
@@ -164,21 +155,9 @@ def _first(grad: relax.Expr) -> relax.Expr:
     return grad.fields[0] if isinstance(grad, relax.Tuple) else relax.TupleGetItem(grad, 0)
 
 
-def _still_batch_norm(
-    call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
-) -> list[relax.Expr]:
-    """Batch normalisation by running statistics, all of it frozen: one factor for each channel."""
-    data, gamma, _beta, _mean, variance = call.args
-    axis = int(call.attrs.axis)
-    per_channel = [int(n) if i == axis else 1 for i, n in enumerate(data.ty.shape)]
-    root = R.sqrt(R.add(variance, relax.const(np.float32(call.attrs.epsilon))))
-    factor = builder.emit(R.divide(gamma, builder.emit(root)))
-    data_grad = R.multiply(_first(grad), builder.emit(R.reshape(factor, per_channel)))
-    return [data_grad, *(no_grad(argument) for argument in call.args[1:])]
-
-
 RULES: dict[str, Rule] = {
-    "relax.nn.batch_norm": batch_norm,
+    BATCH_NORM: batch_norm,
+    "relax.nn.batch_norm": still_batch_norm,
     "relax.nn.group_norm": group_norm,
     "relax.nn.layer_norm": layer_norm,
     "relax.nn.rms_norm": rms_norm,

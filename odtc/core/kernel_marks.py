@@ -15,3 +15,6 @@ FUSABLE = 4
 PRODUCT = "odtc.product"
 # See `frontend/relax_ops/grouped_weight_gradient.py`.
 GROUPED_WEIGHT_GRADIENT = "odtc.grouped_weight_gradient"
+# Batch normalisation in training, and its gradient; see `backends/kernels/batch_norm.py`.
+BATCH_NORM = "odtc.batch_norm"
+BATCH_NORM_BACKWARD = "odtc.batch_norm_backward"

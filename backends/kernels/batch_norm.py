@@ -1,0 +1,169 @@
+"""Batch normalisation in training: a kernel for the forward pass, and one for the backward.
+
+Each takes a channel at a time, whose elements stay in cache between its passes: one for the mean,
+one for the variance and one that writes, or one for both sums and one that writes. The variance is
+the mean of squared distances from the mean: the mean of squares less the square of the mean would
+lose its digits where the mean is large beside the deviation.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from tvm import ir, relax, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.kernels.operand import shape_of, stored
+from odtc.backends.kernels.rows import Row, row_kernel, rows
+from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
+
+Shape = tuple[int, int, int]
+
+
+def batch_norm_rules(
+    lanes: int,
+) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
+    return {
+        BATCH_NORM: lambda builder, call: _lower_forward(builder, call, lanes),
+        BATCH_NORM_BACKWARD: lambda builder, call: _lower_backward(builder, call, lanes),
+    }
+
+
+def batch_norm_kernel(
+    shape: Shape, epsilon: float, momentum: float, lanes: int, dtype: str = "float32"
+) -> tirx.PrimFunc:
+    """A kernel `(x, gamma, beta, running_mean, running_var, y, new_mean, new_var, mean, scale)`.
+
+    `scale` is `1 / sqrt(var + epsilon)`; the running statistics move by `momentum` towards those of
+    the batch.
+
+    Args:
+        shape: samples, channels and elements of a plane of `x` and `y`; the rest is per channel.
+        epsilon: added to the variance.
+        momentum: the share of the new statistics.
+        lanes: elements in a vector.
+        dtype: of all tensors.
+    """
+    samples, channels, size = shape
+    count = samples * size
+    number = partial(tirx.const, dtype=dtype)
+    with row_kernel("batch_norm") as made:
+        x = T.arg("x", T.buffer(shape, dtype))
+        gamma, beta, *running = _per_channel(
+            channels, dtype, "gamma", "beta", "old_mean", "old_var"
+        )
+        y = T.arg("y", T.buffer(shape, dtype))
+        *moved, mean_out, scale_out = _per_channel(
+            channels, dtype, "new_mean", "new_var", "mean", "scale"
+        )
+        with rows(channels, math.prod(shape)) as channel:
+            row = Row(samples, size, lanes, dtype)
+            (total,) = row.fold(lambda n, i: [x[n, channel, i]])
+            mean = T.bind(total / number(count))
+
+            def square(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
+                distance = x[n, channel, i] - mean
+                return [distance * distance]
+
+            variance = T.bind(row.fold(square)[0] / number(count))
+            scale = T.bind(number(1.0) / tirx.sqrt(variance + number(epsilon)))
+            factor, shift = T.bind(gamma[channel] * scale), T.bind(beta[channel])
+            row.write(
+                lambda n, i: T.buffer_store(
+                    y, (x[n, channel, i] - mean) * factor + shift, [n, channel, i]
+                )
+            )
+            for old, new, value in zip(running, moved, (mean, variance), strict=True):
+                kept = old[channel] * number(1 - momentum)
+                T.buffer_store(new, kept + value * number(momentum), [channel])
+            T.buffer_store(mean_out, mean, [channel])
+            T.buffer_store(scale_out, scale, [channel])
+    return made()
+
+
+def batch_norm_gradient(
+    shape: Shape, stored_dtype: str, lanes: int, dtype: str = "float32"
+) -> tirx.PrimFunc:
+    """A kernel `(dy, x, gamma, mean, scale, dx, dgamma, dbeta)`.
+
+    With `x' = (x - mean) * scale` over the m elements of a channel: `dx = gamma * scale * (dy -
+    sum(dy) / m - x' * sum(dy * x') / m)` (Ioffe and Szegedy, 2015, section 3).
+
+    Args:
+        shape: samples, channels and elements of a plane.
+        stored_dtype: of `x`.
+        lanes: elements in a vector.
+        dtype: of all other tensors.
+    """
+    samples, channels, size = shape
+    share = tirx.const(1 / (samples * size), dtype)
+    with row_kernel("batch_norm_gradient") as made:
+        dy, x = T.arg("dy", T.buffer(shape, dtype)), T.arg("x", T.buffer(shape, stored_dtype))
+        gamma, mean_in, scale_in = _per_channel(channels, dtype, "gamma", "mean", "scale")
+        dx = T.arg("dx", T.buffer(shape, dtype))
+        dgamma, dbeta = _per_channel(channels, dtype, "dgamma", "dbeta")
+        with rows(channels, math.prod(shape)) as channel:
+            row = Row(samples, size, lanes, dtype)
+            mean, scale = T.bind(mean_in[channel]), T.bind(scale_in[channel])
+
+            def distance(n: ir.Expr, i: ir.Expr) -> ir.Expr:
+                return x[n, channel, i].astype(dtype) - mean
+
+            def terms(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
+                return [dy[n, channel, i], dy[n, channel, i] * distance(n, i)]
+
+            total, along = row.fold(terms, count=2)
+            T.buffer_store(dbeta, total, [channel])
+            T.buffer_store(dgamma, along * scale, [channel])
+            factor, level = T.bind(gamma[channel] * scale), T.bind(total * share)
+            slope = T.bind(along * scale * scale * share)
+
+            def write(n: ir.Expr, i: ir.Expr) -> None:
+                rest = dy[n, channel, i] - level - distance(n, i) * slope
+                T.buffer_store(dx, factor * rest, [n, channel, i])
+
+            row.write(write)
+    return made()
+
+
+def _per_channel(channels: int, dtype: str, *names: str) -> list[tirx.Buffer]:
+    return [T.arg(name, T.buffer((channels,), dtype)) for name in names]
+
+
+def _planes(shape: list[int]) -> Shape:
+    return shape[0], shape[1], math.prod(shape[2:])
+
+
+def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+    data, *others = call.args
+    planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
+    epsilon, momentum = float(call.attrs["epsilon"]), float(call.attrs["momentum"])
+    kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype)
+    whole, part = (relax.TensorType(shape, dtype) for shape in (planes, planes[1:2]))
+    return _called(builder, kernel, [data], others, [whole, *[part] * 4])
+
+
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+    grad, data, *others = call.args
+    data = stored(builder, data)
+    planes, dtype = _planes(shape_of(data)), str(grad.ty.dtype)
+    kernel = batch_norm_gradient(planes, str(data.ty.dtype), lanes, dtype)
+    whole, part = (relax.TensorType(shape, dtype) for shape in (planes, planes[1:2]))
+    return _called(builder, kernel, [grad, data], others, [whole, part, part])
+
+
+def _called(
+    builder: relax.BlockBuilder,
+    kernel: tirx.PrimFunc,
+    images: list[relax.Expr],
+    others: list[relax.Expr],
+    results: list[relax.Type],
+) -> relax.Expr:
+    """The kernel on planes; the first of its results in the shape of the images."""
+    name = builder.add_func(kernel, "batch_norm")
+    shape = shape_of(images[0])
+    flat = [builder.emit(relax.op.reshape(image, _planes(shape))) for image in images]
+    found = builder.emit(relax.call_tir(name, relax.Tuple([*flat, *others]), results))
+    first, *rest = (builder.emit(relax.TupleGetItem(found, i)) for i in range(len(results)))
+    return relax.Tuple([builder.emit(relax.op.reshape(first, shape)), *rest])
