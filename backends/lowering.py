@@ -22,10 +22,12 @@ from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.dropout import dropout_rules
 from odtc.backends.kernels.extremum import extremum_rules
+from odtc.backends.kernels.group_norm import group_norm_rules
 from odtc.backends.kernels.grouped_convolution import grouped_rules
+from odtc.backends.kernels.layer_norm import layer_norm_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
-from odtc.backends.kernels.normalization import normalization_rules
+from odtc.backends.kernels.softmax import softmax_rules
 from odtc.backends.kernels.take import take_rules
 from odtc.backends.kernels.tile import machine_of
 from odtc.backends.kernels.topk import topk_rules
@@ -61,7 +63,9 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
         | max_pool2d_rules(machine.lanes)
         | avg_pool2d_rules(machine.lanes)
         | batch_norm_rules(machine.lanes)
-        | normalization_rules()
+        | layer_norm_rules(machine.lanes)
+        | group_norm_rules(machine.lanes)
+        | softmax_rules(machine.lanes)
         | dropout_rules()
         | cumsum_rules()
         | take_rules()

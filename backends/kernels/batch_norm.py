@@ -1,18 +1,16 @@
 """Batch normalisation in training: a kernel for the forward pass, and one for the backward.
 
 Each takes a channel at a time, whose elements stay in cache between its passes: one for the mean,
-one for the variance and one that writes, or one for both sums and one that writes. The variance is
-the mean of squared distances from the mean: the mean of squares less the square of the mean would
-lose its digits where the mean is large beside the deviation.
+one for the variance and one that writes, or one for both sums and one that writes.
 """
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.moments import mean_of, scale_of, variance_of
 from odtc.backends.kernels.operand import shape_of, stored
 from odtc.backends.kernels.rows import Row, row_kernel, rows
 from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
@@ -46,37 +44,32 @@ def batch_norm_kernel(
         dtype: of all tensors.
     """
     samples, channels, size = shape
-    count = samples * size
-    number = partial(tirx.const, dtype=dtype)
     with row_kernel("batch_norm") as made:
         x = T.arg("x", T.buffer(shape, dtype))
         gamma, beta, *running = _per_channel(
             channels, dtype, "gamma", "beta", "old_mean", "old_var"
         )
         y = T.arg("y", T.buffer(shape, dtype))
-        *moved, mean_out, scale_out = _per_channel(
+        *changed, mean_out, scale_out = _per_channel(
             channels, dtype, "new_mean", "new_var", "mean", "scale"
         )
         with rows(channels, math.prod(shape)) as channel:
             row = Row(samples, size, lanes, dtype)
-            (total,) = row.fold(lambda n, i: [x[n, channel, i]])
-            mean = T.bind(total / number(count))
+            mean = mean_of(row, lambda n, i: x[n, channel, i])
 
-            def square(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
-                distance = x[n, channel, i] - mean
-                return [distance * distance]
+            def distance(n: ir.Expr, i: ir.Expr) -> ir.Expr:
+                return x[n, channel, i] - mean
 
-            variance = T.bind(row.fold(square)[0] / number(count))
-            scale = T.bind(number(1.0) / tirx.sqrt(variance + number(epsilon)))
+            variance = variance_of(row, distance)
+            scale = scale_of(row, variance, epsilon)
             factor, shift = T.bind(gamma[channel] * scale), T.bind(beta[channel])
             row.write(
-                lambda n, i: T.buffer_store(
-                    y, (x[n, channel, i] - mean) * factor + shift, [n, channel, i]
-                )
+                lambda n, i: T.buffer_store(y, distance(n, i) * factor + shift, [n, channel, i])
             )
-            for old, new, value in zip(running, moved, (mean, variance), strict=True):
-                kept = old[channel] * number(1 - momentum)
-                T.buffer_store(new, kept + value * number(momentum), [channel])
+            for old, new, value in zip(running, changed, (mean, variance), strict=True):
+                kept = old[channel] * tirx.const(1 - momentum, dtype)
+                moved = kept + value * tirx.const(momentum, dtype)
+                T.buffer_store(new, moved, [channel])
             T.buffer_store(mean_out, mean, [channel])
             T.buffer_store(scale_out, scale, [channel])
     return made()

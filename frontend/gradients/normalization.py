@@ -1,11 +1,8 @@
 """Gradients of the normalisation operators.
 
-Each computes its statistics again from the operator's input, so that this is all that is saved.
+Each is one kernel. Besides the operator's input, the statistics of channels are saved; those of
+rows are computed again.
 """
-
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
@@ -15,52 +12,7 @@ from tvm.relax.op.grad import no_grad
 from odtc.core.kernel_marks import BATCH_NORM
 from odtc.frontend.gradients.rule import Rule
 from odtc.frontend.relax_ops.batch_norm import batch_norm_backward
-
-
-@dataclass(frozen=True)
-class Normal:
-    """A tensor under normalisation, as the backward sees it.
-
-    Attributes:
-        builder: of the open block.
-        data: the tensor, viewed so that the statistics are over whole dimensions.
-        axes: these dimensions.
-        epsilon: added to the variance.
-        centred: whether the mean is taken off.
-    """
-
-    builder: relax.BlockBuilder
-    data: relax.Expr
-    axes: Sequence[int]
-    epsilon: float
-    centred: bool = True
-
-    def values(self) -> tuple[relax.Expr, relax.Expr]:
-        """`(x - mean) / sqrt(var + eps)`, and one over that root."""
-        emit = self.builder.emit
-        centred = self.data
-        if self.centred:
-            centred = emit(R.subtract(self.data, emit(self.mean(self.data))))
-        variance = emit(self.mean(emit(R.multiply(centred, centred))))
-        root = R.sqrt(R.add(variance, relax.const(np.float32(self.epsilon))))
-        scale = emit(R.divide(relax.const(np.float32(1)), emit(root)))
-        return emit(R.multiply(centred, scale)), scale
-
-    def mean(self, values: relax.Expr) -> relax.Expr:
-        """The mean over the dimensions of the statistics."""
-        return R.mean(values, list(self.axes), keepdims=True)
-
-    def gradient(self, normal: relax.Expr, scale: relax.Expr, weighted: relax.Expr) -> relax.Expr:
-        """`dx = scale * (g - mean(g) - x' * mean(g * x'))`, of the gradient g of x' (`weighted`).
-
-        Without the mean taken off, g's is not either.
-        """
-        emit = self.builder.emit
-        along = emit(R.multiply(normal, emit(self.mean(emit(R.multiply(weighted, normal))))))
-        rest = emit(R.subtract(weighted, along))
-        if self.centred:
-            rest = emit(R.subtract(rest, emit(self.mean(weighted))))
-        return emit(R.multiply(rest, scale))
+from odtc.frontend.relax_ops.row_norms import group_norm_backward, layer_norm_backward
 
 
 def batch_norm(
@@ -92,62 +44,31 @@ def still_batch_norm(
 def layer_norm(
     _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
 ) -> list[relax.Expr]:
-    """Layer normalisation over the last dimensions (Ba, Kiros and Hinton, 2016)."""
-    data, gamma, _beta = call.args
-    axes = _axes(call, data)
-    emit = builder.emit
-    normed = Normal(builder, data, axes, float(call.attrs.epsilon))
-    normal, scale = normed.values()
-    data_grad = normed.gradient(normal, scale, emit(R.multiply(grad, gamma)))
-    others = [axis for axis in range(len(data.ty.shape)) if axis not in axes]
-    return [
-        data_grad,
-        emit(R.sum(emit(R.multiply(grad, normal)), others)),
-        emit(R.sum(grad, others)),
-    ]
+    """Layer normalisation over the last dimensions (Ba, Kiros and Hinton, 2016).
 
-
-def rms_norm(
-    _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
-) -> list[relax.Expr]:
-    """Root-mean-square normalisation over the last dimensions (Zhang and Sennrich, 2019)."""
-    data, gamma = call.args
-    axes = _axes(call, data)
-    emit = builder.emit
-    normed = Normal(builder, data, axes, float(call.attrs.epsilon), centred=False)
-    normal, scale = normed.values()
-    data_grad = normed.gradient(normal, scale, emit(R.multiply(grad, gamma)))
-    others = [axis for axis in range(len(data.ty.shape)) if axis not in axes]
-    return [data_grad, emit(R.sum(emit(R.multiply(grad, normal)), others))]
+    Also root-mean-square (Zhang and Sennrich, 2019): it takes no mean off and has no shift.
+    """
+    data, gamma, *beta = call.args
+    found = builder.emit(
+        layer_norm_backward(
+            grad, data, gamma, epsilon=float(call.attrs.epsilon), centred=bool(beta)
+        )
+    )
+    return [relax.TupleGetItem(found, slot) for slot in range(len(call.args))]
 
 
 def group_norm(
     _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
 ) -> list[relax.Expr]:
-    """Group normalisation (Wu and He, 2018): statistics of each sample and group of channels.
-
-    The tensor is viewed as `[samples, groups, channels of a group, elements]`.
-    """
+    """Group normalisation (Wu and He, 2018): statistics of each sample and group of channels."""
     data, gamma, _beta = call.args
-    batch, channels, *sizes = (int(size) for size in data.ty.shape)
-    groups = int(call.attrs.num_groups)
-    view = (batch, groups, channels // groups, math.prod(sizes))
-    emit = builder.emit
-    out_grad = emit(R.reshape(grad, view))
-    normed = Normal(builder, emit(R.reshape(data, view)), (2, 3), float(call.attrs.epsilon))
-    normal, scale = normed.values()
-    factor = emit(R.reshape(gamma, (1, *view[1:3], 1)))
-    data_grad = normed.gradient(normal, scale, emit(R.multiply(out_grad, factor)))
-    gamma_grad = emit(R.sum(emit(R.multiply(out_grad, normal)), [0, 3]))
-    return [
-        emit(R.reshape(data_grad, (batch, channels, *sizes))),
-        emit(R.reshape(gamma_grad, (channels,))),
-        emit(R.reshape(emit(R.sum(out_grad, [0, 3])), (channels,))),
-    ]
-
-
-def _axes(call: relax.Call, data: relax.Expr) -> list[int]:
-    return [int(axis) % len(data.ty.shape) for axis in call.attrs.axes]
+    attrs = call.attrs
+    found = builder.emit(
+        group_norm_backward(
+            grad, data, gamma, epsilon=float(attrs.epsilon), groups=int(attrs.num_groups)
+        )
+    )
+    return [relax.TupleGetItem(found, slot) for slot in range(3)]
 
 
 def _first(grad: relax.Expr) -> relax.Expr:
@@ -160,5 +81,5 @@ RULES: dict[str, Rule] = {
     "relax.nn.batch_norm": still_batch_norm,
     "relax.nn.group_norm": group_norm,
     "relax.nn.layer_norm": layer_norm,
-    "relax.nn.rms_norm": rms_norm,
+    "relax.nn.rms_norm": layer_norm,
 }

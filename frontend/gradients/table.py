@@ -21,6 +21,7 @@ from odtc.frontend.gradients import (
     padding,
     reduction,
     shape,
+    softmax,
     structural,
 )
 from odtc.frontend.gradients.kernels import KERNEL_RULES, KernelRule
@@ -37,6 +38,7 @@ _FAMILIES = (
     padding,
     reduction,
     shape,
+    softmax,
     structural,
 )
 

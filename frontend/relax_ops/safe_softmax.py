@@ -1,8 +1,8 @@
 """Softmax in which a row that is masked as a whole is zero, not NaN."""
 
 from tvm import relax, te, tirx, topi
-from tvm.relax import op as R  # noqa: N812
 
+from odtc.frontend.gradients.softmax import of_softmax
 from odtc.frontend.relax_ops.define import define
 
 
@@ -20,8 +20,7 @@ def _gradient(
     result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
 ) -> list[relax.Expr]:
     """That of the softmax, from its result: where it is zero, nothing flows back."""
-    mean = R.sum(R.multiply(grad, result), call.attrs["axis"], keepdims=True)
-    return [R.multiply(R.subtract(grad, builder.emit(mean)), result)]
+    return [of_softmax(result, grad, int(call.attrs["axis"]), builder)]
 
 
 safe_softmax = define("safe_softmax", _kernel, _gradient)

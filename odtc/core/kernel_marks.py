@@ -18,3 +18,11 @@ GROUPED_WEIGHT_GRADIENT = "odtc.grouped_weight_gradient"
 # Batch normalisation in training, and its gradient; see `backends/kernels/batch_norm.py`.
 BATCH_NORM = "odtc.batch_norm"
 BATCH_NORM_BACKWARD = "odtc.batch_norm_backward"
+# The gradient of layer and RMS normalisation; see `backends/kernels/layer_norm.py`.
+LAYER_NORM_BACKWARD = "odtc.layer_norm_backward"
+# The gradient of group normalisation; see `backends/kernels/group_norm.py`.
+GROUP_NORM_BACKWARD = "odtc.group_norm_backward"
+# Softmax with zeros where a row is masked as a whole, and the gradient of softmax or its
+# logarithm over the last dimension; see `backends/kernels/softmax.py`.
+SAFE_SOFTMAX = "odtc.safe_softmax"
+SOFTMAX_BACKWARD = "odtc.softmax_backward"
