@@ -21,18 +21,23 @@ from odtc.autoschedule.affine import (
     operations,
     steps_of,
 )
+from odtc.autoschedule.loops import (
+    PARALLEL_ITERATIONS,
+    REDUCE,
+    extent,
+    is_elementwise,
+    iteration_kinds,
+    iterations,
+)
+from odtc.autoschedule.reductions import schedule_reduction
 from odtc.backends.targets import Target
 from odtc.core.kernel_marks import IS_SCHEDULED
 from odtc.passes.contract import Pass
 
-# Below this many innermost iterations a kernel is not worth a second thread.
-PARALLEL_ITERATIONS = 1 << 14
 # Iterations that are enough for threads to share, and that an inner loop should not go below.
 PIECES, LONG_LOOP = 64, 256
 # Operations of a block, of which an ordinary fused chain has some dozens.
 LONGEST_INLINED = 100
-
-_SPATIAL, _REDUCE = 0, 2
 
 
 def schedule_passes(target: Target) -> tuple[Pass, ...]:
@@ -45,11 +50,6 @@ def is_scheduled(function: tirx.PrimFunc) -> bool:
     return bool(function.attrs) and IS_SCHEDULED in function.attrs
 
 
-def is_elementwise(kinds: list[int]) -> bool:
-    """Whether a block only maps elements: no reduction, at least one loop."""
-    return bool(kinds) and all(kind == _SPATIAL for kind in kinds)
-
-
 def stores_once(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
     """Whether a block is one store of an expression."""
     return isinstance(schedule.get(block).body, tirx.BufferStore)
@@ -58,24 +58,6 @@ def stores_once(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
 def is_alone(schedule: s_tir.Schedule) -> bool:
     """Whether the kernel has one block."""
     return len(schedule.get_child_blocks(schedule.get_sblock("root"))) == 1
-
-
-def iteration_kinds(schedule: s_tir.Schedule, block: SBlockRV) -> list[int]:
-    """Kinds of the block's loops, outermost first."""
-    return [int(variable.iter_type) for variable in schedule.get(block).iter_vars]
-
-
-def extent(schedule: s_tir.Schedule, loop: LoopRV) -> int:
-    """Number of iterations of a loop."""
-    return int(schedule.get(loop).extent)
-
-
-def iterations(schedule: s_tir.Schedule, block: SBlockRV) -> int:
-    """Innermost iterations of a block."""
-    count = 1
-    for loop in schedule.get_loops(block):
-        count *= extent(schedule, loop)
-    return count
 
 
 def length_inlined(schedule: s_tir.Schedule, block: SBlockRV, reader: SBlockRV) -> int:
@@ -159,29 +141,10 @@ def pieces_of(size: int, lanes: int) -> int:
     return next(count for count in range(PIECES, 0, -1) if units % count == 0)
 
 
-def schedule_reduction(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
-    """Elements of the result side by side in vectors, each summed in a register.
-
-    The innermost spatial loop becomes the vector, inside the reduction, so that the operands that
-    follow it are read in vectors and the others once for all lanes.
-    """
-    parallel = iterations(schedule, block) >= PARALLEL_ITERATIONS
-    kinds = iteration_kinds(schedule, block)
-    loops = schedule.get_loops(block)
-    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _SPATIAL]
-    reduce = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _REDUCE]
-    if not spatial or len(spatial) + len(reduce) != len(loops):
-        return
-    size = extent(schedule, spatial[-1])
-    width = next(w for w in range(min(lanes, size), 0, -1) if size % w == 0)
-    outer, vector = schedule.split(spatial[-1], [None, width])
-    schedule.reorder(*spatial[:-1], outer, *reduce, vector)
-    fused = schedule.fuse(*spatial[:-1], outer)
-    if parallel:
-        schedule.parallel(fused)
-    schedule.vectorize(vector)
-    initial = schedule.decompose_reduction(block, reduce[0])
-    schedule.vectorize(schedule.get_loops(initial)[-1])
+def is_read_once(schedule: s_tir.Schedule, block: SBlockRV, reader: SBlockRV) -> bool:
+    """Whether a reduction reads each element of a block about once, as a sum of products does."""
+    kinds = iteration_kinds(schedule, reader)
+    return REDUCE in kinds and iterations(schedule, reader) <= iterations(schedule, block)
 
 
 def inline_chains(schedule: s_tir.Schedule) -> None:
@@ -192,10 +155,12 @@ def inline_chains(schedule: s_tir.Schedule) -> None:
     """
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         readers = schedule.get_consumers(block)
-        chain = (block, *readers)
-        if not readers or not all(stores_once(schedule, each) for each in chain):
+        if not readers or not all(stores_once(schedule, each) for each in (block, *readers)):
             continue
-        if not all(is_elementwise(iteration_kinds(schedule, each)) for each in chain):
+        if not is_elementwise(iteration_kinds(schedule, block)):
+            continue
+        alone = len(readers) == 1 and is_read_once(schedule, block, readers[0])
+        if not alone and not all(is_elementwise(iteration_kinds(schedule, r)) for r in readers):
             continue
         if all(length_inlined(schedule, block, each) <= LONGEST_INLINED for each in readers):
             schedule.compute_inline(block)
@@ -212,7 +177,7 @@ def schedule_kernel(function: tirx.PrimFunc, lanes: int) -> tirx.PrimFunc:
             continue
         if is_elementwise(kinds) and stores_once(schedule, block):
             schedule_elementwise(schedule, block, lanes)
-        elif _REDUCE in kinds:
+        elif REDUCE in kinds:
             schedule_reduction(schedule, block, lanes)
     return schedule.mod["main"]
 

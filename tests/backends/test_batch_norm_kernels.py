@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import tvm
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.batch_norm import batch_norm_gradient, batch_norm_kernel
@@ -14,6 +14,9 @@ EPSILON, MOMENTUM = 1e-5, 0.25
 
 # The planes are shorter than a vector, as long as some, or have a rest.
 SHAPES = st.tuples(st.integers(1, 5), st.integers(1, 6), st.integers(1, 150))
+
+# Enough work for two threads.
+THREADED = (3, 9, 1100)
 
 
 def run(
@@ -45,6 +48,7 @@ def statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("lanes", [4, 16])
 @settings(max_examples=12, deadline=None)
 @given(shape=SHAPES, seed=st.integers(0, 99))
+@example(shape=THREADED, seed=0)
 def test_values_and_statistics(lanes: int, shape: tuple[int, int, int], seed: int) -> None:
     tensors = drawn(shape, seed)
     x, mean, variance = tensors["x"], *statistics(tensors["x"])
@@ -74,6 +78,7 @@ def test_values_and_statistics(lanes: int, shape: tuple[int, int, int], seed: in
 @pytest.mark.parametrize("lanes", [4, 16])
 @settings(max_examples=8, deadline=None)
 @given(shape=SHAPES, seed=st.integers(0, 99))
+@example(shape=THREADED, seed=0)
 def test_gradients(dtype: str, lanes: int, shape: tuple[int, int, int], seed: int) -> None:
     tensors = drawn(shape, seed)
     stored = tensors["x"].astype(dtype)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import tvm
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.group_norm import group_norm_gradient, group_norm_kernel
@@ -42,6 +42,9 @@ def reference(kind: str, axes: tuple[int, ...]) -> Callable[..., torch.Tensor]:
 @pytest.mark.parametrize("lanes", [4, 16])
 @settings(max_examples=8, deadline=None)
 @given(kind=KINDS, sizes=SHAPES, seed=st.integers(0, 99))
+# Enough work for two threads.
+@example(kind="layer", sizes=(70, 1, 1, 300), seed=0)
+@example(kind="group", sizes=(7, 3, 2, 500), seed=0)
 def test_values_and_gradients(
     dtype: str, lanes: int, kind: str, sizes: tuple[int, int, int, int], seed: int
 ) -> None:
