@@ -34,6 +34,7 @@ from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.backends.write_products import WriteProducts
+from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.immediate_update import ImmediateUpdate
@@ -135,7 +136,8 @@ def build(
     register_vector_math()
     tvm_target = target.to_tvm()
     with tvm_target:
-        passes = (*rewrites, *fuse_phase(target), *schedule, *plan_phase(train_step))
+        first = (*rewrites, AbsorbActivation(train_step)) if train_step else tuple(rewrites)
+        passes = (*first, *fuse_phase(target), *schedule, *plan_phase(train_step))
         planned = run_pipeline(passes, module)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     return Built(executable, storage_bytes(planned))

@@ -38,4 +38,5 @@ class TrainBatchNorm:
         for slot, statistic in enumerate(call.args[3:5], 1):
             self.updates.append((statistic, relax.TupleGetItem(binding.var, slot)))
         attrs = call.attrs
-        return batch_norm(*call.args, epsilon=float(attrs.epsilon), momentum=float(attrs.momentum))
+        epsilon, momentum = float(attrs.epsilon), float(attrs.momentum)
+        return batch_norm(*call.args, epsilon=epsilon, momentum=momentum, activation="")

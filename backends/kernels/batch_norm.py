@@ -29,7 +29,12 @@ def batch_norm_rules(
 
 
 def batch_norm_kernel(
-    shape: Shape, epsilon: float, momentum: float, lanes: int, dtype: str = "float32"
+    shape: Shape,
+    epsilon: float,
+    momentum: float,
+    lanes: int,
+    dtype: str = "float32",
+    activation: str = "",
 ) -> tirx.PrimFunc:
     """A kernel `(x, gamma, beta, running_mean, running_var, y, new_mean, new_var, mean, scale)`.
 
@@ -42,6 +47,7 @@ def batch_norm_kernel(
         momentum: the share of the new statistics.
         lanes: elements in a vector.
         dtype: of all tensors.
+        activation: name of an operator of `ACTIVATIONS` that `y` has behind it, or nothing.
     """
     samples, channels, size = shape
     with row_kernel("batch_norm") as made:
@@ -63,9 +69,12 @@ def batch_norm_kernel(
             variance = variance_of(row, distance)
             scale = scale_of(row, variance, epsilon)
             factor, shift = T.bind(gamma[channel] * scale), T.bind(beta[channel])
-            row.write(
-                lambda n, i: T.buffer_store(y, distance(n, i) * factor + shift, [n, channel, i])
-            )
+
+            def write(n: ir.Expr, i: ir.Expr) -> None:
+                value = _activated(activation, distance(n, i) * factor + shift)
+                T.buffer_store(y, value, [n, channel, i])
+
+            row.write(write)
             for old, new, value in zip(running, changed, (mean, variance), strict=True):
                 kept = old[channel] * tirx.const(1 - momentum, dtype)
                 moved = kept + value * tirx.const(momentum, dtype)
@@ -73,6 +82,16 @@ def batch_norm_kernel(
             T.buffer_store(mean_out, mean, [channel])
             T.buffer_store(scale_out, scale, [channel])
     return made()
+
+
+def _activated(activation: str, value: ir.Expr) -> ir.Expr:
+    zero, six = (tirx.const(bound, value.ty.dtype) for bound in (0, 6))
+    values = {
+        "": value,
+        "relax.nn.relu": tirx.max(value, zero),
+        "odtc.relu6": tirx.Select(value < zero, zero, tirx.Select(value > six, six, value)),
+    }
+    return values[activation]
 
 
 def batch_norm_gradient(
@@ -132,7 +151,8 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
     data, *others = call.args
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
     epsilon, momentum = float(call.attrs["epsilon"]), float(call.attrs["momentum"])
-    kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype)
+    activation = str(call.attrs["activation"])
+    kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype, activation)
     whole, part = (relax.TensorType(shape, dtype) for shape in (planes, planes[1:2]))
     return _called(builder, kernel, [data], others, [whole, *[part] * 4])
 

@@ -18,6 +18,8 @@ GROUPED_WEIGHT_GRADIENT = "odtc.grouped_weight_gradient"
 # Batch normalisation in training, and its gradient; see `backends/kernels/batch_norm.py`.
 BATCH_NORM = "odtc.batch_norm"
 BATCH_NORM_BACKWARD = "odtc.batch_norm_backward"
+# The activations that it can apply; their gradients read their results.
+ACTIVATIONS = ("relax.nn.relu", "odtc.relu6")
 # The gradient of layer and RMS normalisation; see `backends/kernels/layer_norm.py`.
 LAYER_NORM_BACKWARD = "odtc.layer_norm_backward"
 # The gradient of group normalisation; see `backends/kernels/group_norm.py`.
