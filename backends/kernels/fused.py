@@ -39,9 +39,9 @@ class FusedProduct:
 def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
     """The product in a kernel, where all else in the kernel is its tail."""
     blocks = _blocks(function)
-    product = next((block for block in blocks if PRODUCT in block.annotations), None)
-    if product is None or blocks[0] is not product:
+    if not blocks or PRODUCT not in blocks[0].annotations:
         return None
+    product = blocks[0]
     parameters = list(function.params)
     sources = [region.source for region in product.reads]
     if not all(any(p.same_as(source) for p in parameters) for source in sources):
@@ -112,7 +112,9 @@ def _is_pointwise(block: s_tir.SBlock, before: dict[ir.Var, Any], product: ir.Va
 
 
 def _blocks(function: tirx.PrimFunc) -> list[s_tir.SBlock]:
-    """The blocks of a kernel, in order."""
+    """The blocks of a kernel, in order; none of one that was written without."""
+    if not isinstance(function.body, s_tir.SBlockRealize):
+        return []
     body = function.body.block.body
     found = []
     for nest in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
