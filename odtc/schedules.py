@@ -108,7 +108,8 @@ class OneCycle(Schedule):
         top = self.rise * self.steps - 1
         if updates <= top:
             return _cosine(first, self.lr, updates / top if top else 1.0)
-        down = (updates - top) / max(self.steps - 1 - top, 1)
+        fall = self.steps - 1 - top
+        down = (updates - top) / fall if fall > 0 else 1.0
         return _cosine(self.lr, first / self.end, down)
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odtc.core.errors import UsageError
@@ -64,6 +64,7 @@ def test_cosine(steps: int, minimum: float) -> None:
     start=st.floats(1, 50),
     end=st.floats(1, 1e5),
 )
+@example(steps=2, rise=0.75, start=1.0, end=2.0)  # down within less than a step
 @CALM
 def test_one_cycle(steps: int, rise: float, start: float, end: float) -> None:
     if math.isclose(rise * steps, 1.0):

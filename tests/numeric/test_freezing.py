@@ -12,6 +12,7 @@ from tvm import relax
 
 import odtc
 from odtc.core.errors import UnsupportedError
+from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.normalize.pipeline import normalize
@@ -23,7 +24,12 @@ from odtc.frontend.training import build_training_graph
 from tests.numeric.conftest import node_model, relative_error
 from tests.numeric.exported import OPTIMIZER, ConvNet, exported, follow
 
-PRODUCTS = ("relax.matmul", "relax.nn.conv2d", "relax.nn.conv2d_transpose")
+PRODUCTS = (
+    "relax.matmul",
+    "relax.nn.conv2d",
+    "relax.nn.conv2d_transpose",
+    GROUPED_WEIGHT_GRADIENT,
+)
 LAYERS = 6
 
 
@@ -60,6 +66,8 @@ def multiply_adds(call: relax.Call) -> int:
     left, right, result = ([int(n) for n in e.ty.shape] for e in (*call.args, call))
     if call.op.name == "relax.matmul":
         return math.prod(result) * left[-1]
+    if call.op.name == GROUPED_WEIGHT_GRADIENT:
+        return math.prod(result) * right[0] * math.prod(right[2:])
     if call.op.name == "relax.nn.conv2d_transpose":
         return math.prod(left) * math.prod(right[1:])
     outputs = right[str(call.attrs.kernel_layout).index("O")]

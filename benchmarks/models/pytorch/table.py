@@ -26,9 +26,11 @@ FULL: dict[str, TorchModel] = {
     "alexnet": tasks.image_net(models.alexnet),
     "vgg16": tasks.image_net(models.vgg16),
     "vgg19": tasks.image_net(models.vgg19),
-    "googlenet": tasks.image_net(partial(models.googlenet, aux_logits=False, init_weights=False)),
+    "googlenet": tasks.image_net(
+        partial(models.googlenet, aux_logits=False, init_weights=False), lr=STEEP
+    ),
     "squeezenet": tasks.image_net(models.squeezenet1_1),
-    "mobilenet_v2": tasks.image_net(models.mobilenet_v2),
+    "mobilenet_v2": tasks.image_net(models.mobilenet_v2, lr=STEEP),
     "mobilenet_v3": tasks.image_net(models.mobilenet_v3_large),
     "efficientnet_b0": tasks.image_net(partial(models.efficientnet_b0, stochastic_depth_prob=0.0)),
     "shufflenet_v2": tasks.image_net(models.shufflenet_v2_x1_0),
