@@ -19,14 +19,19 @@ from tvm_ffi.structural import WalkResult
 # that is not the same each time, or where more than a place in memory depends on the loop.
 Steps = tuple[int | None, ...]
 
+_IN_A_CALL = 20
+
 
 def operations(value: ir.Expr) -> int:
-    """Loads, operators and constants of an expression, those of its indices left out."""
+    """Loads, operators and constants of an expression, those of its indices left out.
+
+    A call, such as an exponential, counts as the operations that it becomes.
+    """
     count = 0
 
     def visit(node: ir.Expr) -> WalkResult:
         nonlocal count
-        count += 1
+        count += _IN_A_CALL if isinstance(node, ir.Call) else 1
         return WalkResult.SKIP if isinstance(node, ir.TensorLoad) else WalkResult.ADVANCE
 
     tvm_ffi.structural_walk(value, (ir.Expr, visit), order="pre")

@@ -14,6 +14,9 @@ from tvm import ir, s_tir, tirx
 
 from odtc.core.kernel_marks import PRODUCT
 
+# Steps of a tail, each counted as often as it is read: a longer one is scheduled by itself.
+LONGEST_TAIL = 64
+
 Tail = Callable[[Sequence[ir.Expr], ir.Expr], ir.Expr]
 
 
@@ -47,10 +50,16 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
     if not all(any(p.same_as(source) for p in parameters) for source in sources):
         return None
     steps = {product.writes[0].source: None}
+    lengths = {product.writes[0].source: 1}
     for block in blocks[1:]:
         if not _is_pointwise(block, steps, product.writes[0].source):
             return None
-        steps[block.writes[0].source] = block
+        written = block.writes[0].source
+        steps[written] = block
+        # A step stands in the place of each read of it.
+        lengths[written] = 1 + sum(lengths.get(read.source, 0) for read in _loads(block))
+        if lengths[written] > LONGEST_TAIL:
+            return None
     family, *numbers = product.annotations[PRODUCT]
     return FusedProduct(
         str(family),
@@ -103,12 +112,18 @@ def _is_pointwise(block: s_tir.SBlock, before: dict[ir.Var, Any], product: ir.Va
             at.same_as(variable) for at, variable in zip(index, own, strict=True)
         )
 
-    reads: list[ir.TensorLoad] = []
     if not isinstance(body, tirx.BufferStore) or not is_own(body.indices):
         return False
     same_shape = [int(size) for size in body.buffer.shape] == [int(size) for size in product.shape]
-    tvm_ffi.structural_walk(body.value, (ir.TensorLoad, reads.append))
-    return same_shape and all(is_own(each.indices) for each in reads if each.source in before)
+    inner = [read for read in _loads(block) if read.source in before]
+    return same_shape and all(is_own(read.indices) for read in inner)
+
+
+def _loads(block: s_tir.SBlock) -> list[ir.TensorLoad]:
+    """What the one store of a block reads."""
+    reads: list[ir.TensorLoad] = []
+    tvm_ffi.structural_walk(block.body.value, (ir.TensorLoad, reads.append))
+    return reads
 
 
 def _blocks(function: tirx.PrimFunc) -> list[s_tir.SBlock]:
