@@ -77,10 +77,10 @@ def critic(build: Build) -> TorchModel:
     return TorchModel(build, images(64), binary(1), _REAL)
 
 
-def forger(build: Build, noise: int) -> TorchModel:
+def forger(build: Build, noise: int, lr: float = 0.01) -> TorchModel:
     """Noise, made into images for a critic that stays as it is."""
     feeds = signals(noise, 1, 1, name="noise")
-    return TorchModel(build, feeds, binary(1), _REAL, trained="generator.")
+    return TorchModel(build, feeds, binary(1), _REAL, trained="generator.", lr=lr)
 
 
 def plays(build: Build, actions: int) -> TorchModel:
