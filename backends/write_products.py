@@ -49,11 +49,5 @@ def write_product(product: FusedProduct, machine: Machine) -> tirx.PrimFunc:
                 T.arg(f"arg{i}", T.buffer([int(size) for size in p.shape], str(p.dtype)))
                 for i, p in enumerate(product.parameters)
             ]
-            _LOOPS[product.family](
-                product.numbers,
-                [arguments[i] for i in product.operands],
-                arguments[-1],
-                product.tail(arguments),
-                machine,
-            )
+            _LOOPS[product.family](product.product(arguments), machine)
         return builder.get()

@@ -5,7 +5,7 @@ image which windows it is in. It also keeps the image for the gradient, which do
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from tvm import ir, relax, tirx
@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels import planes
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.planes import Pair, Walk
+from odtc.backends.kernels.planes import Pair, Window
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -27,61 +27,61 @@ def avg_pool2d_rules(lanes: int) -> dict[str, Rule]:
 
 
 def avg_pool2d(
-    sizes: Pair, walk: Walk, lanes: int, dtype: str = "float32", with_padding: bool = False
+    sizes: Pair, window: Window, lanes: int, dtype: str = "float32", with_padding: bool = False
 ) -> tirx.PrimFunc:
     """A kernel `(x, y)`: the mean of each window.
 
     Args:
         sizes: samples and channels.
-        walk: how the window walks over a plane, without dilation.
+        window: how the window walks over a plane, without dilation.
         lanes: elements in a vector register.
         dtype: of `x`; `y` is float32.
         with_padding: whether padding counts as elements.
     """
-    channels, line = sizes[1], planes.input_line(walk, lanes)
+    channels, line = sizes[1], planes.input_line(window, lanes)
 
     def body(p: ir.Expr, x: tirx.Buffer, y: tirx.Buffer) -> None:
-        staged = T.sblock_alloc_buffer((walk.phases, line.size), "float32")
+        staged = T.sblock_alloc_buffer((window.phases, line.size), "float32")
         sums = T.sblock_alloc_buffer((line.vectors * lanes,), "float32")
 
         def add(at: Index) -> None:
             total = _zero(lanes)
-            for tap in walk.taps():
+            for tap in window.taps():
                 total = total + staged[tap.phase, ramp(line.shifted(tap.shift) + at, lanes)]
             T.buffer_store(sums, total, [ramp(at, lanes)])
 
         def write(row: Index, column: Index, width: int) -> None:
             total = sums[ramp(row * line.pitch + column, width)]
-            mean = total / _elements(walk, with_padding, row, column, width)
+            mean = total / _elements(window, with_padding, row, column, width)
             T.buffer_store(y, mean, [p // channels, p % channels, row, ramp(column, width)])
 
         planes.fill(staged, tirx.const(0.0, "float32"), lanes)
-        planes.stage(staged, line, walk, lanes, partial(_read, x, p))
+        planes.stage(staged, line, window, lanes, partial(_read, x, p))
         each_vector(line.vectors, lanes, add)
-        planes.copy_rows(walk.out, lanes, write)
+        planes.copy_rows(window.out, lanes, write)
 
-    arguments = {"x": ((*sizes, *walk.image), dtype), "y": ((*sizes, *walk.out), "float32")}
+    arguments = {"x": ((*sizes, *window.image), dtype), "y": ((*sizes, *window.out), "float32")}
     return planes.plane_kernel(math.prod(sizes), arguments, body)
 
 
 def avg_pool2d_gradient(
-    sizes: Pair, walk: Walk, lanes: int, dtype: str = "float32", with_padding: bool = False
+    sizes: Pair, window: Window, lanes: int, dtype: str = "float32", with_padding: bool = False
 ) -> tirx.PrimFunc:
     """A kernel `(dy, dx)`: to each element its share of the windows that it is in."""
-    channels, line = sizes[1], planes.output_line(walk, lanes)
+    channels, line = sizes[1], planes.output_line(window, lanes)
 
     def body(p: ir.Expr, dy: tirx.Buffer, dx: tirx.Buffer) -> None:
         shares = T.sblock_alloc_buffer((1, line.size), "float32")
-        sums = T.sblock_alloc_buffer((walk.phases, line.vectors * lanes), "float32")
+        sums = T.sblock_alloc_buffer((window.phases, line.vectors * lanes), "float32")
 
         def divide(row: Index, column: Index, width: int) -> None:
             share = _read(dy, p, row, column, width)
-            share = share / _elements(walk, with_padding, row, column, width)
+            share = share / _elements(window, with_padding, row, column, width)
             T.buffer_store(shares, share, [0, ramp(line.at(row, column), width)])
 
         def add(phase: int, at: Index) -> None:
             total = _zero(lanes)
-            for tap in walk.taps():
+            for tap in window.taps():
                 if tap.phase == phase:
                     total = total + shares[0, ramp(line.shifted_back(tap.shift) + at, lanes)]
             T.buffer_store(sums, total, [phase, ramp(at, lanes)])
@@ -90,12 +90,12 @@ def avg_pool2d_gradient(
             T.buffer_store(dx, value, [p // channels, p % channels, row, ramp(column, width)])
 
         planes.fill(shares, tirx.const(0.0, "float32"), lanes)
-        planes.copy_rows(walk.out, lanes, divide)
-        for phase in range(walk.phases):
+        planes.copy_rows(window.out, lanes, divide)
+        for phase in range(window.phases):
             each_vector(line.vectors, lanes, partial(add, phase))
-        planes.unstage(sums, line.pitch, walk, lanes, write)
+        planes.unstage(sums, line.pitch, window, lanes, write)
 
-    arguments = {"dy": ((*sizes, *walk.out), dtype), "dx": ((*sizes, *walk.image), "float32")}
+    arguments = {"dy": ((*sizes, *window.out), dtype), "dx": ((*sizes, *window.image), "float32")}
     return planes.plane_kernel(math.prod(sizes), arguments, body)
 
 
@@ -110,18 +110,18 @@ def _read(tensor: tirx.Buffer, p: ir.Expr, row: Index, column: Index, width: int
     return read.astype(vector_type("float32", width))
 
 
-def _elements(walk: Walk, with_padding: bool, row: Index, column: Index, width: int) -> ir.Expr:
+def _elements(window: Window, with_padding: bool, row: Index, column: Index, width: int) -> ir.Expr:
     """How many elements the windows of a row's steps, from a column on, take the mean of."""
     if with_padding:
-        return splat(tirx.const(math.prod(walk.window), "float32"), width)
+        return splat(tirx.const(math.prod(window.kernel), "float32"), width)
 
     def inside(axis: int, step: ir.Expr, count: int) -> ir.Expr:
-        window, stride, pad, size = (
+        extent, stride, pad, size = (
             splat(tirx.const(each[axis], "int32"), count)
-            for each in (walk.window, walk.stride, walk.pad, walk.image)
+            for each in (window.kernel, window.stride, window.pad, window.image)
         )
         first = step * stride - pad
-        return tirx.min(first + window, size) - tirx.max(
+        return tirx.min(first + extent, size) - tirx.max(
             first, splat(tirx.const(0, "int32"), count)
         )
 
@@ -133,19 +133,14 @@ def _elements(walk: Walk, with_padding: bool, row: Index, column: Index, width: 
 def _lower(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
     attrs, is_gradient = call.attrs, call.op.name == BACKWARD
     image, out = shape_of(call.args[-1]), shape_of(call.args[0] if is_gradient else call)
-    steps = map(_pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding))
-    walk = Walk(_pair(image[2:]), _pair(out[2:]), *steps)
+    steps = map(planes.pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding))
+    window = Window(planes.pair(image[2:]), planes.pair(out[2:]), *steps)
     plain = str(attrs.layout) == "NCHW" and call.ty.dtype == "float32" and not attrs.ceil_mode
-    if not plain or not walk.is_small or walk.dilation != (1, 1):
+    if not plain or not window.is_small or window.dilation != (1, 1):
         return call.op.get_attr("FLegalize")(builder, call)
     operand = stored(builder, call.args[0])
     make = avg_pool2d_gradient if is_gradient else avg_pool2d
     dtype = str(operand.ty.dtype)
-    kernel = make(_pair(image), walk, lanes, dtype, bool(attrs.count_include_pad))
+    kernel = make(planes.pair(image), window, lanes, dtype, bool(attrs.count_include_pad))
     name = builder.add_func(kernel, call.op.name.split(".")[-1])
     return relax.call_tir(name, relax.Tuple([operand]), call.ty)
-
-
-def _pair(values: Sequence) -> Pair:
-    first, second = (int(value) for value in list(values)[:2])
-    return first, second

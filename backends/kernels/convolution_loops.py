@@ -6,17 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.fused import Tail
+from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis, Walk
 from odtc.backends.kernels.panel_product import Panels, Sizes, collides, fits_dense, panel_product
+from odtc.backends.kernels.places import index, load, unflatten
 from odtc.backends.kernels.shifted_product import Shape, staged_product
-from odtc.backends.kernels.tile import Machine, index
+from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import weight_gradient
-
-# Emits the loops, from the numbers of the mark, the operands, the result and its tail.
-Loops = Callable[[Sequence[int], Sequence[tirx.Buffer], tirx.Buffer, Tail, Machine], None]
 
 
 @dataclass(frozen=True)
@@ -62,41 +59,29 @@ class _Space:
         return [index(0) for _ in self.given] if self.is_points else list(at)
 
 
-def _forward(
-    numbers: Sequence[int],
-    operands: Sequence[tirx.Buffer],
-    y: tirx.Buffer,
-    tail: Tail,
-    machine: Machine,
-) -> None:
-    (x, w), space = operands, _space(numbers)
+def _forward(product: Product, machine: Machine) -> None:
+    (x, w), space = product.operands, _space(product.numbers)
     collide = collides(math.prod(_sizes(w)[1:]))
     _product(
         _shape(x, _sizes(w)[0]),
         space,
         [[axis.forward() for axis in space.axes]],
         (x, lambda m, c, *at: load(w, [m, c, *at])),
-        (y, tail),
+        product.store,
         machine,
         lies_well=not collide,
         scattered=collide,
     )
 
 
-def _data_gradient(
-    numbers: Sequence[int],
-    operands: Sequence[tirx.Buffer],
-    dx: tirx.Buffer,
-    tail: Tail,
-    machine: Machine,
-) -> None:
-    (dy, w), space = operands, _space(numbers)
+def _data_gradient(product: Product, machine: Machine) -> None:
+    (dy, w), space = product.operands, _space(product.numbers)
     _product(
         _shape(dy, _sizes(w)[1]),
         space,
         list(itertools.product(*(axis.backward() for axis in space.axes))),
         (dy, lambda c, m, *at: load(w, [m, c, *at])),
-        (dx, tail),
+        product.store,
         machine,
         lies_well=True,
         scattered=True,
@@ -108,7 +93,7 @@ def _product(
     space: _Space,
     walks: Sequence[Sequence[Walk]],
     sources: tuple[tirx.Buffer, Callable[..., ir.Expr]],
-    target: tuple[tirx.Buffer, Tail],
+    put: Callable[[list[ir.Expr], ir.Expr], None],
     machine: Machine,
     *,
     lies_well: bool,
@@ -121,19 +106,18 @@ def _product(
         space: the spatial axes.
         walks: over the image, as `staged_product` takes them.
         sources: the image, and from `(row, channel, *taps)` to a weight.
-        target: the result, and its tail.
+        put: stores a value of the result.
         machine: the CPU.
         lies_well: whether a product of points may read its weights where they lie.
         scattered: whether a tile's weights are copied for a staged product.
     """
-    (image, weight), (result, tail) = sources, target
+    image, weight = sources
 
     def read(n: ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
         return load(image, [n, c, *space.flat(at)])
 
     def store(n: ir.Expr, m: ir.Expr, at: Sequence[ir.Expr], value: ir.Expr) -> None:
-        where = [n, m, *space.position(at)]
-        T.buffer_store(result, tail(where, value), where)
+        put([n, m, *space.position(at)], value)
 
     is_dense = lies_well and space.is_points and str(image.dtype) == "float32"
     if is_dense and fits_dense(shape.rows, space.positions, machine):
@@ -156,46 +140,24 @@ def _product(
     )
 
 
-def _weight_gradient(
-    numbers: Sequence[int],
-    operands: Sequence[tirx.Buffer],
-    dw: tirx.Buffer,
-    _: Tail,
-    machine: Machine,
-) -> None:
-    (x, dy), space = operands, _space(numbers)
+def _weight_gradient(product: Product, machine: Machine) -> None:
+    (x, dy), space = product.operands, _space(product.numbers)
     between = [index(0) for _ in space.given[1:]]
     weight_gradient(
         _shape(x, _sizes(dy)[1]),
         [axis.forward() for axis in space.axes],
         lambda n, c, *at: load(x, [n, c, *space.flat(at)]),
         lambda n, m, p: load(dy, [n, m, *between, p]),
-        dw,
+        product.result,
         machine,
     )
 
 
-CONVOLUTION_LOOPS: dict[str, Loops] = {
+CONVOLUTION_LOOPS: dict[str, Callable[[Product, Machine], None]] = {
     "convolution": _forward,
     "data-gradient": _data_gradient,
     "weight-gradient": _weight_gradient,
 }
-
-
-def load(buffer: tirx.Buffer, at: Sequence[ir.Expr]) -> ir.Expr:
-    """An element, or a vector, as float32."""
-    value = tirx.BufferLoad(buffer, list(at))
-    if str(buffer.dtype) == "float32":
-        return value
-    lanes = max((each.lanes for each in at if isinstance(each, tirx.Ramp)), default=1)
-    return value.astype("float32" if lanes == 1 else f"float32x{lanes}")
-
-
-def unflatten(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
-    """Indices of an element of a dense tensor from its position in memory."""
-    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
-    inner = [flat if axis == 0 else flat % strides[axis - 1] for axis in range(len(sizes))]
-    return [at if stride == 1 else at // stride for at, stride in zip(inner, strides, strict=True)]
 
 
 def _space(numbers: Sequence[int]) -> _Space:

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels import planes
-from odtc.backends.kernels.planes import Line, Tap, Walk
+from odtc.backends.kernels.planes import Line, Tap, Window
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
 
 # Sums of one pass over a plane: they stay in vector registers, of which some CPUs have 16.
@@ -27,22 +27,22 @@ class Depthwise:
         batch: samples.
         channels: of the image.
         filters: of each channel.
-        walk: how the window walks over a plane of the image.
+        window: how the window walks over a plane of the image.
     """
 
     batch: int
     channels: int
     filters: int
-    walk: Walk
+    window: Window
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the image `x`, the weights `w` and the output `y`."""
         results = self.channels * self.filters
         return {
-            "x": (self.batch, self.channels, *self.walk.image),
-            "w": (results, 1, *self.walk.window),
-            "y": (self.batch, results, *self.walk.out),
+            "x": (self.batch, self.channels, *self.window.image),
+            "w": (results, 1, *self.window.kernel),
+            "y": (self.batch, results, *self.window.out),
         }
 
     def arguments(self, **dtypes: str) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -55,19 +55,19 @@ def forward(conv: Depthwise, lanes: int, x_dtype: str, w_dtype: str) -> tirx.Pri
 
     `y[n, o, p] = sum over i of w[o, i] * x[n, c, p * stride + i * dilation - pad]`.
     """
-    walk, line = conv.walk, planes.input_line(conv.walk, lanes)
+    window, line = conv.window, planes.input_line(conv.window, lanes)
 
     def body(plane: ir.Expr, x: tirx.Buffer, w: tirx.Buffer, y: tirx.Buffer) -> None:
         n, c = plane // conv.channels, plane % conv.channels
-        staged = _zeros(walk.phases, line.size, lanes)
+        staged = _zeros(window.phases, line.size, lanes)
         result = T.sblock_alloc_buffer((line.vectors * lanes,), "float32")
-        planes.stage(staged, line, walk, lanes, _reader(x, n, c))
+        planes.stage(staged, line, window, lanes, _reader(x, n, c))
         with T.serial(0, conv.filters) as filter_:
             o = c * conv.filters + filter_
 
             def convolve(at: Index) -> None:
                 total = _zero(lanes)
-                for tap in walk.taps():
+                for tap in window.taps():
                     read = staged[tap.phase, ramp(line.shifted(tap.shift) + at, lanes)]
                     total = total + _weight(w, o, tap.at, lanes) * read
                 T.buffer_store(result, total, [ramp(at, lanes)])
@@ -77,7 +77,7 @@ def forward(conv: Depthwise, lanes: int, x_dtype: str, w_dtype: str) -> tirx.Pri
                 T.buffer_store(y, value, [n, o, row, ramp(column, width)])
 
             each_vector(line.vectors, lanes, convolve)
-            planes.copy_rows(walk.out, lanes, write)
+            planes.copy_rows(window.out, lanes, write)
 
     arguments = conv.arguments(x=x_dtype, w=w_dtype, y="float32")
     return planes.plane_kernel(conv.batch * conv.channels, arguments, body)
@@ -89,17 +89,17 @@ def data_gradient(conv: Depthwise, lanes: int, y_dtype: str, w_dtype: str) -> ti
     `dx[n, c, q] = sum over o and i of w[o, i] * dy[n, o, (q + pad - i * dilation) / stride]`, where
     the division has no rest.
     """
-    walk, line = conv.walk, planes.output_line(conv.walk, lanes)
+    window, line = conv.window, planes.output_line(conv.window, lanes)
 
     def body(plane: ir.Expr, dy: tirx.Buffer, w: tirx.Buffer, dx: tirx.Buffer) -> None:
         n, c = plane // conv.channels, plane % conv.channels
         staged = _zeros(1, line.size, lanes)
-        total = _zeros(walk.phases, line.vectors * lanes, lanes)
+        total = _zeros(window.phases, line.vectors * lanes, lanes)
 
         def convolve(o: ir.Expr, phase: int, at: Index) -> None:
             here = ramp(at, lanes)
             result = total[phase, here] if conv.filters > 1 else _zero(lanes)
-            for tap in walk.taps():
+            for tap in window.taps():
                 if tap.phase == phase:
                     read = staged[0, ramp(line.shifted_back(tap.shift) + at, lanes)]
                     result = result + _weight(w, o, tap.at, lanes) * read
@@ -110,10 +110,10 @@ def data_gradient(conv: Depthwise, lanes: int, y_dtype: str, w_dtype: str) -> ti
 
         with T.serial(0, conv.filters) as filter_:
             o = c * conv.filters + filter_
-            _stage_output(staged, line, walk, lanes, _reader(dy, n, o))
-            for phase in range(walk.phases):
+            _stage_output(staged, line, window, lanes, _reader(dy, n, o))
+            for phase in range(window.phases):
                 each_vector(line.vectors, lanes, partial(convolve, o, phase))
-        planes.unstage(total, line.pitch, walk, lanes, write)
+        planes.unstage(total, line.pitch, window, lanes, write)
 
     arguments = conv.arguments(y=y_dtype, w=w_dtype, x="float32")
     return planes.plane_kernel(conv.batch * conv.channels, arguments, body)
@@ -125,13 +125,13 @@ def weight_gradient(conv: Depthwise, lanes: int, x_dtype: str, y_dtype: str) -> 
     `dw[o, i] = sum over n and p of dy[n, o, p] * x[n, c, p * stride + i * dilation - pad]`. Each
     position's sum is a vector until all samples are added up.
     """
-    walk, line = conv.walk, planes.input_line(conv.walk, lanes)
-    taps = list(enumerate(walk.taps()))
+    window, line = conv.window, planes.input_line(conv.window, lanes)
+    taps = list(enumerate(window.taps()))
     passes = [taps[start : start + _SUMS] for start in range(0, len(taps), _SUMS)]
     flat = Line(line.pitch, 0, line.vectors * lanes, line.vectors)
 
     def body(o: ir.Expr, x: tirx.Buffer, dy: tirx.Buffer, dw: tirx.Buffer) -> None:
-        image = _zeros(walk.phases, line.size, lanes)
+        image = _zeros(window.phases, line.size, lanes)
         gradient = _zeros(1, flat.size, lanes)
         sums = _zeros(len(taps), lanes, lanes)
         register = T.sblock_alloc_buffer((_SUMS * lanes,), "float32", scope="local")
@@ -145,8 +145,8 @@ def weight_gradient(conv: Depthwise, lanes: int, x_dtype: str, y_dtype: str) -> 
                 T.buffer_store(register, register[held] + dy_vector * read, [held])
 
         with T.serial(0, conv.batch) as n:
-            planes.stage(image, line, walk, lanes, _reader(x, n, o // conv.filters))
-            _stage_output(gradient, flat, walk, lanes, _reader(dy, n, o))
+            planes.stage(image, line, window, lanes, _reader(x, n, o // conv.filters))
+            _stage_output(gradient, flat, window, lanes, _reader(dy, n, o))
             for group in passes:
                 for slot, (number, _) in enumerate(group):
                     T.buffer_store(register, sums[number, whole], [ramp(slot * lanes, lanes)])
@@ -186,14 +186,14 @@ def _weight(w: tirx.Buffer, o: ir.Expr, at: planes.Pair, lanes: int) -> ir.Expr:
 
 
 def _stage_output(
-    buffer: tirx.Buffer, line: Line, walk: Walk, lanes: int, read: planes.Read
+    buffer: tirx.Buffer, line: Line, window: Window, lanes: int, read: planes.Read
 ) -> None:
     """Emits: what belongs to the window's steps into its line, whose padding is there already."""
 
     def store(row: Index, column: Index, width: int) -> None:
         T.buffer_store(buffer, read(row, column, width), [0, ramp(line.at(row, column), width)])
 
-    planes.copy_rows(walk.out, lanes, store)
+    planes.copy_rows(window.out, lanes, store)
 
 
 def _pairwise(parts: list[ir.Expr]) -> ir.Expr:

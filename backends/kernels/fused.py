@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.core.kernel_marks import PRODUCT
 
@@ -18,6 +19,27 @@ from odtc.core.kernel_marks import PRODUCT
 LONGEST_TAIL = 64
 
 Tail = Callable[[Sequence[ir.Expr], ir.Expr], ir.Expr]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product in a kernel that is being written.
+
+    Attributes:
+        numbers: what describes it beside the shapes of its operands.
+        operands: the two tensors.
+        result: the tensor that is written.
+        tail: what becomes of a value of the product before it is stored.
+    """
+
+    numbers: Sequence[int]
+    operands: Sequence[tirx.Buffer]
+    result: tirx.Buffer
+    tail: Tail
+
+    def store(self, at: Sequence[ir.Expr], value: ir.Expr) -> None:
+        """Emits the store of what becomes of a value."""
+        T.buffer_store(self.result, self.tail(at, value), list(at))
 
 
 @dataclass(frozen=True)
@@ -37,6 +59,11 @@ class FusedProduct:
     parameters: list[ir.Var]
     operands: list[int]
     tail: Callable[[Sequence[ir.Var]], Tail]
+
+    def product(self, arguments: Sequence[tirx.Buffer]) -> Product:
+        """The product in a new kernel with these arguments, as many as there are parameters."""
+        operands = [arguments[position] for position in self.operands]
+        return Product(self.numbers, operands, arguments[-1], self.tail(arguments))
 
 
 def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:

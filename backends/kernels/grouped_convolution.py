@@ -13,7 +13,7 @@ from odtc.backends.kernels.depthwise import Depthwise
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.grouped_product import Grouped
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.planes import Pair, Walk
+from odtc.backends.kernels.planes import Window, pair
 from odtc.backends.kernels.tile import Machine
 from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
 
@@ -79,10 +79,10 @@ def _kernel(
     shapes = [*(shape_of(argument) for argument in call.args), shape_of(call)]
     image, weight, out = (shapes[role] for role in form.roles)
     groups = int(call.attrs["groups"])
-    stride, dilation, pad = (_pair(call.attrs[key]) for key in ("strides", "dilation", "padding"))
-    walk = Walk(_pair(image[2:]), _pair(out[2:]), _pair(weight[2:]), stride, dilation, pad)
-    if weight[1] == 1 and walk.is_small:
-        conv = Depthwise(image[0], groups, out[1] // groups, walk)
+    stride, dilation, pad = (pair(call.attrs[key]) for key in ("strides", "dilation", "padding"))
+    window = Window(pair(image[2:]), pair(out[2:]), pair(weight[2:]), stride, dilation, pad)
+    if weight[1] == 1 and window.is_small:
+        conv = Depthwise(image[0], groups, out[1] // groups, window)
         return form.depthwise(conv, machine.lanes, *dtypes)
     if call.op.name == TRANSPOSED and any(
         step > 1 and gap > 1 for step, gap in zip(stride, dilation, strict=True)
@@ -92,8 +92,3 @@ def _kernel(
     axes = (Axis(*rows), Axis(*columns))
     grouped = Grouped(image[0], groups, image[1] // groups, out[1] // groups, axes)
     return form.grouped(grouped, machine, *dtypes)
-
-
-def _pair(values: Sequence) -> Pair:
-    first, second = (int(value) for value in list(values)[:2])
-    return first, second

@@ -9,11 +9,11 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.convolution_loops import load
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.panel_product import collides
+from odtc.backends.kernels.places import index, load
 from odtc.backends.kernels.shifted_product import Shape, staged_product
-from odtc.backends.kernels.tile import Machine, index
+from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import weight_gradient
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 

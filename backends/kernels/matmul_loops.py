@@ -6,26 +6,19 @@ copied.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.convolution_loops import load, unflatten
-from odtc.backends.kernels.fused import Tail
+from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.panel_product import Panels, Sizes, panel_product
+from odtc.backends.kernels.places import load, unflatten
 from odtc.backends.kernels.tile import Machine
 
 
-def _matmul(
-    numbers: Sequence[int],
-    operands: Sequence[tirx.Buffer],
-    result: tirx.Buffer,
-    tail: Tail,
-    machine: Machine,
-) -> None:
-    trans_left, trans_right = map(bool, numbers)
-    a, b = operands
+def _matmul(product: Product, machine: Machine) -> None:
+    trans_left, trans_right = map(bool, product.numbers)
+    a, b = product.operands
     *batch, rows, depth = _shape(a, trans_left)
     columns = _shape(b, trans_right)[-1]
     count = math.prod(batch)
@@ -37,8 +30,7 @@ def _matmul(
         return load(b, [*unflatten(n, batch), *((p, k) if trans_right else (k, p))])
 
     def store(n: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
-        at = [*unflatten(n, batch), m, p]
-        T.buffer_store(result, tail(at, value), at)
+        product.store([*unflatten(n, batch), m, p], value)
 
     if trans_right:
         panel_product(
@@ -61,7 +53,7 @@ def _matmul(
         )
 
 
-MATMUL_LOOPS: dict[str, Callable[..., None]] = {"matmul": _matmul}
+MATMUL_LOOPS: dict[str, Callable[[Product, Machine], None]] = {"matmul": _matmul}
 
 
 def _shape(buffer: tirx.Buffer, transposed: bool) -> list[int]:

@@ -8,7 +8,7 @@ Elements are compared as integers in the order of the floats, so that padding ca
 infinity: it is never chosen.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from tvm import ir, relax, tirx
@@ -17,7 +17,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels import planes
 from odtc.backends.kernels.max_pool2d_large import max_pool2d_gradient_of_large_windows
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.planes import Line, Pair, Walk
+from odtc.backends.kernels.planes import Line, Window
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
 
 MAX_POOL_BACKWARD = "relax.grad.max_pool2d_backward"
@@ -35,24 +35,24 @@ def max_pool2d_rules(lanes: int) -> dict[str, Rule]:
 
 
 def max_pool2d_gradient(
-    count: int, walk: Walk, lanes: int, dtype: str = "float32"
+    count: int, window: Window, lanes: int, dtype: str = "float32"
 ) -> tirx.PrimFunc:
     """A kernel `(dy, x, dx)`, each with samples and channels as one dimension of planes.
 
     Args:
         count: of planes.
-        walk: how the window walks over a plane of `x`.
+        window: how the window walks over a plane of `x`.
         lanes: elements in a vector register.
         dtype: of `x`; the gradients are float32.
     """
-    inward, outward = planes.input_line(walk, lanes), planes.output_line(walk, lanes)
+    inward, outward = planes.input_line(window, lanes), planes.output_line(window, lanes)
 
     def body(p: ir.Expr, dy: tirx.Buffer, x: tirx.Buffer, dx: tirx.Buffer) -> None:
-        keys = T.sblock_alloc_buffer((walk.phases, inward.size), "int32")
+        keys = T.sblock_alloc_buffer((window.phases, inward.size), "int32")
         first = T.sblock_alloc_buffer((inward.vectors * lanes,), "int32")
         chosen = T.sblock_alloc_buffer((1, outward.size), "int32")
         gradient = T.sblock_alloc_buffer((1, outward.size), "float32")
-        total = T.sblock_alloc_buffer((walk.phases, outward.vectors * lanes), "float32")
+        total = T.sblock_alloc_buffer((window.phases, outward.vectors * lanes), "float32")
 
         def choose(i: Index, j: Index, width: int) -> None:
             here, there = ramp(i * inward.pitch + j, width), ramp(outward.at(i, j), width)
@@ -66,18 +66,18 @@ def max_pool2d_gradient(
             T.buffer_store(dx, value, [p, row, ramp(column, width)])
 
         planes.fill(keys, tirx.const(_LOWEST, "int32"), lanes)
-        planes.stage(keys, inward, walk, lanes, read)
-        _find_first(first, keys, inward, walk, lanes)
+        planes.stage(keys, inward, window, lanes, read)
+        _find_first(first, keys, inward, window, lanes)
         planes.fill(chosen, tirx.const(_NONE, "int32"), lanes)
         planes.fill(gradient, tirx.const(0.0, "float32"), lanes)
-        planes.copy_rows(walk.out, lanes, choose)
-        _sum_chosen(total, chosen, gradient, outward, walk, lanes)
-        planes.unstage(total, outward.pitch, walk, lanes, write)
+        planes.copy_rows(window.out, lanes, choose)
+        _sum_chosen(total, chosen, gradient, outward, window, lanes)
+        planes.unstage(total, outward.pitch, window, lanes, write)
 
     arguments = {
-        "dy": ((count, *walk.out), "float32"),
-        "x": ((count, *walk.image), dtype),
-        "dx": ((count, *walk.image), "float32"),
+        "dy": ((count, *window.out), "float32"),
+        "x": ((count, *window.image), dtype),
+        "dx": ((count, *window.image), "float32"),
     }
     return planes.plane_kernel(count, arguments, body)
 
@@ -93,7 +93,9 @@ def _ints(value: int, width: int) -> ir.Expr:
     return splat(tirx.const(value, "int32"), width)
 
 
-def _find_first(first: tirx.Buffer, keys: tirx.Buffer, line: Line, walk: Walk, lanes: int) -> None:
+def _find_first(
+    first: tirx.Buffer, keys: tirx.Buffer, line: Line, window: Window, lanes: int
+) -> None:
     """Emits: for each window the position in it of the first of its largest elements."""
     largest = T.sblock_alloc_buffer((lanes,), "int32", scope="local")
     position = T.sblock_alloc_buffer((lanes,), "int32", scope="local")
@@ -102,7 +104,7 @@ def _find_first(first: tirx.Buffer, keys: tirx.Buffer, line: Line, walk: Walk, l
     def search(at: Index) -> None:
         T.buffer_store(largest, _ints(_LOWEST, lanes), [all_lanes])
         T.buffer_store(position, _ints(0, lanes), [all_lanes])
-        for number, tap in enumerate(walk.taps()):
+        for number, tap in enumerate(window.taps()):
             key = keys[tap.phase, ramp(line.shifted(tap.shift) + at, lanes)]
             best = largest[all_lanes]
             chosen = tirx.Select(key > best, _ints(number, lanes), position[all_lanes])
@@ -118,7 +120,7 @@ def _sum_chosen(
     chosen: tirx.Buffer,
     gradient: tirx.Buffer,
     line: Line,
-    walk: Walk,
+    window: Window,
     lanes: int,
 ) -> None:
     """Emits: for each element of the image the gradients of the windows that chose it."""
@@ -126,14 +128,14 @@ def _sum_chosen(
 
     def add(phase: int, at: Index) -> None:
         result = zero
-        for number, tap in enumerate(walk.taps()):
+        for number, tap in enumerate(window.taps()):
             if tap.phase == phase:
-                window = ramp(line.shifted_back(tap.shift) + at, lanes)
-                hit = tirx.EQ(chosen[0, window], _ints(number, lanes))
-                result = result + tirx.Select(hit, gradient[0, window], zero)
+                there = ramp(line.shifted_back(tap.shift) + at, lanes)
+                hit = tirx.EQ(chosen[0, there], _ints(number, lanes))
+                result = result + tirx.Select(hit, gradient[0, there], zero)
         T.buffer_store(total, result, [phase, ramp(at, lanes)])
 
-    for phase in range(walk.phases):
+    for phase in range(window.phases):
         each_vector(line.vectors, lanes, partial(add, phase))
 
 
@@ -144,23 +146,18 @@ def _lower(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.E
         return call.op.get_attr("FLegalize")(builder, call)
     samples, channels, height, width = shape_of(x)
     rows, columns = shape_of(dy)[2:]
-    walk = Walk(
+    window = Window(
         (height, width),
         (rows, columns),
-        *map(_pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
+        *map(planes.pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
     )
     count, dtype = samples * channels, str(x.ty.dtype)
-    if walk.is_small:
-        kernel = max_pool2d_gradient(count, walk, lanes, dtype)
+    if window.is_small:
+        kernel = max_pool2d_gradient(count, window, lanes, dtype)
     else:
-        kernel = max_pool2d_gradient_of_large_windows(count, walk, dtype)
+        kernel = max_pool2d_gradient_of_large_windows(count, window, dtype)
     name = builder.add_func(kernel, "max_pool2d_gradient")
     flat = [builder.emit(relax.op.reshape(each, (count, *shape_of(each)[2:]))) for each in (dy, x)]
     result = relax.TensorType((count, height, width), "float32")
     gradient = builder.emit(relax.call_tir(name, relax.Tuple(flat), result))
     return relax.op.reshape(gradient, shape_of(x))
-
-
-def _pair(values: Sequence[ir.Expr]) -> Pair:
-    first, second = (int(value) for value in list(values)[:2])
-    return first, second

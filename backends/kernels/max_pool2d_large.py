@@ -9,35 +9,35 @@ Each window is walked over once, element by element; of equal elements the first
 from tvm import ir, tirx
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.planes import Walk
+from odtc.backends.kernels.planes import Window
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 
 def max_pool2d_gradient_of_large_windows(
-    count: int, walk: Walk, dtype: str = "float32"
+    count: int, window: Window, dtype: str = "float32"
 ) -> tirx.PrimFunc:
     """A kernel `(dy, x, dx)`, each with samples and channels as one dimension of planes.
 
     Args:
         count: of planes.
-        walk: how the window walks over a plane of `x`.
+        window: how the window walks over a plane of `x`.
         dtype: of `x`; the gradients are float32.
     """
-    (height, width), (rows, columns) = walk.image, walk.out
+    (height, width), (rows, columns) = window.image, window.out
 
     def first(axis: int, step: ir.Expr) -> ir.Expr:
         """First row or column of the image under a window; inside, whatever the window does."""
         return _first_inside(
-            step * walk.stride[axis] - walk.pad[axis], walk.dilation[axis], walk.image[axis]
+            step * window.stride[axis] - window.pad[axis], window.dilation[axis], window.image[axis]
         )
 
     def extent(axis: int, step: ir.Expr) -> ir.Expr:
         """How many rows or columns of the image are under a window."""
-        span = (walk.window[axis] - 1) * walk.dilation[axis] + 1
-        end = tirx.min(step * walk.stride[axis] - walk.pad[axis] + span, walk.image[axis])
-        return (end - first(axis, step) + walk.dilation[axis] - 1) // walk.dilation[axis]
+        span = (window.kernel[axis] - 1) * window.dilation[axis] + 1
+        end = tirx.min(step * window.stride[axis] - window.pad[axis] + span, window.image[axis])
+        return (end - first(axis, step) + window.dilation[axis] - 1) // window.dilation[axis]
 
-    row_gap, column_gap = walk.dilation
+    row_gap, column_gap = window.dilation
 
     @T.prim_func(private=True, s_tir=True)
     def gradient(

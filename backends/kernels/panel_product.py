@@ -1,17 +1,19 @@
 """Matrix products whose right operand is read where it lies, or packed in panels.
 
-`C[n, m, p] = sum over k of a(n, m, k) * b(n, k, p)`. The left operand is never packed: a tile reads
-few rows of it, one element after the other. The right one is read in vectors along `p`; where it
-does not lie so, a panel of it is copied first.
+`C[n, m, p] = sum over k of a(n, m, k) * b(n, k, p)`. Of the left operand a tile reads few rows, one
+element after the other, where they lie; a tile's rows are copied only where they would push each
+other out of a cache. The right one is read in vectors along `p`; where it does not lie so, a panel
+of it is copied first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.tile import Machine, Tile, accumulator, index, keep, multiply
+from odtc.backends.kernels.places import index, unflatten
+from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
 from odtc.backends.kernels.transpose import copy_transposed
 
 Read = Callable[..., ir.Expr]
@@ -77,7 +79,7 @@ def panel_product(
     panels = -(-sizes.columns // tile.columns)
     tiles, splits = split_rows(sizes.rows, tile.rows, sizes.batch * panels)
     with T.parallel(sizes.batch * panels * splits) as task:
-        n, panel, split = unravel(task, (sizes.batch, panels, splits))
+        n, panel, split = unflatten(task, (sizes.batch, panels, splits))
         # The last panel and the last tile reach back over results that are there already.
         last = max(sizes.columns - tile.columns, 0)
         at = T.Bind(tirx.min(panel * tile.columns, index(last)))
@@ -158,15 +160,6 @@ def split_rows(rows: int, tile_rows: int, tasks: int) -> tuple[int, int]:
     parts = min(tiles, -(-TASKS // tasks))
     each = -(-tiles // parts)
     return each, -(-tiles // each)
-
-
-def unravel(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
-    """Indices for a flat one, outermost first."""
-    found: list[ir.Expr] = []
-    for size in reversed(sizes):
-        found.insert(0, index(0) if size == 1 else flat % size)
-        flat = flat // size if size > 1 else flat
-    return found
 
 
 def _rounded(value: int, unit: int) -> int:

@@ -8,7 +8,7 @@ element `r * stride + phase` of an axis is element `r` of that phase, so each ta
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -50,13 +50,13 @@ class Tap:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Window:
     """How a window walks over an image; each pair is for rows and columns.
 
     Attributes:
         image: sizes of the image.
         out: numbers of steps.
-        window: sizes of the window.
+        kernel: its sizes.
         stride: steps of the window.
         dilation: steps inside the window.
         pad: rows above and columns left of the image.
@@ -64,7 +64,7 @@ class Walk:
 
     image: Pair
     out: Pair
-    window: Pair
+    kernel: Pair
     stride: Pair
     dilation: Pair
     pad: Pair
@@ -83,12 +83,12 @@ class Walk:
     @property
     def is_small(self) -> bool:
         """Whether a kernel may spell out all taps, and the planes that the stride leaves."""
-        return math.prod(self.window) <= _MOST_TAPS and self.phases <= _MOST_PHASES
+        return math.prod(self.kernel) <= _MOST_TAPS and self.phases <= _MOST_PHASES
 
     def taps(self) -> list[Tap]:
         """The positions in the window, row by row."""
         found = []
-        for at in product(*map(range, self.window)):
+        for at in product(*map(range, self.kernel)):
             offsets = [
                 a * gap - pad for a, gap, pad in zip(at, self.dilation, self.pad, strict=True)
             ]
@@ -139,15 +139,15 @@ def line_of(source: Pair, target: Pair, shifts: list[Pair], lanes: int) -> Line:
     return Line(pitch, base, -(-size // lanes) * lanes, vectors)
 
 
-def input_line(walk: Walk, lanes: int) -> Line:
+def input_line(window: Window, lanes: int) -> Line:
     """The line of the image's phases, for results as the window's steps."""
-    return line_of(walk.phase_size, walk.out, [tap.shift for tap in walk.taps()], lanes)
+    return line_of(window.phase_size, window.out, [tap.shift for tap in window.taps()], lanes)
 
 
-def output_line(walk: Walk, lanes: int) -> Line:
+def output_line(window: Window, lanes: int) -> Line:
     """The line of what belongs to the steps, for results as the image's phases."""
-    shifts = [(-tap.shift[0], -tap.shift[1]) for tap in walk.taps()]
-    return line_of(walk.out, walk.phase_size, shifts, lanes)
+    shifts = [(-tap.shift[0], -tap.shift[1]) for tap in window.taps()]
+    return line_of(window.out, window.phase_size, shifts, lanes)
 
 
 def fill(buffer: tirx.Buffer, value: ir.Expr, lanes: int) -> None:
@@ -167,52 +167,52 @@ def copy_rows(sizes: Pair, lanes: int, emit: Callable[[Index, Index, int], None]
         each_block(sizes[1], lanes, lambda column, width: emit(row, column, width))
 
 
-def stage(buffer: tirx.Buffer, line: Line, walk: Walk, lanes: int, read: Read) -> None:
+def stage(buffer: tirx.Buffer, line: Line, window: Window, lanes: int, read: Read) -> None:
     """Emits: the phases of an image into their lines, whose padding is there already.
 
     Args:
         buffer: the lines `[phases, size]`.
         line: how they are laid out.
-        walk: how the window walks over the image.
+        window: how the window walks over the image.
         lanes: elements in a vector.
         read: `read(row, column, width)`, elements of a row of the image.
     """
 
     def store(first: int, r: Index, c: Index, row: Index, count: int, width: int) -> None:
-        whole = read(row, c * walk.stride[1], count * width)
+        whole = read(row, c * window.stride[1], count * width)
         for way, part in enumerate(deinterleave(whole, count, width)):
             T.buffer_store(buffer, part, [first + way, ramp(line.at(r, c), width)])
 
-    _each_phase_block(walk, lanes, store)
+    _each_phase_block(window, lanes, store)
 
 
-def unstage(buffer: tirx.Buffer, pitch: int, walk: Walk, lanes: int, write: Write) -> None:
+def unstage(buffer: tirx.Buffer, pitch: int, window: Window, lanes: int, write: Write) -> None:
     """Emits `write(row, column, width, value)` for an image from its phases.
 
     Args:
         buffer: the phases `[phases, size]`, as results.
         pitch: elements from one of their rows to the next one.
-        walk: how the window walks over the image.
+        window: how the window walks over the image.
         lanes: elements in a vector.
         write: stores elements of a row of the image.
     """
 
     def store(first: int, r: Index, c: Index, row: Index, count: int, width: int) -> None:
         parts = [buffer[first + way, ramp(r * pitch + c, width)] for way in range(count)]
-        write(row, c * walk.stride[1], count * width, interleave(parts, width))
+        write(row, c * window.stride[1], count * width, interleave(parts, width))
 
-    _each_phase_block(walk, lanes, store)
+    _each_phase_block(window, lanes, store)
 
 
 def _each_phase_block(
-    walk: Walk, lanes: int, emit: Callable[[int, Index, Index, Index, int, int], None]
+    window: Window, lanes: int, emit: Callable[[int, Index, Index, Index, int, int], None]
 ) -> None:
     """Emits `emit(first, r, c, row, count, width)` for blocks of an image.
 
     A block is elements `c` to `c + width` of row `r` of `count` phases from `first` on, which
     interleaved are elements of one row of the image, from column `c * stride` on.
     """
-    (height, columns), (down, right) = walk.image, walk.stride
+    (height, columns), (down, right) = window.image, window.stride
     whole, rest = divmod(columns, right)
 
     def blocks(phase: int, r: Index, row: Index) -> None:
@@ -249,6 +249,12 @@ def plane_kernel(
             T.writes(_whole(buffers[-1]))
             body(number, *buffers)
     return builder.get()
+
+
+def pair(values: Sequence) -> Pair:
+    """The first two of an attribute's numbers, those for rows and columns."""
+    first, second = (int(value) for value in list(values)[:2])
+    return first, second
 
 
 def _whole(buffer: tirx.Buffer) -> tirx.BufferRegion:

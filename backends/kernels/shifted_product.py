@@ -14,8 +14,9 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Staged, Walk
-from odtc.backends.kernels.panel_product import split_rows, unravel
-from odtc.backends.kernels.tile import Machine, Tile, accumulator, index, keep, multiply
+from odtc.backends.kernels.panel_product import split_rows
+from odtc.backends.kernels.places import index, unflatten
+from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
 
 # Vectors of positions from which on a product does not want more images at once.
 WIDE = 16
@@ -95,7 +96,7 @@ def staged_product(
     groups, bands = shape.batch // block.images, -(-rows // block.rows)
     tiles, splits = split_rows(shape.rows, tile.rows, groups * bands)
     with T.parallel(groups * bands * splits) as task:
-        group, band, split = unravel(task, (groups, bands, splits))
+        group, band, split = unflatten(task, (groups, bands, splits))
         first = T.Bind(tirx.min(band * block.rows, rows - block.rows))
         stage = T.sblock_alloc_buffer(
             (*map(len, phases), shape.channels, staged_rows * block.inner), "float32"

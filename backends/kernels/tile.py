@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.places import index
+from odtc.backends.kernels.vectors import ramp
+
 # Fused multiply-adds in flight that keep two units of a latency of four busy.
 IN_FLIGHT = 8
 
@@ -78,9 +81,9 @@ class Tile:
         step = max(self.rows * self.vectors, self.rows + self.vectors, IN_FLIGHT)
         return step * -(-rows // self.rows) * -(-columns // self.columns)
 
-    def span(self, vector: int, base: ir.Expr | int = 0) -> tirx.Ramp:
+    def span(self, vector: int, base: ir.Expr | int = 0) -> ir.Expr:
         """Indices of one of the tile's vectors, counted from `base`."""
-        return vector_at(base + vector * self.lanes, self.lanes)
+        return ramp(base + vector * self.lanes, self.lanes)
 
 
 def _even(total: int, most: int) -> int:
@@ -96,16 +99,6 @@ _MACHINES = {512: (24, 1 << 19), 256: (12, 1 << 18), 128: (24, 1 << 18)}
 def machine_of(vector_bits: int) -> Machine:
     """The description of a CPU by the width of its vector registers."""
     return Machine(vector_bits // 32, *_MACHINES[vector_bits])
-
-
-def vector_at(base: ir.Expr | int, lanes: int) -> tirx.Ramp:
-    """Indices of a vector of neighbours."""
-    return tirx.Ramp(index(base), index(1), lanes)
-
-
-def index(value: ir.Expr | int) -> ir.Expr:
-    """A constant index as an expression."""
-    return tirx.const(value, "int32") if isinstance(value, int) else value
 
 
 def accumulator(tile: Tile) -> tirx.Buffer:

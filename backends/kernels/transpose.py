@@ -9,7 +9,8 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.tile import index, vector_at
+from odtc.backends.kernels.places import index
+from odtc.backends.kernels.vectors import ramp
 
 Read = Callable[..., ir.Expr]
 
@@ -43,9 +44,9 @@ def copy_transposed(
         with T.grid(column_blocks, row_blocks) as (block, row_block):
             _square(
                 squares,
-                lambda i: read(row_block * lanes + i, vector_at(block * lanes, lanes)),
+                lambda i: read(row_block * lanes + i, ramp(block * lanes, lanes)),
                 lambda j, value: T.buffer_store(
-                    target, value, place(block * lanes + j, vector_at(row_block * lanes, lanes))
+                    target, value, place(block * lanes + j, ramp(row_block * lanes, lanes))
                 ),
                 lanes,
             )
@@ -70,16 +71,14 @@ def _square(
     zips = [[index(i) for i in low], [index(i + lanes // 2) for i in low]]
     source, target = squares
     for i in range(lanes):
-        T.buffer_store(source, load(i), [index(i), vector_at(0, lanes)])
+        T.buffer_store(source, load(i), [index(i), ramp(0, lanes)])
     half, rounds = lanes // 2, lanes.bit_length() - 1
     for _ in range(rounds):
         for i in range(half):
-            pair = [
-                tirx.BufferLoad(source, [index(row), vector_at(0, lanes)]) for row in (i, i + half)
-            ]
+            pair = [tirx.BufferLoad(source, [index(row), ramp(0, lanes)]) for row in (i, i + half)]
             for which, order in enumerate(zips):
-                at = [index(2 * i + which), vector_at(0, lanes)]
+                at = [index(2 * i + which), ramp(0, lanes)]
                 T.buffer_store(target, tirx.Shuffle(pair, order), at)
         source, target = target, source
     for j in range(lanes):
-        store(j, tirx.BufferLoad(source, [index(j), vector_at(0, lanes)]))
+        store(j, tirx.BufferLoad(source, [index(j), ramp(0, lanes)]))

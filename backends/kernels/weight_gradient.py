@@ -14,7 +14,8 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Walk
-from odtc.backends.kernels.panel_product import TASKS, Read, split_rows, unravel
+from odtc.backends.kernels.panel_product import TASKS, Read, split_rows
+from odtc.backends.kernels.places import index, unflatten
 from odtc.backends.kernels.shifted_product import (
     Block,
     Shape,
@@ -25,7 +26,7 @@ from odtc.backends.kernels.shifted_product import (
     stage_block,
     strides_of,
 )
-from odtc.backends.kernels.tile import Machine, Tile, accumulate, accumulator, index
+from odtc.backends.kernels.tile import Machine, Tile, accumulate, accumulator
 from odtc.backends.kernels.transpose import copy_transposed
 
 # Terms of the sum for each copied element of `dy` that make the copy cheap.
@@ -65,7 +66,7 @@ def weight_gradient(
     # The sum runs over results only, so no vector reaches behind them.
     staged_rows = -(-(block.positions + reach_of(walk, strides_of(axes))) // block.inner)
     with T.parallel(cut.parts * cut.groups) as task:
-        part, group = unravel(task, (cut.parts, cut.groups))
+        part, group = unflatten(task, (cut.parts, cut.groups))
         sums = T.sblock_alloc_buffer((cut.panels, channels * taps, tile.columns), "float32")
         right = T.sblock_alloc_buffer((block.images * dense, tile.columns), "float32")
         stage = T.sblock_alloc_buffer(

@@ -1,4 +1,4 @@
-"""Names that the layers have to agree on: marks on kernels, and an operator of our own."""
+"""Names that the layers have to agree on: marks on kernels, and operators of our own."""
 
 # Attribute of a kernel that came with its schedule and wants no further one.
 IS_SCHEDULED = "tirx.is_scheduled"

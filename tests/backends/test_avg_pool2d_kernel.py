@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.avg_pool2d import avg_pool2d, avg_pool2d_gradient
-from odtc.backends.kernels.planes import Walk
+from odtc.backends.kernels.planes import Window
 
 HOST = tvm.target.Target({"kind": "llvm"})
 SIDE = st.integers(1, 4)
@@ -52,8 +52,8 @@ def test_against_pytorch(case: dict, with_padding: bool, lanes: int, dtype: str)
     y.backward(torch.tensor(dy.astype(np.float64)))
     assert x.grad is not None
     out = (y.shape[2], y.shape[3])
-    walk = Walk(case["image"], out, case["window"], case["stride"], (1, 1), case["pad"])
-    pooled = run(avg_pool2d((2, 3), walk, lanes, dtype, with_padding), data, tuple(y.shape))
+    window = Window(case["image"], out, case["window"], case["stride"], (1, 1), case["pad"])
+    pooled = run(avg_pool2d((2, 3), window, lanes, dtype, with_padding), data, tuple(y.shape))
     np.testing.assert_allclose(pooled, y.detach().numpy(), rtol=1e-5, atol=1e-6)
-    back = run(avg_pool2d_gradient((2, 3), walk, lanes, dtype, with_padding), dy, shape)
+    back = run(avg_pool2d_gradient((2, 3), window, lanes, dtype, with_padding), dy, shape)
     np.testing.assert_allclose(back, x.grad.numpy(), rtol=1e-5, atol=1e-6)

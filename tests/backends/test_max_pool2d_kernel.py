@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from odtc.backends.kernels.max_pool2d import max_pool2d_gradient
 from odtc.backends.kernels.max_pool2d_large import max_pool2d_gradient_of_large_windows
-from odtc.backends.kernels.planes import Walk
+from odtc.backends.kernels.planes import Window
 
 HOST = tvm.target.Target({"kind": "llvm"})
 SIDE = st.integers(1, 4)
@@ -50,10 +50,10 @@ def test_against_pytorch(case: dict, kind: str, lanes: int) -> None:
     samples, channels, *image = case["image"]
     planes = samples * channels
     steps = (case[name] for name in ("window", "stride", "dilation", "pad"))
-    walk = Walk((image[0], image[1]), (y.shape[2], y.shape[3]), *steps)
+    window = Window((image[0], image[1]), (y.shape[2], y.shape[3]), *steps)
     kernels = [
-        max_pool2d_gradient(planes, walk, lanes),
-        max_pool2d_gradient_of_large_windows(planes, walk),
+        max_pool2d_gradient(planes, window, lanes),
+        max_pool2d_gradient_of_large_windows(planes, window),
     ]
     for kernel in kernels:
         found = tvm.runtime.tensor(np.full((planes, *image), np.nan, np.float32))
