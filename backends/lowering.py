@@ -77,7 +77,9 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
         AbsorbTranspose(matmul),
         # Casts are kept at first: kernels look through them for what is stored in half precision.
         TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=["relax.astype"])),
-        *tvm_passes(X.DeadCodeElimination, X.LegalizeOps),
+        # A tuple that is only taken apart again, as of the gradient of a split, is none: FuseOps
+        # mixes up the arguments of a kernel that takes elements of several tuples.
+        *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination, X.LegalizeOps),
         *tvm_passes(
             X.AnnotateTIROpPattern,
             X.FoldConstant,

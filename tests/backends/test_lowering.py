@@ -1,0 +1,53 @@
+"""A training graph becomes kernels, whatever its expressions look like."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.relax import op
+
+from odtc.backends.lowering import fuse_phase
+from odtc.backends.targets import parse_target
+from odtc.passes.contract import run_pipeline
+
+TUPLES, ITEMS = 8, 3
+TENSOR = relax.TensorType((ITEMS, 4), "float32")
+
+
+def taken_apart(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+    return builder.emit(relax.Tuple([op.exp(part) for part in rows(builder, x)]))
+
+
+def rows(builder: relax.BlockBuilder, x: relax.Expr) -> list[relax.Expr]:
+    return [builder.emit(op.strided_slice(x, [0], [i], [i + 1])) for i in range(ITEMS)]
+
+
+def split(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+    return builder.emit(op.split(builder.emit(op.exp(x)), ITEMS, 0))
+
+
+@pytest.mark.parametrize("tuple_of", [taken_apart, split])
+def test_elements_of_several_tuples_meet_in_one_kernel(
+    tuple_of: Callable[[relax.BlockBuilder, relax.Expr], relax.Expr],
+) -> None:
+    parameters = [relax.Var(f"p{i}", TENSOR) for i in range(TUPLES)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            tuples = [tuple_of(builder, p) for p in parameters]
+            items = [builder.emit(relax.TupleGetItem(t, i)) for t in tuples for i in range(ITEMS)]
+            total = items[0]
+            for item in items[1:]:
+                total = builder.emit(op.subtract(item, total))
+            result = builder.emit_output(total)
+        builder.emit_func_output(result)
+    fused = run_pipeline(fuse_phase(parse_target("host-cpu")), builder.finalize())
+    vm = relax.VirtualMachine(tvm.compile(fused, tvm.target.Target({"kind": "llvm"})), tvm.cpu())
+    arrays = np.random.default_rng(0).standard_normal((TUPLES, ITEMS, 4)).astype(np.float32)
+    expected = np.zeros((1, 4), np.float32)
+    for part in np.exp(arrays).reshape(-1, 1, 4):
+        expected = part - expected
+    found = vm["main"](*(tvm.runtime.tensor(array) for array in arrays)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
