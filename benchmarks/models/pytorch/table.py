@@ -5,6 +5,7 @@ from functools import partial
 from benchmarks.models.pytorch import attention, small, tasks
 from benchmarks.models.pytorch.classic import LeNet, densenet
 from benchmarks.models.pytorch.generative import Adversary, DeepQ, UNet, discriminator
+from benchmarks.models.pytorch.residual import bottleneck_net
 from benchmarks.models.pytorch.sequence import CharCnnLstm, CharLstm, Seq2Seq, keyword_net
 from benchmarks.models.pytorch.spec import TorchModel
 from benchmarks.models.pytorch.torchvision_models import models
@@ -35,9 +36,9 @@ FULL: dict[str, TorchModel] = {
     "efficientnet_b0": tasks.image_net(partial(models.efficientnet_b0, stochastic_depth_prob=0.0)),
     "shufflenet_v2": tasks.image_net(models.shufflenet_v2_x1_0),
     "resnet18": tasks.image_net(models.resnet18),
-    "resnet50": tasks.image_net(models.resnet50, lr=STEEP),
-    "resnet101": tasks.image_net(models.resnet101, lr=STEEP),
-    "resnet152": tasks.image_net(models.resnet152, lr=STEEP),
+    "resnet50": tasks.image_net(partial(bottleneck_net, models.resnet50), lr=1e-5),
+    "resnet101": tasks.image_net(partial(bottleneck_net, models.resnet101), lr=1e-5),
+    "resnet152": tasks.image_net(partial(bottleneck_net, models.resnet152), lr=1e-5),
     "densenet40_12": tasks.cifar(partial(densenet, 40, 12), lr=1e-3),
     "densenet100_12": tasks.cifar(partial(densenet, 100, 12), lr=STEEP),
     "densenet121": tasks.image_net(models.densenet121, lr=STEEP),
