@@ -16,16 +16,19 @@ from tests.numeric.test_parity import random_images, with_biases
 BATCH = 2
 # Two images of noise: with a larger one the loss jumps, and magnifies rounding.
 LR = 1e-5
+# At 1e-5 weights that begin a part in 10^7 apart, in PyTorch's float64, go ways 3 and 7 per cent
+# apart.
+STEEP = {"inception_v2": 1e-6, "resnet50": 1e-6}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", zoo_names())
 def test_three_steps(name: str, tmp_path: Path) -> None:
-    model = with_biases(zoo_model(name))
+    model, lr = with_biases(zoo_model(name)), STEEP.get(name, LR)
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
     single, double = (
-        TorchTrainer(model, lr=LR, momentum=MOMENTUM, dtype=dtype)
+        TorchTrainer(model, lr=lr, momentum=MOMENTUM, dtype=dtype)
         for dtype in (torch.float32, torch.float64)
     )
     artifact = odtc.compile(path, batch=BATCH, optimizer=odtc.SGD(momentum=MOMENTUM), dropout=False)
@@ -34,5 +37,5 @@ def test_three_steps(name: str, tmp_path: Path) -> None:
     for x, y in islice(random_images(BATCH), STEPS):
         expected = single.step(x, y)
         double.step(x, y)
-        assert abs(trainer.step(x, y, lr=LR) - expected) <= BOUND * abs(expected)
+        assert abs(trainer.step(x, y, lr=lr) - expected) <= BOUND * abs(expected)
     check_tensors(first, trainer.parameters(), single.parameters(), double.parameters())
