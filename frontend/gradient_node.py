@@ -48,6 +48,7 @@ def take_gradient(model: onnx.ModelProto) -> tuple[onnx.ModelProto, GradientNode
         raise UnsupportedError(
             "a Gradient node is supported once, by inputs of the graph, where nothing reads it",
             where=f"node {node.name or node.output[0]}",
+            hint="take the Gradient nodes out: odtc derives the training step by itself",
         )
     y = str(attributes(node)["y"])
     kept = onnx.ModelProto()

@@ -70,7 +70,9 @@ def _trains(node: Node) -> bool:
     mode = node.constant(2)
     if node.has(2) and mode is None:
         raise UnsupportedError(
-            "the training mode must be constant", where=f"node {describe_node(node.proto)}"
+            "the training mode must be constant",
+            where=f"node {describe_node(node.proto)}",
+            hint="make input training_mode an initializer or a Constant node",
         )
     return mode is not None and bool(mode)
 
@@ -87,6 +89,7 @@ def _dropout(node: Node, emit: Emit) -> list[str]:
         raise UnsupportedError(
             "the ratio must be constant, and there must be a seed",
             where=f"node {describe_node(node.proto)}",
+            hint="make input ratio an initializer, and give the node an attribute seed",
         )
     shape = node.shape()
     drawn = np.random.RandomState(node.attrs.get("seed", 0)).uniform(0, 1, shape)

@@ -133,7 +133,10 @@ class OdtcBackend(Backend):
             UnsupportedError: a node is of a domain that odtc does not read.
         """
         if not cls.supports_device(device):
-            raise UnsupportedError(f"device {device!r}: only CPU is supported")
+            raise UnsupportedError(
+                f"device {device!r}: models run forward on CPU only",
+                hint="for a training step on another device, `odtc compile --target`",
+            )
         model = without_training_nodes(model)
         check_model(model, "the model")
         return Prepared(model)
@@ -241,15 +244,22 @@ def _fed(model: onnx.ModelProto) -> list[str]:
 
 def _named(inputs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     if isinstance(inputs, Mapping):
-        inputs = [inputs.get(name) for name in names]
+        inputs = [inputs[name] for name in names if name in inputs]
     elif isinstance(inputs, np.ndarray):
         inputs = [inputs]
     if len(inputs) != len(names):
-        raise DataError(f"{len(inputs)} inputs were given; the model has {len(names)}")
+        raise DataError(
+            f"{len(inputs)} inputs were given; the model has {len(names)}",
+            hint=f"give one array for each of {', '.join(names)}",
+        )
     found = {}
     for name, value in zip(names, inputs, strict=True):
         array = np.asarray(value)
         if array.dtype.kind in "OUSc":
-            raise UnsupportedError(f"input {name} is {array.dtype}; odtc takes real numbers")
+            raise UnsupportedError(
+                f"an array of {array.dtype} was given; odtc takes real numbers",
+                where=f"input {name}",
+                hint="give an array of floats, integers or booleans",
+            )
         found[name] = array
     return found

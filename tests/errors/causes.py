@@ -1,135 +1,26 @@
 """Ways to go wrong: models that cannot be trained, damaged files, devices that do not answer."""
 
 import json
-import os
 import platform
 import socket
-import subprocess
 import tempfile
 import threading
 import zipfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import onnx
-import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 from tests.cli.digits import BATCH, Digits
-
-Argv = list[str]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an error is caused.
-
-    Attributes:
-        digits: a model, its artifact and data, not to be changed.
-        inputs: a folder for what the cause prepares.
-        outputs: the current folder; no file may be left in it.
-        tracker: host and port of a tracker that knows no device.
-        stack: what is to be undone at the end.
-    """
-
-    digits: Digits
-    inputs: Path
-    outputs: Path
-    tracker: str
-    stack: ExitStack
-
-    def write(self, name: str, data: bytes) -> Path:
-        """Writes an input file."""
-        path = self.inputs / name
-        path.write_bytes(data)
-        return path
-
-    def names(self) -> list[tuple[str, str]]:
-        """What changes from run to run, and what a text of the table has instead."""
-        return [
-            (str(self.inputs), "INPUTS"),
-            (str(self.outputs), "OUTPUTS"),
-            (str(self.digits.model.parent), "DIGITS"),
-            (self.tracker, "TRACKER"),
-        ]
-
-    def files_left(self) -> list[Path]:
-        """What should not be there when all is over."""
-        folders = (self.outputs, Path(tempfile.gettempdir()))
-        return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-
-    def small_disk(self, kilobytes: int) -> Path:
-        """A folder with that much room; where none can be made, CI fails and others skip."""
-        disk = self.outputs / "disk"
-        disk.mkdir()
-        size = f"size={kilobytes}k"
-        command = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(disk)]
-        try:
-            subprocess.run(command, check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            if os.environ.get("CI"):
-                raise
-            pytest.skip("cannot mount a small disk here")
-        self.stack.callback(subprocess.run, ["umount", str(disk)], check=True)
-        return disk
-
-
-# Prepares files and gives the command line that fails; or calls the library, which raises.
-Cause = Callable[[Place], Argv | None]
-
-
-def node(op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
-    """A node whose name is its output's."""
-    return helper.make_node(op_type, inputs, [output], name=output, **attributes)
-
-
-def dense(*nodes: onnx.NodeProto, x: Sequence[str | int] = ("N", 4)) -> onnx.ModelProto:
-    """A model from `x` to `y` with the weights `w` [4, 3] and `v` [4, 4]."""
-    rng = np.random.default_rng(0)
-    weights = {"w": rng.normal(size=(4, 3)), "v": rng.normal(size=(4, 4))}
-    graph = helper.make_graph(
-        list(nodes),
-        "dense",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "classes"])],
-        [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
+from tests.errors.models import LINEAR
+from tests.errors.place import Argv, Cause, Place
 
 # A target that this machine cannot run.
 OTHER_TARGET = "android-cpu" if platform.machine() == "x86_64" else "host-cpu{mcpu=x86-64-v3}"
-
-LINEAR = dense(node("MatMul", ["x", "w"], "y"))
-
-
-def behind(op_type: str, data: str = "h", **attributes: Any) -> onnx.ModelProto:
-    """A model with that operator between two products; `data` is what it reads."""
-    return dense(
-        node("MatMul", ["x", "v"], "h"),
-        node(op_type, [data], "a", **attributes),
-        node("MatMul", ["a", "w"], "y"),
-    )
-
-
-# A weight on the left of a product, and a weight that two products share.
-LEFT_OPERAND = dense(
-    node("Transpose", ["x"], "t", perm=[1, 0]),
-    node("MatMul", ["v", "t"], "u"),
-    node("Transpose", ["u"], "h", perm=[1, 0]),
-    node("MatMul", ["h", "w"], "y"),
-)
-SHARED = dense(
-    node("MatMul", ["x", "v"], "h"),
-    node("MatMul", ["h", "v"], "a"),
-    node("MatMul", ["a", "w"], "y"),
-)
 
 
 def compile_bytes(data: bytes, name: str = "m.onnx") -> Cause:
@@ -368,6 +259,17 @@ def load_adapters(data: bytes | None = None, **metadata: str) -> Cause:
         elif data:
             path.write_bytes(data)
         odtc.compile(model, batch=2, lora=odtc.LoRA(rank=2)).trainer().load_adapters(path)
+
+    return cause
+
+
+def forward(model: onnx.ModelProto, inputs: Any, device: str = "CPU") -> Cause:
+    """A model run forward by ONNX's own interface of a backend."""
+
+    def cause(_: Place) -> None:
+        from odtc import onnx_backend
+
+        onnx_backend.run_model(model, inputs, device)
 
     return cause
 

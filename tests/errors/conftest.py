@@ -9,7 +9,7 @@ import pytest
 
 from odtc.runtime_rpc import session
 from tests.cli.digits import Digits, make_digits
-from tests.errors.causes import Place
+from tests.errors.place import Place
 
 
 @pytest.fixture(scope="session")

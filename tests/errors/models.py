@@ -1,0 +1,79 @@
+"""Small models that are valid, or that are wrong in one way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def node(op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
+    """A node whose name is its output's."""
+    return helper.make_node(op_type, inputs, [output], name=output, **attributes)
+
+
+def dense(*nodes: onnx.NodeProto, x: Sequence[str | int] = ("N", 4)) -> onnx.ModelProto:
+    """A model from `x` to `y` with the weights `w` [4, 3] and `v` [4, 4]."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.normal(size=(4, 3)), "v": rng.normal(size=(4, 4))}
+    graph = helper.make_graph(
+        list(nodes),
+        "dense",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "classes"])],
+        [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+LINEAR = dense(node("MatMul", ["x", "w"], "y"))
+
+
+def behind(op_type: str, data: str = "h", **attributes: Any) -> onnx.ModelProto:
+    """A model with that operator between two products; `data` is what it reads."""
+    return dense(
+        node("MatMul", ["x", "v"], "h"),
+        node(op_type, [data], "a", **attributes),
+        node("MatMul", ["a", "w"], "y"),
+    )
+
+
+# A weight on the left of a product, and a weight that two products share.
+LEFT_OPERAND = dense(
+    node("Transpose", ["x"], "t", perm=[1, 0]),
+    node("MatMul", ["v", "t"], "u"),
+    node("Transpose", ["u"], "h", perm=[1, 0]),
+    node("MatMul", ["h", "w"], "y"),
+)
+SHARED = dense(
+    node("MatMul", ["x", "v"], "h"),
+    node("MatMul", ["h", "v"], "a"),
+    node("MatMul", ["a", "w"], "y"),
+)
+
+
+def dropping(*inputs: str, fed: str, dtype: int) -> onnx.ModelProto:
+    """A model with a dropout that reads these, of which one is an input of the graph."""
+    on = numpy_helper.from_array(np.array(True))
+    model = dense(
+        node("Constant", [], "on", value=on),
+        node("MatMul", ["x", "v"], "h"),
+        node("Dropout", ["h", *inputs], "a"),
+        node("MatMul", ["a", "w"], "y"),
+    )
+    model.graph.input.append(helper.make_tensor_value_info(fed, dtype, []))
+    return model
+
+
+FED_MODE = dropping("", "mode", fed="mode", dtype=TensorProto.BOOL)
+FED_RATIO = dropping("ratio", "on", fed="ratio", dtype=TensorProto.FLOAT)
+
+TRAINING_DOMAIN = "ai.onnx.preview.training"
+TWO_GRADIENTS = dense(
+    node("MatMul", ["x", "w"], "y"),
+    node("Gradient", ["x"], "first", xs=["x"], y="y", domain=TRAINING_DOMAIN),
+    node("Gradient", ["x"], "second", xs=["x"], y="y", domain=TRAINING_DOMAIN),
+)
+TWO_GRADIENTS.opset_import.append(helper.make_opsetid(TRAINING_DOMAIN, 1))

@@ -1,0 +1,73 @@
+"""Where an error is caused, and what causes one."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.digits import Digits
+
+Argv = list[str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an error is caused.
+
+    Attributes:
+        digits: a model, its artifact and data, not to be changed.
+        inputs: a folder for what the cause prepares.
+        outputs: the current folder; no file may be left in it.
+        tracker: host and port of a tracker that knows no device.
+        stack: what is to be undone at the end.
+    """
+
+    digits: Digits
+    inputs: Path
+    outputs: Path
+    tracker: str
+    stack: ExitStack
+
+    def write(self, name: str, data: bytes) -> Path:
+        """Writes an input file."""
+        path = self.inputs / name
+        path.write_bytes(data)
+        return path
+
+    def names(self) -> list[tuple[str, str]]:
+        """What changes from run to run, and what a text of the table has instead."""
+        return [
+            (str(self.inputs), "INPUTS"),
+            (str(self.outputs), "OUTPUTS"),
+            (str(self.digits.model.parent), "DIGITS"),
+            (self.tracker, "TRACKER"),
+        ]
+
+    def files_left(self) -> list[Path]:
+        """What should not be there when all is over."""
+        folders = (self.outputs, Path(tempfile.gettempdir()))
+        return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+    def small_disk(self, kilobytes: int) -> Path:
+        """A folder with that much room; where none can be made, CI fails and others skip."""
+        disk = self.outputs / "disk"
+        disk.mkdir()
+        size = f"size={kilobytes}k"
+        command = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(disk)]
+        try:
+            subprocess.run(command, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            if os.environ.get("CI"):
+                raise
+            pytest.skip("cannot mount a small disk here")
+        self.stack.callback(subprocess.run, ["umount", str(disk)], check=True)
+        return disk
+
+
+# Prepares files and gives the command line that fails; or calls the library, which raises.
+Cause = Callable[[Place], Argv | None]
