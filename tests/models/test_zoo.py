@@ -35,7 +35,8 @@ def test_three_steps(name: str, tmp_path: Path) -> None:
     trainer = artifact.trainer(threads=2)
     first = trainer.parameters()
     for x, y in islice(random_images(BATCH), STEPS):
-        expected = single.step(x, y)
-        double.step(x, y)
+        single.step(x, y)
+        # The exact loss: of VGG-19's second one PyTorch's float32 is off by 3e-4.
+        expected = double.step(x, y)
         assert abs(trainer.step(x, y, lr=lr) - expected) <= BOUND * abs(expected)
     check_tensors(first, trainer.parameters(), single.parameters(), double.parameters())
