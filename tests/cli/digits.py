@@ -40,3 +40,8 @@ def make_digits(folder: Path) -> Digits:
     np.savez(files.train, image=x_train[:SAMPLES], y=y_train[:SAMPLES])
     np.savez(files.test, x=x_test[:SAMPLES], label=y_test[:SAMPLES])
     return files
+
+
+def trained(digits: Digits, *options: str | Path) -> list[str]:
+    """The command line that trains on the digits."""
+    return [str(part) for part in ("train", digits.artifact, "--data", digits.train, *options)]

@@ -1,0 +1,191 @@
+"""What `odtc compile`, `inspect`, `targets` and `check` print, and what options reach."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from safetensors.numpy import load_file
+
+from benchmarks.models.digits import bn_model
+from odtc.cli.main import main
+from odtc.core.errors import ExitCode
+from tests.cli.digits import BATCH, SAMPLES, Digits
+
+
+def test_compile_prints_the_path_alone(digits: Digits, here: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "odtc", "compile", digits.model, "--batch", "2", "--train", "fc*"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "d.odtc\n"
+    assert [path.name for path in here.iterdir()] == ["d.odtc"]
+    *steps, summary = done.stderr.splitlines()
+    assert steps[:2] == ["load the compiler", "read the model"]
+    assert "batch 2: 4 of 8 weight tensors are trained; parameters 149.5 KiB" in summary
+
+
+def test_compile_with_options(digits: Digits, here: Path, run_json):
+    optimizer = "sgd{momentum=0.5,weight-decay=1e-4}"
+    made = run_json(
+        *("compile", digits.model, "--shape", "N=3", "--optimizer", optimizer, "-o", "x.odtc")
+    )
+    assert made["artifact"] == "x.odtc"
+    assert made["batch"] == 3
+    assert made["optimizer"] == {
+        "name": "sgd",
+        "momentum": 0.5,
+        "weight_decay": 1e-4,
+        "dampening": 0.0,
+        "nesterov": False,
+    }
+    assert made == run_json("inspect", "x.odtc")
+
+
+def test_compile_says_what_is_trained_in_part(digits: Digits, here: Path, run_json, capsys):
+    choices = ("bias", "sparse{layers=conv2.*,channels=0.25}")
+    made = run_json(
+        *("compile", digits.model, "--batch", "2", "--train", *choices, "--freeze", "fc?.bias")
+    )
+    assert made["tensors"] == {"trained": 3, "frozen": 5, "statistics": 0}
+    (block,) = made["blocks"].values()
+    assert (block["axis"], block["size"]) == (0, 8)
+    assert made == run_json("inspect", "d.odtc")
+    assert main(["inspect", "d.odtc"]) == 0
+    assert "conv2.weight: channels " in capsys.readouterr().out
+
+
+def test_adapters_are_compiled_trained_and_exported(digits: Digits, here: Path, run_json, capsys):
+    lora = "rank=4,alpha=8,targets=conv2.*|fc1.*"
+    made = run_json("compile", digits.model, "--batch", "16", "--lora", lora)
+    assert made["tensors"] == {"trained": 4, "frozen": 8, "statistics": 0}
+    assert [item["weight"] for item in made["adapters"]] == ["conv2.weight", "fc1.weight"]
+    assert {item["scale"] for item in made["adapters"]} == {2.0}
+    run_json(
+        *("train", "d.odtc", "--data", digits.train, "--lr", "0.05", "--steps", "3"),
+        *("--export", "merged.onnx", "--export-adapters", "a.safetensors"),
+    )
+    assert {name: value.shape for name, value in load_file("a.safetensors").items()} == {
+        "base_model.model.conv2.lora_A.weight": (4, 16, 3, 3),
+        "base_model.model.conv2.lora_B.weight": (32, 4, 1, 1),
+        "base_model.model.fc1.lora_A.weight": (4, 512),
+        "base_model.model.fc1.lora_B.weight": (64, 4),
+    }
+    before, after = onnx.load(digits.model).graph, onnx.load("merged.onnx").graph
+    assert list(before.node) == list(after.node)
+    changed = [b.name for b, a in zip(before.initializer, after.initializer, strict=True) if a != b]
+    assert changed == ["conv2.weight", "fc1.weight"]
+    assert main(["inspect", "d.odtc"]) == 0
+    assert "fc1.weight, rank 4, scale 2" in capsys.readouterr().out
+
+
+def test_inspect(digits: Digits, capsys: pytest.CaptureFixture[str]):
+    assert main(["inspect", str(digits.artifact)]) == 0
+    text = capsys.readouterr().out
+    rows = {line[: line.index("  ")]: line.split("  ")[-1].strip() for line in text.splitlines()}
+    optimizer = "sgd{momentum=0.9,weight-decay=0.0,dampening=0.0,nesterov=false}"
+    assert rows["optimizer"] == optimizer
+    assert rows["input"] == f"image: float32[{BATCH}, 1, 8, 8]"
+    assert rows["label"] == f"label: int32[{BATCH}], one of 10 classes"
+    assert rows["tensors"] == "8 trained, 0 frozen, 0 statistics"
+    assert rows["parameters"] == "149.5 KiB (153,128 bytes)"
+
+
+def test_everything_around_the_optimizer(
+    digits: Digits, here: Path, run_json, capsys: pytest.CaptureFixture[str]
+):
+    made = run_json(
+        *("compile", digits.model, "--batch", BATCH, "--optimizer", "adamw", "--ema", "0.9"),
+        *("--group", "*.bias{weight-decay=0}", "conv*{lr-factor=0.5}", "--clip-norm", "1"),
+        *("--accumulate", "4", "--loss-scale", "dynamic{initial=1024}", "-o", "x.odtc"),
+    )
+    assert made["update"] == {
+        "groups": [
+            {"glob": "*.bias", "options": {"weight_decay": 0.0}, "lr_factor": 1.0},
+            {"glob": "conv*", "options": {}, "lr_factor": 0.5},
+        ],
+        "clip_value": None,
+        "clip_norm": 1.0,
+        "accumulate": 4,
+        "ema": 0.9,
+        "loss_scale": {"initial": 1024.0, "growth": 2.0, "backoff": 0.5, "interval": 2000},
+    }
+    assert main(["inspect", "x.odtc"]) == 0
+    text = capsys.readouterr().out
+    for row in (
+        "optimizer              adamw{beta1=0.9,beta2=0.999,eps=1e-08,weight-decay=0.01}",
+        "group                  *.bias{weight-decay=0.0,lr-factor=1.0}",
+        "group                  conv*{lr-factor=0.5}",
+        "clip norm              1.0",
+        "accumulate             4",
+        "ema                    0.9",
+        "loss scale             dynamic{initial=1024.0,growth=2.0,backoff=0.5,interval=2000}",
+    ):
+        assert row in text.splitlines()
+    trained = run_json(
+        *("train", "x.odtc", "--data", digits.train, "--epochs", 8, "--lr", 0.02, "--ema"),
+        *("--schedule", "cosine", "--warmup", 4, "--eval-data", digits.test, "--export", "e.onnx"),
+    )
+    assert trained["steps"] == 8 * (SAMPLES // BATCH)
+    assert trained["accuracy"] > 0.5
+
+
+def test_schedule_reaches_the_steps(digits: Digits, here: Path, run_json):
+    """With a learning rate of 0 from the second step on, one step is all that is done."""
+    first = run_json(
+        *("train", digits.artifact, "--data", digits.train, "--lr", 0.1, "--steps", 1),
+        *("--export", "first.onnx"),
+    )
+    run_json(
+        *("train", digits.artifact, "--data", digits.train, "--lr", 0.1, "--steps", 9),
+        *("--schedule", "cosine{steps=1}", "--export", "last.onnx"),
+    )
+    assert first["steps"] == 1
+    assert Path("first.onnx").read_bytes() == Path("last.onnx").read_bytes()
+
+
+def test_targets(run_json, capsys: pytest.CaptureFixture[str]):
+    listed = {target["name"]: target for target in run_json("targets")["targets"]}
+    assert listed["android-cpu"]["available"]
+    assert not listed["android-opencl"]["available"]
+    assert main(["targets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(listed)
+    for line, target in zip(lines, listed.values(), strict=True):
+        assert f"  {target['reason'] or 'available'}  " in line
+
+
+def test_check(digits: Digits, run_json):
+    report = run_json("check", digits.model, "--all")
+    assert report["trainable"]
+    assert report["levels"] == {"trainable": 9, "forward-only": 0, "unsupported": 0}
+    assert report["operators"][0] == {"op_type": "Relu", "count": 3, "level": "trainable"}
+    assert len(report["nodes"]) == 9
+    assert report["parameters"]["count"] == len(report["parameters"]["names"]) == 8
+    assert report["parameters"]["bytes"] == 153_128
+
+
+def test_check_counts_no_statistics_as_trainable(here: Path, run_json):
+    onnx.save(bn_model(), "bn.onnx")
+    names = run_json("check", "bn.onnx", "--all")["parameters"]["names"]
+    assert "bn1.scale" in names
+    assert "bn1.mean" not in names
+
+
+def test_check_says_which_nodes_block(here: Path, run_json, capsys: pytest.CaptureFixture[str]):
+    model = bn_model()
+    model.graph.node[2].op_type = "Hardmax"
+    onnx.save(model, "hardmax.onnx")
+    report = run_json("check", "hardmax.onnx", code=ExitCode.UNSUPPORTED)
+    assert not report["trainable"]
+    assert [node["op_type"] for node in report["nodes"] if node["blocks"]] == ["Hardmax"]
+    assert main(["check", "hardmax.onnx"]) == ExitCode.UNSUPPORTED
+    captured = capsys.readouterr()
+    assert captured.out.startswith("hardmax.onnx cannot be trained: 1 of 10 nodes block it\n")
+    assert (
+        "  -> relu1 (Hardmax)  forward-only  blocks  no gradient in this version\n" in captured.out
+    )
+    assert not captured.err

@@ -1,0 +1,119 @@
+"""The command line as a whole: help, version, errors and exit codes."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import odtc
+from odtc.cli import targets as targets_command
+from odtc.cli.main import build_parser, exit_codes, main
+from odtc.core.errors import ExitCode, UsageError
+
+ODTC = (sys.executable, "-m", "odtc")
+
+
+def python(code: str) -> str:
+    """Standard output of a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def test_help_comes_at_once_and_lists_the_exit_codes():
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        done = subprocess.run([*ODTC, "--help"], capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.3
+    assert not done.stderr
+    for code, text in exit_codes().items():
+        assert f"{code:>5}  {text}\n" in done.stdout
+
+
+def test_every_exit_code_is_explained():
+    assert list(exit_codes()) == list(ExitCode)
+    assert all(text.endswith(".") for text in exit_codes().values())
+
+
+def test_the_parser_is_built_without_anything_heavy():
+    code = "import sys, odtc.cli.main as m; m.build_parser(); print(*sys.modules)"
+    heavy = {"tvm", "tvm_ffi", "onnx", "numpy", "rich", "safetensors"}
+    assert not heavy & set(python(code).split())
+
+
+def test_version(capsys: pytest.CaptureFixture[str]):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"odtc {odtc.__version__}\n"
+
+
+def test_options_are_not_abbreviated():
+    with pytest.raises(UsageError, match="unrecognized arguments: --js"):
+        build_parser().parse_args(["targets", "--js"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED, "interrupted\n"),
+        (BrokenPipeError(), ExitCode.OUTPUT, ""),
+        (
+            MemoryError(),
+            ExitCode.INTERNAL,
+            "error: out of memory\n  hint: use a smaller --batch, or a machine with more memory\n",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "some/file"),
+            ExitCode.OUTPUT,
+            "error: cannot write: No space left on device\n  where: some/file\n"
+            "  hint: make room; TMPDIR chooses another folder for temporary files\n",
+        ),
+        (
+            RuntimeError("[red]a[/red]\nb"),
+            ExitCode.INTERNAL,
+            "internal error: RuntimeError: [red]a[/red] b\n"
+            "  hint: set ODTC_TRACEBACK=1 to see the traceback\n",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_boundary(error, code, text, monkeypatch, capsys: pytest.CaptureFixture[str]):
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(targets_command, "run", fail)
+    monkeypatch.delenv("ODTC_TRACEBACK", raising=False)
+    assert main(["targets"]) == code
+    assert capsys.readouterr() == ("", text)
+
+
+def test_traceback_on_request(monkeypatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(targets_command, "run", lambda _: 1 / 0)
+    monkeypatch.setenv("ODTC_TRACEBACK", "1")
+    assert main(["targets"]) == ExitCode.INTERNAL
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_a_full_disk_behind_stdout_is_said_once():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*ODTC, "targets"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == ExitCode.OUTPUT
+    assert done.stderr.startswith("error: cannot write: No space left on device\n  hint: ")
+    assert done.stderr.count("\n") == 2
+
+
+def test_a_reader_that_leaves_is_no_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            [*ODTC, "targets"], stdout=closed, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (ExitCode.OUTPUT, "")

@@ -1,0 +1,183 @@
+"""`odtc train`: its steps, what it writes, interrupts, resuming, devices."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from safetensors.numpy import load_file
+
+import odtc
+from odtc.cli import targets as targets_command
+from odtc.cli.interrupts import interruption
+from odtc.cli.main import main
+from odtc.cli.train import EMULATED
+from odtc.core.errors import ExitCode
+from odtc.runtime_rpc.session import LocalSession
+from tests.cli.digits import BATCH, SAMPLES, Digits, trained
+
+# A process that pytest's parent lets ignore interrupts would pass that on.
+INTERRUPTIBLE = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from odtc.cli.main import main; sys.exit(main())"
+)
+PER_EPOCH = SAMPLES // BATCH
+
+
+def test_train_counts_its_steps_and_evaluates(digits: Digits, here: Path, run_json):
+    run = trained(digits, "--epochs", "3", "--lr", "0.05", "--eval-data", digits.test)
+    summary = run_json(*run, "--export", "out.onnx")
+    assert summary["steps"] == summary["steps_taken"] == 3 * PER_EPOCH
+    assert 0.2 < summary["accuracy"] <= 1
+    assert summary["step_ms"] > 0
+    assert summary["samples_per_second"] == pytest.approx(1000 * BATCH / summary["step_ms"])
+    assert summary["emulated"] is False
+    exported = onnx.load(summary["exported"])
+    onnx.checker.check_model(exported, full_check=True)
+    assert (
+        exported.graph.initializer[0].raw_data
+        != onnx.load(digits.model).graph.initializer[0].raw_data
+    )
+
+
+def test_train_says_what_it_leaves_out(digits: Digits, capsys: pytest.CaptureFixture[str]):
+    assert main(trained(digits, "--lr", "0.1", "--threads", "1")) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{PER_EPOCH} steps, loss ")
+    assert captured.out.count("\n") == 1
+    assert "each epoch leaves 8 of 200 samples out: they fill no batch" in captured.err
+
+
+def test_a_resumed_run_takes_the_same_steps(digits: Digits, here: Path, run_json):
+    """It is cut in the middle of an epoch; the losses are equal to the last bit."""
+    options = ("--lr", "0.05", "--seed", "3")
+    losses = {}
+    for steps in (30, 31):
+        losses[steps] = run_json(
+            *trained(digits, *options, "--steps", str(steps), "--checkpoint", f"whole{steps}")
+        )["loss"]
+    parts = trained(digits, *options, "--checkpoint", "parts")
+    run_json(*parts, "--steps", "17")
+    for steps, taken in ((30, 13), (31, 1)):
+        summary = run_json(*parts, "--steps", str(steps), "--resume")
+        assert (summary["steps"], summary["steps_taken"]) == (steps, taken)
+        assert summary["loss"] == losses[steps]
+        assert_equal_files(Path("parts"), Path(f"whole{steps}"))
+
+
+def assert_equal_files(one: Path, other: Path) -> None:
+    first, second = load_file(one), load_file(other)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], name)
+
+
+def test_a_finished_run_has_nothing_to_resume(digits: Digits, here: Path, run_json):
+    run = trained(digits, "--lr", "0.05", "--steps", "3", "--checkpoint", "c")
+    run_json(*run)
+    summary = run_json(*run, "--resume")
+    assert (summary["steps"], summary["steps_taken"], summary["loss"]) == (3, 0, None)
+    assert "step_ms" not in summary
+
+
+def test_the_seed_orders_the_samples(digits: Digits, run_json):
+    first, second, again = (
+        run_json(*trained(digits, "--lr", "0.05", "--steps", "3", "--seed", seed))["loss"]
+        for seed in ("1", "2", "1")
+    )
+    assert first == again != second
+
+
+def test_ctrl_c_saves_the_checkpoint_and_the_run_can_go_on(digits: Digits, here: Path, run_json):
+    options = ("--lr", "0.01", "--checkpoint", "c", "--checkpoint-every", "5")
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *trained(digits, *options, "--steps", "1000000")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(Path("c"), process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert not out
+    assert "saved c; run the same command with --resume to go on" in err
+    steps = int(err.split("interrupted after step ")[1].split()[0])
+    total = str(steps + 4)
+    summary = run_json(*trained(digits, *options, "--steps", total, "--resume"))
+    assert summary["steps_taken"] == 4
+    whole = run_json(*trained(digits, *options[:2], "--steps", total))
+    assert summary["loss"] == whole["loss"]
+
+
+def test_a_ctrl_c_that_tvm_turns_into_an_error_is_one(monkeypatch, capsys):
+    def interrupted(_: object) -> int:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError from None
+        return 0
+
+    monkeypatch.setattr(targets_command, "run", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["targets"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr() == ("", "interrupted\n")
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_the_second_ctrl_c_does_not_wait():
+    with interruption(at_once=False) as event:
+        signal.raise_signal(signal.SIGINT)
+        assert event.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def device() -> Iterator[str]:
+    """The URL of an RPC server on this machine that says nothing of itself."""
+    from tvm.rpc.server import Server
+    from tvm.rpc.tracker import Tracker
+
+    tracker = Tracker(host="127.0.0.1", port=9700, port_end=9800, silent=True)
+    server = Server(
+        *("127.0.0.1", 9600, 9700), tracker_addr=("127.0.0.1", tracker.port), key="k", silent=True
+    )
+    yield f"rpc://127.0.0.1:{tracker.port}/k"
+    server.terminate()
+    tracker.terminate()
+
+
+def test_a_device_takes_the_same_steps(digits: Digits, device: str, run_json):
+    run = trained(digits, "--lr", "0.05", "--steps", "5")
+    there = run_json(*run, "--device", device)
+    assert there["loss"] == pytest.approx(run_json(*run)["loss"], rel=1e-5)
+    assert there["emulated"] is False
+    assert odtc.connect(device).info() == {"emulated": False}
+
+
+def test_times_of_an_emulated_device_are_no_results(
+    digits: Digits, monkeypatch, run_json, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(LocalSession, "info", lambda _: {"emulated": True})
+    run = trained(digits, "--lr", "0.05", "--steps", "2")
+    summary = run_json(*run)
+    assert summary["emulated"] is True
+    assert summary.keys() == {"steps", "steps_taken", "loss", "emulated"}
+    assert main(run) == 0
+    captured = capsys.readouterr()
+    assert EMULATED in captured.out
+    assert " ms" not in captured.out + captured.err
