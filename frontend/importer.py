@@ -13,6 +13,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import Graph, describe_node
+from odtc.frontend.on_rows import on_rows
 from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.recognize import recognize
@@ -62,7 +63,7 @@ def import_forward(graph: Graph) -> tvm.IRModule:
         builder.emit_func_output(result)
     module = builder.finalize()
     module[FORWARD] = recognize(module[FORWARD])
-    return module
+    return on_rows(module, FORWARD)
 
 
 def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list[relax.Expr | None]:

@@ -99,7 +99,11 @@ def panel_product(
                 with T.grid(tile.rows, width) as (row, j):
                     store(n, m + row, j, tirx.BufferLoad(scratch, [row, j]))
             else:
-                with T.grid(tile.rows, tile.vectors) as (row, v), T.vectorized(tile.lanes) as lane:
+                with (
+                    T.serial(tile.rows) as row,
+                    T.unroll(tile.vectors) as v,
+                    T.vectorized(tile.lanes) as lane,
+                ):
                     j = v * tile.lanes + lane
                     store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
 

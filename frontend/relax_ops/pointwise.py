@@ -17,11 +17,15 @@ from odtc.frontend.relax_ops.define import attributes_of, define
 # From an element, and the operator's attributes by name, to a number.
 Function = Callable[..., Expr]
 
+# Names of the operators that are defined here.
+POINTWISE: set[str] = set()
+
 
 def _pointwise(
     name: str, value: Function, slope: Function, reads_result: bool = False
 ) -> Callable[..., relax.Call]:
     """Defines an operator by its value at an element, and its slope there."""
+    POINTWISE.add(f"odtc.{name}")
 
     def kernel(tensor: te.Tensor, **attrs: Any) -> te.Tensor:
         return elementwise(lambda x: value(x, **attrs), tensor, name=name)

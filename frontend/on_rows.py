@@ -1,0 +1,104 @@
+"""What follows a product of all rows is computed on the rows, too.
+
+A linear layer over `[batch, length, features]` multiplies a matrix of `batch * length` rows, and
+then gives its result that shape again (`frontend/operators/linear.py`). Bias, activation and
+residual would read the reshaped tensor, and no kernel can hold them and the product. On rows they
+are its tail; the reshape comes behind them, and costs nothing.
+"""
+
+import math
+
+import tvm
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
+from tvm.relax.transform import CanonicalizeBindings
+
+from odtc.frontend.rebuild import builder_with_kernels, replay_body
+from odtc.frontend.relax_ops.pointwise import POINTWISE
+
+# Elementwise operators of Relax whose operands broadcast as NumPy's do.
+_ELEMENTWISE = POINTWISE | {
+    f"relax.{name}"
+    for name in (
+        "add subtract multiply divide maximum minimum abs negative square exp log sqrt rsqrt erf "
+        "tanh sigmoid sin cos nn.relu"
+    ).split()
+}
+
+
+def on_rows(module: tvm.IRModule, name: str) -> tvm.IRModule:
+    """The module with elementwise operators in front of the reshapes of products.
+
+    Args:
+        module: holds the function, and the kernels that it calls directly.
+        name: of the function, which has one block.
+    """
+    function, builder = module[name], builder_with_kernels(module)
+    with builder.function(name, function.params):
+        with builder.dataflow():
+            replay_body(builder, function, _OnRows())
+        builder.emit_func_output(function.body.body)
+    moved = builder.finalize()
+    moved[name] = relax.analysis.remove_all_unused(moved[name])
+    return CanonicalizeBindings()(moved)
+
+
+class _OnRows:
+    """A replay rule that moves reshapes behind elementwise operators."""
+
+    def __init__(self) -> None:
+        self._products: set[relax.Var] = set()
+        # What is a matrix in another shape, to that matrix.
+        self._rows: dict[relax.Var, relax.Var] = {}
+
+    def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
+        """Returns the reshape of a result on rows, or None where an operator stays as it is."""
+        call = binding.value
+        operator = getattr(getattr(call, "op", None), "name", "")
+        if operator == "relax.matmul":
+            self._products.add(binding.var)
+        elif operator == "relax.reshape":
+            return self._reshaped(binding.var, call)
+        elif operator in _ELEMENTWISE:
+            operands = self._operands(builder, call)
+            if operands is not None:
+                result = builder.emit(relax.Call(call.op, operands, call.attrs))
+                self._rows[binding.var] = result
+                return R.reshape(result, _shape(call))
+        return None
+
+    def _reshaped(self, variable: relax.Var, call: relax.Call) -> relax.Expr | None:
+        (source, _), shape = call.args, _shape(call)
+        if source in self._products and shape[-1:] == _shape(source)[1:]:
+            self._rows[variable] = source
+        rows = self._rows.get(source)
+        return rows if rows is not None and _shape(rows) == shape else None
+
+    def _operands(self, builder: relax.BlockBuilder, call: relax.Call) -> list[relax.Expr] | None:
+        """The operands on rows; None where no product is among them, or one has no such form."""
+        shape = _shape(call)
+        if not any(each in self._rows and _shape(each) == shape for each in call.args):
+            return None
+        rows = [math.prod(shape[:-1]), shape[-1]]
+        operands = [self._operand(builder, each, shape, rows) for each in call.args]
+        return None if any(each is None for each in operands) else operands
+
+    def _operand(
+        self, builder: relax.BlockBuilder, given: relax.Expr, shape: list[int], rows: list[int]
+    ) -> relax.Expr | None:
+        own = _shape(given)
+        if own == shape:
+            form, known = rows, self._rows.get(given)
+            if known is not None:
+                return known
+        elif math.prod(own) == 1:
+            form = []
+        elif own[-1:] == shape[-1:] == [math.prod(own)]:
+            form = own[-1:]
+        else:
+            return None
+        return given if own == form else builder.emit(R.reshape(given, form))
+
+
+def _shape(expression: relax.Expr) -> list[int]:
+    return [int(size) for size in expression.ty.shape]
