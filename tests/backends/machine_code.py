@@ -25,12 +25,12 @@ _STACK = re.compile(r"\[(sp\b|x29, #-)")
 
 
 def tool(name: str) -> str:
-    """The newest `name-<version>`, or a `name` of a version that will do; skips without one."""
+    """The newest `name-<version>`, or a `name` of a version that will do; fails without one."""
     versions = [f"{name}-{number}" for number in range(40, OLDEST - 1, -1)]
     for candidate in (*versions, name):
         if shutil.which(candidate) and _version(candidate) >= OLDEST:
             return candidate
-    pytest.skip(f"{name} of LLVM {OLDEST} or newer is missing: run `make setup`")
+    pytest.fail(f"{name} of LLVM {OLDEST} or newer is missing: run `make setup`")
 
 
 @cache
