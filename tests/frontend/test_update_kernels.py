@@ -14,7 +14,13 @@ import odtc
 from odtc.backends.targets import parse_target
 from odtc.backends.vector_math import register_vector_math
 from odtc.frontend import update_kernels
-from odtc.frontend.control_kernels import NOT_FINITE, SQUARES, TOTAL, total_kernel
+from odtc.frontend.control_kernels import (
+    NOT_FINITE,
+    SQUARES,
+    TOTAL,
+    rescale_kernel,
+    total_kernel,
+)
 from odtc.frontend.elementwise import PARALLEL_ELEMENTS
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.table import OPTIMIZERS
@@ -124,6 +130,13 @@ def test_lamb_moves_a_parameter_of_zeros() -> None:
     assert_close(trained(odtc.LAMB(), start, gradients), expected, start)
 
 
+def test_the_variance_of_a_steady_gradient_is_not_negative() -> None:
+    """It is a difference that rounds to either side of 0, and then its root is taken."""
+    start, (gradient,) = random_run((64,), 1)
+    found = trained(odtc.RMSProp(alpha=0.5, centered=True, eps=1e-2), start, [gradient] * 60)
+    assert np.isfinite(found).all()
+
+
 def test_bias_correction_keeps_its_digits() -> None:
     """`1 - beta ** t` cancels in float32: at 0.9999 and t = 1 it would keep three digits."""
     start, gradients = random_run((64,), 2)
@@ -178,6 +191,15 @@ def test_total(shape, seed, bad) -> None:
 def test_total_of_a_large_gradient() -> None:
     check_total(LARGE, 0, None)
     check_total(LARGE, 0, math.nan)
+
+
+def test_the_loss_scale_stays_a_normal_number() -> None:
+    kernel = compiled(rescale_kernel(odtc.LossScale(), 1))
+    smallest = np.finfo(np.float32).tiny
+    scale, good, updates = device(1.5 * smallest), device(3, "int32"), device(7, "int32")
+    for _ in range(2):
+        kernel(scale, good, updates, device([math.inf, 1.0]), device(0, "int32"))
+    assert [each.numpy() for each in (scale, good, updates)] == [smallest, 0, 7]
 
 
 def check_total(shape: Sequence[int], seed: int, bad: float | None) -> None:
