@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.batch_norm import batch_norm_gradient, batch_norm_kernel
+from tests.backends.guarded import HOST, run_guarded
 
-HOST = tvm.target.Target({"kind": "llvm"})
 EPSILON, MOMENTUM = 1e-5, 0.25
 
 # The planes are shorter than a vector, as long as some, or have a rest.
@@ -17,18 +17,6 @@ SHAPES = st.tuples(st.integers(1, 5), st.integers(1, 6), st.integers(1, 150))
 
 # Enough work for two threads.
 THREADED = (3, 9, 1100)
-
-
-def run(
-    kernel: tvm.tirx.PrimFunc,
-    tensors: list[np.ndarray],
-    shapes: list[tuple[int, ...]],
-    dtype: str = "float32",
-) -> list[np.ndarray]:
-    module = tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), HOST)
-    results = [tvm.runtime.tensor(np.full(shape, np.nan, dtype)) for shape in shapes]
-    module["main"](*map(tvm.runtime.tensor, tensors), *results)
-    return [result.numpy() for result in results]
 
 
 def drawn(shape: tuple[int, int, int], seed: int) -> dict[str, np.ndarray]:
@@ -52,11 +40,10 @@ def statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def test_values_and_statistics(lanes: int, shape: tuple[int, int, int], seed: int) -> None:
     tensors = drawn(shape, seed)
     x, mean, variance = tensors["x"], *statistics(tensors["x"])
-    channel = shape[1:2]
-    y, new_mean, new_variance, batch_mean, scale = run(
+    y, new_mean, new_variance, batch_mean, scale = run_guarded(
         batch_norm_kernel(shape, EPSILON, MOMENTUM, lanes),
         [x, *(tensors[name] for name in ("gamma", "beta", "mean", "variance"))],
-        [shape, *[channel] * 4],
+        results=5,
     )
     root = np.sqrt(variance + EPSILON)
     along = (None, slice(None), None)
@@ -85,10 +72,10 @@ def test_gradients(dtype: str, lanes: int, shape: tuple[int, int, int], seed: in
     mean, variance = statistics(stored)
     scale = 1 / np.sqrt(variance + EPSILON)
     kept = [value.astype(np.float32) for value in (mean, scale)]
-    found = run(
+    found = run_guarded(
         batch_norm_gradient(shape, dtype, lanes),
         [tensors["dy"], stored, tensors["gamma"], *kept],
-        [shape, shape[1:2], shape[1:2]],
+        results=3,
     )
     wide = [
         torch.tensor(value.astype(np.float64), requires_grad=True)
@@ -110,7 +97,7 @@ def test_in_double_precision() -> None:
     tensors = {name: value.astype(np.float64) for name, value in drawn(shape, 0).items()}
     kernel = batch_norm_kernel(shape, EPSILON, MOMENTUM, 16, "float64")
     read = [tensors[name] for name in ("x", "gamma", "beta", "mean", "variance")]
-    y, *_, scale = run(kernel, read, [shape, *[(2,)] * 4], "float64")
+    y, *_, scale = run_guarded(kernel, read, results=5)
     mean, variance = statistics(tensors["x"])
     np.testing.assert_allclose(scale, 1 / np.sqrt(variance + EPSILON), rtol=1e-12)
     normal = (tensors["x"] - mean[:, None]) * scale[:, None]
@@ -124,11 +111,8 @@ def test_a_mean_far_from_zero() -> None:
     shape = (3, 2, 75)
     x = (np.random.default_rng(0).standard_normal(shape) + 4096).astype(np.float32)
     ones, zeros = np.ones(2, np.float32), np.zeros(2, np.float32)
-    y, *_, scale = run(
-        batch_norm_kernel(shape, EPSILON, MOMENTUM, 16),
-        [x, ones, zeros, zeros, ones],
-        [shape, *[(2,)] * 4],
-    )
+    kernel = batch_norm_kernel(shape, EPSILON, MOMENTUM, 16)
+    y, *_, scale = run_guarded(kernel, [x, ones, zeros, zeros, ones], results=5)
     mean, variance = statistics(x)
     np.testing.assert_allclose(scale, 1 / np.sqrt(variance + EPSILON), rtol=1e-5)
     expected = (x - mean[None, :, None]) / np.sqrt(variance + EPSILON)[None, :, None]

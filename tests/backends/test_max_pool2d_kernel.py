@@ -2,15 +2,14 @@
 
 import numpy as np
 import torch
-import tvm
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.max_pool2d import max_pool2d_gradient
 from odtc.backends.kernels.max_pool2d_large import max_pool2d_gradient_of_large_windows
 from odtc.backends.kernels.planes import Window
+from tests.backends.guarded import run_guarded
 
-HOST = tvm.target.Target({"kind": "llvm"})
 SIDE = st.integers(1, 4)
 VALUES = {
     "plain": lambda rng, shape: rng.standard_normal(shape),
@@ -55,12 +54,10 @@ def test_against_pytorch(case: dict, kind: str, lanes: int) -> None:
         max_pool2d_gradient(planes, window, lanes),
         max_pool2d_gradient_of_large_windows(planes, window),
     ]
+    tensors = [
+        dy.reshape(planes, *y.shape[2:]),
+        x.detach().numpy().reshape(planes, *image),
+    ]
     for kernel in kernels:
-        found = tvm.runtime.tensor(np.full((planes, *image), np.nan, np.float32))
-        module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
-        tvm.compile(module, HOST)["main"](
-            tvm.runtime.tensor(dy.reshape(planes, *y.shape[2:])),
-            tvm.runtime.tensor(x.detach().numpy().reshape(planes, *image)),
-            found,
-        )
-        np.testing.assert_allclose(found.numpy().reshape(case["image"]), x.grad.numpy(), atol=1e-6)
+        (found,) = run_guarded(kernel, tensors)
+        np.testing.assert_allclose(found.reshape(case["image"]), x.grad.numpy(), atol=1e-6)

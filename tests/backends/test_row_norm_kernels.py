@@ -5,27 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-import tvm
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.group_norm import group_norm_gradient, group_norm_kernel
 from odtc.backends.kernels.layer_norm import layer_norm_gradient, layer_norm_kernel
+from tests.backends.guarded import run_guarded
 
-HOST = tvm.target.Target({"kind": "llvm"})
 EPSILON = 1e-3
 KINDS = st.sampled_from(["layer", "rms", "group"])
 # Rows, or samples; groups; channels of a group; elements of a channel, or of a row.
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 3), st.integers(1, 4), st.integers(1, 90))
-
-
-def run(
-    kernel: tvm.tirx.PrimFunc, tensors: list[np.ndarray], shapes: list[tuple[int, ...]]
-) -> list[np.ndarray]:
-    module = tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), HOST)
-    results = [tvm.runtime.tensor(np.full(shape, np.nan, np.float32)) for shape in shapes]
-    module["main"](*map(tvm.runtime.tensor, tensors), *results)
-    return [result.numpy() for result in results]
 
 
 def reference(kind: str, axes: tuple[int, ...]) -> Callable[..., torch.Tensor]:
@@ -70,10 +60,9 @@ def test_values_and_gradients(
         forward = layer_norm_kernel(sizes[::3], EPSILON, lanes, centred=centred)
         backward = layer_norm_gradient(sizes[::3], EPSILON, dtype, lanes, centred=centred)
     tensors = [x.astype(np.float32), *(each.reshape(flat) for each in operands)]
-    (found,) = run(forward, tensors, [shape])
+    (found,) = run_guarded(forward, tensors)
     np.testing.assert_allclose(found, y.detach().numpy(), rtol=1e-4, atol=1e-4)
-    shapes = [shape, *[flat] * len(operands)]
-    gradients = run(backward, [dy, x, gamma.reshape(flat)], shapes)
+    gradients = run_guarded(backward, [dy, x, gamma.reshape(flat)], 1 + len(operands))
     for value, leaf in zip(gradients, wide, strict=True):
         assert leaf.grad is not None
         expected = leaf.grad.numpy().reshape(value.shape)

@@ -9,17 +9,14 @@ from hypothesis import strategies as st
 
 from odtc.backends.kernels.softmax import log_softmax_kernel, softmax_gradient, softmax_kernel
 from odtc.backends.vector_math import register_vector_math
+from tests.backends.guarded import run_guarded
 
-HOST = tvm.target.Target({"kind": "llvm"})
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 150))
 
 
 def run(kernel: tvm.tirx.PrimFunc, *tensors: np.ndarray) -> np.ndarray:
     register_vector_math()
-    module = tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), HOST)
-    result = tvm.runtime.tensor(np.full(tensors[0].shape, np.nan, np.float32))
-    module["main"](*map(tvm.runtime.tensor, tensors), result)
-    return result.numpy()
+    return run_guarded(kernel, tensors)[0]
 
 
 @pytest.mark.parametrize("log", [False, True])

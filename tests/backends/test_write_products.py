@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 from tvm.relax import op
@@ -130,6 +130,9 @@ def test_a_tail_that_broadcasts_the_product_is_scheduled_as_any_kernel() -> None
     transposed=st.tuples(st.booleans(), st.booleans()),
     batch=st.sampled_from([(), (3,), (2, 3)]),
 )
+# Rows of the left operand, or of the right one, that fall into the same lines of a cache.
+@example(sizes=(33, 1024, 20), transposed=(False, False), batch=())
+@example(sizes=(33, 7, 1024), transposed=(False, False), batch=())
 def test_matrix_products(
     machine: Machine,
     sizes: tuple[int, int, int],
