@@ -22,14 +22,21 @@ def run(kernel: tvm.tirx.PrimFunc, *tensors: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("lanes", [4, 16])
 @settings(max_examples=8, deadline=None)
-@given(shape=SHAPES, half=st.booleans(), seed=st.integers(0, 99), spread=st.sampled_from([1, 40]))
-@example(shape=(70, 300), half=False, seed=0, spread=1)  # Enough work for two threads.
+@given(
+    shape=SHAPES,
+    half=st.booleans(),
+    seed=st.integers(0, 99),
+    spread=st.sampled_from([1, 40]),
+    level=st.sampled_from([0, 256]),
+)
+# Enough work for two threads; powers of all elements that are none of float32.
+@example(shape=(70, 300), half=False, seed=0, spread=1, level=-256)
 def test_values_and_gradients(
-    log: bool, lanes: int, shape: tuple[int, int], half: bool, seed: int, spread: int
+    log: bool, lanes: int, shape: tuple[int, int], half: bool, seed: int, spread: int, level: int
 ) -> None:
     rng = np.random.default_rng(seed)
     x, dy = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
-    x *= spread
+    x = x * spread + level
     function = torch.log_softmax if log else torch.softmax
     y = function(torch.tensor(x.astype(np.float64)), dim=1)
     forward = (log_softmax_kernel if log else softmax_kernel)(shape, lanes)

@@ -1,0 +1,31 @@
+"""The largest and smallest elements along an axis, against a sort that keeps the order of ties."""
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odtc.backends.kernels.topk import topk_kernel
+
+HOST = tvm.target.Target({"kind": "llvm"})
+SIZE = st.integers(1, 9)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@settings(max_examples=10, deadline=None)
+@given(shape=st.tuples(SIZE, SIZE, SIZE), data=st.data())
+def test_of_equal_elements_the_first_come_first(
+    largest: bool, shape: tuple[int, int, int], data
+) -> None:
+    outer, size, inner = shape
+    count = data.draw(st.integers(1, size))
+    x = np.random.default_rng(0).integers(0, 4, shape).astype(np.float32)
+    kernel = topk_kernel(outer, size, inner, count, "float32", largest)
+    values = tvm.runtime.tensor(np.zeros((outer, count, inner), np.float32))
+    places = tvm.runtime.tensor(np.zeros((outer, count, inner), np.int64))
+    module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
+    tvm.compile(module, HOST)["main"](tvm.runtime.tensor(x), values, places)
+    order = np.argsort(-x if largest else x, axis=1, kind="stable")[:, :count]
+    np.testing.assert_array_equal(places.numpy(), order)
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order, axis=1))
