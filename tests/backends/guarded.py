@@ -10,17 +10,19 @@ HOST = tvm.target.Target({"kind": "llvm"})
 # Bytes on each side of a tensor: in whole cache lines, as TVM wants tensors aligned.
 AROUND = 1 << 12
 _LINE = 64
+# Floats of these bytes are NaN, integers are -1.
+_FILL = 0xFF
 
 
 def run_guarded(
     kernel: tvm.tirx.PrimFunc, inputs: Sequence[np.ndarray], results: int = 1
 ) -> list[np.ndarray]:
-    """The kernel's results; what it does not write of them is NaN.
+    """The kernel's results; what it does not write of them is NaN, or -1 where they are integers.
 
-    Around the inputs are NaNs, so that what is read from there and used shows in the results.
+    So is what lies around all tensors: what is read from there and used shows in the results.
 
     Args:
-        kernel: of tensors of floats, the results last.
+        kernel: its results are its last parameters.
         inputs: one for each other parameter.
         results: their number.
     """
@@ -36,16 +38,15 @@ def run_guarded(
         *(tvm.runtime.from_dlpack(view) for _, view in (*given, *found))
     )
     for whole, view in found:
-        around = AROUND // view.itemsize
-        assert np.isnan(whole[:around]).all(), "the kernel writes in front of a result"
-        assert np.isnan(whole[around + view.size :]).all(), "the kernel writes behind a result"
+        assert (whole[:AROUND] == _FILL).all(), "the kernel writes in front of a result"
+        assert (whole[AROUND + view.nbytes :] == _FILL).all(), "the kernel writes behind a result"
     return [view for _, view in found]
 
 
 def _surrounded(shape: Sequence[int], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """A flat array of NaNs, and the tensor in its middle."""
-    size, around = math.prod(shape), AROUND // dtype.itemsize
-    room = np.full(size + 2 * around + _LINE, np.nan, dtype)
-    skipped = -room.ctypes.data % _LINE // dtype.itemsize
-    whole = room[skipped : skipped + size + 2 * around]
-    return whole, whole[around : around + size].reshape(shape)
+    """Bytes, and the tensor in their middle."""
+    size = math.prod(shape) * dtype.itemsize
+    room = np.full(size + 2 * AROUND + _LINE, _FILL, np.uint8)
+    skipped = -room.ctypes.data % _LINE
+    whole = room[skipped : skipped + size + 2 * AROUND]
+    return whole, whole[AROUND : AROUND + size].view(dtype).reshape(shape)

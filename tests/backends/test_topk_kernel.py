@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.topk import topk_kernel
+from tests.backends.guarded import run_guarded
 
-HOST = tvm.target.Target({"kind": "llvm"})
 SIZE = st.integers(1, 9)
 
 
@@ -22,10 +21,7 @@ def test_of_equal_elements_the_first_come_first(
     count = data.draw(st.integers(1, size))
     x = np.random.default_rng(0).integers(0, 4, shape).astype(np.float32)
     kernel = topk_kernel(outer, size, inner, count, "float32", largest)
-    values = tvm.runtime.tensor(np.zeros((outer, count, inner), np.float32))
-    places = tvm.runtime.tensor(np.zeros((outer, count, inner), np.int64))
-    module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
-    tvm.compile(module, HOST)["main"](tvm.runtime.tensor(x), values, places)
+    values, places = run_guarded(kernel, [x], results=2)
     order = np.argsort(-x if largest else x, axis=1, kind="stable")[:, :count]
-    np.testing.assert_array_equal(places.numpy(), order)
-    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order, axis=1))
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis=1))
