@@ -1,6 +1,6 @@
 """Transposes disappear into matrix products, and the products stay right."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -66,16 +66,39 @@ def test_values_stay_and_transposes_go(form: str) -> None:
     assert "permute_dims" not in after["main"].script()
 
 
-def test_other_transposes_stay() -> None:
-    data = relax.Var("x", relax.TensorType((3, 3, 4), "float32"))
+def after_the_pass(shapes: Sequence[Sequence[int]], form: Callable[..., relax.Expr]) -> str:
+    """The text of what the pass makes of a form, whose values stay."""
+    left, right = (
+        relax.Var(name, relax.TensorType(shape, "float32"))
+        for name, shape in zip("ab", shapes, strict=True)
+    )
     builder = relax.BlockBuilder()
-    with builder.function("main", [data]):
+    with builder.function("main", [left, right]):
         with builder.dataflow():
-            turned = builder.emit(op.permute_dims(data, [1, 0, 2]))
-            result = builder.emit_output(op.matmul(turned, op.permute_dims(data, [0, 2, 1])))
+            result = builder.emit_output(form(left, right))
         builder.emit_func_output(result)
     module = builder.finalize()
     after = PASS.run(module)
-    assert after["main"].script().count("permute_dims") == 1
-    x = np.random.default_rng(0).standard_normal((3, 3, 4)).astype(np.float32)
-    np.testing.assert_allclose(run(after, x), run(module, x), rtol=1e-5, atol=1e-6)
+    arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in shapes]
+    np.testing.assert_allclose(run(after, *arrays), run(module, *arrays), rtol=1e-5, atol=1e-6)
+    return after["main"].script()
+
+
+def test_other_transposes_stay() -> None:
+    text = after_the_pass(
+        [(3, 3, 4), (3, 3, 4)],
+        lambda a, b: op.matmul(op.permute_dims(a, [1, 0, 2]), op.permute_dims(b, [0, 2, 1])),
+    )
+    assert text.count("permute_dims") == 1
+
+
+def test_a_transpose_that_also_moves_matrices_stays() -> None:
+    text = after_the_pass(
+        [(3, 3, 4, 2), (3, 3, 4, 5)], lambda a, b: op.matmul(op.permute_dims(a, [1, 0, 3, 2]), b)
+    )
+    assert text.count("permute_dims") == 1
+
+
+def test_products_that_broadcast_stay() -> None:
+    text = after_the_pass([(2, 3, 4), (1, 4, 5)], op.matmul)
+    assert "R.matmul" in text
