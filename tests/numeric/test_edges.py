@@ -115,3 +115,17 @@ def test_a_row_that_is_masked_as_a_whole_passes_nothing(saved) -> None:
     assert np.isfinite(found).all()
     assert not found[0, 1].any()
     assert found[0, 2].any()
+
+
+def test_a_sum_of_exponentials_of_nothing_passes_nothing(saved) -> None:
+    """Where all is minus infinity, the difference to the result is none."""
+    node = "$a = Add ($h, m) $r = ReduceLogSumExp ($a, axes) $e = Exp ($r) $y = Add ($e, x)"
+    mask = np.triu(np.full((3, 4), -np.inf, np.float32), 1)
+    mask[1] = -np.inf
+    constants = {"m": mask, "axes": ints(-1)}
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    model = side_by_side({"sum": node}, x.shape, constants=constants)
+    found = gradients(model, x, saved)["sum_p"]
+    assert np.isfinite(found).all()
+    assert not found[0, 1].any()
+    assert found[0, 2].any()
