@@ -59,22 +59,28 @@ def test_same_loss_and_nearly_the_same_gradients(name: str, tmp_path: Path) -> N
         assert relative_error(half_change[weight], value) < bound, weight
 
 
-def test_the_plan_shrinks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("op_type", "image", "weight"),
+    [("MatMul", [512, 32], (32, 32)), ("Conv", [32, 8, 16, 16], (8, 8, 1, 1))],
+)
+def test_the_plan_shrinks(
+    op_type: str, image: list[int], weight: tuple[int, ...], tmp_path: Path
+) -> None:
     """Where saved tensors are most of the plan: ten layers at a large batch."""
     rng = np.random.default_rng(0)
     names = [f"w{layer}" for layer in range(10)]
     nodes = []
     for layer, name in enumerate(names):
-        nodes.append(helper.make_node("MatMul", [f"r{layer}", name], [f"h{layer}"]))
+        nodes.append(helper.make_node(op_type, [f"r{layer}", name], [f"h{layer}"]))
         nodes.append(helper.make_node("Relu", [f"h{layer}"], [f"r{layer + 1}"]))
     model = helper.make_model(
         helper.make_graph(
             nodes,
             "g",
-            [helper.make_tensor_value_info("r0", TensorProto.FLOAT, [512, 32])],
-            [helper.make_tensor_value_info("r10", TensorProto.FLOAT, [512, 32])],
+            [helper.make_tensor_value_info("r0", TensorProto.FLOAT, image)],
+            [helper.make_tensor_value_info("r10", TensorProto.FLOAT, image)],
             [
-                numpy_helper.from_array(rng.standard_normal((32, 32)).astype(np.float32), name)
+                numpy_helper.from_array(rng.standard_normal(weight).astype(np.float32), name)
                 for name in names
             ],
         ),
@@ -85,7 +91,8 @@ def test_the_plan_shrinks(tmp_path: Path) -> None:
     full, half = (
         odtc.compile(path, precision=p).manifest.sizes.train_step for p in ("float32", "mixed")
     )
-    assert half < 0.75 * full
+    # A kernel that cannot read halves would need a copy of what it reads.
+    assert half < 0.62 * full
 
 
 def test_training_goes_on_as_in_float32(tmp_path: Path) -> None:
