@@ -229,11 +229,17 @@ def stage_block(
     n, first = start
     channels, length = (int(size) for size in stage.shape[-2:])
     strides, last = strides_of(axes), axes[-1]
-    for place in itertools.product(*(range(len(each)) for each in phases)):
-        phase = [each[p] for each, p in zip(phases, place, strict=True)]
-        begin, end = last.inside(phase[-1])
-        middle = [axis.span for axis in axes[1:-1]]
-        with T.grid(channels, length // block.inner, *middle) as (c, row, *inner):
+    outer, middle = [len(each) for each in phases[:-1]], [axis.span for axis in axes[1:-1]]
+    for (begin, end), places in itertools.groupby(
+        range(len(phases[-1])), lambda place: last.inside(phases[-1][place])
+    ):
+        # Phases of the last axis with the same zeros around them.
+        alike = list(places)
+        loops = [*outer, len(alike), channels, length // block.inner, *middle]
+        with T.grid(*loops) as indices:
+            c, row, *inner = indices[len(phases) :]
+            place = [*indices[: len(outer)], alike[0] + indices[len(outer)]]
+            phase = [each[0] + p for each, p in zip(phases, place, strict=True)]
             of, r = row // block.staged_rows, row % block.staged_rows
             source = [
                 position * axis.step + phase[d] - axis.before
@@ -252,11 +258,11 @@ def stage_block(
                         T.buffer_store(stage, value(span[0] + g), [*at[:-1], at[-1] + span[0] + g])
 
             def element(
-                g: ir.Expr, at: tuple = (n + of, c, *source), shift: int = phase[-1]
+                g: ir.Expr, at: tuple = (n + of, c, *source), shift: ir.Expr = phase[-1]
             ) -> ir.Expr:
                 return image(*at, g * last.step + shift - last.before)
 
-            at = [*map(index, place), c, base]
+            at = [*place, c, base]
             with T.If(tirx.all(of < block.images, *tests)):
                 with T.Then():
                     put((0, begin), _zero, at)
