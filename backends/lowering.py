@@ -27,6 +27,7 @@ from odtc.backends.kernels.grouped_convolution import grouped_rules
 from odtc.backends.kernels.layer_norm import layer_norm_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
+from odtc.backends.kernels.recurrent import recurrent_rules
 from odtc.backends.kernels.softmax import softmax_rules
 from odtc.backends.kernels.take import take_rules
 from odtc.backends.kernels.tile import machine_of
@@ -67,6 +68,7 @@ def fuse_phase(target: Target) -> tuple[Pass, ...]:
         | layer_norm_rules(machine.lanes)
         | group_norm_rules(machine.lanes)
         | softmax_rules(machine.lanes)
+        | recurrent_rules(machine)
         | dropout_rules()
         | cumsum_rules()
         | take_rules()

@@ -22,6 +22,7 @@ from odtc.frontend.rebuild import (
     replay_needed,
     results_of,
 )
+from odtc.frontend.recurrent import save_steps
 from odtc.frontend.sparse_gradients import SparseGradients
 from odtc.frontend.stop_gradient import StopGradient
 
@@ -98,7 +99,7 @@ def differentiate(
     with builder.function("loss", [*params, *sparse.parts.values()]):
         with builder.dataflow():
             dropout = TrainDropout(params[-1])
-            rules = (batch_norm, dropout, StopGradient(trained), sparse)
+            rules = (batch_norm, dropout, save_steps, StopGradient(trained), sparse)
             replay_body(builder, forward, *rules)
             pairs = [_emitted(builder, item, outputs, variables) for item in losses]
             seed, value = (_sum(builder, terms) for terms in zip(*pairs, strict=True))

@@ -10,7 +10,8 @@ Known limit: while a tensor is cast, both copies are alive, and a kernel that is
 cast gets a widened copy of its own.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +21,7 @@ from tvm import relax, te, topi
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from odtc.core.kernel_marks import PATTERN, SINK
+from odtc.core.kernel_marks import PATTERN, RECURRENT, SINK
 from odtc.passes.contract import Pass
 
 _IN_PLACE = "relax.call_tir_inplace"
@@ -54,18 +55,63 @@ def forward_length(function: relax.Function) -> int:
     return 0
 
 
-def saved_tensors(bindings: Sequence[relax.Binding], forward: int, least: int) -> set[relax.Var]:
+@dataclass(frozen=True)
+class Bindings:
+    """The bindings of a training step.
+
+    Attributes:
+        every: all of them, in order.
+        forward: how many of them are of the forward pass.
+        same: for a variable that is left out, the one that it equals.
+    """
+
+    every: list[relax.Binding]
+    forward: int
+    same: Mapping[relax.Var, relax.Var]
+
+
+def with_fields_named(bindings: Sequence[relax.Binding], forward: int) -> Bindings:
+    """The bindings, with the results of recurrent layers taken apart in the forward pass.
+
+    What the backward takes out of them is a tensor that the forward makes, then.
+    """
+    layers = {b.var for b in bindings[:forward] if op_name(b) == RECURRENT}
+    named = {_field(b): b.var for b in bindings[:forward] if _field(b)}
+    moved: dict[relax.Var, list[relax.Binding]] = defaultdict(list)
+    same: dict[relax.Var, relax.Var] = {}
+    rest = []
+    for binding in bindings[forward:]:
+        field = _field(binding)
+        if field is None or field[0] not in layers:
+            rest.append(binding)
+        elif field in named:
+            same[binding.var] = named[field]
+        else:
+            named[field] = binding.var
+            moved[field[0]].append(binding)
+    first = [each for b in bindings[:forward] for each in (b, *moved[b.var])]
+    return Bindings([*first, *rest], len(first), same)
+
+
+def _field(binding: relax.Binding) -> tuple[relax.Expr, int] | None:
+    """The tuple and place that a binding takes a field from, if it does."""
+    value = binding.value
+    return (value.tuple_value, value.index) if isinstance(value, relax.TupleGetItem) else None
+
+
+def saved_tensors(bindings: Bindings, least: int) -> set[relax.Var]:
     """Float32 tensors of at least `least` elements that the forward makes and the backward reads.
 
     A reshape shares its input's storage: the input is saved in its place.
     """
-    made = {b.var: b for b in bindings[:forward]}
+    forward = bindings.forward
+    made = {b.var: b for b in bindings.every[:forward]}
     saved: set[relax.Var] = set()
-    for binding in bindings[forward:]:
+    for binding in bindings.every[forward:]:
         if not is_reader(binding):
             continue
         for variable in relax.analysis.free_vars(binding.value):
-            root = variable
+            root = bindings.same.get(variable, variable)
             while root in made and op_name(made[root]) == _RESHAPE:
                 root = made[root].value.args[0]
             if root in made and op_name(made[root]) not in _EXACT and _is_large(root, least):
@@ -96,11 +142,13 @@ class _Storage(PyExprMutator):
         builder: relax.BlockBuilder,
         saved: set[relax.Var],
         reshaped: dict[relax.Var, relax.Call],
+        same: Mapping[relax.Var, relax.Var],
     ) -> None:
         super().__init__()
         self._builder = builder
         self._saved = saved
         self._reshaped = reshaped
+        self._same = same
         self._narrow: dict[relax.Var, relax.Var] = {}
         self.in_backward = False
 
@@ -114,6 +162,7 @@ class _Storage(PyExprMutator):
 
     def visit_dataflow_var_(self, op: relax.Var) -> relax.Expr:
         """What stands for a variable that is read here."""
+        op = self._same.get(op, op)
         return self._wide(op) if self.in_backward else op
 
     def _wide(self, variable: relax.Var) -> relax.Expr:
@@ -144,18 +193,18 @@ class HalfStorage(Pass):
         """Rewrites the training step."""
         function = module[self.function]
         (block,) = function.body.blocks
-        forward = forward_length(function)
-        made = block.bindings[:forward]
+        bindings = with_fields_named(block.bindings, forward_length(function))
+        made = bindings.every[: bindings.forward]
         reshaped = {b.var: b.value for b in made if op_name(b) == _RESHAPE}
         functions = module.functions_items()
         others = {name: f for name, f in functions if name.name_hint != self.function}
         builder = relax.BlockBuilder(tvm.IRModule(others))
-        saved = saved_tensors(block.bindings, forward, self.least)
-        storage = _Storage(builder, saved, reshaped)
+        saved = saved_tensors(bindings, self.least)
+        storage = _Storage(builder, saved, reshaped, bindings.same)
         with builder.function(self.function, function.params):
             with builder.dataflow():
-                for index, binding in enumerate(block.bindings):
-                    storage.in_backward = index >= forward and is_reader(binding)
+                for index, binding in enumerate(bindings.every):
+                    storage.in_backward = index >= bindings.forward and is_reader(binding)
                     value = builder.normalize(storage.visit_expr(binding.value))
                     builder.emit_normalized(relax.VarBinding(binding.var, value))
                     storage.narrow(binding.var)

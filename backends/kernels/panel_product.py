@@ -88,7 +88,7 @@ def panel_product(
         scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
         with T.serial(tiles) as t:
             m = T.Bind(tirx.min((split * tiles + t) * tile.rows, sizes.rows - tile.rows))
-            element = _rows(sizes.depth, tile, lambda row, k: left(n, m + row, k), left_pitch)
+            element = near_rows(sizes.depth, tile, lambda row, k: left(n, m + row, k), left_pitch)
             multiply(results, tile, [sizes.depth], element, vector)
             keep(results, scratch, tile, 0)
             width = min(sizes.columns, tile.columns)
@@ -108,7 +108,7 @@ def panel_product(
                     store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
 
 
-def _rows(depth: int, tile: Tile, left: Read, pitch: int) -> Read:
+def near_rows(depth: int, tile: Tile, left: Read, pitch: int) -> Read:
     """The rows of a tile; emits their copy where they would push each other out of a cache."""
     if tile.rows <= _WAYS or not collides(pitch):
         return left
@@ -125,26 +125,50 @@ def _vectors(
     if right.is_dense and not is_short and not collides(right.pitch):
         return lambda v, k: right.read(n, k, tile.span(v, at))
     panel = T.sblock_alloc_buffer((sizes.depth, tile.columns), "float32")
+    pack(sizes, tile, right, n, at, panel, lambda k, j: [k, j])
+    return lambda v, k: tirx.BufferLoad(panel, [k, tile.span(v)])
+
+
+def pack(
+    sizes: Sizes,
+    tile: Tile,
+    right: Panels,
+    n: ir.Expr,
+    at: ir.Expr,
+    target: tirx.Buffer,
+    place: Read,
+) -> None:
+    """Emits the copy of a panel: the columns of a tile, with zeros behind those that there are.
+
+    Args:
+        sizes: of the product.
+        tile: its shape.
+        right: the operand.
+        n: the matrix.
+        at: first column of the panel.
+        target: where to.
+        place: `(k, j)` to an index of it; neighbours in `j` are neighbours there.
+    """
     width = min(sizes.columns, tile.columns)
+    is_short = sizes.columns < tile.columns
     if is_short:
         with T.grid(sizes.depth, tile.columns) as (k, j):
-            T.buffer_store(panel, tirx.const(0.0, "float32"), [k, j])
+            T.buffer_store(target, tirx.const(0.0, "float32"), place(k, j))
     if right.is_dense and not is_short:
         with T.serial(sizes.depth) as k:
             for v in range(tile.vectors):
-                T.buffer_store(panel, right.read(n, k, tile.span(v, at)), [k, tile.span(v)])
+                T.buffer_store(target, right.read(n, k, tile.span(v, at)), place(k, tile.span(v)))
     elif right.is_dense:
         with T.grid(sizes.depth, width) as (k, j):
-            T.buffer_store(panel, right.read(n, k, at + j), [k, j])
+            T.buffer_store(target, right.read(n, k, at + j), place(k, j))
     else:
         copy_transposed(
             (width, sizes.depth),
             lambda j, k: right.read(n, k, at + j),
-            panel,
-            lambda k, j: [k, j],
+            target,
+            place,
             tile.lanes,
         )
-    return lambda v, k: tirx.BufferLoad(panel, [k, tile.span(v)])
 
 
 def fits_dense(rows: int, columns: int, machine: Machine) -> bool:

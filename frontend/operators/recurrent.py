@@ -1,167 +1,182 @@
-"""Recurrent layers, unrolled over their steps.
+"""Recurrent layers.
 
-The inputs of all steps are projected by one product; each step adds the recurrent one. What a
-sequence has beyond its length keeps the state, and gives zeros.
+Where there is a kernel for a layer's cell, a node is taken apart into one for each direction, and
+each becomes two operators of Relax: a product for the inputs of all steps, and a sequence. All
+other layers are unrolled.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.recurrent_cells import CELLS
 from odtc.frontend.operators import recurrent_activations
-from odtc.frontend.operators.forms import concat, reshape, split_evenly
+from odtc.frontend.operators.forms import concat, split_evenly
 from odtc.frontend.operators.operator import Emit, Node, Operator
-from odtc.frontend.operators.recurrent_cells import KINDS, Direction, State
+from odtc.frontend.operators.recurrent_cells import KINDS
+from odtc.frontend.operators.recurrent_unrolled import (
+    BIAS,
+    INITIAL,
+    LENGTHS,
+    PEEPHOLES,
+    directions,
+    unroll,
+)
+from odtc.frontend.relax_ops.recurrent import recurrent
 
-# Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P.
-_B, _LENGTHS, _INITIAL, _P = 3, 4, 5, 7
+_W, _R = 1, 2
+# What the nodes of all directions have in common.
+_KEPT = ("hidden_size", "linear_before_reset")
+# By operator and activations of a direction.
+_KERNELS = {
+    ("GRU", "sigmoid", "tanh"): "gru",
+    ("LSTM", "sigmoid", "tanh", "tanh"): "lstm",
+    ("RNN", "relu"): "relu",
+    ("RNN", "tanh"): "tanh",
+}
 
 
 def _supported(node: Node) -> str:
     """The inputs' shapes must be known; activations are those of ONNX with a gradient."""
-    kind = KINDS[node.proto.op_type]
     if any(name not in node.graph.shapes for name in node.inputs if name):
         return "the inputs' shapes are not static"
-    listed = recurrent_activations.names(node, kind.activations, _directions(node))
+    listed = [name for names in _activations(node) for name in names]
     unknown = [name for name in listed if name.lower() not in recurrent_activations.FORMS]
     return f"the activation {unknown[0]!r} is not supported" if unknown else ""
 
 
-def _directions(node: Node) -> int:
-    return 2 if node.attrs.get("direction") == "bidirectional" else 1
+def _activations(node: Node) -> list[list[str]]:
+    """Names of the activations of each direction."""
+    default = KINDS[node.proto.op_type].activations
+    listed = recurrent_activations.names(node, default, directions(node))
+    return [listed[at : at + len(default)] for at in range(0, len(listed), len(default))]
 
 
-def _unroll(node: Node, emit: Emit) -> list[str]:
-    """The outputs: all hidden states, and the last of each state."""
-    batch_first = bool(node.attrs.get("layout"))
-    data = emit("Transpose", node.inputs[0], perm=[1, 0, 2]) if batch_first else node.inputs[0]
-    shape = node.shape()
-    steps, batch = (shape[1], shape[0]) if batch_first else shape[:2]
-    flat = reshape(emit, data, steps * batch, shape[2])
-    count, hidden = _directions(node), node.shape(2)[2]
-    masks = _masks(node, emit, steps, batch)
-    results = [
-        _run(node, emit, direction, initial, _project(node, emit, at, flat, steps), masks, at)
-        for at, (direction, initial) in enumerate(_all_directions(node, emit, count))
+def _kernels(node: Node) -> list[str]:
+    """The kernel's cell for each direction; nothing where the layer is to be unrolled.
+
+    Kernels have the usual activations, no clipping, no peepholes and no coupled gates, in float32.
+    A single step is as well unrolled.
+    """
+    attrs, steps = node.attrs, node.shape()[1 if node.attrs.get("layout") else 0]
+    unusual = "clip" in attrs or attrs.get("input_forget") or node.has(PEEPHOLES)
+    if unusual or steps == 1 or node.dtype() != "float32":
+        return []
+    after = "-after" if attrs.get("linear_before_reset") else ""
+    found = [
+        _KERNELS.get((node.proto.op_type, *map(str.lower, names))) for names in _activations(node)
     ]
-    hidden_states = [
-        reshape(emit, concat(emit, outputs, 0), steps, 1, batch, hidden) for outputs, _ in results
-    ]
-    last = [
-        concat(
-            emit, [reshape(emit, state[slot] or "", 1, batch, hidden) for _, state in results], 0
-        )
-        for slot in range(KINDS[node.proto.op_type].states)
-    ]
-    everything = concat(emit, hidden_states, 1)
-    if batch_first:
-        everything = emit("Transpose", everything, perm=[2, 0, 1, 3])
-        last = [emit("Transpose", name, perm=[1, 0, 2]) for name in last]
-    return [everything, *last]
+    return [] if None in found else [f"{name}{after}" for name in found]
 
 
-def _run(
-    node: Node,
-    emit: Emit,
-    direction: Direction,
-    state: State,
-    inputs: Sequence[str],
-    masks: Sequence[str | None],
-    at: int,
-) -> tuple[list[str], State]:
-    """The hidden state of each step, in the order of time, and the last states."""
-    step = KINDS[node.proto.op_type].cell(emit, direction)
-    backwards = at == 1 or node.attrs.get("direction") == "reverse"
-    order = range(len(inputs))[::-1] if backwards else range(len(inputs))
-    outputs = [""] * len(inputs)
-    for time in order:
-        new, mask = step(inputs[time], state), masks[time]
-        if mask is None:
-            state, outputs[time] = new, new[0]
-            continue
-        outputs[time] = emit("Where", mask, new[0], 0.0)
-        state = tuple(
-            emit("Where", mask, fresh, 0.0 if old is None else old)
-            for fresh, old in zip(new, state, strict=True)
-        )
-    return outputs, state
-
-
-def _masks(node: Node, emit: Emit, steps: int, batch: int) -> list[str | None]:
-    """For each step, which sequences [batch, 1] have it; None where all do."""
-    if not node.has(_LENGTHS):
-        return [None] * steps
-    lengths = node.constant(_LENGTHS)
-    if lengths is None:
-        column = reshape(emit, node.inputs[_LENGTHS], batch, 1)
-        limit = np.dtype(node.dtype(_LENGTHS)).type
-        return [emit("Greater", column, limit(time)) for time in range(steps)]
-    running = [(lengths > time)[:, None] for time in range(steps)]
-    return [None if m.all() else node.graph.add_constant("mask", m) for m in running]
-
-
-def _project(node: Node, emit: Emit, at: int, flat: str, steps: int) -> Sequence[str]:
-    """The inputs [batch, gates * hidden] of all steps of a direction, by one product."""
-    gates, inputs = node.shape(1)[1:]
-    weight = _part(node, emit, 1, at, gates, inputs)
-    projected = emit("MatMul", flat, emit("Transpose", weight, perm=[1, 0]))
-    if node.has(_B):
-        first, second = _biases(node, emit, at)
-        bias = first if _bias_apart(node) else emit("Add", first, second)
-        projected = emit("Add", projected, bias)
-    batch = node.shape()[0 if node.attrs.get("layout") else 1]
-    return split_evenly(node, emit, projected, 0, steps, batch)
-
-
-def _bias_apart(node: Node) -> bool:
-    """Whether the reset gate scales the recurrent bias, so that it is no part of the input."""
-    return bool(node.attrs.get("linear_before_reset"))
-
-
-def _biases(node: Node, emit: Emit, at: int) -> Sequence[str]:
-    gates = node.shape(1)[1]
-    return split_evenly(node, emit, _part(node, emit, _B, at, 2 * gates), 0, 2, gates)
-
-
-def _part(node: Node, emit: Emit, slot: int, at: int, *shape: int) -> str:
-    """What an input holds for a direction."""
-    parts = split_evenly(node, emit, node.inputs[slot], 0, _directions(node), 1)
-    return reshape(emit, parts[at], *shape)
-
-
-def _all_directions(node: Node, emit: Emit, count: int) -> list[tuple[Direction, State]]:
-    kind = KINDS[node.proto.op_type]
-    gates, hidden = node.shape(2)[1:]
-    acts = recurrent_activations.activations(node, emit, kind.activations, count)
-    apart = node.has(_B) and _bias_apart(node)
-    return [
-        (
-            Direction(
-                node,
-                hidden,
-                _part(node, emit, 2, at, gates, hidden),
-                _biases(node, emit, at)[1] if apart else None,
-                _part(node, emit, _P, at, 3 * hidden) if node.has(_P) else None,
-                acts[at],
-            ),
-            tuple(_initial(node, emit, _INITIAL + slot, at) for slot in range(kind.states)),
-        )
-        for at in range(count)
-    ]
-
-
-def _initial(node: Node, emit: Emit, slot: int, at: int) -> str | None:
-    """A direction's initial state; None where it is zeros."""
-    value = node.constant(slot)
-    if not node.has(slot) or (value is not None and not value.any()):
+def _expand(node: Node, emit: Emit) -> Sequence[str] | None:
+    """One node for each direction, or for each step; None where it is of one direction."""
+    if not _kernels(node):
+        return unroll(node, emit)
+    if directions(node) == 1 and not node.attrs.get("layout"):
         return None
-    name, shape = node.inputs[slot], node.shape(slot)
-    if node.attrs.get("layout"):
-        name, shape = emit("Transpose", name, perm=[1, 0, 2]), (shape[1], shape[0], shape[2])
-    parts = split_evenly(node, emit, name, 0, _directions(node), 1)
-    return reshape(emit, parts[at], *shape[1:])
+    return _by_direction(node, emit)
 
 
-_RECURRENT = Operator(condition=_supported, expand=_unroll)
+def _by_direction(node: Node, emit: Emit) -> list[str]:
+    """Nodes of one direction, with time as the first dimension."""
+    states = KINDS[node.proto.op_type].states
+    results = [
+        emit.several(
+            node.proto.op_type,
+            1 + states,
+            _turned(node, emit, node.inputs[0], 1, 0, 2),
+            *(_part(node, emit, slot, at) for slot in (_W, _R, BIAS)),
+            node.inputs[LENGTHS] if node.has(LENGTHS) else None,
+            *(_part(node, emit, INITIAL + slot, at) for slot in range(states)),
+            **_attributes(node, at),
+        )
+        for at in range(directions(node))
+    ]
+    everything, *last = (
+        concat(emit, parts, 0 if slot else 1)
+        for slot, parts in enumerate(zip(*results, strict=True))
+    )
+    return [
+        _turned(node, emit, everything, 2, 0, 1, 3),
+        *(_turned(node, emit, state, 1, 0, 2) for state in last),
+    ]
+
+
+def _attributes(node: Node, at: int) -> dict[str, Any]:
+    """Attributes of the node of a direction."""
+    backwards = at == 1 or node.attrs.get("direction") == "reverse"
+    kept = {name: node.attrs[name] for name in _KEPT if name in node.attrs}
+    direction = "reverse" if backwards else "forward"
+    return {**kept, "direction": direction, "activations": _activations(node)[at]}
+
+
+def _turned(node: Node, emit: Emit, name: str, *axes: int) -> str:
+    """A tensor with its batch where it is usual."""
+    return emit("Transpose", name, perm=list(axes)) if node.attrs.get("layout") else name
+
+
+def _part(node: Node, emit: Emit, slot: int, at: int) -> str | None:
+    """What an input holds for a direction; None where it is left out."""
+    if not node.has(slot):
+        return None
+    name = node.inputs[slot]
+    if slot >= INITIAL:
+        name = _turned(node, emit, name, 1, 0, 2)
+    return split_evenly(node, emit, name, 0, directions(node), 1)[at]
+
+
+def _convert(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> list[relax.Expr]:
+    """A node of one direction: the product of all steps' inputs, then the sequence."""
+    _, weights, recurrent_weights, bias, lengths, *states = [*inputs, *[None] * 7][:7]
+    (name,), (steps, batch, _) = _kernels(node), node.shape()
+    cell, (gates, hidden) = CELLS[name], node.shape(_R)[1:]
+    known = node.constant(LENGTHS)
+    if known is not None and (known >= steps).all():
+        lengths = None
+    first, second = _biases(builder, bias, gates)
+    if not cell.has_bias:
+        first, second = builder.emit(R.add(first, second)), None
+    x = _project(builder, inputs[0], weights, first)
+    zeros = relax.const(np.zeros((batch, hidden), np.float32))
+    given = [
+        zeros if state is None else builder.emit(R.reshape(state, (batch, hidden)))
+        for state in states[: cell.states]
+    ]
+    flat = builder.emit(R.reshape(recurrent_weights, (gates, hidden)))
+    operands = [each for each in (x, flat, second, *given, lengths) if each is not None]
+    reverse = node.attrs.get("direction") == "reverse"
+    found = builder.emit(recurrent(*operands, cell=name, reverse=reverse, saves=False))
+    y, *last = (relax.TupleGetItem(found, slot) for slot in range(1 + cell.states))
+    return [
+        R.reshape(builder.emit(y), (steps, 1, batch, hidden)),
+        *(R.reshape(builder.emit(state), (1, batch, hidden)) for state in last),
+    ]
+
+
+def _project(
+    builder: relax.BlockBuilder, data: relax.Expr, weights: relax.Expr, bias: relax.Expr
+) -> relax.Var:
+    """The inputs `[steps, batch, gates * hidden]` of all steps, by one product."""
+    (steps, batch, width), gates = (int(size) for size in data.ty.shape), int(weights.ty.shape[1])
+    flat = builder.emit(R.reshape(data, (steps * batch, width)))
+    matrix = builder.emit(R.reshape(weights, (gates, width)))
+    projected = builder.emit(R.matmul(flat, builder.emit(R.permute_dims(matrix))))
+    moved = builder.emit(R.add(projected, bias))
+    return builder.emit(R.reshape(moved, (steps, batch, gates)))
+
+
+def _biases(builder: relax.BlockBuilder, bias: relax.Expr | None, gates: int) -> list[relax.Expr]:
+    """Those of the inputs, and those of the states."""
+    if bias is None:
+        return [relax.const(np.zeros(gates, np.float32))] * 2
+    both = builder.emit(R.split(builder.emit(R.reshape(bias, (2 * gates,))), 2))
+    return [builder.emit(relax.TupleGetItem(both, slot)) for slot in range(2)]
+
+
+_RECURRENT = Operator(condition=_supported, expand=_expand, convert=_convert)
 
 OPERATORS: dict[str, Operator] = {"GRU": _RECURRENT, "LSTM": _RECURRENT, "RNN": _RECURRENT}

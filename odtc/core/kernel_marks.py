@@ -28,3 +28,6 @@ GROUP_NORM_BACKWARD = "odtc.group_norm_backward"
 # logarithm over the last dimension; see `backends/kernels/softmax.py`.
 SAFE_SOFTMAX = "odtc.safe_softmax"
 SOFTMAX_BACKWARD = "odtc.softmax_backward"
+# A recurrent layer over a whole sequence, and its gradient; see `backends/kernels/recurrent.py`.
+RECURRENT = "odtc.recurrent"
+RECURRENT_BACKWARD = "odtc.recurrent_backward"

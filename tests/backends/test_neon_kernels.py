@@ -15,6 +15,10 @@ import tvm
 from onnx import helper, numpy_helper
 
 from odtc.autoschedule.cpu import schedule_passes
+from odtc.backends.kernels.recurrent_backward import recurrent_gradient
+from odtc.backends.kernels.recurrent_forward import recurrent_kernel
+from odtc.backends.kernels.recurrent_parts import Layer
+from odtc.backends.kernels.tile import machine_of
 from odtc.backends.link import export_library
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target
@@ -166,7 +170,24 @@ def test_products_keep_the_multiply_adders_of_a_cortex_a76_busy(family, side):
     loops = {name: loop for name, loop in products(side).items() if family in name}
     assert loops
     for name, loop in loops.items():
-        shown = listing(name, loop)
-        assert not [item for item in loop if item.is_spill], shown
-        assert count(loop, "fmla") >= 0.9 * len(vector_arithmetic(loop)), shown
-        assert share(loop) >= 0.85, shown
+        check_busy(name, loop)
+
+
+@pytest.mark.parametrize("cell", ["gru-after", "lstm"])
+def test_recurrent_products_keep_them_busy(cell):
+    """The product of a step, with weights that were packed before."""
+    machine, layer = machine_of(parse_target(TARGET).vector_bits), Layer(cell, 5, BATCH, 64)
+    for kernel in (
+        recurrent_kernel(layer, machine, saves=True),
+        recurrent_gradient(layer, ["float32"] * 3, machine),
+    ):
+        loop = product_loop(kernel)
+        assert loop is not None
+        check_busy(cell, loop)
+
+
+def check_busy(name: str, loop: Loop) -> None:
+    shown = listing(name, loop)
+    assert not [item for item in loop if item.is_spill], shown
+    assert count(loop, "fmla") >= 0.9 * len(vector_arithmetic(loop)), shown
+    assert share(loop) >= 0.85, shown

@@ -19,6 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
 from benchmarks.reference.recurrent import RECURRENT
+from odtc.frontend.importer import FORWARD, import_forward
+from odtc.frontend.normalize.pipeline import normalize
+from odtc.frontend.specialize import specialize
 from tests.numeric.conftest import relative_error, weight
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -194,6 +197,66 @@ def test_any_sizes(saved_many, kind: str, steps: int, batch: int, direction: str
         kind, ("B", "h0"), shape=(steps, batch, INPUT), lengths=lengths, direction=direction
     )
     check_gradients(model, saved_many(model))
+
+
+def test_which_layers_have_kernels() -> None:
+    """All others are unrolled: no node of theirs is left."""
+    kept = {
+        name: [node.op_type for node in normalize(specialize(model)).nodes if node.name == "layer"]
+        for name, model in {**CASES, **{f"{kind}-layout": m for kind, m in LAYOUT.items()}}.items()
+    }
+    found = {name for name, types in kept.items() if set(types) & set(GATES)}
+    assert found == {
+        *("LSTM", "LSTM-layout", "LSTM-lengths", "LSTM-no-bias", "LSTM-reverse"),
+        *("GRU", "GRU-after", "GRU-after-all", "GRU-after-no-bias", "GRU-layout", "GRU-lengths"),
+        *("RNN", "RNN-all", "RNN-layout", "RNN-relu"),
+    }
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_step_has_as_many_kernels_however_long_the_sequence_is(kind: str) -> None:
+    sizes = []
+    for steps in (2, 200):
+        graph = normalize(specialize(layer_model(kind, shape=(steps, BATCH, INPUT), **BOTH)))
+        (block,) = import_forward(graph)[FORWARD].body.blocks
+        sizes.append(len(block.bindings))
+    assert sizes[0] == sizes[1]
+
+
+def test_lengths_that_are_an_input(saved_many) -> None:
+    """They do what constant ones do."""
+    lengths = (2, 0, 3)
+    fixed = layer_model("LSTM", ("B", "h0", "c0"), lengths=lengths)
+    given = onnx.ModelProto()
+    given.CopyFrom(fixed)
+    (at,) = (i for i, tensor in enumerate(given.graph.initializer) if tensor.name == "lengths")
+    del given.graph.initializer[at]
+    given.graph.input.append(helper.make_tensor_value_info("lengths", TensorProto.INT32, [BATCH]))
+    x, y = feeds(fixed)
+    trainers = [odtc.compile(saved_many(model)).trainer() for model in (fixed, given)]
+    losses = [
+        trainers[0].step(x, y, lr=1.0),
+        trainers[1].step({"x": x, "lengths": np.array(lengths, np.int32)}, y, lr=1.0),
+    ]
+    assert losses[0] == losses[1]
+    for name, value in trainers[0].parameters().items():
+        np.testing.assert_array_equal(trainers[1].parameters()[name], value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_mixed_precision_saves_the_steps_in_half(kind: str, saved) -> None:
+    model = layer_model(kind, ("B",), shape=(32, 8, INPUT))
+    path, (x, y) = saved(model), feeds(model)
+    losses, changes = [], []
+    for precision in ("float32", "mixed"):
+        trainer = odtc.compile(path, precision=precision).trainer()
+        before = trainer.parameters()
+        losses.append(trainer.step(x, y, lr=1.0))
+        changes.append({k: v - before[k] for k, v in trainer.parameters().items()})
+    assert losses[0] == losses[1]
+    for name, value in changes[0].items():
+        assert 0 < relative_error(changes[1][name], value) < 5e-3, name
 
 
 @pytest.mark.parametrize("kind", GATES)

@@ -14,7 +14,12 @@ import odtc
 from benchmarks.models.digits import bn_model, digits_data, digits_model
 from odtc.core.errors import UsageError
 from odtc.passes.contract import run_pipeline
-from odtc.passes.half_storage import HalfStorage, forward_length, saved_tensors
+from odtc.passes.half_storage import (
+    HalfStorage,
+    forward_length,
+    saved_tensors,
+    with_fields_named,
+)
 from tests.numeric.conftest import relative_error
 
 
@@ -139,10 +144,9 @@ def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
 def test_a_saved_reshape_is_its_source() -> None:
     module = hand_written()
     (block,) = module["step"].body.blocks
-    forward = forward_length(module["step"])
-    names = {variable.name for variable in saved_tensors(block.bindings, forward, 1)}
-    assert names == {"hidden"}
-    assert saved_tensors(block.bindings, forward, 1 << 20) == set()
+    bindings = with_fields_named(block.bindings, forward_length(module["step"]))
+    assert {variable.name for variable in saved_tensors(bindings, 1)} == {"hidden"}
+    assert saved_tensors(bindings, 1 << 20) == set()
 
 
 def test_values_of_the_rewritten_function() -> None:
