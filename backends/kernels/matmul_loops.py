@@ -1,8 +1,7 @@
 """The loops of a matrix product's kernel.
 
-Vectors run along the dimension in which an operand is read as it lies: the columns of the right
-operand, or, where that one is transposed, the rows of the left one, so that weights are never
-copied.
+Vectors run along the columns of the result. Where the right operand is transposed, they are not
+neighbours: panels of it are transposed, or, for few rows, vectors run along those.
 """
 
 import math
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.panel_product import Panels, Sizes, panel_product
+from odtc.backends.kernels.panel_product import Panels, Sizes, collides, panel_product
 from odtc.backends.kernels.places import load, unflatten
 from odtc.backends.kernels.tile import Machine
 
@@ -32,7 +31,7 @@ def _matmul(product: Product, machine: Machine) -> None:
     def store(n: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         product.store([*unflatten(n, batch), m, p], value)
 
-    if trans_right:
+    if _runs_along_rows(trans_left, trans_right, rows, columns):
         panel_product(
             Sizes(count, columns, depth, rows),
             lambda n, p, k: right(n, k, p),
@@ -46,11 +45,24 @@ def _matmul(product: Product, machine: Machine) -> None:
         panel_product(
             Sizes(count, rows, depth, columns),
             left,
-            Panels(right, True, columns),
+            Panels(right, not trans_right, columns),
             store,
             machine,
             left_pitch=0 if trans_left else depth,
         )
+
+
+# Rows of a product that make transposed panels of its right operand cheap.
+_WORTH_A_COPY = 64
+
+
+def _runs_along_rows(trans_left: bool, trans_right: bool, rows: int, columns: int) -> bool:
+    """Whether vectors run along the rows of the result.
+
+    They are stored element by element, each into another row. Where these push each other out of a
+    cache, that takes longer than the product.
+    """
+    return trans_right and (trans_left or (rows < _WORTH_A_COPY and not collides(columns)))
 
 
 MATMUL_LOOPS: dict[str, Callable[[Product, Machine], None]] = {"matmul": _matmul}

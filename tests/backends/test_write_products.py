@@ -133,6 +133,10 @@ def test_a_tail_that_broadcasts_the_product_is_scheduled_as_any_kernel() -> None
 # Rows of the left operand, or of the right one, that fall into the same lines of a cache.
 @example(sizes=(33, 1024, 20), transposed=(False, False), batch=())
 @example(sizes=(33, 7, 1024), transposed=(False, False), batch=())
+# Rows that make transposed panels of the right operand cheap, full and short, and a long pitch.
+@example(sizes=(100, 33, 70), transposed=(False, True), batch=(3,))
+@example(sizes=(100, 33, 10), transposed=(False, True), batch=())
+@example(sizes=(5, 20, 1024), transposed=(False, True), batch=())
 def test_matrix_products(
     machine: Machine,
     sizes: tuple[int, int, int],
