@@ -137,9 +137,7 @@ def _convert(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> 
     known = node.constant(LENGTHS)
     if known is not None and (known >= steps).all():
         lengths = None
-    first, second = _biases(builder, bias, gates)
-    if not cell.has_bias:
-        first, second = builder.emit(R.add(first, second)), None
+    first, *second = _biases(builder, bias, gates, apart=cell.has_bias)
     x = _project(builder, inputs[0], weights, first)
     zeros = relax.const(np.zeros((batch, hidden), np.float32))
     given = [
@@ -147,7 +145,7 @@ def _convert(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> 
         for state in states[: cell.states]
     ]
     flat = builder.emit(R.reshape(recurrent_weights, (gates, hidden)))
-    operands = [each for each in (x, flat, second, *given, lengths) if each is not None]
+    operands = [each for each in (x, flat, *second, *given, lengths) if each is not None]
     reverse = node.attrs.get("direction") == "reverse"
     found = builder.emit(recurrent(*operands, cell=name, reverse=reverse, saves=False))
     y, *last = (relax.TupleGetItem(found, slot) for slot in range(1 + cell.states))
@@ -169,12 +167,19 @@ def _project(
     return builder.emit(R.reshape(moved, (steps, batch, gates)))
 
 
-def _biases(builder: relax.BlockBuilder, bias: relax.Expr | None, gates: int) -> list[relax.Expr]:
-    """Those of the inputs, and those of the states."""
+def _biases(
+    builder: relax.BlockBuilder, bias: relax.Expr | None, gates: int, *, apart: bool
+) -> list[relax.Expr]:
+    """That of the inputs and that of the states, or the sum of both."""
+    count = 2 if apart else 1
     if bias is None:
-        return [relax.const(np.zeros(gates, np.float32))] * 2
-    both = builder.emit(R.split(builder.emit(R.reshape(bias, (2 * gates,))), 2))
-    return [builder.emit(relax.TupleGetItem(both, slot)) for slot in range(2)]
+        return [relax.const(np.zeros(gates, np.float32))] * count
+    if not apart:
+        # As a reduction: a plain sum would be fused into the product that it is added to.
+        both = builder.emit(R.reshape(bias, (2, gates)))
+        return [builder.emit(R.sum(both, 0))]
+    parts = builder.emit(R.split(builder.emit(R.reshape(bias, (2 * gates,))), 2))
+    return [builder.emit(relax.TupleGetItem(parts, slot)) for slot in range(count)]
 
 
 _RECURRENT = Operator(condition=_supported, expand=_expand, convert=_convert)

@@ -186,6 +186,36 @@ def test_recurrent_products_keep_them_busy(cell):
         check_busy(cell, loop)
 
 
+def test_all_products_of_a_recurrent_layer_add_up_in_a_loop():
+    """Its inputs' product stores the sum with the bias."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 256, 32), "r": (1, 256, 64), "b": (1, 512), "fc": (1, 64, 10)}
+    float32 = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("LSTM", ["x", "w", "r", "b"], ["", "last"], hidden_size=64),
+            helper.make_node("MatMul", ["last", "fc"], ["scores"]),
+            helper.make_node("Squeeze", ["scores", "first"], ["y"]),
+        ],
+        "recurrent",
+        [helper.make_tensor_value_info("x", float32, [BATCH, BATCH, 32])],
+        [helper.make_tensor_value_info("y", float32, [BATCH, 10])],
+        [
+            *(
+                numpy_helper.from_array(rng.standard_normal(s, np.float32), n)
+                for n, s in shapes.items()
+            ),
+            numpy_helper.from_array(np.array([0]), "first"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    products = {k: f for k, f in step_kernels(model).items() if "matmul" in k}
+    # Of the inputs; of the gradients of both weights; three of the last layer.
+    assert len(products) == 1 + 2 + 3, list(products)
+    for name, kernel in products.items():
+        assert product_loop(kernel) is not None, name
+
+
 def check_busy(name: str, loop: Loop) -> None:
     shown = listing(name, loop)
     assert not [item for item in loop if item.is_spill], shown
