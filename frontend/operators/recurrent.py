@@ -43,9 +43,39 @@ def _supported(node: Node) -> str:
     """The inputs' shapes must be known; activations are those of ONNX with a gradient."""
     if any(name not in node.graph.shapes for name in node.inputs if name):
         return "the inputs' shapes are not static"
-    listed = [name for names in _activations(node) for name in names]
-    unknown = [name for name in listed if name.lower() not in recurrent_activations.FORMS]
-    return f"the activation {unknown[0]!r} is not supported" if unknown else ""
+    listed = _activations(node)
+    every = [name for names in listed for name in names]
+    wanted = directions(node) * len(KINDS[node.proto.op_type].activations)
+    if len(every) != wanted:
+        return f"it lists {len(every)} activations, not {wanted}"
+    unknown = [name for name in every if name.lower() not in recurrent_activations.FORMS]
+    return f"the activation {unknown[0]!r} is not supported" if unknown else _misfit(node)
+
+
+def _misfit(node: Node) -> str:
+    """Which input's shape does not fit to the others; nothing where all do."""
+    if any(node.rank(slot) != 3 for slot in (0, _W, _R)):
+        return "X, W and R must have three dimensions"
+    first = bool(node.attrs.get("layout"))
+    batch, count = node.shape()[0 if first else 1], directions(node)
+    inputs, hidden = node.shape()[2], node.shape(_R)[2]
+    gates = KINDS[node.proto.op_type].gates * hidden
+    # States of one sample serve all of them.
+    states = [(n, count, hidden) if first else (count, n, hidden) for n in (batch, 1)]
+    expected = {
+        _W: [(count, gates, inputs)],
+        _R: [(count, gates, hidden)],
+        BIAS: [(count, 2 * gates)],
+        LENGTHS: [(batch,)],
+        INITIAL: states,
+        INITIAL + 1: states,
+        PEEPHOLES: [(count, 3 * hidden)],
+    }
+    for slot, shapes in expected.items():
+        if node.has(slot) and node.shape(slot) not in shapes:
+            found, wanted = list(node.shape(slot)), list(shapes[0])
+            return f"the shape of {node.inputs[slot]!r} is {found}, not {wanted}"
+    return ""
 
 
 def _activations(node: Node) -> list[list[str]]:
@@ -133,21 +163,23 @@ def _convert(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> 
     """A node of one direction: the product of all steps' inputs, then the sequence."""
     _, weights, recurrent_weights, bias, lengths, *states = [*inputs, *[None] * 7][:7]
     (name,), (steps, batch, _) = _kernels(node), node.shape()
-    cell, (gates, hidden) = CELLS[name], node.shape(_R)[1:]
-    known = node.constant(LENGTHS)
-    if known is not None and (known >= steps).all():
-        lengths = None
+    cell, hidden = CELLS[name], node.shape(_R)[2]
+    gates = cell.gates * hidden
     first, *second = _biases(builder, bias, gates, apart=cell.has_bias)
     x = _project(builder, inputs[0], weights, first)
     zeros = relax.const(np.zeros((batch, hidden), np.float32))
     given = [
-        zeros if state is None else builder.emit(R.reshape(state, (batch, hidden)))
+        zeros if state is None else _spread(builder, state, batch, hidden)
         for state in states[: cell.states]
     ]
     flat = builder.emit(R.reshape(recurrent_weights, (gates, hidden)))
-    operands = [each for each in (x, flat, *second, *given, lengths) if each is not None]
+    known = node.constant(LENGTHS)
+    ends = []
+    if lengths is not None and (known is None or (known < steps).any()):
+        ends = [builder.emit(R.reshape(lengths, (batch,)))]
     reverse = node.attrs.get("direction") == "reverse"
-    found = builder.emit(recurrent(*operands, cell=name, reverse=reverse, saves=False))
+    sequence = recurrent(x, flat, *second, *given, *ends, cell=name, reverse=reverse, saves=False)
+    found = builder.emit(sequence)
     y, *last = (relax.TupleGetItem(found, slot) for slot in range(1 + cell.states))
     return [
         R.reshape(builder.emit(y), (steps, 1, batch, hidden)),
@@ -155,11 +187,18 @@ def _convert(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> 
     ]
 
 
+def _spread(builder: relax.BlockBuilder, state: relax.Expr, batch: int, hidden: int) -> relax.Var:
+    """The first state of every sample; one may be given for all."""
+    rows = int(state.ty.shape[1])
+    flat = builder.emit(R.reshape(state, (rows, hidden)))
+    return flat if rows == batch else builder.emit(R.broadcast_to(flat, (batch, hidden)))
+
+
 def _project(
     builder: relax.BlockBuilder, data: relax.Expr, weights: relax.Expr, bias: relax.Expr
 ) -> relax.Var:
     """The inputs `[steps, batch, gates * hidden]` of all steps, by one product."""
-    (steps, batch, width), gates = (int(size) for size in data.ty.shape), int(weights.ty.shape[1])
+    (steps, batch, width), gates = (int(size) for size in data.ty.shape), int(bias.ty.shape[0])
     flat = builder.emit(R.reshape(data, (steps * batch, width)))
     matrix = builder.emit(R.reshape(weights, (gates, width)))
     projected = builder.emit(R.matmul(flat, builder.emit(R.permute_dims(matrix))))

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
 from benchmarks.reference.recurrent import RECURRENT
+from odtc.frontend.coverage import check_graph
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.specialize import specialize
@@ -161,7 +162,7 @@ def _slope(model, weights, name, direction, x, y) -> float:
 
 
 # Every idea once; the others are variations of these.
-QUICK = ("GRU-after-all", "GRU-lengths", "LSTM-all", "RNN")
+QUICK = ("GRU-after-all", "GRU-lengths", "LSTM-all", "LSTM-lengths", "RNN")
 
 
 @pytest.mark.parametrize(
@@ -211,6 +212,36 @@ def test_which_layers_have_kernels() -> None:
         *("GRU", "GRU-after", "GRU-after-all", "GRU-after-no-bias", "GRU-layout", "GRU-lengths"),
         *("RNN", "RNN-all", "RNN-layout", "RNN-relu"),
     }
+
+
+def replaced(model: onnx.ModelProto, name: str, value: np.ndarray) -> onnx.ModelProto:
+    (tensor,) = (tensor for tensor in model.graph.initializer if tensor.name == name)
+    tensor.CopyFrom(numpy_helper.from_array(value, name))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (
+            replaced(layer_model("LSTM"), "R", weight(1, 20, HIDDEN)),
+            "'R' is [1, 20, 6], not [1, 24",
+        ),
+        (replaced(layer_model("GRU"), "B", weight(1, 30)), "'B' is [1, 30], not [1, 36]"),
+        (layer_model("RNN", lengths=(1, 2)), "'lengths' is [2], not [3]"),
+        (layer_model("RNN", activations=["Tanh"], **BOTH), "it lists 1 activations, not 2"),
+    ],
+    ids=["weights", "bias", "lengths", "activations"],
+)
+def test_what_does_not_fit_is_refused(model: onnx.ModelProto, reason: str) -> None:
+    (report,) = (item for item in check_graph(specialize(model)) if item.op_type in GATES)
+    assert reason in report.reason
+
+
+def test_one_first_state_serves_all_samples(saved) -> None:
+    """An export of a single sample has it."""
+    model = replaced(layer_model("LSTM", ("B", "h0", "c0")), "h0", weight(1, 1, HIDDEN))
+    check_gradients(model, saved(model))
 
 
 @pytest.mark.parametrize("kind", GATES)
