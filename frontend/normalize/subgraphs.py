@@ -16,6 +16,8 @@ from odtc.frontend.graph import Graph, attributes
 
 UNSQUEEZE_INPUT_SINCE = 13
 SPLIT_INPUT_SINCE = 13
+# What a loop may become; longer steps would take minutes to compile.
+MOST_NODES = 10_000
 
 
 @dataclass
@@ -142,7 +144,10 @@ def loop_refusal(graph: Graph, node: onnx.NodeProto) -> str:
     body = attributes(node)["body"]
     if not passes_on(body, body.input[1].name):
         return "it may end early, as its data say"
-    return "" if graph.constants[trips].item() > 0 else "it has no trips"
+    count = graph.constants[trips].item()
+    if count * len(body.node) > MOST_NODES:
+        return f"its {count} trips would become {count * len(body.node)} nodes, over {MOST_NODES}"
+    return "" if count > 0 else "it has no trips"
 
 
 def inline_loop(graph: Graph, node: onnx.NodeProto, inlined: Inlined, is_weight: Callable) -> bool:

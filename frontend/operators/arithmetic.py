@@ -55,13 +55,22 @@ def _modulo(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.E
     return (R.mod if node.attrs.get("fmod") else R.floor_mod)(*inputs)
 
 
-def _fmod_for_floats(node: Node) -> str:
-    """Of floats, fmod must be 1, and they have 32 or 64 bits."""
+def _divisor(node: Node) -> str:
+    """The divisor must not be the constant zero."""
+    value = node.constant(1)
+    if value is None or value.all():
+        return ""
+    # Among other floats a zero makes an infinity, as elsewhere; of integers nothing is defined.
+    return "it divides by zero" if value.size == 1 or not is_float(node.dtype()) else ""
+
+
+def _remainder(node: Node) -> str:
+    """Of floats, fmod must be 1, and they have 32 or 64 bits; no divisor is the constant zero."""
     if node.dtype() == "float16":
         return "the remainder of float16 is not supported"
     if is_float(node.dtype()) and not node.attrs.get("fmod"):
         return "fmod must be 1 for floats, says ONNX"
-    return ""
+    return _divisor(node)
 
 
 def _pairwise(op_type: str) -> Expand:
@@ -133,7 +142,7 @@ OPERATORS: dict[str, Operator] = {
     "Clip": Operator(expand=_computed_bounds, convert=_clip),
     "Cos": Operator(convert=unary(R.cos)),
     "Cosh": Operator(convert=unary(pointwise.cosh)),
-    "Div": Operator(convert=binary(R.divide)),
+    "Div": Operator(condition=_divisor, convert=binary(R.divide)),
     "Erf": Operator(convert=unary(R.erf)),
     "Exp": Operator(convert=unary(R.exp)),
     "Floor": Operator(convert=_float_only(unary(R.floor))),
@@ -141,7 +150,7 @@ OPERATORS: dict[str, Operator] = {
     "Max": Operator(expand=_pairwise("Max"), convert=binary(R.maximum)),
     "Mean": Operator(expand=_mean),
     "Min": Operator(expand=_pairwise("Min"), convert=binary(R.minimum)),
-    "Mod": Operator(condition=_fmod_for_floats, convert=_modulo),
+    "Mod": Operator(condition=_remainder, convert=_modulo),
     "Mul": Operator(convert=binary(R.multiply)),
     "Neg": Operator(convert=unary(R.negative)),
     "Pow": Operator(convert=_power),

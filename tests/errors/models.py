@@ -70,6 +70,36 @@ def dropping(*inputs: str, fed: str, dtype: int) -> onnx.ModelProto:
 FED_MODE = dropping("", "mode", fed="mode", dtype=TensorProto.BOOL)
 FED_RATIO = dropping("ratio", "on", fed="ratio", dtype=TensorProto.FLOAT)
 
+# A division by a constant zero, and a loop that would be unrolled for ever.
+DIVIDED_BY_ZERO = dense(
+    node("Constant", [], "zero", value=numpy_helper.from_array(np.float32(0))),
+    node("MatMul", ["x", "v"], "h"),
+    node("Div", ["h", "zero"], "a"),
+    node("MatMul", ["a", "w"], "y"),
+)
+
+
+def looping(trips: int) -> onnx.ModelProto:
+    """A model with a loop of constant length."""
+    scalars = [("trip", TensorProto.INT64), ("go", TensorProto.BOOL), ("on", TensorProto.BOOL)]
+    trip, go, on = (helper.make_tensor_value_info(name, kind, []) for name, kind in scalars)
+    before, after = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("s", "r")
+    )
+    body = helper.make_graph(
+        [node("Identity", ["go"], "on"), node("Tanh", ["s"], "r")],
+        "body",
+        [trip, go, before],
+        [on, after],
+    )
+    return dense(
+        node("Constant", [], "trips", value=numpy_helper.from_array(np.int64(trips))),
+        node("MatMul", ["x", "v"], "h"),
+        node("Loop", ["trips", "", "h"], "a", body=body),
+        node("MatMul", ["a", "w"], "y"),
+    )
+
+
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 TWO_GRADIENTS = dense(
     node("MatMul", ["x", "w"], "y"),

@@ -57,6 +57,7 @@ from tests.errors.causes import (
     without_linker,
 )
 from tests.errors.models import (
+    DIVIDED_BY_ZERO,
     FED_MODE,
     FED_RATIO,
     LEFT_OPERAND,
@@ -65,6 +66,7 @@ from tests.errors.models import (
     TWO_GRADIENTS,
     behind,
     dense,
+    looping,
     node,
 )
 from tests.errors.place import Cause, Place
@@ -96,6 +98,8 @@ CAUSES: dict[str, Cause] = {
             node("RandomNormalLike", ["h"], "y"),
         ),
     ),
+    "division by zero": compile_model(DIVIDED_BY_ZERO),
+    "loop of too many trips": compile_model(looping(2**31 - 1)),
     "operator of another domain": compile_model(
         dense(node("MatMul", ["x", "w"], "h"), node("Fancy", ["h"], "y", domain="com.example"))
     ),
