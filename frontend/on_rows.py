@@ -11,7 +11,6 @@ import math
 import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
-from tvm.relax.transform import CanonicalizeBindings
 
 from odtc.frontend.rebuild import builder_with_kernels, replay_body
 from odtc.frontend.relax_ops.pointwise import POINTWISE
@@ -40,7 +39,7 @@ def on_rows(module: tvm.IRModule, name: str) -> tvm.IRModule:
         builder.emit_func_output(function.body.body)
     moved = builder.finalize()
     moved[name] = relax.analysis.remove_all_unused(moved[name])
-    return CanonicalizeBindings()(moved)
+    return moved
 
 
 class _OnRows:
@@ -50,6 +49,8 @@ class _OnRows:
         self._products: set[relax.Var] = set()
         # What is a matrix in another shape, to that matrix.
         self._rows: dict[relax.Var, relax.Var] = {}
+        # A reshape that leads back to a matrix, to that matrix.
+        self._same: dict[relax.Var, relax.Var] = {}
 
     def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
         """Returns the reshape of a result on rows, or None where an operator stays as it is."""
@@ -57,8 +58,11 @@ class _OnRows:
         operator = getattr(getattr(call, "op", None), "name", "")
         if operator == "relax.matmul":
             self._products.add(binding.var)
-        elif operator == "relax.reshape":
-            return self._reshaped(binding.var, call)
+            # The matrix itself, where the next layer has the reshape of its reshape.
+            given = [self._same.get(each, each) for each in call.args]
+            return relax.Call(call.op, given, call.attrs)
+        if operator == "relax.reshape":
+            self._reshaped(binding.var, call)
         elif operator in _ELEMENTWISE:
             operands = self._operands(builder, call)
             if operands is not None:
@@ -67,12 +71,12 @@ class _OnRows:
                 return R.reshape(result, _shape(call))
         return None
 
-    def _reshaped(self, variable: relax.Var, call: relax.Call) -> relax.Expr | None:
+    def _reshaped(self, variable: relax.Var, call: relax.Call) -> None:
         (source, _), shape = call.args, _shape(call)
         if source in self._products and shape[-1:] == _shape(source)[1:]:
             self._rows[variable] = source
-        rows = self._rows.get(source)
-        return rows if rows is not None and _shape(rows) == shape else None
+        elif source in self._rows and shape == _shape(self._rows[source]):
+            self._same[variable] = self._rows[source]
 
     def _operands(self, builder: relax.BlockBuilder, call: relax.Call) -> list[relax.Expr] | None:
         """The operands on rows; None where no product is among them, or one has no such form."""

@@ -48,6 +48,7 @@ def chain(steps: list[Step]) -> tuple[tvm.IRModule, list[np.ndarray], np.ndarray
     arrays = [rng.standard_normal(shape) for shape in ((BATCH, LENGTH, DEPTH), (DEPTH, WIDTH))]
     expected = arrays[0] @ arrays[1]
     arrays += [rng.standard_normal(step[1]) for step in steps if not isinstance(step, str)]
+    arrays += [rng.standard_normal((WIDTH, WIDTH))]
     x, w, *others = (
         relax.Var(f"p{i}", relax.TensorType(each.shape, "float32")) for i, each in enumerate(arrays)
     )
@@ -68,10 +69,10 @@ def chain(steps: list[Step]) -> tuple[tvm.IRModule, list[np.ndarray], np.ndarray
                 expected = numpy_op(*(numbers[::-1] if turned else numbers))
             # As the next layer begins.
             y = builder.emit(R.reshape(y, (BATCH * LENGTH, WIDTH)))
-            result = builder.emit_output(y)
+            result = builder.emit_output(R.matmul(y, others[-1]))
         builder.emit_func_output(result)
-    arrays = [each.astype(np.float32) for each in arrays]
-    return builder.finalize(), arrays, expected.reshape(-1, WIDTH)
+    expected = expected.reshape(-1, WIDTH) @ arrays[-1]
+    return builder.finalize(), [each.astype(np.float32) for each in arrays], expected
 
 
 def operators(module: tvm.IRModule) -> list[str]:
@@ -98,7 +99,7 @@ def test_what_has_a_form_on_rows_is_right_behind_the_product(
     names = operators(on_rows(module, "forward"))
     rest = names[names.index("matmul") :]
     without_views = [name for name in rest if name != "reshape"]
-    assert without_views == ["matmul", "tanh", "add", "negative"]
+    assert without_views == ["matmul", "tanh", "add", "negative", "matmul"]
     assert rest[:2] == ["matmul", "tanh"]
     # Only the operand is reshaped, or else the tensor in between, there and back.
     made = [n for n in names[1:] if n == "reshape"]
