@@ -250,7 +250,7 @@ def _named(inputs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     if len(inputs) != len(names):
         raise DataError(
             f"{len(inputs)} inputs were given; the model has {len(names)}",
-            hint=f"give one array for each of {', '.join(names)}",
+            hint=f"give one array for each of {', '.join(names)}" if names else "give none",
         )
     found = {}
     for name, value in zip(names, inputs, strict=True):

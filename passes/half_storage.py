@@ -73,7 +73,8 @@ class Bindings:
 def with_fields_named(bindings: Sequence[relax.Binding], forward: int) -> Bindings:
     """The bindings, with the results of recurrent layers taken apart in the forward pass.
 
-    What the backward takes out of them is a tensor that the forward makes, then.
+    What the backward takes out of them is a tensor that the forward makes, then. Fields of other
+    operators, such as the statistics of a batch normalisation, are few numbers and stay exact.
     """
     layers = {b.var for b in bindings[:forward] if op_name(b) == RECURRENT}
     named = {_field(b): b.var for b in bindings[:forward] if _field(b)}
