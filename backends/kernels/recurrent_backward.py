@@ -12,32 +12,25 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.places import index, load
 from odtc.backends.kernels.recurrent_parts import (
+    Body,
     Layer,
+    Run,
+    Step,
     StepProduct,
     Units,
-    each_sample,
-    each_unit,
     fill,
 )
 from odtc.backends.kernels.rows import PARALLEL_ELEMENTS, row_kernel
 from odtc.backends.kernels.tile import Machine
 from odtc.core.recurrent_cells import CELLS
 
-# What a step does with some elements of a sample.
-Body = Callable[[ir.Expr, Units], None]
-Step = Callable[[ir.Expr], None]
-
 
 @dataclass(frozen=True)
-class _Backward:
+class _Backward(Run):
     """The tensors of a backward kernel.
 
     Attributes:
-        layer: the layer.
-        machine: the CPU.
-        weights: recurrent weights, [gates * hidden, hidden].
         first: the first hidden state.
-        lengths: of the sequences, or None.
         y: hidden states of all steps.
         dy: their adjoints.
         saved: what the forward pass has saved.
@@ -49,11 +42,7 @@ class _Backward:
             products of the hidden state.
     """
 
-    layer: Layer
-    machine: Machine
-    weights: tirx.Buffer
     first: tirx.Buffer
-    lengths: tirx.Buffer | None
     y: tirx.Buffer
     dy: tirx.Buffer
     saved: list[tirx.Buffer]
@@ -85,33 +74,6 @@ class _Backward:
     def read(self, slot: int, t: ir.Expr, b: ir.Expr, u: Units, gate: int = 0) -> ir.Expr:
         """Values that were saved."""
         return load(self.saved[slot], [t, b, u.at(gate)])
-
-    def each(self, t: ir.Expr, work: int, body: Body, otherwise: Body | None = None) -> None:
-        """Emits a body for the samples that have step t, and maybe another for those that do not.
-
-        Args:
-            t: the step.
-            work: how many times a state's elements each sample takes.
-            body: is given the sample and some elements.
-            otherwise: as `body`.
-        """
-
-        def sample(b: ir.Expr) -> None:
-            if self.lengths is None:
-                self.units(b, body)
-                return
-            with T.If(t < self.lengths[b]):
-                with T.Then():
-                    self.units(b, body)
-                if otherwise is not None:
-                    with T.Else():
-                        self.units(b, otherwise)
-
-        each_sample(self.layer, work * self.layer.hidden, sample)
-
-    def units(self, b: ir.Expr, body: Body) -> None:
-        """Emits a body for all elements of a sample."""
-        each_unit(self.layer, self.machine.lanes, lambda u: body(b, u))
 
     def adjoint(self, t: ir.Expr, b: ir.Expr, u: Units, onward: StepProduct) -> ir.Expr:
         """The adjoint of a step's hidden state."""
@@ -274,7 +236,7 @@ def recurrent_gradient(layer: Layer, stored: Sequence[str], machine: Machine) ->
         extra = [layer.buffer("extra", width) for width in cell.extra]
         carried = [layer.state(f"first{slot}") for slot in range(cell.states)]
         run = _Backward(
-            layer, machine, weights, first, lengths, y, dy, saved, dx, old, extra, carried
+            layer, machine, weights, lengths, first, y, dy, saved, dx, old, extra, carried
         )
         _remember(run)
         step, onward = _CELLS[layer.cell](run)

@@ -12,6 +12,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.recurrent_parts import (
     Layer,
+    Run,
+    Step,
     StepProduct,
     Units,
     each_sample,
@@ -24,27 +26,19 @@ from odtc.core.recurrent_cells import CELLS
 
 
 @dataclass(frozen=True)
-class _Forward:
+class _Forward(Run):
     """The tensors of a forward kernel.
 
     Attributes:
-        layer: the layer.
-        machine: the CPU.
         x: projected inputs, with all that is added to them.
-        weights: recurrent weights, [gates * hidden, hidden].
         bias: what is added to the recurrent products, where it is no part of `x`.
-        lengths: of the sequences, or None.
         y: hidden states of all steps.
         states: the states; at the end, the last ones.
         saved: for the backward pass, or nothing.
     """
 
-    layer: Layer
-    machine: Machine
     x: tirx.Buffer
-    weights: tirx.Buffer
     bias: tirx.Buffer | None
-    lengths: tirx.Buffer | None
     y: tirx.Buffer
     states: list[tirx.Buffer]
     saved: list[tirx.Buffer]
@@ -65,21 +59,6 @@ class _Forward:
         """Emits a product of a state."""
         product.multiply(lambda b, k: state[b, k], self.layer.hidden)
 
-    def each(self, t: ir.Expr, work: int, body: Callable[[ir.Expr, Units], None]) -> None:
-        """Emits the body for the elements of the samples that have step t."""
-
-        def sample(b: ir.Expr) -> None:
-            if self.lengths is None:
-                self._units(lambda u: body(b, u))
-                return
-            with T.If(t < self.lengths[b]), T.Then():
-                self._units(lambda u: body(b, u))
-
-        each_sample(self.layer, work * self.layer.hidden, sample)
-
-    def _units(self, body: Callable[[Units], None]) -> None:
-        each_unit(self.layer, self.machine.lanes, body)
-
     def give(self, t: ir.Expr, b: ir.Expr, u: Units, hidden: ir.Expr) -> None:
         """Emits the stores of a new hidden state."""
         held = u.hold(hidden)
@@ -90,9 +69,6 @@ class _Forward:
         """Emits the store of a value for the backward pass, if there is one."""
         if self.saved:
             T.buffer_store(self.saved[slot], value, [t, b, at])
-
-
-Step = Callable[[ir.Expr], None]
 
 
 def _rnn(run: _Forward, function: Callable[[ir.Expr], ir.Expr]) -> Step:
@@ -223,7 +199,7 @@ def recurrent_kernel(layer: Layer, machine: Machine, *, saves: bool) -> tirx.Pri
         states = [layer.state(f"last{slot}") for slot in range(cell.states)]
         widths = cell.saved if saves else ()
         saved = [layer.buffer(f"saved{slot}", width) for slot, width in enumerate(widths)]
-        run = _Forward(layer, machine, x, weights, bias, lengths, y, states, saved)
+        run = _Forward(layer, machine, weights, lengths, x, bias, y, states, saved)
         for source, target in zip(first, states, strict=True):
             fill(layer, target, lambda b, u, source=source: source[b, u.at()], machine.lanes)
         if layer.ragged:

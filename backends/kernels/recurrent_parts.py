@@ -209,3 +209,52 @@ def fill(
         each_unit(layer, lanes, lambda u: T.buffer_store(target, value(b, u), [b, u.at()]))
 
     each_sample(layer, layer.hidden, sample)
+
+
+# What a step does with some elements of a sample.
+Body = Callable[[ir.Expr, Units], None]
+Step = Callable[[ir.Expr], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every kernel of a layer has.
+
+    Attributes:
+        layer: the layer.
+        machine: the CPU.
+        weights: recurrent weights, [gates * hidden, hidden].
+        lengths: of the sequences, or None.
+    """
+
+    layer: Layer
+    machine: Machine
+    weights: tirx.Buffer
+    lengths: tirx.Buffer | None
+
+    def each(self, t: ir.Expr, work: int, body: Body, otherwise: Body | None = None) -> None:
+        """Emits a body for the samples that have step t, and maybe another for those that do not.
+
+        Args:
+            t: the step.
+            work: how many times a state's elements each sample takes.
+            body: is given the sample and some elements.
+            otherwise: as `body`.
+        """
+
+        def sample(b: ir.Expr) -> None:
+            if self.lengths is None:
+                self.units(b, body)
+                return
+            with T.If(t < self.lengths[b]):
+                with T.Then():
+                    self.units(b, body)
+                if otherwise is not None:
+                    with T.Else():
+                        self.units(b, otherwise)
+
+        each_sample(self.layer, work * self.layer.hidden, sample)
+
+    def units(self, b: ir.Expr, body: Body) -> None:
+        """Emits a body for all elements of a sample."""
+        each_unit(self.layer, self.machine.lanes, lambda u: body(b, u))
