@@ -95,6 +95,8 @@ def staged_product(
     rows = max(walk[0].out for walk in walks)
     groups, bands = shape.batch // block.images, -(-rows // block.rows)
     tiles, splits = split_rows(shape.rows, tile.rows, groups * bands)
+    # Walks that fill the same lines of the result, each in between the others.
+    lines = [list(group) for _, group in itertools.groupby(walks, lambda walk: walk[:-1])]
     with T.parallel(groups * bands * splits) as task:
         group, band, split = unflatten(task, (groups, bands, splits))
         first = T.Bind(tirx.min(band * block.rows, rows - block.rows))
@@ -103,33 +105,47 @@ def staged_product(
         )
         n = group * block.images
         stage_block(stage, image, axes, phases, (n, first), block)
-        scratch = T.sblock_alloc_buffer((tile.rows, columns), "float32")
+        shares = max(map(len, lines))
+        scratch = T.sblock_alloc_buffer((shares, tile.rows, columns), "float32")
         results = accumulator(tile)
-        for walk in walks:
-            with T.serial(tiles) as t:
-                m = T.Bind(tirx.min((split * tiles + t) * tile.rows, shape.rows - tile.rows))
-                element = _weights(tile, shape.channels, walk, weight, m, scattered=scattered)
-                with T.serial(columns // tile.columns) as panel:
-                    column = panel * tile.columns
-                    _multiply(results, tile, walk, (stage, phases, column), element)
-                    keep(results, scratch, tile, column)
-                _write(scratch, tile, walk, block, strides, store, (n, first, m))
+        with T.serial(tiles) as t:
+            m = T.Bind(tirx.min((split * tiles + t) * tile.rows, shape.rows - tile.rows))
+            of_tile = _weights(tile, shape.channels, walks, weight, m, scattered=scattered)
+            for line in lines:
+                for share, walk in enumerate(line):
+                    with T.serial(columns // tile.columns) as panel:
+                        column = panel * tile.columns
+                        _multiply(results, tile, walk, (stage, phases, column), of_tile)
+                        keep(results, scratch, tile, column, [index(share)])
+                _write(scratch, tile, line, block, strides, store, (n, first, m))
 
 
 def _weights(
-    tile: Tile, channels: int, walk: Sequence[Walk], weight: Read, m: ir.Expr, *, scattered: bool
+    tile: Tile,
+    channels: int,
+    walks: Sequence[Sequence[Walk]],
+    weight: Read,
+    m: ir.Expr,
+    *,
+    scattered: bool,
 ) -> Read:
-    """From a row of the tile, a channel and taps to a weight; emits a copy if need be."""
-    taps = [each.taps for each in walk]
+    """From a row of the tile, a channel and a place in the kernel to a weight.
+
+    Emits a copy of the tile's weights if need be.
+    """
+    kernel = [
+        max((int(each.weight(tap)) for each in axis for tap in range(each.taps)), default=-1) + 1
+        for axis in zip(*walks, strict=True)
+    ]
 
     def stored(row: int | ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
-        return weight(m + row, c, *(w.weight(t) for w, t in zip(walk, at, strict=True)))
+        return weight(m + row, c, *at)
 
-    if not scattered or 0 in taps:
+    if not scattered or 0 in kernel:
         return stored
     # Rows side by side, as a step reads them.
-    copy = T.sblock_alloc_buffer((channels, *taps, tile.rows), "float32")
-    with T.grid(channels, tile.rows, *taps) as (c, row, *at):
+    copy = T.sblock_alloc_buffer((channels, *kernel, tile.rows), "float32")
+    with T.grid(channels, tile.rows, *kernel) as (c, row, *at):
         T.buffer_store(copy, stored(row, c, *at), [c, *at, row])
     return lambda row, c, *at: tirx.BufferLoad(copy, [c, *at, index(row)])
 
@@ -149,8 +165,11 @@ def _multiply(
         at = tile.span(vector, column + shift_of(walk, strides, taps))
         return tirx.BufferLoad(stage, [*phase_at(walk, phases, taps), c, at])
 
+    def left(row: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
+        return weight(row, c, *(w.weight(t) for w, t in zip(walk, taps, strict=True)))
+
     channels = int(stage.shape[-2])
-    multiply(results, tile, [channels, *(each.taps for each in walk)], weight, right)
+    multiply(results, tile, [channels, *(each.taps for each in walk)], left, right)
 
 
 def strides_of(axes: Sequence[Staged]) -> list[int]:
@@ -279,32 +298,53 @@ def _zero(_: ir.Expr) -> ir.Expr:
 def _write(
     scratch: tirx.Buffer,
     tile: Tile,
-    walk: Sequence[Walk],
+    line: Sequence[Sequence[Walk]],
     block: Block,
     strides: Sequence[int],
     store: Store,
     start: tuple[ir.Expr, ir.Expr, ir.Expr],
 ) -> None:
-    """Emits the copy of a tile's results to where they belong."""
+    """Emits the copy of a tile's results to where they belong, line by line.
+
+    Args:
+        scratch: float32[walks, rows, columns].
+        tile: the shape of its rows.
+        line: walks that share the lines of the result.
+        block: what is staged.
+        strides: of the staged axes.
+        store: takes an element.
+        start: first image, first row of results and first row of the tile.
+    """
     n, first, m = start
-    last = walk[-1]
+    walk = line[0]
     middle = [each.out for each in walk[1:-1]]
     rows = min(block.rows, walk[0].out)
+    width, lanes = sum(each[-1].out for each in line), tile.lanes
+    is_whole = len(line) == 1 and walk[-1].target(1) - walk[-1].target(0) == 1
+    gathered = None if is_whole else T.sblock_alloc_buffer((width,), "float32")
     with T.grid(tile.rows, block.images, rows, *middle) as (i, of, row, *inner):
         base = (of * block.staged_rows + row) * block.inner + sum(
             (o * stride for o, stride in zip(inner, strides[1:-1], strict=True)), index(0)
         )
         at = [each.target(o) for each, o in zip(walk, [first + row, *inner], strict=False)]
 
-        def put(o: ir.Expr) -> None:
-            store(n + of, m + i, [*at, last.target(o)], tirx.BufferLoad(scratch, [i, base + o]))
+        def value(o: ir.Expr, share: int = 0, base: ir.Expr = base) -> ir.Expr:
+            return tirx.BufferLoad(scratch, [index(share), i, base + o])
 
-        if last.out < tile.lanes or last.target(1) - last.target(0) != 1:
-            with T.serial(last.out) as o:
+        def put(o: ir.Expr) -> None:
+            result = value(o) if gathered is None else tirx.BufferLoad(gathered, [o])
+            store(n + of, m + i, [*at, o], result)
+
+        if gathered is not None:
+            for share, each in enumerate(line):
+                with T.serial(each[-1].out) as o:
+                    T.buffer_store(gathered, value(o, share), [each[-1].target(o)])
+        if width < lanes:
+            with T.serial(width) as o:
                 put(o)
             return
-        with T.serial(-(-last.out // tile.lanes)) as part:
+        with T.serial(-(-width // lanes)) as part:
             # The last vector reaches back.
-            begin = T.Bind(tirx.min(part * tile.lanes, last.out - tile.lanes))
-            with T.vectorized(tile.lanes) as lane:
+            begin = T.Bind(tirx.min(part * lanes, width - lanes))
+            with T.vectorized(lanes) as lane:
                 put(begin + lane)

@@ -153,11 +153,25 @@ def accumulate(
     loops(extents, [])
 
 
-def keep(results: tirx.Buffer, scratch: tirx.Buffer, tile: Tile, column: ir.Expr | int) -> None:
-    """Emits the copy of a tile's registers to memory float32[rows, columns], from a column on."""
+def keep(
+    results: tirx.Buffer,
+    scratch: tirx.Buffer,
+    tile: Tile,
+    column: ir.Expr | int,
+    outer: Sequence[ir.Expr] = (),
+) -> None:
+    """Emits the copy of a tile's registers to memory float32[*outer, rows, columns].
+
+    Args:
+        results: of `accumulator`.
+        scratch: the memory.
+        tile: its shape.
+        column: of the memory, for the tile's first one.
+        outer: indices in front of the row.
+    """
     for row, vector in itertools.product(range(tile.rows), range(tile.vectors)):
         value = tirx.BufferLoad(results, [index(row), tile.span(vector)])
-        T.buffer_store(scratch, value, [index(row), tile.span(vector, column)])
+        T.buffer_store(scratch, value, [*outer, index(row), tile.span(vector, column)])
 
 
 def _places(tile: Tile) -> list[list[ir.Expr]]:
