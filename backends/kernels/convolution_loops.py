@@ -67,7 +67,7 @@ def _forward(product: Product, machine: Machine) -> None:
         space,
         [[axis.forward() for axis in space.axes]],
         (x, lambda m, c, *at: load(w, [m, c, *at])),
-        product.store,
+        product,
         machine,
         lies_well=not collide,
         scattered=collide,
@@ -81,7 +81,7 @@ def _data_gradient(product: Product, machine: Machine) -> None:
         space,
         list(itertools.product(*(axis.backward() for axis in space.axes))),
         (dy, lambda c, m, *at: load(w, [m, c, *at])),
-        product.store,
+        product,
         machine,
         lies_well=True,
         scattered=True,
@@ -93,7 +93,7 @@ def _product(
     space: _Space,
     walks: Sequence[Sequence[Walk]],
     sources: tuple[tirx.Buffer, Callable[..., ir.Expr]],
-    put: Callable[[list[ir.Expr], ir.Expr], None],
+    product: Product,
     machine: Machine,
     *,
     lies_well: bool,
@@ -106,7 +106,7 @@ def _product(
         space: the spatial axes.
         walks: over the image, as `staged_product` takes them.
         sources: the image, and from `(row, channel, *taps)` to a weight.
-        put: stores a value of the result.
+        product: where results go.
         machine: the CPU.
         lies_well: whether a product of points may read its weights where they lie.
         scattered: whether a tile's weights are copied for a staged product.
@@ -117,7 +117,7 @@ def _product(
         return load(image, [n, c, *space.flat(at)])
 
     def store(n: ir.Expr, m: ir.Expr, at: Sequence[ir.Expr], value: ir.Expr) -> None:
-        put([n, m, *space.position(at)], value)
+        product.store([n, m, *space.position(at)], value)
 
     is_dense = lies_well and space.is_points and str(image.dtype) == "float32"
     if is_dense and fits_dense(shape.rows, space.positions, machine):
@@ -126,6 +126,7 @@ def _product(
             lambda _, m, c: weight(m, c, *space.tap([])),
             Panels(read, True, space.positions),
             lambda n, m, p, value: store(n, m, [p], value),
+            lambda n, m, p: product.ahead([n, m, *space.position([p])]),
             machine,
         )
         return

@@ -13,6 +13,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.places import prefetch
 from odtc.core.kernel_marks import PRODUCT
 
 # Steps of a tail, each counted as often as it is read: a longer one is scheduled by itself.
@@ -40,6 +41,16 @@ class Product:
     def store(self, at: Sequence[ir.Expr], value: ir.Expr) -> None:
         """Emits the store of what becomes of a value."""
         T.buffer_store(self.result, self.tail(at, value), list(at))
+
+    def ahead(self, at: Sequence[ir.Expr]) -> None:
+        """Emits prefetches of what the tail will read at an index, and near it."""
+        read: list[ir.TensorLoad] = []
+        tvm_ffi.structural_walk(
+            self.tail(at, tirx.const(0.0, "float32")), (ir.TensorLoad, read.append)
+        )
+        near = {r.source: r for r in read if len(r.indices) and r.indices[-1].same_as(at[-1])}
+        for each in near.values():
+            prefetch(each)
 
 
 @dataclass(frozen=True)

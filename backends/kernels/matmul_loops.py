@@ -31,12 +31,16 @@ def _matmul(product: Product, machine: Machine) -> None:
     def store(n: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         product.store([*unflatten(n, batch), m, p], value)
 
+    def ahead(n: ir.Expr, m: ir.Expr, p: ir.Expr) -> None:
+        product.ahead([*unflatten(n, batch), m, p])
+
     if _runs_along_rows(trans_left, trans_right, rows, columns):
         panel_product(
             Sizes(count, columns, depth, rows),
             lambda n, p, k: right(n, k, p),
             Panels(lambda n, k, m: left(n, m, k), trans_left, rows),
             lambda n, p, m, value: store(n, m, p, value),
+            lambda n, p, m: ahead(n, m, p),
             machine,
             left_pitch=depth,
             by_columns=True,
@@ -47,6 +51,7 @@ def _matmul(product: Product, machine: Machine) -> None:
             left,
             Panels(right, not trans_right, columns),
             store,
+            ahead,
             machine,
             left_pitch=0 if trans_left else depth,
         )

@@ -6,13 +6,14 @@ other out of a cache. The right one is read in vectors along `p`; where it does 
 of it is copied first.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import index, unflatten
+from odtc.backends.kernels.places import CACHE_LINE, index, unflatten
 from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
 from odtc.backends.kernels.transpose import copy_transposed
 
@@ -20,6 +21,8 @@ Read = Callable[..., ir.Expr]
 
 # Tasks that a product is cut into where it has them, so that all cores of a phone have some.
 TASKS = 8
+# Elements in a line of a cache.
+LINE = CACHE_LINE // 4
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ def panel_product(
     left: Read,
     right: Panels,
     store: Read,
+    ahead: Read,
     machine: Machine,
     *,
     left_pitch: int = 0,
@@ -69,6 +73,7 @@ def panel_product(
         left: `(n, m, k)` to an element.
         right: the other operand.
         store: `(n, m, p, value)`, takes an element.
+        ahead: `(n, m, p)`, prefetches what the store of an element touches.
         machine: the CPU.
         left_pitch: elements from a row of the left operand to the next, where its `k` are
             neighbours, else zero.
@@ -89,9 +94,14 @@ def panel_product(
         with T.serial(tiles) as t:
             m = T.Bind(tirx.min((split * tiles + t) * tile.rows, sizes.rows - tile.rows))
             element = near_rows(sizes.depth, tile, lambda row, k: left(n, m + row, k), left_pitch)
+            width = min(sizes.columns, tile.columns)
+            if not by_columns:
+                for row, line in itertools.product(
+                    range(tile.rows), [*range(0, width, LINE), width - 1]
+                ):
+                    ahead(n, m + row, at + line)
             multiply(results, tile, [sizes.depth], element, vector)
             keep(results, scratch, tile, 0)
-            width = min(sizes.columns, tile.columns)
             if by_columns:
                 with T.grid(width, tile.rows) as (j, row):
                     store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
