@@ -78,8 +78,12 @@ class Tile:
 
     def cycles(self, rows: int, columns: int) -> float:
         """Cycles for each step of the sum, by the model above, over the whole product."""
-        step = max(self.rows * self.vectors, self.rows + self.vectors, IN_FLIGHT)
-        return step * -(-rows // self.rows) * -(-columns // self.columns)
+        return self.step * -(-rows // self.rows) * -(-columns // self.columns)
+
+    @property
+    def step(self) -> int:
+        """Twice the cycles of a step of the sum."""
+        return max(self.rows * self.vectors, self.rows + self.vectors, IN_FLIGHT)
 
     def span(self, vector: int, base: ir.Expr | int = 0) -> ir.Expr:
         """Indices of one of the tile's vectors, counted from `base`."""

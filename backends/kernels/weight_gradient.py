@@ -60,7 +60,9 @@ def weight_gradient(
     cut = _cut(shape, taps, machine)
     tile, channels = cut.tile, shape.channels // cut.parts
     live = min(shape.rows, tile.columns)
-    block = _block(shape.batch, channels * planes, walk, tile, machine)
+    sums_bytes = 4 * cut.panels * channels * taps * tile.columns
+    near = max(machine.cache_bytes - sums_bytes, machine.cache_bytes // 4)
+    block = _block(shape.batch, channels * planes, walk, tile, near)
     dense = block.rows * math.prod(each.out for each in walk[1:])
     between = [index(0) for _ in dw.shape[2:]]
     # The sum runs over results only, so no vector reaches behind them.
@@ -181,15 +183,40 @@ def _cut(shape: Shape, taps: int, machine: Machine) -> _Cut:
     divisors = [p for p in range(1, shape.channels + 1) if shape.channels % p == 0]
     worthy = [p for p in divisors if shape.channels // p * taps >= WORTH_A_COPY] or [1]
     parts = next((p for p in worthy if p >= TASKS), worthy[-1])
-    tile = machine.tile(shape.channels // parts, shape.rows)
+    tile = _tile(shape.channels // parts, shape.rows, machine)
     panels, groups = split_rows(shape.rows, tile.columns, parts)
     return _Cut(tile, parts, groups, panels)
 
 
-def _block(batch: int, planes: int, walk: Sequence[Walk], tile: Tile, machine: Machine) -> Block:
-    """Whole images, or bands of rows that divide one, near what a core has room for."""
+def _tile(channels: int, rows: int, machine: Machine) -> Tile:
+    """The tile that takes the fewest cycles, where some may be left with fewer channels.
+
+    Tiles must not overlap, since they add to sums. Of the loop for what is left LLVM keeps the sums
+    in memory, so that divisors of the channels are better than fuller tiles.
+    """
+
+    def cost(tile: Tile) -> tuple[int, float]:
+        whole, rest = divmod(channels, tile.rows)
+        steps = whole * tile.step + (_SPILLED * tile.of_rows(rest).step if rest else 0)
+        loads = (tile.rows + tile.vectors) / (tile.rows * tile.vectors)
+        return steps * -(-rows // tile.columns), loads
+
+    tiles = [
+        Tile(height, vectors, machine.lanes)
+        for vectors in range(1, 5)
+        for height in range(1, min(channels, machine.accumulators // vectors) + 1)
+    ]
+    return min(tiles, key=cost)
+
+
+# How much longer a step takes whose sums are in memory.
+_SPILLED = 3
+
+
+def _block(batch: int, planes: int, walk: Sequence[Walk], tile: Tile, near: int) -> Block:
+    """Whole images, or bands of rows that divide one, of about so many bytes."""
     inner = math.prod(each.staged.span for each in walk[1:])
-    room = machine.cache_bytes / (4 * inner * (planes + tile.columns))
+    room = near / (4 * inner * (planes + tile.columns))
     rows = walk[0].out
     if walk[0].staged.span * 2 <= room:
         images = max(n for n in range(1, batch + 1) if batch % n == 0 and n * rows <= room)
