@@ -37,23 +37,29 @@ class Artifact:
         bundles.save(self._bundle, path)
 
     def trainer(
-        self, device: "str | Session | None" = None, threads: int | None = None
+        self,
+        device: "str | Session | None" = None,
+        threads: int | None = None,
+        cores: str | None = None,
     ) -> "Trainer":
         """Loads the step on a device and gives it the artifact's weights.
 
         Args:
             device: a session, or `rpc://HOST:PORT/KEY` of a TVM RPC tracker; this machine if None.
-            threads: worker threads of the step, at least 1; TVM's default if None.
+            threads: worker threads of the step, at least 1; TVM's default if None, or as many as
+                there are such cores.
+            cores: what threads are bound to: `big` for the fastest cores first, `little` for the
+                slowest.
 
         Raises:
             DeviceError: the device cannot be reached, or cannot run the artifact.
-            UsageError: `threads` is not positive.
+            UsageError: `threads` is not positive, or `cores` unknown.
         """
         from odtc.runtime_rpc.session import connect
         from odtc.runtime_rpc.trainer import Trainer
 
         session = connect(device) if device is None or isinstance(device, str) else device
-        return Trainer(self._bundle, session, threads)
+        return Trainer(self._bundle, session, threads, cores)
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:

@@ -32,8 +32,9 @@ _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)"
 _INFO = "odtc.device_info"
 # TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
 _FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
-# Mode of `runtime.config_threadpool`: 1 prefers the big cores, which is every core of a server.
-_BIG_CORES = 1
+# Which cores threads are bound to, as modes of `runtime.config_threadpool`: the fastest first, or
+# the slowest.
+CORES = {"big": 1, "little": -1}
 
 
 class Session(Protocol):
@@ -59,8 +60,13 @@ class Session(Protocol):
         """Loads a library on the device and starts a virtual machine for it."""
         ...
 
-    def use_threads(self, count: int) -> None:
-        """Sets the number of worker threads."""
+    def use_threads(self, count: int, cores: str = "big") -> None:
+        """Sets the number of worker threads, and binds each to a core.
+
+        Args:
+            count: of threads; 0 for as many as there are cores of that kind.
+            cores: `big` for the fastest ones first, `little` for the slowest.
+        """
         ...
 
     def info(self) -> dict[str, Any]:
@@ -96,10 +102,10 @@ class LocalSession:
         with device_errors(self.name):
             return relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
 
-    def use_threads(self, count: int) -> None:
-        """Sets the number of worker threads of this process's pool, up to the number of cores."""
+    def use_threads(self, count: int, cores: str = "big") -> None:
+        """Sets the threads of this process's pool, up to the number of cores."""
         before = os.sched_getaffinity(0)
-        tvm.get_global_func("runtime.config_threadpool")(_BIG_CORES, count)
+        tvm.get_global_func("runtime.config_threadpool")(CORES[cores], count)
         # TVM binds the calling thread to one core; threads that its owner starts would inherit it.
         os.sched_setaffinity(0, before)
 
@@ -132,10 +138,10 @@ class RemoteSession:
             self.remote.upload(str(library), member)
             return relax.VirtualMachine(self.remote.load_module(member), self.device)
 
-    def use_threads(self, count: int) -> None:
-        """Sets the number of worker threads of the device's pool."""
+    def use_threads(self, count: int, cores: str = "big") -> None:
+        """Sets the threads of the device's pool."""
         with device_errors(self.name):
-            self.remote.get_function("runtime.config_threadpool")(_BIG_CORES, count)
+            self.remote.get_function("runtime.config_threadpool")(CORES[cores], count)
 
     def info(self) -> dict[str, Any]:
         """What the device says of itself; one that says nothing is taken for real.

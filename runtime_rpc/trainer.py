@@ -25,7 +25,7 @@ from odtc.core.weights import fill_weights, read_tensors
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
-from odtc.runtime_rpc.session import Session, device_errors
+from odtc.runtime_rpc.session import CORES, Session, device_errors
 from odtc.runtime_rpc.weights import fitted_weight
 
 _SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE, Role.AVERAGE)
@@ -44,19 +44,27 @@ class Trainer:
         session: where it runs.
     """
 
-    def __init__(self, bundle: Bundle, session: Session, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        session: Session,
+        threads: int | None = None,
+        cores: str | None = None,
+    ) -> None:
         if threads is not None and threads < 1:
             raise UsageError(
                 f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
             )
+        if cores is not None and cores not in CORES:
+            raise UsageError(f"cores {cores!r} is unknown", hint=f"give one of {', '.join(CORES)}")
         self.steps = 0
         self.session = session
         self._bundle = bundle
         self._manifest = bundle.manifest
         _check_machine(session, bundle.manifest)
         machine = session.load(bundle.library)
-        if threads is not None:
-            session.use_threads(threads)
+        if threads is not None or cores is not None:
+            session.use_threads(threads or 0, cores or "big")
         with device_errors(session.name):
             self._train_step = machine["train_step"]
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}

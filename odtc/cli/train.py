@@ -94,6 +94,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--export-adapters", type=Path, metavar="FILE", help="write the adapters alone")
     add("--device", metavar="URL", help="rpc://HOST:PORT/KEY of a tracker (default: this machine)")
     add("--threads", type=int, metavar="N", help="worker threads")
+    add("--cores", choices=["big", "little"], help="bind them to the fastest or slowest cores")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     if left:
         say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")
     schedule = _schedule(args, total // manifest.accumulate)
-    trainer = artifact.trainer(args.device, args.threads)
+    trainer = artifact.trainer(args.device, args.threads, args.cores)
     if args.resume:
         trainer.load_checkpoint(args.checkpoint)
         say(f"resumed from {args.checkpoint} at step {trainer.steps} of {total}")

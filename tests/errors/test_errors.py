@@ -207,6 +207,7 @@ CAUSES: dict[str, Cause] = {
     "epochs 0": train("--epochs", "0"),
     "epochs and steps": train("--epochs", "1", "--steps", "2"),
     "threads 0": train("--threads", "0"),
+    "cores unknown": train("--cores", "fast"),
     "resume without a checkpoint": train("--resume"),
     "checkpoint-every without a checkpoint": train("--checkpoint-every", "5"),
     # data

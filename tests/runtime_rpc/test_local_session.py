@@ -54,3 +54,30 @@ def test_every_core_has_a_thread_and_the_caller_stays_unbound(artifact):
 
 def test_the_user_may_choose_otherwise(artifact):
     assert threads_of_the_pool(artifact, TVM_NUM_THREADS="1") == 1
+
+
+BOUND = """
+import os, sys, threading
+import numpy as np
+from odtc.artifact import load
+
+trainer = load(sys.argv[1]).trainer(threads=2, cores=sys.argv[2])
+trainer.evaluate(np.zeros((1, 1, 8, 8), np.float32))
+everywhere = os.sched_getaffinity(0)
+tasks = [os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")]
+print(*(core for cores in tasks for core in cores if cores != everywhere))
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_threads_are_bound_to_the_fastest_or_slowest_cores(artifact):
+    def bound(cores: str) -> str:
+        command = [sys.executable, "-c", BOUND, artifact, cores]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+
+    # These cores are alike: TVM counts them from either end.
+    big, little = bound("big").split(), bound("little").split()
+    assert len(big) == len(little) == 1
+    assert big != little
