@@ -19,6 +19,8 @@ from odtc.backends.kernels.vectors import ramp
 
 # Fused multiply-adds in flight that keep two units of a latency of four busy.
 IN_FLIGHT = 8
+# How much longer a step takes whose sums are in memory.
+_SPILLED = 3
 
 
 @dataclass(frozen=True)
@@ -29,23 +31,38 @@ class Machine:
         lanes: float32 elements in a vector register.
         accumulators: registers that may hold results, the others hold operands.
         cache_bytes: what a core has near it: of its second-level cache, about a half.
+        widths: vectors that a tile may have side by side.
     """
 
     lanes: int
     accumulators: int
     cache_bytes: int
+    widths: tuple[int, ...] = (1, 2, 3, 4)
 
     def tile(self, rows: int, columns: int) -> "Tile":
         """The tile that takes the fewest cycles for a product of `rows` by `columns`.
 
         A step multiplies and adds `rows * vectors` vectors, two at a time, and loads each operand
-        once, two at a time.
+        once, two at a time. The last tile may overlap the one before it.
         """
         shapes = [
             Tile(_even(rows, self.accumulators // vectors), vectors, self.lanes)
-            for vectors in range(1, 5)
+            for vectors in self.widths
         ]
         return min(shapes, key=lambda tile: tile.cost(rows, columns))
+
+    def tile_of_sums(self, rows: int, columns: int) -> "Tile":
+        """The tile that takes the fewest cycles where tiles add to sums, so that none may overlap.
+
+        Of the loop for the rows that tiles leave over LLVM keeps the sums in memory, so that a
+        divisor of the rows is better than a fuller tile.
+        """
+        shapes = [
+            Tile(height, vectors, self.lanes)
+            for vectors in self.widths
+            for height in range(1, min(rows, self.accumulators // vectors) + 1)
+        ]
+        return min(shapes, key=lambda tile: tile.cost_of_sums(rows, columns))
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,13 @@ class Tile:
         """What tells a better tile by: its time, columns that it leaves empty, its height."""
         empty = max(self.columns - columns, 0)
         return self.cycles(rows, columns), empty, self.rows
+
+    def cost_of_sums(self, rows: int, columns: int) -> tuple[int, float]:
+        """What tells a better tile by where none may overlap: its time, loads for each product."""
+        whole, rest = divmod(rows, self.rows)
+        steps = whole * self.step + (_SPILLED * self.of_rows(rest).step if rest else 0)
+        loads = (self.rows + self.vectors) / (self.rows * self.vectors)
+        return steps * -(-columns // self.columns), loads
 
     def cycles(self, rows: int, columns: int) -> float:
         """Cycles for each step of the sum, by the model above, over the whole product."""

@@ -183,34 +183,9 @@ def _cut(shape: Shape, taps: int, machine: Machine) -> _Cut:
     divisors = [p for p in range(1, shape.channels + 1) if shape.channels % p == 0]
     worthy = [p for p in divisors if shape.channels // p * taps >= WORTH_A_COPY] or [1]
     parts = next((p for p in worthy if p >= TASKS), worthy[-1])
-    tile = _tile(shape.channels // parts, shape.rows, machine)
+    tile = machine.tile_of_sums(shape.channels // parts, shape.rows)
     panels, groups = split_rows(shape.rows, tile.columns, parts)
     return _Cut(tile, parts, groups, panels)
-
-
-def _tile(channels: int, rows: int, machine: Machine) -> Tile:
-    """The tile that takes the fewest cycles, where some may be left with fewer channels.
-
-    Tiles must not overlap, since they add to sums. Of the loop for what is left LLVM keeps the sums
-    in memory, so that divisors of the channels are better than fuller tiles.
-    """
-
-    def cost(tile: Tile) -> tuple[int, float]:
-        whole, rest = divmod(channels, tile.rows)
-        steps = whole * tile.step + (_SPILLED * tile.of_rows(rest).step if rest else 0)
-        loads = (tile.rows + tile.vectors) / (tile.rows * tile.vectors)
-        return steps * -(-rows // tile.columns), loads
-
-    tiles = [
-        Tile(height, vectors, machine.lanes)
-        for vectors in range(1, 5)
-        for height in range(1, min(channels, machine.accumulators // vectors) + 1)
-    ]
-    return min(tiles, key=cost)
-
-
-# How much longer a step takes whose sums are in memory.
-_SPILLED = 3
 
 
 def _block(batch: int, planes: int, walk: Sequence[Walk], tile: Tile, near: int) -> Block:
@@ -222,6 +197,6 @@ def _block(batch: int, planes: int, walk: Sequence[Walk], tile: Tile, near: int)
         images = max(n for n in range(1, batch + 1) if batch % n == 0 and n * rows <= room)
         return Block(images, rows, walk[0].staged.span, inner)
     divisors = [r for r in range(1, rows + 1) if rows % r == 0]
-    band = min(divisors, key=lambda r: abs(math.log(r / max(room, 0.5))))
+    band = min(divisors, key=lambda r: abs(math.log(r / max(0.7 * room, 0.5))))
     # A band ends among other rows, not at an edge whose zeros it could share.
     return Block(1, band, band + walk[0].reach, inner)
