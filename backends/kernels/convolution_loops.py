@@ -13,7 +13,7 @@ from odtc.backends.kernels.panel_product import Panels, Sizes, collides, fits_de
 from odtc.backends.kernels.places import index, load, unflatten
 from odtc.backends.kernels.shifted_product import Shape, staged_product
 from odtc.backends.kernels.tile import Machine
-from odtc.backends.kernels.weight_gradient import weight_gradient
+from odtc.backends.kernels.weight_gradient import WORTH_A_COPY, weight_gradient
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,21 @@ def _product(
 def _weight_gradient(product: Product, machine: Machine) -> None:
     (x, dy), space = product.operands, _space(product.numbers)
     between = [index(0) for _ in space.given[1:]]
+    shape = _shape(x, _sizes(dy)[1])
+    # Of points, either operand may be copied in panels. Where few channels of the image would use a
+    # copy of `dy`, the image's is, if its channels fill vectors.
+    is_few = shape.channels < min(WORTH_A_COPY, shape.rows)
+    is_swapped = space.is_points and is_few and shape.channels % machine.lanes == 0
+    if is_swapped:
+        x, dy, shape = dy, x, Shape(shape.batch, shape.rows, shape.channels)
     weight_gradient(
-        _shape(x, _sizes(dy)[1]),
+        shape,
         [axis.forward() for axis in space.axes],
         lambda n, c, *at: load(x, [n, c, *space.flat(at)]),
         lambda n, m, p: load(dy, [n, m, *between, p]),
         product.result,
         machine,
+        is_swapped=is_swapped,
     )
 
 

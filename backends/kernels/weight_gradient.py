@@ -42,6 +42,7 @@ def weight_gradient(
     machine: Machine,
     *,
     offset: ir.Expr | int = 0,
+    is_swapped: bool = False,
 ) -> None:
     """Emits the product.
 
@@ -53,6 +54,7 @@ def weight_gradient(
         dw: the result, float32[m, c, *taps].
         machine: the CPU.
         offset: row of `dw` for the first channel of `dy`.
+        is_swapped: whether what is called the image is `dy`, so that `dw` is [c, m, *taps].
     """
     axes = [each.staged for each in walk]
     phases = [phases_of(each.phases) for each in walk]
@@ -105,13 +107,18 @@ def weight_gradient(
                         _add((stage, right, sums), piece, (panel, c), tap, walk, block, phases)
         with T.serial(cut.panels) as panel:
             m = first_row(panel)
-            copy_transposed(
-                (channels * taps, live),
-                lambda k, j: tirx.BufferLoad(sums, [panel, k, j]),
-                dw,
-                lambda j, k: [offset + m + j, *between, part * channels * taps + k],
-                tile.lanes,
-            )
+            if is_swapped:
+                with T.grid(channels, live) as (k, j):
+                    value = tirx.BufferLoad(sums, [panel, k, j])
+                    T.buffer_store(dw, value, [part * channels + k, m + j, *between])
+            else:
+                copy_transposed(
+                    (channels * taps, live),
+                    lambda k, j: tirx.BufferLoad(sums, [panel, k, j]),
+                    dw,
+                    lambda j, k: [offset + m + j, *between, part * channels * taps + k],
+                    tile.lanes,
+                )
 
 
 def _add(

@@ -102,6 +102,8 @@ def run(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> lis
 @example(SAME | {"channels": 25})
 # Weights whose rows fall into the same lines of a cache.
 @example(SAME | {"channels": 1024, "image": (4, 5), "kernel": (1, 1), "pad": (0, 0, 0, 0)})
+# Points, whose weights' gradient copies the image in panels: of channels that fill vectors.
+@example(SAME | {"channels": 16, "kernel": (1, 1), "pad": (0, 0, 0, 0)})
 # Each output is of one element in its place, but there are more of them.
 @example(SAME | {"kernel": (1, 1), "pad": (0, 0, 1, 2)})
 # Padding on one side only, so that no row can share it with the next one.
