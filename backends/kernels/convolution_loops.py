@@ -9,11 +9,21 @@ from tvm import ir, tirx
 
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis, Walk
-from odtc.backends.kernels.panel_product import Panels, Sizes, collides, fits_dense, panel_product
+from odtc.backends.kernels.panel_product import (
+    Panels,
+    Sizes,
+    collides,
+    fits_dense,
+    panel_product,
+    sets_of,
+)
 from odtc.backends.kernels.places import index, load, unflatten
 from odtc.backends.kernels.shifted_product import Shape, staged_product
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import WORTH_A_COPY, weight_gradient
+
+# Sets of a cache that are too few for the rows of a weight.
+_FEW_SETS = 4
 
 
 @dataclass(frozen=True)
@@ -119,8 +129,11 @@ def _product(
     def store(n: ir.Expr, m: ir.Expr, at: Sequence[ir.Expr], value: ir.Expr) -> None:
         product.store([n, m, *space.position(at)], value)
 
+    # A staged product has wider tiles. It is faster only where a tall one would read weights that
+    # push each other out of a cache.
+    tall = sets_of(math.prod(_sizes(product.operands[1])[1:])) > _FEW_SETS
     is_dense = lies_well and space.is_points and str(image.dtype) == "float32"
-    if is_dense and fits_dense(shape.rows, space.positions, machine):
+    if is_dense and fits_dense(shape.rows, space.positions, machine, tall=tall):
         panel_product(
             Sizes(shape.batch, shape.rows, shape.channels, space.positions),
             lambda _, m, c: weight(m, c, *space.tap([])),

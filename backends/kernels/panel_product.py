@@ -7,6 +7,7 @@ of it is copied first.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -52,7 +53,13 @@ class Panels:
 
 def collides(pitch: int) -> bool:
     """Whether rows so many elements apart fall into the same few lines of a cache."""
-    return pitch > 0 and pitch * 4 % _PAGE == 0
+    return pitch > 0 and sets_of(pitch) == 1
+
+
+def sets_of(pitch: int) -> int:
+    """How many sets of a usual first-level cache rows so many elements apart fall into."""
+    lines, rest = divmod(pitch * 4, CACHE_LINE)
+    return _SETS if rest else _SETS // math.gcd(lines, _SETS)
 
 
 def panel_product(
@@ -181,15 +188,23 @@ def pack(
         )
 
 
-def fits_dense(rows: int, columns: int, machine: Machine) -> bool:
-    """Whether vectors over so many columns are full enough to read an operand where it lies."""
+def fits_dense(rows: int, columns: int, machine: Machine, *, tall: bool) -> bool:
+    """Whether vectors over so many columns are full enough to read an operand where it lies.
+
+    Args:
+        rows: of the product.
+        columns: of the product.
+        machine: the CPU.
+        tall: whether tiles of one vector are good enough, too.
+    """
     tile = machine.tile(rows, columns)
-    return columns >= tile.columns and columns / _rounded(columns, tile.columns) >= _FULL
+    is_full = columns >= tile.columns and columns / _rounded(columns, tile.columns) >= _FULL
+    return is_full and (tall or tile.vectors > 1)
 
 
 _FULL = 0.9
-# Bytes after which a usual first-level cache puts data into the same lines, and lines for those.
-_PAGE, _WAYS = 4096, 8
+# Sets of a usual first-level cache, and lines in each.
+_SETS, _WAYS = 64, 8
 
 
 def split_rows(rows: int, tile_rows: int, tasks: int) -> tuple[int, int]:
