@@ -1,0 +1,89 @@
+"""The command line: see the package."""
+
+import argparse
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+import benchmarks.packing as package
+from benchmarks.measure import machine, versions
+from benchmarks.packing.inputs import CAPACITY, CHALLENGING, INPUTS
+from benchmarks.packing.report import Packed, draw, table_of, write_json
+from odtc.passes.memory.budget import STEPS_PER_SECOND, Limit
+from odtc.passes.memory.problem import Problem
+from odtc.passes.memory.solve import solve
+from odtc.passes.memory.validate import validate
+
+RESULTS = Path("logs/bench")
+WIDTH = 120
+
+
+def packed(name: str, limit: Limit) -> Packed:
+    """Solves one input, and checks its plan."""
+    buffers = INPUTS[name]()
+    problem = Problem(buffers)
+    began = time.perf_counter()
+    solution = solve(problem, limit)
+    seconds = time.perf_counter() - began
+    validate(problem, solution)
+    return Packed(
+        name,
+        len(buffers),
+        solution.lower_bound,
+        solution.height,
+        solution.proven_optimal,
+        seconds,
+    )
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in INPUTS:
+            raise argparse.ArgumentTypeError(f"no input {name!r}; there are {', '.join(INPUTS)}")
+    return names
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.packing",
+        description=(package.__doc__ or "").splitlines()[0],
+        epilog=f"Inputs: {', '.join(INPUTS)}.",
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--inputs", type=_names, default=",".join(INPUTS), help="by name, joined by commas")
+    add("--steps", type=int, default=10 * STEPS_PER_SECOND, help="of search for each input")
+    add("--json", type=Path, default=RESULTS / "packing.json", help="where all numbers go")
+    add("--picture", type=Path, default=RESULTS / "packing.svg", help="where the chart goes")
+    return parser
+
+
+def main() -> int:
+    """Packs all inputs; returns the exit status: 1 where a plan is above its capacity."""
+    options = _parser().parse_args()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    about = {"machine": machine(), "versions": versions(), "steps": options.steps}
+    title = f"{about['machine']['cpu']}, one core"
+    console.print(title, "; ".join(f"{k} {v}" for k, v in about["versions"].items()), sep="\n")
+    results = []
+    for name in options.inputs:
+        results.append(packed(name, Limit(options.steps)))
+        # A run takes long: what is there is written after each input.
+        write_json(results, about, options.json)
+    console.print(table_of(results))
+    challenging = [item for item in results if item.name in CHALLENGING]
+    above = [item.name for item in challenging if item.height > CAPACITY]
+    console.print(
+        f"{len(challenging) - len(above)} of {len(challenging)} challenging inputs within "
+        f"{CAPACITY:,} bytes, in {sum(item.seconds for item in challenging):.1f} s; "
+        f"all numbers: {options.json}"
+    )
+    draw(results, title, options.picture)
+    return 1 if above else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""How long a search may go on: in steps, to end the same on every machine, and in seconds."""
+
+import time
+from dataclasses import dataclass
+
+# Steps that take less than a second on a core of a present server.
+STEPS_PER_SECOND = 700_000
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When a search ends, whatever it has found.
+
+    Attributes:
+        steps: work, in units of about a microsecond. The same problem and steps give the same plan.
+        seconds: on the clock. A plan found by its end depends on the machine; None sets no end.
+    """
+
+    steps: int = 10 * STEPS_PER_SECOND
+    seconds: float | None = None
+
+
+class Budget:
+    """What is left of a limit."""
+
+    def __init__(self, limit: Limit) -> None:
+        self._steps = limit.steps
+        self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
+
+    def spend(self, steps: int) -> bool:
+        """Takes steps away; returns whether there were any left before."""
+        left = self.left()
+        self._steps -= steps
+        return left
+
+    def left(self) -> bool:
+        """Whether work may go on."""
+        return self._steps > 0 and (self._end is None or time.monotonic() < self._end)
