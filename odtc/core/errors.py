@@ -24,6 +24,7 @@ class ExitCode(IntEnum):
     ARTIFACT = 8
     DEVICE = 9
     BUILD = 10
+    BUDGET = 11
     INTERRUPTED = 130
 
 
@@ -78,7 +79,7 @@ class UnsupportedError(OdtcError):
 
 
 class DataError(OdtcError):
-    """A batch does not fit the compiled step: shape, dtype, or a label out of range."""
+    """Data does not fit: a batch's shape, dtype or label, or a table of buffers."""
 
     exit_code = ExitCode.DATA
 
@@ -111,3 +112,9 @@ class BuildError(OdtcError):
     """The compiler or linker that odtc needs is missing, or produced an unusable library."""
 
     exit_code = ExitCode.BUILD
+
+
+class BudgetError(OdtcError):
+    """A memory budget cannot be met."""
+
+    exit_code = ExitCode.BUDGET

@@ -349,6 +349,18 @@ def accuracy_of_regression(place: Place) -> Argv:
     ]
 
 
+def pack(table: str | bytes | None, *options: str) -> Cause:
+    """`odtc pack` of a table of buffers, if there is one."""
+
+    def cause(place: Place) -> Argv:
+        path = place.inputs / "buffers.csv"
+        if table is not None:
+            place.write(path.name, table.encode() if isinstance(table, str) else table)
+        return ["pack", str(path), *(options or ("-o", "plan.csv"))]
+
+    return cause
+
+
 def without_linker(place: Place) -> Argv:
     """`odtc compile` on a machine that has no linker."""
     place.stack.enter_context(mock.patch("odtc.backends.link._CANDIDATES", ()))

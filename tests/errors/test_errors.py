@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.packing.inputs import CAPACITY, FOLDER
 from odtc.cli.check import examine
 from odtc.cli.main import main
 from odtc.core.errors import OdtcError
@@ -45,6 +46,7 @@ from tests.errors.causes import (
     moved_up,
     on_device,
     on_small_disk,
+    pack,
     step,
     train,
     train_bytes,
@@ -72,6 +74,9 @@ from tests.errors.models import (
 from tests.errors.place import Cause, Place
 
 ROWS = np.ones((2, 4), np.float32)
+
+# Its plans are at least that high, and hard to make as low.
+HARD_TABLE = FOLDER / f"D.{CAPACITY}.csv"
 
 CAUSES: dict[str, Cause] = {
     # models that are run forward
@@ -294,6 +299,26 @@ CAUSES: dict[str, Cause] = {
         CHECKPOINT | {"accumulate": "4"}, w=IMAGES
     ),
     "checkpoint of another step": foreign_checkpoint(CHECKPOINT, w=IMAGES),
+    # memory plans
+    "table missing": pack(None),
+    "table is no text": pack(b"\xff\xfe\x00"),
+    "table with an open quote": pack('id,lower,upper,size\n"a,0,1,2'),
+    "table empty": pack(""),
+    "table without sizes": pack("id,lower,upper\na,0,1"),
+    "table with gaps": pack("id,lower,upper,size,gaps\na,0,9,4,3-5"),
+    "table with a column twice": pack("id,lower,upper,size,size\na,0,1,2,2"),
+    "table with a short row": pack("id,lower,upper,size\na,0,1,2\nb,0,1"),
+    "table with a negative size": pack("id,lower,upper,size\na,0,1,-2"),
+    "table with a size beyond all": pack(f"id,lower,upper,size\na,0,1,{2**40}"),
+    "table with a life that ends before": pack("id,lower,upper,size\na,3,3,2"),
+    "table with an alignment of 0": pack("id,lower,upper,size,alignment\na,0,3,2,0"),
+    "table with an id twice": pack("id,lower,upper,size\na,0,1,2\nb,0,1,2\na,0,1,2"),
+    "plan without a folder": pack("id,lower,upper,size\na,0,1,2", "-o", "none/plan.csv"),
+    "plan of no bytes": pack("id,lower,upper,size", "-o", "plan.csv", "--capacity", "0"),
+    "capacity too small": pack("id,lower,upper,size\na,0,1,9", "-o", "p.csv", "--capacity", "8"),
+    "capacity not reached": pack(
+        HARD_TABLE.read_bytes(), "-o", "p.csv", "--capacity", "986112", "--time-limit", "1"
+    ),
     # the machine and devices
     "linker missing": without_linker,
     "device malformed": on_device("127.0.0.1:9190"),
