@@ -93,12 +93,15 @@ class Tile:
         empty = max(self.columns - columns, 0)
         return self.cycles(rows, columns), empty, self.rows
 
-    def cost_of_sums(self, rows: int, columns: int) -> tuple[int, float]:
-        """What tells a better tile by where none may overlap: its time, loads for each product."""
+    def cost_of_sums(self, rows: int, columns: int) -> tuple[int, int, float]:
+        """What tells a better tile by where none may overlap.
+
+        Its time, columns that it leaves empty, loads for each product.
+        """
         whole, rest = divmod(rows, self.rows)
         steps = whole * self.step + (_SPILLED * self.of_rows(rest).step if rest else 0)
         loads = (self.rows + self.vectors) / (self.rows * self.vectors)
-        return steps * -(-columns // self.columns), loads
+        return steps * -(-columns // self.columns), max(self.columns - columns, 0), loads
 
     def cycles(self, rows: int, columns: int) -> float:
         """Cycles for each step of the sum, by the model above, over the whole product."""
