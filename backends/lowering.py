@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import relax
+import tvm_ffi
+from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
@@ -51,15 +52,17 @@ class Built:
     Attributes:
         executable: what `export_library` takes.
         planned_bytes: storage of each Relax function, by name.
+        half_products: kernels that multiply float16.
     """
 
     executable: relax.VMExecutable
     planned_bytes: dict[str, int]
+    half_products: int
 
 
-def fuse_phase(target: Target) -> tuple[Pass, ...]:
-    """Relax operators to fused kernels."""
-    machine = machine_of(target.vector_bits)
+def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
+    """Relax operators to fused kernels; with `has_half`, products may multiply float16."""
+    machine = machine_of(target.vector_bits, has_half=has_half)
     rules = (
         grouped_rules(convolution_rules(), machine)
         | max_pool2d_rules(machine.lanes)
@@ -126,6 +129,8 @@ def build(
     train_step: str | None,
     schedule: Sequence[Pass],
     rewrites: Sequence[Pass] = (),
+    *,
+    has_half: bool = False,
 ) -> Built:
     """Lowers and compiles a module for a target.
 
@@ -136,15 +141,21 @@ def build(
             module only runs forward.
         schedule: passes that schedule the kernels.
         rewrites: passes over the Relax operators that run before all others.
+        has_half: whether products may multiply float16, which the target's CPU must have.
     """
     register_vector_math()
     tvm_target = target.to_tvm()
     with tvm_target:
         first = (*rewrites, AbsorbActivation(train_step)) if train_step else tuple(rewrites)
-        passes = (*first, *fuse_phase(target), *schedule, *plan_phase(train_step))
+        passes = (
+            *first,
+            *fuse_phase(target, has_half=has_half),
+            *schedule,
+            *plan_phase(train_step),
+        )
         planned = run_pipeline(passes, module)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
-    return Built(executable, storage_bytes(planned))
+    return Built(executable, storage_bytes(planned), half_products(planned))
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:
@@ -154,6 +165,21 @@ def storage_bytes(module: tvm.IRModule) -> dict[str, int]:
         for variable, function in module.functions_items()
         if isinstance(function, relax.Function)
     }
+
+
+def half_products(module: tvm.IRModule) -> int:
+    """Kernels whose sums are float16 in registers."""
+    return sum(
+        isinstance(function, tirx.PrimFunc) and _has_half_sums(function)
+        for _, function in module.functions_items()
+    )
+
+
+def _has_half_sums(function: tirx.PrimFunc) -> bool:
+    blocks: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, blocks.append))
+    buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
+    return any(each.scope() == "local" and str(each.dtype) == "float16" for each in buffers)
 
 
 def _allocations(function: relax.Function) -> list[int]:

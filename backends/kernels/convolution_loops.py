@@ -133,6 +133,9 @@ def _product(
     # push each other out of a cache.
     tall = sets_of(math.prod(_sizes(product.operands[1])[1:])) > _FEW_SETS
     is_dense = lies_well and space.is_points and str(image.dtype) == "float32"
+    # In float16 nothing is read where it lies.
+    dtype = machine.dtype(shape.channels, shape.rows, shape.batch * space.positions)
+    is_dense = is_dense and dtype == "float32"
     if is_dense and fits_dense(shape.rows, space.positions, machine, tall=tall):
         panel_product(
             Sizes(shape.batch, shape.rows, shape.channels, space.positions),

@@ -1,7 +1,8 @@
 """The loops of a matrix product's kernel.
 
 Vectors run along the columns of the result. Where the right operand is transposed, they are not
-neighbours: panels of it are transposed, or, for few rows, vectors run along those.
+neighbours: panels of it are transposed, or, for few rows, vectors run along those. Where the CPU
+has float16, products that are worth it multiply that.
 """
 
 import math
@@ -10,7 +11,8 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.panel_product import Panels, Sizes, collides, panel_product
+from odtc.backends.kernels.packed_product import packed_product
+from odtc.backends.kernels.panel_product import Panels, Read, Sizes, collides, panel_product
 from odtc.backends.kernels.places import load, unflatten
 from odtc.backends.kernels.tile import Machine
 
@@ -35,26 +37,52 @@ def _matmul(product: Product, machine: Machine) -> None:
         product.ahead([*unflatten(n, batch), m, p])
 
     if _runs_along_rows(trans_left, trans_right, rows, columns):
-        panel_product(
+        _product(
             Sizes(count, columns, depth, rows),
             lambda n, p, k: right(n, k, p),
             Panels(lambda n, k, m: left(n, m, k), trans_left, rows),
             lambda n, p, m, value: store(n, m, p, value),
             lambda n, p, m: ahead(n, m, p),
             machine,
-            left_pitch=depth,
+            left_lies=True,
             by_columns=True,
         )
     else:
-        panel_product(
+        _product(
             Sizes(count, rows, depth, columns),
             left,
             Panels(right, not trans_right, columns),
             store,
             ahead,
             machine,
-            left_pitch=0 if trans_left else depth,
+            left_lies=not trans_left,
         )
+
+
+def _product(
+    sizes: Sizes,
+    left: Read,
+    right: Panels,
+    store: Read,
+    ahead: Read,
+    machine: Machine,
+    *,
+    left_lies: bool,
+    by_columns: bool = False,
+) -> None:
+    """Emits a product that reads operands where they lie, or rounds both."""
+    if machine.dtype(sizes.depth, sizes.rows, sizes.columns) == "float16":
+        packed_product(
+            *(sizes, left, right, store, ahead, machine),
+            left_lies=left_lies,
+            by_columns=by_columns,
+        )
+        return
+    panel_product(
+        *(sizes, left, right, store, ahead, machine),
+        left_pitch=sizes.depth if left_lies else 0,
+        by_columns=by_columns,
+    )
 
 
 # Rows of a product that make transposed panels of its right operand cheap.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import CACHE_LINE, index, unflatten
+from odtc.backends.kernels.places import CACHE_LINE, index, rounded, unflatten
 from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
 from odtc.backends.kernels.transpose import copy_transposed
 
@@ -101,28 +101,58 @@ def panel_product(
         with T.serial(tiles) as t:
             m = T.Bind(tirx.min((split * tiles + t) * tile.rows, sizes.rows - tile.rows))
             element = near_rows(sizes.depth, tile, lambda row, k: left(n, m + row, k), left_pitch)
-            width = min(sizes.columns, tile.columns)
             if not by_columns:
-                for row, line in itertools.product(
-                    range(tile.rows), [*range(0, width, LINE), width - 1]
-                ):
-                    ahead(n, m + row, at + line)
+                foresee_tile(sizes, tile, (n, m, at), ahead)
             multiply(results, tile, [sizes.depth], element, vector)
             keep(results, scratch, tile, 0)
-            if by_columns:
-                with T.grid(width, tile.rows) as (j, row):
-                    store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
-            elif is_short:
-                with T.grid(tile.rows, width) as (row, j):
-                    store(n, m + row, j, tirx.BufferLoad(scratch, [row, j]))
-            else:
-                with (
-                    T.serial(tile.rows) as row,
-                    T.unroll(tile.vectors) as v,
-                    T.vectorized(tile.lanes) as lane,
-                ):
-                    j = v * tile.lanes + lane
-                    store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
+            store_tile(sizes, tile, scratch, (n, m, at), store, by_columns=by_columns)
+
+
+def foresee_tile(
+    sizes: Sizes, tile: Tile, start: tuple[ir.Expr, ir.Expr, ir.Expr], ahead: Read
+) -> None:
+    """Emits prefetches of what the stores of a tile's results will touch; see `store_tile`."""
+    n, m, at = start
+    width = min(sizes.columns, tile.columns)
+    for row, line in itertools.product(range(tile.rows), [*range(0, width, LINE), width - 1]):
+        ahead(n, m + row, at + line)
+
+
+def store_tile(
+    sizes: Sizes,
+    tile: Tile,
+    scratch: tirx.Buffer,
+    start: tuple[ir.Expr, ir.Expr, ir.Expr],
+    store: Read,
+    *,
+    by_columns: bool,
+) -> None:
+    """Emits the stores of a tile's results, from memory float32[rows, columns].
+
+    Args:
+        sizes: of the product.
+        tile: its shape.
+        scratch: the results.
+        start: the matrix, its row and its column.
+        store: see `panel_product`.
+        by_columns: see `panel_product`.
+    """
+    n, m, at = start
+    width = min(sizes.columns, tile.columns)
+    if by_columns:
+        with T.grid(width, tile.rows) as (j, row):
+            store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
+    elif sizes.columns < tile.columns:
+        with T.grid(tile.rows, width) as (row, j):
+            store(n, m + row, j, tirx.BufferLoad(scratch, [row, j]))
+    else:
+        with (
+            T.serial(tile.rows) as row,
+            T.unroll(tile.vectors) as v,
+            T.vectorized(tile.lanes) as lane,
+        ):
+            j = v * tile.lanes + lane
+            store(n, m + row, at + j, tirx.BufferLoad(scratch, [row, j]))
 
 
 def near_rows(depth: int, tile: Tile, left: Read, pitch: int) -> Read:
@@ -167,17 +197,22 @@ def pack(
         place: `(k, j)` to an index of it; neighbours in `j` are neighbours there.
     """
     width = min(sizes.columns, tile.columns)
-    is_short = sizes.columns < tile.columns
+    is_short, dtype = sizes.columns < tile.columns, str(target.dtype)
+
+    def read(k: ir.Expr, j: ir.Expr) -> ir.Expr:
+        return rounded(right.read(n, k, at + j), dtype)
+
     if is_short:
         with T.grid(sizes.depth, tile.columns) as (k, j):
-            T.buffer_store(target, tirx.const(0.0, "float32"), place(k, j))
+            T.buffer_store(target, tirx.const(0.0, dtype), place(k, j))
     if right.is_dense and not is_short:
         with T.serial(sizes.depth) as k:
             for v in range(tile.vectors):
-                T.buffer_store(target, right.read(n, k, tile.span(v, at)), place(k, tile.span(v)))
+                value = rounded(right.read(n, k, tile.span(v, at)), dtype)
+                T.buffer_store(target, value, place(k, tile.span(v)))
     elif right.is_dense:
         with T.grid(sizes.depth, width) as (k, j):
-            T.buffer_store(target, right.read(n, k, at + j), place(k, j))
+            T.buffer_store(target, read(k, j), place(k, j))
     else:
         copy_transposed(
             (width, sizes.depth),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
@@ -46,3 +47,14 @@ def prefetch(element: ir.Expr) -> None:
     T.evaluate(
         tirx.call_llvm_intrin("void", "llvm.prefetch", tirx.address_of(element), read, near, data)
     )
+
+
+def rounded(value: ir.Expr, dtype: str) -> ir.Expr:
+    """An element, or a vector of them, in another dtype."""
+    lanes = value.ty.dtype.lanes
+    return value.astype(dtype if lanes == 1 else f"{dtype}x{lanes}")
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of an element."""
+    return np.dtype(dtype).itemsize

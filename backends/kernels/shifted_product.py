@@ -2,7 +2,7 @@
 
 `y[n, m, o] = sum over c and taps of weight(m, c, tap) * x[n, c, o shifted by the tap]`: the tile of
 `backends/kernels/tile.py` reads weights where they lie and the image from its staged copy; see
-`backends/kernels/grid.py`.
+`backends/kernels/grid.py`. Where it multiplies float16, both are copies, rounded as they are made.
 """
 
 import itertools
@@ -14,9 +14,11 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Staged, Walk
+from odtc.backends.kernels.half_runs import multiply_into
 from odtc.backends.kernels.panel_product import split_rows
-from odtc.backends.kernels.places import index, unflatten
-from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
+from odtc.backends.kernels.places import index, rounded, size_of, unflatten
+from odtc.backends.kernels.row_copy import copy_rows
+from odtc.backends.kernels.tile import Machine, Tile, accumulator
 
 # Vectors of positions from which on a product does not want more images at once.
 WIDE = 16
@@ -87,8 +89,9 @@ def staged_product(
     axes = [walk.staged for walk in walks[0]]
     phases = [phases_of(set().union(*(w[d].phases for w in walks))) for d in range(len(axes))]
     strides = strides_of(axes)
-    block = _block(shape, walks, axes, math.prod(map(len, phases)), machine)
-    tile = machine.tile(shape.rows, block.positions)
+    dtype = staged_dtype(shape, walks, machine)
+    block = _block(shape, walks, axes, math.prod(map(len, phases)), machine, dtype)
+    tile = machine.tile(shape.rows, block.positions, dtype)
     columns = -(-block.positions // tile.columns) * tile.columns
     reach = max(reach_of(walk, strides) for walk in walks)
     staged_rows = -(-(columns + reach) // block.inner)
@@ -101,7 +104,7 @@ def staged_product(
         group, band, split = unflatten(task, (groups, bands, splits))
         first = T.Bind(tirx.min(band * block.rows, rows - block.rows))
         stage = T.sblock_alloc_buffer(
-            (*map(len, phases), shape.channels, staged_rows * block.inner), "float32"
+            (*map(len, phases), shape.channels, staged_rows * block.inner), dtype
         )
         n = group * block.images
         stage_block(stage, image, axes, phases, (n, first), block)
@@ -114,9 +117,8 @@ def staged_product(
             for line in lines:
                 for share, walk in enumerate(line):
                     with T.serial(columns // tile.columns) as panel:
-                        column = panel * tile.columns
-                        _multiply(results, tile, walk, (stage, phases, column), of_tile)
-                        keep(results, scratch, tile, column, [index(share)])
+                        place = (index(share), panel * tile.columns)
+                        _multiply((scratch, results), tile, walk, (stage, phases), of_tile, place)
                 _write(scratch, tile, line, block, strides, store, (n, first, m))
 
 
@@ -131,7 +133,8 @@ def _weights(
 ) -> Read:
     """From a row of the tile, a channel and a place in the kernel to a weight.
 
-    Emits a copy of the tile's weights if need be.
+    Emits a copy of the tile's weights if need be; weights that are multiplied in float16 are copied
+    for their rounding.
     """
     kernel = [
         max((int(each.weight(tap)) for each in axis for tap in range(each.taps)), default=-1) + 1
@@ -141,24 +144,30 @@ def _weights(
     def stored(row: int | ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
         return weight(m + row, c, *at)
 
-    if not scattered or 0 in kernel:
-        return stored
-    # Rows side by side, as a step reads them.
-    copy = T.sblock_alloc_buffer((channels, *kernel, tile.rows), "float32")
-    with T.grid(channels, tile.rows, *kernel) as (c, row, *at):
-        T.buffer_store(copy, stored(row, c, *at), [c, *at, row])
-    return lambda row, c, *at: tirx.BufferLoad(copy, [c, *at, index(row)])
+    if 0 in kernel or not (scattered or tile.dtype == "float16"):
+        return lambda row, c, *at: rounded(stored(row, c, *at), tile.dtype)
+    return copy_rows(tile, [channels, *kernel], stored, side_by_side=scattered)
 
 
 def _multiply(
-    results: tirx.Buffer,
+    sums: tuple[tirx.Buffer, tirx.Buffer],
     tile: Tile,
     walk: Sequence[Walk],
-    staged: tuple[tirx.Buffer, Sequence[Sequence[int]], ir.Expr],
+    staged: tuple[tirx.Buffer, Sequence[Sequence[int]]],
     weight: Read,
+    place: tuple[ir.Expr, ir.Expr],
 ) -> None:
-    """Emits a tile's product, from a column of the staged image on."""
-    stage, phases, column = staged
+    """Emits a tile's product.
+
+    Args:
+        sums: float32[walks, rows, columns] in memory, and the tile's registers.
+        tile: its shape.
+        walk: over the image.
+        staged: the image, and the phases of each axis.
+        weight: of `_weights`.
+        place: the walk and the column where the tile's sums begin.
+    """
+    (scratch, results), (stage, phases), (_, column) = sums, staged, place
     strides = strides_of([each.staged for each in walk])
 
     def right(vector: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
@@ -168,8 +177,14 @@ def _multiply(
     def left(row: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
         return weight(row, c, *(w.weight(t) for w, t in zip(walk, taps, strict=True)))
 
-    channels = int(stage.shape[-2])
-    multiply(results, tile, [channels, *(each.taps for each in walk)], left, right)
+    extents = [int(stage.shape[-2]), *(each.taps for each in walk)]
+    multiply_into(scratch, results, tile, place, extents, left, right)
+
+
+def staged_dtype(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> str:
+    """What the product multiplies: the image is staged anyway, only weights are copied for it."""
+    depth = shape.channels * max(math.prod(each.taps for each in walk) for walk in walks)
+    return machine.dtype(depth, shape.batch * math.prod(each.out for each in walks[0]))
 
 
 def strides_of(axes: Sequence[Staged]) -> list[int]:
@@ -210,11 +225,13 @@ def _block(
     axes: Sequence[Staged],
     phases: int,
     machine: Machine,
+    dtype: str,
 ) -> Block:
     """As much as a core has room for near it: a band of rows of an image, or several images."""
     inner = math.prod(axis.span for axis in axes[1:])
     rows, staged = max(walk[0].out for walk in walks), axes[0].span
-    room = max(machine.cache_bytes // (4 * shape.channels * phases * inner), 1)
+    row_bytes = size_of(dtype) * shape.channels * phases * inner
+    room = max(machine.cache_bytes // row_bytes, 1)
     wide = WIDE * machine.lanes
     if len(walks) == 1 and staged > room and rows * inner > wide:
         # A band ends among other rows, not at an edge whose zeros it could share.
@@ -238,7 +255,7 @@ def stage_block(
     """Emits the copy of a block.
 
     Args:
-        stage: float32[phases of each axis, channels, positions].
+        stage: [phases of each axis, channels, positions], of what the product multiplies.
         image: `(n, channel, *at)` to an element.
         axes: the image's.
         phases: that are staged, by axis.
@@ -274,7 +291,8 @@ def stage_block(
             def put(span: tuple[int, int], value: Callable[[ir.Expr], ir.Expr], at: list) -> None:
                 if span[0] < span[1]:
                     with T.serial(span[1] - span[0]) as g:
-                        T.buffer_store(stage, value(span[0] + g), [*at[:-1], at[-1] + span[0] + g])
+                        taken = rounded(value(span[0] + g), str(stage.dtype))
+                        T.buffer_store(stage, taken, [*at[:-1], at[-1] + span[0] + g])
 
             def element(
                 g: ir.Expr, at: tuple = (n + of, c, *source), shift: ir.Expr = phase[-1]

@@ -3,18 +3,18 @@
 `acc[i, j] += left(i, k) * right(k, j)`, where an element of `left` is read once for all lanes and
 `right` in whole vectors (Goto and van de Geijn, "Anatomy of high-performance matrix
 multiplication", 2008). The machine is described by the width and number of its vector registers,
-nothing else. Loads are expressions: what a product packs, and whether it packs at all, is its own
-affair.
+and by what it multiplies. Loads are expressions: what a product packs, and whether it packs at all,
+is its own affair. Tiles of float16 are added up in short runs; see `backends/kernels/half_runs.py`.
 """
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import index
+from odtc.backends.kernels.places import index, size_of
 from odtc.backends.kernels.vectors import ramp
 
 # Fused multiply-adds in flight that keep two units of a latency of four busy.
@@ -32,37 +32,59 @@ class Machine:
         accumulators: registers that may hold results, the others hold operands.
         cache_bytes: what a core has near it: of its second-level cache, about a half.
         widths: vectors that a tile may have side by side.
+        has_half: whether products are to multiply float16, where that pays.
     """
 
     lanes: int
     accumulators: int
     cache_bytes: int
     widths: tuple[int, ...] = (1, 2, 3, 4)
+    has_half: bool = False
 
-    def tile(self, rows: int, columns: int) -> "Tile":
+    def dtype(self, depth: int, *reuse: int) -> str:
+        """What a product multiplies: float16 where the CPU has it and the product is worth it.
+
+        Args:
+            depth: terms of each sum.
+            reuse: for each operand that is copied for its rounding alone, how often each of its
+                elements is multiplied.
+        """
+        pays = depth >= _LEAST_DEPTH and min(reuse, default=_LEAST_REUSE) >= _LEAST_REUSE
+        return "float16" if self.has_half and pays else "float32"
+
+    def lanes_of(self, dtype: str) -> int:
+        """Elements of a type in a vector register."""
+        return self.lanes * 4 // size_of(dtype)
+
+    def tile(self, rows: int, columns: int, dtype: str = "float32") -> "Tile":
         """The tile that takes the fewest cycles for a product of `rows` by `columns`.
 
         A step multiplies and adds `rows * vectors` vectors, two at a time, and loads each operand
         once, two at a time. The last tile may overlap the one before it.
         """
         shapes = [
-            Tile(_even(rows, self.accumulators // vectors), vectors, self.lanes)
+            Tile(_even(rows, self.accumulators // vectors), vectors, self.lanes_of(dtype), dtype)
             for vectors in self.widths
         ]
         return min(shapes, key=lambda tile: tile.cost(rows, columns))
 
-    def tile_of_sums(self, rows: int, columns: int) -> "Tile":
+    def tile_of_sums(self, rows: int, columns: int, dtype: str = "float32") -> "Tile":
         """The tile that takes the fewest cycles where tiles add to sums, so that none may overlap.
 
         Of the loop for the rows that tiles leave over LLVM keeps the sums in memory, so that a
         divisor of the rows is better than a fuller tile.
         """
         shapes = [
-            Tile(height, vectors, self.lanes)
+            Tile(height, vectors, self.lanes_of(dtype), dtype)
             for vectors in self.widths
             for height in range(1, min(rows, self.accumulators // vectors) + 1)
         ]
         return min(shapes, key=lambda tile: tile.cost_of_sums(rows, columns))
+
+
+# A run of fewer terms is hardly longer than adding its sum up; an element that is rounded for fewer
+# products costs more than these gain.
+_LEAST_DEPTH, _LEAST_REUSE = 16, 32
 
 
 @dataclass(frozen=True)
@@ -73,11 +95,13 @@ class Tile:
         rows: elements of the left operand in a step.
         vectors: vectors of the right operand in a step.
         lanes: elements of a vector.
+        dtype: of the operands, and of the sums in registers.
     """
 
     rows: int
     vectors: int
     lanes: int
+    dtype: str = "float32"
 
     @property
     def columns(self) -> int:
@@ -86,7 +110,7 @@ class Tile:
 
     def of_rows(self, rows: int) -> "Tile":
         """The same tile with so many rows."""
-        return Tile(rows, self.vectors, self.lanes)
+        return replace(self, rows=rows)
 
     def cost(self, rows: int, columns: int) -> tuple[float, int, int]:
         """What tells a better tile by: its time, columns that it leaves empty, its height."""
@@ -127,19 +151,20 @@ def _even(total: int, most: int) -> int:
 _MACHINES = {512: (24, 1 << 19), 256: (12, 1 << 18), 128: (24, 1 << 18)}
 
 
-def machine_of(vector_bits: int) -> Machine:
-    """The description of a CPU by the width of its vector registers."""
-    return Machine(vector_bits // 32, *_MACHINES[vector_bits])
+def machine_of(vector_bits: int, *, has_half: bool = False) -> Machine:
+    """The description of a CPU by the width of its vector registers, and what it multiplies."""
+    return Machine(vector_bits // 32, *_MACHINES[vector_bits], has_half=has_half)
 
 
 def accumulator(tile: Tile) -> tirx.Buffer:
     """The registers of a tile's results."""
-    return T.sblock_alloc_buffer((tile.rows, tile.columns), "float32", scope="local")
+    return T.sblock_alloc_buffer((tile.rows, tile.columns), tile.dtype, scope="local")
 
 
 # From a row of the tile and the indices of the sum to an element; from one of its vectors to that.
 Left = Callable[..., ir.Expr]
 Right = Callable[..., ir.Expr]
+Extent = ir.Expr | int
 
 
 def multiply(
@@ -161,15 +186,15 @@ def multiply(
 def clear(results: tirx.Buffer, tile: Tile) -> None:
     """Emits `results = 0`."""
     for at in _places(tile):
-        T.buffer_store(results, tirx.Broadcast(tirx.const(0.0, "float32"), tile.lanes), at)
+        T.buffer_store(results, tirx.Broadcast(tirx.const(0.0, tile.dtype), tile.lanes), at)
 
 
 def accumulate(
-    results: tirx.Buffer, tile: Tile, extents: Sequence[int], left: Left, right: Right
+    results: tirx.Buffer, tile: Tile, extents: Sequence[Extent], left: Left, right: Right
 ) -> None:
     """Emits `results += sum over k of left(i, *k) * right(v, *k)`; see `multiply`."""
 
-    def loops(rest: Sequence[int], k: list[ir.Expr]) -> None:
+    def loops(rest: Sequence[Extent], k: list[ir.Expr]) -> None:
         if rest:
             with T.serial(rest[0]) as step:
                 loops(rest[1:], [*k, step])

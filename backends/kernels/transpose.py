@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import index
+from odtc.backends.kernels.places import index, rounded
 from odtc.backends.kernels.vectors import ramp
 
 Read = Callable[..., ir.Expr]
@@ -27,24 +27,23 @@ def copy_transposed(
     Args:
         shape: rows i and columns j; neighbours in `j` are neighbours where they are read.
         read: element of the source; takes a vector of columns, too.
-        target: where to.
+        target: where to; elements take its dtype as they are read.
         place: its index; neighbours in `i` are neighbours there. Takes a vector of rows, too.
         lanes: elements of a vector.
     """
     rows, columns = shape
     row_blocks, column_blocks = rows // lanes, columns // lanes
+    dtype = str(target.dtype)
 
     def element(i: ir.Expr, j: ir.Expr) -> None:
-        T.buffer_store(target, read(i, j), place(j, i))
+        T.buffer_store(target, rounded(read(i, j), dtype), place(j, i))
 
     if row_blocks and column_blocks:
-        squares = [
-            T.sblock_alloc_buffer((lanes, lanes), "float32", scope="local") for _ in range(2)
-        ]
+        squares = [T.sblock_alloc_buffer((lanes, lanes), dtype, scope="local") for _ in range(2)]
         with T.grid(column_blocks, row_blocks) as (block, row_block):
             _square(
                 squares,
-                lambda i: read(row_block * lanes + i, ramp(block * lanes, lanes)),
+                lambda i: rounded(read(row_block * lanes + i, ramp(block * lanes, lanes)), dtype),
                 lambda j, value: T.buffer_store(
                     target, value, place(block * lanes + j, ramp(row_block * lanes, lanes))
                 ),

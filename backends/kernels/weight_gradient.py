@@ -14,8 +14,9 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Walk
+from odtc.backends.kernels.half_runs import add_into
 from odtc.backends.kernels.panel_product import TASKS, Read, split_rows
-from odtc.backends.kernels.places import index, unflatten
+from odtc.backends.kernels.places import index, size_of, unflatten
 from odtc.backends.kernels.shifted_product import (
     Block,
     Shape,
@@ -26,7 +27,7 @@ from odtc.backends.kernels.shifted_product import (
     stage_block,
     strides_of,
 )
-from odtc.backends.kernels.tile import Machine, Tile, accumulate, accumulator
+from odtc.backends.kernels.tile import Machine, Tile, accumulator
 from odtc.backends.kernels.transpose import copy_transposed
 
 # Terms of the sum for each copied element of `dy` that make the copy cheap.
@@ -59,7 +60,8 @@ def weight_gradient(
     axes = [each.staged for each in walk]
     phases = [phases_of(each.phases) for each in walk]
     taps, planes = math.prod(each.taps for each in walk), math.prod(map(len, phases))
-    cut = _cut(shape, taps, machine)
+    dtype = machine.dtype(shape.batch * math.prod(each.out for each in walk))
+    cut = _cut(shape, taps, machine, dtype)
     tile, channels = cut.tile, shape.channels // cut.parts
     live = min(shape.rows, tile.columns)
     sums_bytes = 4 * cut.panels * channels * taps * tile.columns
@@ -72,9 +74,9 @@ def weight_gradient(
     with T.parallel(cut.parts * cut.groups) as task:
         part, group = unflatten(task, (cut.parts, cut.groups))
         sums = T.sblock_alloc_buffer((cut.panels, channels * taps, tile.columns), "float32")
-        right = T.sblock_alloc_buffer((block.images * dense, tile.columns), "float32")
+        right = T.sblock_alloc_buffer((block.images * dense, tile.columns), dtype)
         stage = T.sblock_alloc_buffer(
-            (*map(len, phases), channels, staged_rows * block.inner), "float32"
+            (*map(len, phases), channels, staged_rows * block.inner), dtype
         )
         for buffer in (sums, right) if live < tile.columns else (sums,):
             _clear(buffer)
@@ -117,7 +119,7 @@ def weight_gradient(
                     lambda k, j: tirx.BufferLoad(sums, [panel, k, j]),
                     dw,
                     lambda j, k: [offset + m + j, *between, part * channels * taps + k],
-                    tile.lanes,
+                    machine.lanes,
                 )
 
 
@@ -138,14 +140,9 @@ def _add(
     flat, taps = index(0), math.prod(each.taps for each in walk)
     for each, position in zip(walk, tap, strict=True):
         flat = flat * each.taps + position
-    results = accumulator(tile)
-    places = [
-        ([panel, (c + row) * taps + flat, tile.span(v)], [index(row), tile.span(v)])
-        for row in range(tile.rows)
-        for v in range(tile.vectors)
-    ]
-    for outside, inside in places:
-        T.buffer_store(results, tirx.BufferLoad(sums, outside), inside)
+
+    def of_sums(row: int, v: int) -> list[ir.Expr]:
+        return [panel, (c + row) * taps + flat, tile.span(v)]
 
     def left(row: int, of: ir.Expr, r: ir.Expr, *o: ir.Expr) -> ir.Expr:
         at = (of * block.staged_rows + r) * block.inner + shift
@@ -158,14 +155,13 @@ def _add(
             at = at * size + x
         return tirx.BufferLoad(right, [at, tile.span(v)])
 
-    accumulate(results, tile, [block.images, block.rows, *outs], left, vector)
-    for outside, inside in places:
-        T.buffer_store(sums, tirx.BufferLoad(results, inside), outside)
+    extents = [block.images, block.rows, *outs]
+    add_into(sums, accumulator(tile), tile, of_sums, extents, left, vector)
 
 
 def _clear(buffer: tirx.Buffer) -> None:
     with T.grid(*(int(size) for size in buffer.shape)) as at:
-        T.buffer_store(buffer, tirx.const(0.0, "float32"), list(at))
+        T.buffer_store(buffer, tirx.const(0.0, str(buffer.dtype)), list(at))
 
 
 def _pieces(channels: int, tile: Tile) -> list[tuple[int, int, Tile]]:
@@ -185,12 +181,12 @@ class _Cut:
     panels: int
 
 
-def _cut(shape: Shape, taps: int, machine: Machine) -> _Cut:
+def _cut(shape: Shape, taps: int, machine: Machine, dtype: str) -> _Cut:
     """Tasks enough for all cores, where each part is worth its copy of `dy`."""
     divisors = [p for p in range(1, shape.channels + 1) if shape.channels % p == 0]
     worthy = [p for p in divisors if shape.channels // p * taps >= WORTH_A_COPY] or [1]
     parts = next((p for p in worthy if p >= TASKS), worthy[-1])
-    tile = machine.tile_of_sums(shape.channels // parts, shape.rows)
+    tile = machine.tile_of_sums(shape.channels // parts, shape.rows, dtype)
     panels, groups = split_rows(shape.rows, tile.columns, parts)
     return _Cut(tile, parts, groups, panels)
 
@@ -198,7 +194,7 @@ def _cut(shape: Shape, taps: int, machine: Machine) -> _Cut:
 def _block(batch: int, planes: int, walk: Sequence[Walk], tile: Tile, near: int) -> Block:
     """Whole images, or bands of rows that divide one, of about so many bytes."""
     inner = math.prod(each.staged.span for each in walk[1:])
-    room = near / (4 * inner * (planes + tile.columns))
+    room = near / (size_of(tile.dtype) * inner * (planes + tile.columns))
     rows = walk[0].out
     if walk[0].staged.span * 2 <= room:
         images = max(n for n in range(1, batch + 1) if batch % n == 0 and n * rows <= room)

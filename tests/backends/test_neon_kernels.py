@@ -71,7 +71,7 @@ def small_net(side: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def step_kernels(model: onnx.ModelProto) -> dict[str, tvm.tirx.PrimFunc]:
+def step_kernels(model: onnx.ModelProto, *, has_half: bool = False) -> dict[str, tvm.tirx.PrimFunc]:
     """The scheduled kernels of a training step for the phone, by name."""
     target = parse_target(TARGET).resolved()
     graph = specialize(model, BATCH)
@@ -80,7 +80,8 @@ def step_kernels(model: onnx.ModelProto) -> dict[str, tvm.tirx.PrimFunc]:
     normalize(graph)
     training = build_training_graph(graph, objective, as_update(SGD()), selection)
     with target.to_tvm():
-        module = run_pipeline((*fuse_phase(target), *schedule_passes(target)), training.module)
+        fuse = fuse_phase(target, has_half=has_half)
+        module = run_pipeline((*fuse, *schedule_passes(target)), training.module)
     functions = {variable.name_hint: function for variable, function in module.functions_items()}
     return {k: f for k, f in functions.items() if isinstance(f, tvm.tirx.PrimFunc)}
 
