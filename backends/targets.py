@@ -64,6 +64,9 @@ _HIDEABLE = ("avx", "bmi", "f16c", "fma", "gfni", "lzcnt", "movbe", "popcnt", "v
 # The widest feature of an x86 CPU that it has -> bits of a vector register.
 _X86_VECTORS = (("avx512f", 512), ("avx", 256), ("sse2", 128))
 
+# Arithmetic with vectors of float16: ARM's FEAT_FP16, and x86.
+_HALF_ARITHMETIC = {"fullfp16", "avx512fp16"}
+
 
 def _cpu_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
@@ -127,6 +130,16 @@ class Target:
             return 128
         has = _llvm_features(self.resolved())
         return next(bits for feature, bits in _X86_VECTORS if feature in has)
+
+    @property
+    def has_half_arithmetic(self) -> bool:
+        """Whether the CPU computes with vectors of float16, and does not only convert them.
+
+        Raises:
+            UsageError: LLVM does not know the CPU, or not for this architecture.
+            UnsupportedError: this version of odtc does not compile for the target.
+        """
+        return not _HALF_ARITHMETIC.isdisjoint(_llvm_features(self.resolved()))
 
     def resolved(self) -> "Target":
         """The same target with its CPU filled in, if it was that of this machine, and checked.

@@ -43,7 +43,6 @@ from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import specialize
 from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
-from odtc.passes.contract import Pass
 from odtc.passes.half_storage import HalfStorage
 
 PRECISIONS = ("float32", "mixed")
@@ -89,7 +88,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         lora: low-rank adapters to train in place of weights.
         shape: sizes of symbolic dimensions other than the batch, by name.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
-            as float16; weights, gradients and arithmetic stay float32.
+            as float16, and where the CPU has float16 arithmetic, large products multiply it. Such
+            products need a loss scale: it is `dynamic` unless the update has one. Weights,
+            gradients, sums and all other arithmetic stay float32.
         dropout: whether training steps drop elements where the model has Dropout; evaluation never
             does.
         seed: of the masks of dropout, below 2**63. With the number of the step it says which
@@ -104,7 +105,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     """
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
+    has_half = _check_precision(precision) == "mixed" and target.has_half_arithmetic
     update = as_update(optimizer or SGD())
+    if has_half and update.scaling is None:
+        update = dataclasses.replace(update, loss_scale="dynamic")
     terms = terms_of(loss)
 
     progress("read the model")
@@ -120,8 +124,11 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     progress("differentiate")
     training = build_training_graph(graph, objective, update, selection)
     progress("compile the kernels")
-    rewrites = _precision_passes(precision)
-    built = build(training.module, target, TRAIN_STEP, schedule_passes(target), rewrites)
+    rewrites = (HalfStorage(TRAIN_STEP),) if precision == "mixed" else ()
+    schedule = schedule_passes(target)
+    built = build(training.module, target, TRAIN_STEP, schedule, rewrites, has_half=has_half)
+    if precision == "mixed":
+        graph.notes.append(_arithmetic(target, built.half_products, has_half))
 
     progress("link")
     root = private_folder()
@@ -152,12 +159,19 @@ def _choose(
     return adapt(graph, lora, selection) if lora else (selection, ())
 
 
-def _precision_passes(precision: str) -> tuple[Pass, ...]:
+def _check_precision(precision: str) -> str:
     if precision not in PRECISIONS:
         raise UsageError(
             f"unknown precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
         )
-    return (HalfStorage(TRAIN_STEP),) if precision == "mixed" else ()
+    return precision
+
+
+def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
+    """What is said of the arithmetic of a step in mixed precision."""
+    if not has_half:
+        return f"arithmetic is float32: {target.spec} has none for float16"
+    return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"
 
 
 def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:

@@ -33,7 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--precision",
         default="float32",
         metavar="P",
-        help="float32, or mixed: saved activations are stored as float16 (default: float32)",
+        help="float32, or mixed: saved activations are stored as float16, and large products "
+        "multiply it where the CPU can (default: float32)",
     )
     parser.add_argument(
         "--no-dropout",

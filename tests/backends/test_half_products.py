@@ -46,6 +46,8 @@ def small_products_too():
 @example(SAME | {"channels": 30, "image": (12, 12), "stride": (2, 2)})
 # Points, which float32 would read where they lie.
 @example(SAME | {"channels": 150, "image": (8, 32), "kernel": (1, 1), "pad": (0, 0, 0, 0)})
+# Points of few channels, whose gradient copies the image in panels.
+@example(SAME | {"channels": 8, "image": (12, 12), "kernel": (1, 1), "pad": (0, 0, 0, 0)})
 def test_convolutions(case: dict) -> None:
     pads = [case["pad"][axis] + case["pad"][axis + 2] for axis in range(2)]
     sizes = zip(case["image"], case["kernel"], case["dilation"], pads, strict=True)

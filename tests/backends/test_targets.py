@@ -196,6 +196,29 @@ def test_vector_bits_of_x86(mcpu: str, bits: int):
     assert parse_target(f"host-cpu{{mcpu={mcpu}}}").vector_bits == bits
 
 
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("linux-arm64-cpu", False),
+        ("linux-arm64-cpu{mcpu=neoverse-n1}", True),
+        *((f"android-cpu{{mcpu=cortex-{core}}}", False) for core in ("a53", "a57", "a72", "a73")),
+        *((f"android-cpu{{mcpu=cortex-{core}}}", True) for core in ("a55", "a75", "a76", "x1")),
+        ("android-cpu{mcpu=cortex-a73,mattr=+neon:+fullfp16}", True),
+        ("android-cpu{mcpu=cortex-a76,mattr=+neon:-fullfp16}", False),
+    ],
+)
+def test_which_arm_cores_compute_in_float16(text: str, has: bool):
+    assert parse_target(text).has_half_arithmetic == has
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "has"), [("x86-64-v4", False), ("znver5", False), ("sapphirerapids", True)]
+)
+@pytest.mark.usefixtures("x86_host")
+def test_which_x86_cpus_compute_in_float16(mcpu: str, has: bool):
+    assert parse_target(f"host-cpu{{mcpu={mcpu}}}").has_half_arithmetic == has
+
+
 def test_host_is_resolved_to_the_cpu_of_this_machine():
     from tvm.target.codegen import llvm_get_system_cpu
 
