@@ -31,11 +31,7 @@ def unflatten(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
 
 def load(buffer: tirx.Buffer, at: Sequence[ir.Expr]) -> ir.Expr:
     """An element, or a vector of them, as float32, whatever it is stored in."""
-    value = tirx.BufferLoad(buffer, list(at))
-    if str(buffer.dtype) == "float32":
-        return value
-    lanes = max((each.lanes for each in at if isinstance(each, tirx.Ramp)), default=1)
-    return value.astype("float32" if lanes == 1 else f"float32x{lanes}")
+    return rounded(tirx.BufferLoad(buffer, list(at)), "float32")
 
 
 def prefetch(element: ir.Expr) -> None:

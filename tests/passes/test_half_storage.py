@@ -109,6 +109,38 @@ def test_the_plan_shrinks(
     assert half < 0.62 * full
 
 
+def test_the_image_of_few_channels_is_copied_in_panels(tmp_path: Path) -> None:
+    """The gradient of such weights reads vectors of what is stored, from a band of rows on."""
+    rng = np.random.default_rng(0)
+    shapes = {"w1": (16, 1, 1, 1), "w2": (32, 16, 1, 1), "w3": (10, 32)}
+    nodes = [
+        helper.make_node("Conv", ["image", "w1"], ["h1"]),
+        helper.make_node("Sigmoid", ["h1"], ["s1"]),
+        helper.make_node("Conv", ["s1", "w2"], ["h2"]),
+        helper.make_node("GlobalAveragePool", ["h2"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "w3"], ["logits"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [4, 1, 64, 64])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [4, 10])],
+        [
+            numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+            for name, shape in shapes.items()
+        ],
+    )
+    path = tmp_path / "model.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    x = rng.standard_normal((4, 1, 64, 64)).astype(np.float32)
+    y = rng.integers(0, 10, 4)
+    (_, change), (_, half) = (trained(path, p, x, y) for p in ("float32", "mixed"))
+    for weight, value in change.items():
+        assert relative_error(half[weight], value) < 2e-3, weight
+
+
 def test_training_goes_on_as_in_float32(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(digits_model(), path)
