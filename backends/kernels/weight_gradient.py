@@ -17,9 +17,9 @@ from odtc.backends.kernels.grid import Walk
 from odtc.backends.kernels.half_runs import add_into
 from odtc.backends.kernels.panel_product import TASKS, Read, split_rows
 from odtc.backends.kernels.places import index, size_of, unflatten
-from odtc.backends.kernels.shifted_product import (
+from odtc.backends.kernels.shifted_product import Shape
+from odtc.backends.kernels.staging import (
     Block,
-    Shape,
     phase_at,
     phases_of,
     reach_of,
