@@ -22,6 +22,8 @@ from odtc.backends.kernels.shifted_product import Shape, staged_product
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import WORTH_A_COPY, weight_gradient
 
+# Channels of an image that are too few for a tile's rows.
+_FEW_CHANNELS = 2
 # Sets of a cache that are too few for the rows of a weight.
 _FEW_SETS = 4
 
@@ -167,15 +169,41 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
     is_swapped = space.is_points and is_few and shape.channels % machine.lanes == 0
     if is_swapped:
         x, dy, shape = dy, x, Shape(shape.batch, shape.rows, shape.channels)
+    axes = space.axes
+
+    def read(n: ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
+        return load(x, [n, c, *space.flat(at)])
+
+    if shape.channels <= _FEW_CHANNELS and not space.is_points:
+        shape, axes, read = _unrolled(shape, axes, read)
     weight_gradient(
         shape,
-        [axis.forward() for axis in space.axes],
-        lambda n, c, *at: load(x, [n, c, *space.flat(at)]),
+        [axis.forward() for axis in axes],
+        read,
         lambda n, m, p: load(dy, [n, m, *between, p]),
         product.result,
         machine,
         is_swapped=is_swapped,
     )
+
+
+def _unrolled(
+    shape: Shape, axes: Sequence[Axis], image: Callable[..., ir.Expr]
+) -> tuple[Shape, list[Axis], Callable[..., ir.Expr]]:
+    """The same convolution, with a channel of the image for each tap of the first axis.
+
+    A tile of so few channels would wait for each of its sums.
+    """
+    first = axes[0]
+
+    def read(n: ir.Expr, c: ir.Expr, o: ir.Expr, *at: ir.Expr) -> ir.Expr:
+        row = o * first.stride + c % first.kernel * first.dilation - first.pad
+        inside = tirx.all(row >= 0, row < first.size)
+        zero = tirx.const(0.0, "float32")
+        return tirx.if_then_else(inside, image(n, c // first.kernel, row, *at), zero)
+
+    channels = shape.channels * first.kernel
+    return Shape(shape.batch, channels, shape.rows), [Axis.points(first.out), *axes[1:]], read
 
 
 CONVOLUTION_LOOPS: dict[str, Callable[[Product, Machine], None]] = {
