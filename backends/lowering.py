@@ -40,6 +40,7 @@ from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.immediate_update import ImmediateUpdate
+from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.return_loss import ReturnLoss
 
 _ALLOCATE = "relax.memory.alloc_storage"
@@ -79,6 +80,7 @@ def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
         | extremum_rules()
     )
     return (
+        JoinReshapes(),
         AbsorbTranspose(matmul),
         # Casts are kept at first: kernels look through them for what is stored in half precision.
         TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=["relax.astype"])),
