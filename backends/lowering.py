@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
 
+from odtc.backends.kernels.attention import attention_rules
 from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
 from odtc.backends.kernels.batch_norm import batch_norm_rules
 from odtc.backends.kernels.convolution import convolution_rules
@@ -73,6 +74,7 @@ def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
         | group_norm_rules(machine.lanes)
         | softmax_rules(machine.lanes)
         | recurrent_rules(machine)
+        | attention_rules(machine)
         | dropout_rules()
         | cumsum_rules()
         | take_rules()

@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -17,6 +17,7 @@ from odtc.frontend.on_rows import on_rows
 from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.recognize import recognize
+from odtc.frontend.recognize_attention import recognize_attention
 
 FORWARD = "forward"
 
@@ -30,13 +31,17 @@ _REFUSALS = (
 )
 
 
-def import_forward(graph: Graph) -> tvm.IRModule:
+def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.IRModule:
     """A module with the inference function of a normalised graph, as one dataflow block.
 
     Its arguments are the inputs, the parameters and then the graph's labels, in the graph's order;
     constants are bound.
     It returns the output, or a tuple where there are several. Beside it lie the kernels that it
     calls directly.
+
+    Args:
+        graph: a normalised graph.
+        varied: names of the arguments that a gradient may be wanted of; all parameters by default.
 
     Raises:
         UnsupportedError: a node cannot be written in Relax.
@@ -63,7 +68,9 @@ def import_forward(graph: Graph) -> tvm.IRModule:
         builder.emit_func_output(result)
     module = builder.finalize()
     module[FORWARD] = recognize(module[FORWARD])
-    return on_rows(module, FORWARD)
+    names = graph.parameters if varied is None else varied
+    wanted = [var for spec, var in zip(specs, params, strict=True) if spec.name in names]
+    return on_rows(recognize_attention(module, FORWARD, wanted), FORWARD)
 
 
 def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list[relax.Expr | None]:

@@ -61,7 +61,7 @@ def build_training_graph(
         UnsupportedError: the graph cannot be imported.
     """
     register_gradients()
-    imported = import_forward(graph)
+    imported = import_forward(graph, selection.trained)
     losses = _losses(objective, imported)
     arguments = _arguments(graph, losses, update, selection)
     adjoint = differentiate(imported, arguments, losses)

@@ -100,11 +100,12 @@ class Program:
         graph = inference_graph(model, specs, {name: feeds[name] for name in bound})
         self._graph = graph
         self._names = [value.name for value in model.graph.output]
-        module = import_forward(graph)
+        names = [spec.name for spec in specs]
+        module = import_forward(graph, names if gradient else ())
         if gradient is None:
             module = forward_only(module)
         else:
-            module = with_gradient(module, gradient, [spec.name for spec in specs])
+            module = with_gradient(module, gradient, names)
             self._names = [f"sum of {gradient.y}", *self._names[:-1], *gradient.outputs]
         self._forward = _compiled(module)
 

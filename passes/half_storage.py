@@ -21,11 +21,13 @@ from tvm import relax, te, topi
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from odtc.core.kernel_marks import PATTERN, RECURRENT, SINK
+from odtc.core.kernel_marks import ATTENTION, PATTERN, RECURRENT, SINK
 from odtc.passes.contract import Pass
 
 _IN_PLACE = "relax.call_tir_inplace"
 _RESHAPE = "relax.reshape"
+# Places of tensors, not of statistics, among the results of an operator: all of a recurrent layer.
+_LARGE = {RECURRENT: range(8), ATTENTION: range(1)}
 # The loss is taken from these, in float32 as everywhere. Its derivative is marked as a constant; an
 # element's share of a mean may lie below what float16 can hold.
 _EXACT = ("relax.nn.log_softmax", "relax.grad.no_grad")
@@ -71,19 +73,19 @@ class Bindings:
 
 
 def with_fields_named(bindings: Sequence[relax.Binding], forward: int) -> Bindings:
-    """The bindings, with the results of recurrent layers taken apart in the forward pass.
+    """The bindings, with large results of layers taken apart in the forward pass.
 
-    What the backward takes out of them is a tensor that the forward makes, then. Fields of other
-    operators, such as the statistics of a batch normalisation, are few numbers and stay exact.
+    What the backward takes out of them is a tensor that the forward makes, then. Other fields, such
+    as the statistics of a batch normalisation, are few numbers and stay exact.
     """
-    layers = {b.var for b in bindings[:forward] if op_name(b) == RECURRENT}
+    layers = {b.var: _LARGE[op_name(b)] for b in bindings[:forward] if op_name(b) in _LARGE}
     named = {_field(b): b.var for b in bindings[:forward] if _field(b)}
     moved: dict[relax.Var, list[relax.Binding]] = defaultdict(list)
     same: dict[relax.Var, relax.Var] = {}
     rest = []
     for binding in bindings[forward:]:
         field = _field(binding)
-        if field is None or field[0] not in layers:
+        if field is None or field[1] not in layers.get(field[0], ()):
             rest.append(binding)
         elif field in named:
             same[binding.var] = named[field]

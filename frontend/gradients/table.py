@@ -13,6 +13,7 @@ from tvm import relax
 from odtc.frontend.gradients import (
     activation,
     arithmetic,
+    attention,
     convolution,
     dropout,
     indexing,
@@ -31,6 +32,7 @@ from odtc.frontend.gradients.rule import Rule
 _FAMILIES = (
     activation,
     arithmetic,
+    attention,
     convolution,
     dropout,
     indexing,

@@ -31,3 +31,7 @@ SOFTMAX_BACKWARD = "odtc.softmax_backward"
 # A recurrent layer over a whole sequence, and its gradient; see `backends/kernels/recurrent.py`.
 RECURRENT = "odtc.recurrent"
 RECURRENT_BACKWARD = "odtc.recurrent_backward"
+# Attention without the matrix of its probabilities, and its gradient; see
+# `backends/kernels/attention.py`.
+ATTENTION = "odtc.attention"
+ATTENTION_BACKWARD = "odtc.attention_backward"

@@ -15,6 +15,9 @@ import tvm
 from onnx import helper, numpy_helper
 
 from odtc.autoschedule.cpu import schedule_passes
+from odtc.backends.kernels.attention_backward import attention_gradient
+from odtc.backends.kernels.attention_forward import attention_kernel
+from odtc.backends.kernels.attention_layout import Heads
 from odtc.backends.kernels.recurrent_backward import recurrent_gradient
 from odtc.backends.kernels.recurrent_forward import recurrent_kernel
 from odtc.backends.kernels.recurrent_parts import Layer
@@ -185,6 +188,19 @@ def test_recurrent_products_keep_them_busy(cell):
         loop = product_loop(kernel)
         assert loop is not None
         check_busy(cell, loop)
+
+
+def test_products_of_attention_keep_them_busy():
+    """Of scores, and of what is made from them."""
+    machine = machine_of(parse_target(TARGET).vector_bits)
+    heads = Heads(2, 2, 64, 64, 64, 64, (True,) * 4, (2, 1, 1, 64), 0.125, False, False)
+    for kernel in (
+        attention_kernel(heads, machine),
+        attention_gradient(heads, ["float32"] * 4, machine),
+    ):
+        loop = product_loop(kernel)
+        assert loop is not None
+        check_busy("attention", loop)
 
 
 def test_all_products_of_a_recurrent_layer_add_up_in_a_loop():

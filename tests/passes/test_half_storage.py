@@ -22,7 +22,7 @@ from odtc.passes.half_storage import (
     saved_tensors,
     with_fields_named,
 )
-from tests.numeric.conftest import relative_error
+from tests.numeric.conftest import relative_error, text_model
 
 
 def storage_only() -> Target:
@@ -139,6 +139,30 @@ def test_the_image_of_few_channels_is_copied_in_panels(tmp_path: Path) -> None:
     (_, change), (_, half) = (trained(path, p, x, y) for p in ("float32", "mixed"))
     for weight, value in change.items():
         assert relative_error(half[weight], value) < 2e-3, weight
+
+
+def test_the_mask_of_attention_stays_exact(tmp_path: Path) -> None:
+    """A query that sees nothing has scores that float16 cannot hold."""
+    model = text_model(
+        "a = Reshape (h, split) q = Transpose <perm = [0, 2, 1, 3]> (a) "
+        "k = Transpose <perm = [0, 2, 3, 1]> (a) s = MatMul (q, k) "
+        "e = ReduceMean <axes = [2]> (x) g = Greater (e, zero) r = Reshape (g, keys) "
+        "c = And (r, before) m = Where (c, zero, lowest) l = Add (s, m) "
+        "w = Softmax <axis = -1> (l) z = MatMul (w, q) y = Tanh (z)",
+        (2, 64, 16),
+        constants={
+            "split": np.array([2, 64, 2, 8]),
+            "keys": np.array([2, 1, 1, 64]),
+            "before": np.tril(np.ones((64, 64), bool), -1)[None, None],
+            "zero": np.float32(0),
+            "lowest": np.finfo(np.float32).min,
+        },
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    x = np.random.default_rng(0).standard_normal((2, 64, 16)).astype(np.float32)
+    changes = [trained(path, p, x, np.array([3, 5]))[1]["p"] for p in ("mixed", "float32")]
+    assert relative_error(*changes) < 1e-2
 
 
 def test_training_goes_on_as_in_float32(tmp_path: Path) -> None:

@@ -11,6 +11,34 @@ KV = {"k": weight(2, 2, 6, 5), "v": weight(2, 2, 6, 3)}
 FLAT = {"k": weight(2, 6, 10), "v": weight(2, 6, 10, seed=1)}
 QUERY = (2, 4, 4, 5)
 SELF = "y = Attention <{}> (h, h, h)"
+# As exporters spell attention out: heads apart and inside again, queries and keys scaled by the
+# root, and zeros for a query that a mask would leave no key.
+SPLIT = (
+    "a = MatMul (h, wq) b = MatMul (h, wk) c = MatMul (h, wv) "
+    "qs = Reshape (a, split) q = Transpose <perm = [0, 2, 1, 3]> (qs) "
+    "ks = Reshape (b, split) vs = Reshape (c, split) v = Transpose <perm = [0, 2, 1, 3]> (vs) "
+)
+SPELLED = (
+    "qr = Mul (q, root) kr = Mul (kt, root) s = MatMul (qr, kr) m = Where (mask, zero, minus) "
+    "l = Add (s, m) w = Softmax <axis = -1> (l) n = IsNaN (w) p0 = Where (n, zero, w) "
+    "z = MatMul (p0, v) t = Transpose <perm = [0, 2, 1, 3]> (z) y = Reshape (t, join)"
+)
+HEADS = {
+    "split": np.array([2, 6, 2, 4]),
+    "join": np.array([2, 6, 8]),
+    "flat": np.array([4, 6, 4]),
+    "across": np.array([2, 2, 4, 6]),
+    "root": np.float32(0.7),
+    "zero": np.float32(0),
+    "minus": np.float32(-np.inf),
+    "mask": np.tril(np.ones((6, 6), bool))[None, None],
+}
+PROJECTIONS = {f"w{name}": weight(8, 8, seed=seed) for seed, name in enumerate("qkv")}
+
+
+def _spelled(keys):
+    nodes = f"{SPLIT}{keys} {SPELLED}"
+    return text_model(nodes, (2, 6, 8), parameters=PROJECTIONS, constants=HEADS)
 
 
 def _attention(attributes, inputs="", shape=QUERY, **tensors):
@@ -18,6 +46,18 @@ def _attention(attributes, inputs="", shape=QUERY, **tensors):
 
 
 CASES = {
+    "Softmax-heads": _spelled("kt = Transpose <perm = [0, 2, 3, 1]> (ks)"),
+    "Softmax-flat-keys": _spelled(
+        "k = Transpose <perm = [0, 2, 1, 3]> (ks) kf = Reshape (k, flat) "
+        "kx = Transpose <perm = [0, 2, 1]> (kf) kt = Reshape (kx, across)"
+    ),
+    "Softmax-matrices": text_model(
+        "k = Transpose <perm = [0, 2, 1]> (h) s = MatMul (h, k) d = Div (s, root) "
+        "m = Where (mask, minus, d) w = Softmax <axis = -1> (m) y = MatMul (w, v)",
+        (2, 5, 3),
+        parameters={"v": weight(2, 5, 4)},
+        constants={"root": np.float32(1.7), "minus": np.float32(-1e4), "mask": ~MASK[:, :5][:1]},
+    ),
     "Attention": _attention("scale = 0.3", parameters=KV),
     "Attention-causal": text_model(
         SELF.format("is_causal = 1, softcap = 2.0"), (2, 3, 5, 4), opset=23
