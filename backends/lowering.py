@@ -21,6 +21,7 @@ from odtc.backends.kernels.attention import attention_rules
 from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
 from odtc.backends.kernels.batch_norm import batch_norm_rules
 from odtc.backends.kernels.convolution import convolution_rules
+from odtc.backends.kernels.cross_entropy import cross_entropy_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
 from odtc.backends.kernels.dropout import dropout_rules
 from odtc.backends.kernels.extremum import extremum_rules
@@ -75,6 +76,7 @@ def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
         | softmax_rules(machine.lanes)
         | recurrent_rules(machine)
         | attention_rules(machine)
+        | cross_entropy_rules(machine.lanes)
         | dropout_rules()
         | cumsum_rules()
         | take_rules()

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import ir, relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
 from odtc.frontend.batch_norm import TrainBatchNorm
 from odtc.frontend.dropout import TrainDropout
+from odtc.frontend.gradients.structural import SEED
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.optimizers.update import LOSS_SCALE
@@ -77,8 +78,8 @@ def differentiate(
     those of the scaled loss.
 
     The losses bring their own derivatives g by the outputs y. What TVM's gradient pass sees is the
-    sum of `g * y` with g taken for a constant: its gradients are the same, and its value is not
-    read.
+    sum of `g * y` with g taken for a constant, as one operator whose rule gives g: its gradients
+    are the same, and its value is not read.
 
     Args:
         module: holds `forward(inputs, weights, labels) -> outputs`, in inference mode; it takes
@@ -128,7 +129,7 @@ def _emitted(
         value, derivative = R.multiply(value, weight), R.multiply(derivative, weight)
     # What comes before the loss is of the forward pass: the derivative has to.
     constant = builder.emit(no_grad(derivative))
-    seed = builder.emit(R.sum(R.multiply(output, constant)))
+    seed = builder.emit(relax.Call(ir.Op.get(SEED), [output, constant]))
     return seed, builder.emit(value)
 
 

@@ -9,6 +9,9 @@ from odtc.frontend.gradients.rule import Rule
 # `attach(whole, part)` has the value of `whole`. Attributes: the axis, and where the part starts.
 ATTACH = "odtc.attach"
 
+# `seed(output, derivative)` has the value of the sum of their products.
+SEED = "odtc.seed"
+
 
 def stop(
     _: relax.Var, call: relax.Call, __: relax.Expr, ___: relax.BlockBuilder
@@ -26,4 +29,18 @@ def attach(
     return [grad, R.strided_slice(grad, [axis], [start], [start + size])]
 
 
-RULES: dict[str, Rule] = {ATTACH: attach, "relax.grad.no_grad": stop}
+def seed(
+    _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
+) -> list[relax.Expr]:
+    """The derivative is the adjoint of the output: as it is, where nothing scales the sum."""
+    _, derivative = call.args
+    while isinstance(grad, relax.Var) and (bound := builder.lookup_binding(grad)) is not None:
+        if getattr(getattr(bound, "op", None), "name", "") == "relax.ones":
+            return [derivative, no_grad(derivative)]
+        if not isinstance(bound, relax.Var):
+            break
+        grad = bound
+    return [R.multiply(derivative, grad), no_grad(derivative)]
+
+
+RULES: dict[str, Rule] = {ATTACH: attach, SEED: seed, "relax.grad.no_grad": stop}

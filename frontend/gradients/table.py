@@ -56,9 +56,13 @@ _KERNEL_PREFIX = "tvm.relax.te_grad._register."
 
 @cache
 def register_gradients() -> None:
-    """Adds the table, and an operator of our own, to TVM's operator registry, once in a process."""
-    tvm.ir.register_op_attr(structural.ATTACH, "FInferType", lambda call, _: call.args[0].ty)
-    tvm.ir.register_op_attr(structural.ATTACH, "FPurity", True)
+    """Adds the table, and operators of our own, to TVM's operator registry, once in a process."""
+    for name, infer in (
+        (structural.ATTACH, lambda call, _: call.args[0].ty),
+        (structural.SEED, lambda _, __: relax.TensorType((), "float32")),
+    ):
+        tvm.ir.register_op_attr(name, "FInferType", infer)
+        tvm.ir.register_op_attr(name, "FPurity", True)
     for op_name, rule in RULES.items():
         tvm.ir.register_op_attr(op_name, "FPrimalGradient", rule, level=_LEVEL)
     for name, kernel_rule in KERNEL_RULES.items():

@@ -14,6 +14,7 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.frontend.losses.elements import number, total
 from odtc.frontend.losses.loss import MEAN
+from odtc.frontend.relax_ops.cross_entropy import cross_entropy, cross_entropy_slope
 
 if TYPE_CHECKING:
     from odtc.frontend.losses.classification import NLL, CrossEntropy
@@ -46,20 +47,23 @@ def weighted_likelihood(
     classes, rest = folded[1], [folded[0], 1, *folded[2:]]
     scores = emit(R.reshape(output, folded))
     numbers = emit(R.reshape(label, [folded[0], *folded[2:]]))
+    valid, factor = _label_factors(builder, numbers, loss.ignore_index, loss.weight)
+    share = emit(_share(builder, factor, math.prod(rest), loss.reduction))
+    if normalize and not smoothing and len(folded) == 2:
+        value, slope = _of_rows(builder, scores, numbers, factor, share)
+        return value, R.reshape(slope, shape)
     weights = (
         np.ones(classes, np.float32) if loss.weight is None else np.array(loss.weight, np.float32)
     )
     along = [1, classes, *(1 for _ in folded[2:])]
     logs = emit(R.nn.log_softmax(scores, axis=1)) if normalize else scores
 
-    valid, factor = _label_factors(builder, numbers, loss.ignore_index, loss.weight)
     # Bound to no variable: each of its readers computes it for itself, and none stores it.
     is_label = R.equal(
         R.reshape(numbers, rest), relax.const(np.arange(classes, dtype=np.int32).reshape(along))
     )
     # Not a product: a class that is masked by -inf would make it nan.
     chosen = R.sum(R.where(is_label, logs, number(0.0)), [1])
-    share = emit(_share(builder, factor, math.prod(rest), loss.reduction))
 
     def per_label(value: relax.Expr, by: relax.Expr | None) -> relax.Expr:
         return value if by is None else R.multiply(value, by)
@@ -75,6 +79,34 @@ def weighted_likelihood(
         mass = R.add(mass, _spread(number(smoothing * weights.mean()), valid, rest))
     slope = R.subtract(R.multiply(R.exp(logs), mass), target) if normalize else R.negative(target)
     return R.multiply(loss_sum, share), R.reshape(R.multiply(slope, share), shape)
+
+
+def _of_rows(
+    builder: relax.BlockBuilder,
+    scores: relax.Var,
+    numbers: relax.Var,
+    factor: relax.Var | None,
+    share: relax.Var,
+) -> Result:
+    """Cross-entropy where classes lie side by side and each label is one: no probability is stored.
+
+    Args:
+        builder: with an open dataflow block.
+        scores: logits [labels, classes].
+        numbers: of the classes, [labels].
+        factor: of each label, or ones.
+        share: what the sum is multiplied by.
+    """
+    emit = builder.emit
+    found = emit(cross_entropy(scores, numbers))
+    chosen, top, level = (emit(relax.TupleGetItem(found, slot)) for slot in range(3))
+    loss = R.negative(chosen)
+    if factor is None:
+        factors = R.broadcast_to(share, chosen.ty.shape)
+    else:
+        loss, factors = R.multiply(loss, factor), R.multiply(factor, share)
+    slope = cross_entropy_slope(scores, numbers, top, level, emit(factors))
+    return R.multiply(total(builder, loss), share), slope
 
 
 def soft_cross_entropy(

@@ -35,3 +35,6 @@ RECURRENT_BACKWARD = "odtc.recurrent_backward"
 # `backends/kernels/attention.py`.
 ATTENTION = "odtc.attention"
 ATTENTION_BACKWARD = "odtc.attention_backward"
+# Cross-entropy of rows of logits, and its derivative; see `backends/kernels/cross_entropy.py`.
+CROSS_ENTROPY = "odtc.cross_entropy"
+CROSS_ENTROPY_SLOPE = "odtc.cross_entropy_slope"

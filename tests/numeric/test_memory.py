@@ -101,3 +101,20 @@ def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Pa
     grown = json.loads(result.stdout)
     # Half the parameters of slack: kernels' workspaces, the mapped file, and TVM's own pools.
     assert grown < sizes.parameters + sizes.optimizer + ONE + sizes.parameters // 2
+
+
+def test_cross_entropy_stores_no_probability(tmp_path: Path) -> None:
+    """Of the size of the logits there are these and their adjoint, and nothing else."""
+    labels, width, classes = 64, 16, 30_000
+    weight = np.random.default_rng(0).standard_normal((width, classes), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "vocabulary",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [labels, width])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [labels, classes])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "vocabulary.onnx")
+    sizes = odtc.compile(tmp_path / "vocabulary.onnx", optimizer=odtc.SGD()).manifest.sizes
+    assert sizes.train_step < 2.05 * labels * classes * 4
