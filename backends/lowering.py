@@ -43,6 +43,7 @@ from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.join_reshapes import JoinReshapes
+from odtc.passes.memory.arena import PlanMemory, TakeOffsets
 from odtc.passes.return_loss import ReturnLoss
 
 _ALLOCATE = "relax.memory.alloc_storage"
@@ -111,7 +112,8 @@ def plan_phase(train_step: str | None) -> tuple[Pass, ...]:
         *([ImmediateUpdate(train_step)] if train_step else []),
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(train_step)] if train_step else []),
-        *tvm_passes(X.StaticPlanBlockMemory),
+        PlanMemory(),
+        TakeOffsets(),
     )
 
 

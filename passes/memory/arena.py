@@ -1,0 +1,129 @@
+"""All tensors of a step in one arena.
+
+calls ─lifespans→ Problem ─solve→ Solution ─validate→ one storage, and tensors at offsets in it
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import ir, relax, s_tir, tirx
+from tvm.tirx.buffer import BufferType
+
+from odtc.passes.contract import Pass
+from odtc.passes.memory.budget import Limit
+from odtc.passes.memory.lifespans import bindings_of, lifespans_of
+from odtc.passes.memory.problem import TENSOR_ALIGNMENT
+from odtc.passes.memory.solve import solve
+from odtc.passes.memory.validate import validate
+
+# Of the search, about a second's worth. First fit alone is mostly at the bound.
+_STEPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class PlanMemory(Pass):
+    """Gives every tensor of a function that is not its result a place in the function's arena."""
+
+    name: ClassVar[str] = "plan-memory"
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites the allocations of all Relax functions."""
+        planned = module.clone()
+        for variable, function in module.functions_items():
+            if isinstance(function, relax.Function):
+                planned.update_func(variable, _planned(function))
+        return relax.transform.Normalize()(planned)
+
+
+def _planned(function: relax.Function) -> relax.Function:
+    problem = lifespans_of(function).problem()
+    if not problem.buffers:
+        return function
+    solution = solve(problem, Limit(steps=_STEPS))
+    validate(problem, solution)
+    builder = relax.BlockBuilder()
+    size = relax.ShapeExpr([solution.height])
+    arena = builder.normalize(relax.op.memory.alloc_storage(size, 0, "global", "uint8"))
+    storage = relax.Var("arena", arena.ty)
+    bindings = [relax.VarBinding(storage, arena)]
+    for number, binding in enumerate(bindings_of(function)):
+        if str(number) in solution.offsets:
+            shape, dtype = binding.value.args[:2]
+            placed = relax.op.memory.alloc_tensor(
+                storage, solution.offsets[str(number)], shape, str(dtype.value)
+            )
+            bindings.append(relax.VarBinding(binding.var, builder.normalize(placed)))
+        else:
+            bindings.append(binding)
+    return relax.Function(
+        function.params,
+        relax.SeqExpr([relax.BindingBlock(bindings)], function.body.body),
+        function.ret_ty,
+        function.is_pure,
+        function.attrs,
+    )
+
+
+@dataclass(frozen=True)
+class TakeOffsets(Pass):
+    """Lets the tensors that kernels are given begin anywhere in their storage.
+
+    Without it a kernel refuses a tensor that does not begin where its storage does. A kernel adds
+    the offset to an argument's address once, where it begins: added to each index, it would keep
+    LLVM from folding these into addresses.
+    """
+
+    name: ClassVar[str] = "take-offsets"
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites the arguments of all kernels."""
+        moved = module.clone()
+        for variable, function in module.functions_items():
+            if isinstance(function, tirx.PrimFunc):
+                moved.update_func(variable, _anywhere(function))
+        return moved
+
+
+def _anywhere(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    arguments, views, declared = {}, {}, []
+    for each in kernel.params:
+        if isinstance(each.ty, BufferType):
+            shape, dtype = list(each.shape), str(each.dtype)
+            factor = TENSOR_ALIGNMENT // np.dtype(dtype).itemsize
+            argument = tirx.decl_buffer(shape, dtype, each.name, offset_factor=factor)
+            first = tirx.BufferLoad(argument, [tirx.const(0, "int32")] * len(shape))
+            views[each] = tirx.decl_buffer(shape, dtype, data_alignment=TENSOR_ALIGNMENT)
+            declared.append(tirx.DeclBuffer(views[each], data=tirx.address_of(first)))
+            arguments[each] = argument
+    body = tvm_ffi.structural_map(kernel.body, (ir.Var, lambda var: views.get(var, var)))
+    return tirx.PrimFunc(
+        [arguments.get(each, each) for each in kernel.params],
+        _after(declared, body),
+        kernel.ret_type,
+        attrs=kernel.attrs,
+    )
+
+
+def _after(declared: list[tirx.Stmt], body: tirx.Stmt) -> tirx.Stmt:
+    """A kernel's body behind declarations, which are within its outermost block if it has one."""
+    if not isinstance(body, s_tir.SBlockRealize):
+        return tirx.SeqStmt([*declared, body])
+    block = body.block
+    return s_tir.SBlockRealize(
+        body.iter_values,
+        body.predicate,
+        s_tir.SBlock(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            tirx.SeqStmt([*declared, block.body]),
+            block.init,
+            block.alloc_buffers,
+            block.match_buffers,
+            block.annotations,
+        ),
+    )

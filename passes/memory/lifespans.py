@@ -1,0 +1,117 @@
+"""When the tensors of a step are alive.
+
+A step is a list of calls by now: each tensor is allocated, written by one kernel, and read by
+others. Views, tuples and other names of a tensor keep it alive; an adjoint is no exception.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from odtc.passes.memory.problem import Buffer, Problem
+
+ALLOCATION = "relax.builtin.alloc_tensor"
+# Calls whose result is their first argument under another shape.
+_VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_copy")
+
+
+@dataclass(frozen=True)
+class Lifespans:
+    """The tensors of a function that may lie in an arena.
+
+    Attributes:
+        tensors: by the number of the binding that allocates them: first and last binding that they
+            live in. What the function returns is not among them.
+        bytes: of each.
+    """
+
+    tensors: Mapping[int, tuple[int, int]]
+    bytes: Mapping[int, int]
+
+    def problem(self) -> Problem:
+        """What has to be packed: a buffer for each tensor, named by its number."""
+        return Problem(
+            [
+                Buffer(str(number), first, last + 1, self.bytes[number])
+                for number, (first, last) in self.tensors.items()
+            ]
+        )
+
+
+def is_allocation(value: relax.Expr) -> bool:
+    """Whether a binding's value is a new tensor."""
+    return isinstance(value, relax.Call) and _name(value) == ALLOCATION
+
+
+def bindings_of(function: relax.Function) -> list[relax.Binding]:
+    """All bindings of a function without control flow, in the order in which they run."""
+    return [binding for block in function.body.blocks for binding in block.bindings]
+
+
+def lifespans_of(function: relax.Function) -> Lifespans:
+    """The lifespans of a function's tensors, counted in bindings."""
+    # The tensors that a variable may stand for; of a tuple those of each field.
+    named: dict[relax.Var, _Names] = {}
+    spans: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, int] = {}
+    for number, binding in enumerate(bindings_of(function)):
+        value = binding.value
+        if is_allocation(value):
+            named[binding.var] = frozenset([number])
+            spans[number] = (number, number)
+            sizes[number] = _bytes(value)
+            continue
+        named[binding.var] = _names(value, named)
+        if not _only_names(value):
+            for used in _flat(_read(value, named)):
+                spans[used] = (spans[used][0], number)
+    returned = _flat(_names(function.body.body, named))
+    kept = {number: span for number, span in spans.items() if number not in returned}
+    return Lifespans(kept, {number: sizes[number] for number in kept})
+
+
+# Numbers of tensors, or of the tensors of each field of a tuple.
+_Names = frozenset[int] | tuple["_Names", ...]
+_NOTHING: frozenset[int] = frozenset()
+
+
+def _only_names(value: relax.Expr) -> bool:
+    """Whether a value is what is there already, under another name."""
+    return not isinstance(value, relax.Call) or _name(value) in _VIEWS
+
+
+def _names(value: relax.Expr, named: Mapping[relax.Var, _Names]) -> _Names:
+    """The tensors that a value stands for, where it is not a new one."""
+    if isinstance(value, relax.Var):
+        return named.get(value, _NOTHING)
+    if isinstance(value, relax.Tuple):
+        return tuple(_names(field, named) for field in value.fields)
+    if isinstance(value, relax.TupleGetItem):
+        fields = _names(value.tuple_value, named)
+        return fields[value.index] if isinstance(fields, tuple) else fields
+    if isinstance(value, relax.Call) and _name(value) in _VIEWS:
+        return _names(value.args[0], named)
+    return _NOTHING
+
+
+def _read(value: relax.Expr, named: Mapping[relax.Var, _Names]) -> _Names:
+    """The tensors that a value reads or writes."""
+    return tuple(named.get(variable, _NOTHING) for variable in relax.analysis.free_vars(value))
+
+
+def _flat(names: _Names) -> set[int]:
+    if isinstance(names, tuple):
+        return set().union(*map(_flat, names))
+    return set(names)
+
+
+def _name(call: relax.Call) -> str:
+    return getattr(call.op, "name", "")
+
+
+def _bytes(allocation: relax.Call) -> int:
+    shape = [int(size) for size in allocation.args[0].values]
+    return math.prod(shape) * np.dtype(str(allocation.args[1].value)).itemsize
