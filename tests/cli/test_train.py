@@ -21,11 +21,6 @@ from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.session import LocalSession
 from tests.cli.digits import BATCH, SAMPLES, Digits, trained
 
-# A process that pytest's parent lets ignore interrupts would pass that on.
-INTERRUPTIBLE = (
-    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from odtc.cli.main import main; sys.exit(main())"
-)
 PER_EPOCH = SAMPLES // BATCH
 
 
@@ -96,7 +91,7 @@ def test_the_seed_orders_the_samples(digits: Digits, run_json):
 def test_ctrl_c_saves_the_checkpoint_and_the_run_can_go_on(digits: Digits, here: Path, run_json):
     options = ("--lr", "0.01", "--checkpoint", "c", "--checkpoint-every", "5")
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, *trained(digits, *options, "--steps", "1000000")],
+        [sys.executable, "-m", "odtc", *trained(digits, *options, "--steps", "1000000")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
