@@ -1,7 +1,7 @@
 """When the tensors of a step are alive.
 
 A step is a list of calls by now: each tensor is allocated, written by one kernel, and read by
-others. Views, tuples and other names of a tensor keep it alive; an adjoint is no exception.
+others. Views, tuples and other names of a tensor keep it alive.
 """
 
 import math
@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import relax
+from tvm import ir, relax
 
 from odtc.passes.memory.problem import Buffer, Problem
 
-ALLOCATION = "relax.builtin.alloc_tensor"
-# Calls whose result is their first argument under another shape.
-_VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_copy")
+_ALLOCATION = "relax.builtin.alloc_tensor"
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,9 @@ class Lifespans:
         )
 
 
-def is_allocation(value: relax.Expr) -> bool:
+def _is_allocation(value: relax.Expr) -> bool:
     """Whether a binding's value is a new tensor."""
-    return isinstance(value, relax.Call) and _name(value) == ALLOCATION
+    return isinstance(value, relax.Call) and _name(value) == _ALLOCATION
 
 
 def bindings_of(function: relax.Function) -> list[relax.Binding]:
@@ -59,13 +57,13 @@ def lifespans_of(function: relax.Function) -> Lifespans:
     sizes: dict[int, int] = {}
     for number, binding in enumerate(bindings_of(function)):
         value = binding.value
-        if is_allocation(value):
+        if _is_allocation(value):
             named[binding.var] = frozenset([number])
             spans[number] = (number, number)
             sizes[number] = _bytes(value)
             continue
         named[binding.var] = _names(value, named)
-        if not _only_names(value):
+        if isinstance(value, relax.Call):
             for used in _flat(_read(value, named)):
                 spans[used] = (spans[used][0], number)
     returned = _flat(_names(function.body.body, named))
@@ -78,11 +76,6 @@ _Names = frozenset[int] | tuple["_Names", ...]
 _NOTHING: frozenset[int] = frozenset()
 
 
-def _only_names(value: relax.Expr) -> bool:
-    """Whether a value is what is there already, under another name."""
-    return not isinstance(value, relax.Call) or _name(value) in _VIEWS
-
-
 def _names(value: relax.Expr, named: Mapping[relax.Var, _Names]) -> _Names:
     """The tensors that a value stands for, where it is not a new one."""
     if isinstance(value, relax.Var):
@@ -92,8 +85,9 @@ def _names(value: relax.Expr, named: Mapping[relax.Var, _Names]) -> _Names:
     if isinstance(value, relax.TupleGetItem):
         fields = _names(value.tuple_value, named)
         return fields[value.index] if isinstance(fields, tuple) else fields
-    if isinstance(value, relax.Call) and _name(value) in _VIEWS:
-        return _names(value.args[0], named)
+    if isinstance(value, relax.Call) and isinstance(value.op, ir.Op):
+        # No kernel: it may be a view of any of its arguments.
+        return frozenset(_flat(_read(value, named)))
     return _NOTHING
 
 
