@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from tvm import relax, tirx
+from tvm import relax
 
 from odtc.backends.kernels.attention_backward import attention_gradient
 from odtc.backends.kernels.attention_forward import attention_kernel
 from odtc.backends.kernels.attention_layout import Heads
-from odtc.backends.kernels.operand import shape_of, stored
+from odtc.backends.kernels.operand import call_kernel, shape_of, stored
 from odtc.backends.kernels.tile import Machine
 from odtc.core.kernel_marks import ATTENTION, ATTENTION_BACKWARD
 
@@ -24,7 +24,7 @@ def attention_rules(machine: Machine) -> dict[str, Rule]:
 
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:
     kernel = attention_kernel(_heads(call, *call.args), machine)
-    return _called(builder, kernel, "attention", call, list(call.args))
+    return call_kernel(builder, kernel, "attention", call, list(call.args))
 
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:
@@ -33,7 +33,7 @@ def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, machine: Mach
     dtypes = [str(each.ty.dtype) for each in (q, k, v, out)]
     kernel = attention_gradient(_heads(call, q, k, v, *mask), dtypes, machine)
     operands = [dy, q, k, v, out, top, share, *mask]
-    return _called(builder, kernel, "attention_gradient", call, operands)
+    return call_kernel(builder, kernel, "attention_gradient", call, operands)
 
 
 def _heads(
@@ -57,14 +57,3 @@ def _heads(
         replaces=bool(attrs["replaces"]),
         safe=bool(attrs["safe"]),
     )
-
-
-def _called(
-    builder: relax.BlockBuilder,
-    kernel: tirx.PrimFunc,
-    name: str,
-    call: relax.Call,
-    operands: list[relax.Expr],
-) -> relax.Expr:
-    results = list(call.ty.fields)
-    return relax.call_tir(builder.add_func(kernel, name), relax.Tuple(operands), results)

@@ -1,4 +1,4 @@
-"""Kernels read operands that are stored in half precision as they lie."""
+"""What the rules of our own operators share: operands as they are stored, and calls of kernels."""
 
 from tvm import relax, te, tirx
 
@@ -20,3 +20,23 @@ def placeholder(expression: relax.Expr, name: str) -> te.Tensor:
     """A kernel's argument for a tensor, in the dtype in which that is stored."""
     shape = [tirx.const(size, "int64") for size in shape_of(expression)]
     return te.placeholder(shape, str(expression.ty.dtype), name)
+
+
+def call_kernel(
+    builder: relax.BlockBuilder,
+    kernel: tirx.PrimFunc,
+    name: str,
+    call: relax.Call,
+    operands: list[relax.Expr],
+) -> relax.Expr:
+    """The call of a kernel in place of an operator with several results.
+
+    Args:
+        builder: of the module that the kernel is added to.
+        kernel: its arguments are the operands, then the results.
+        name: of the kernel.
+        call: of the operator.
+        operands: tensors.
+    """
+    results = list(call.ty.fields)
+    return relax.call_tir(builder.add_func(kernel, name), relax.Tuple(operands), results)

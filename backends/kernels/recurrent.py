@@ -5,9 +5,9 @@ Both walk through time, and compute all samples of a step at once.
 
 from collections.abc import Callable
 
-from tvm import relax, tirx
+from tvm import relax
 
-from odtc.backends.kernels.operand import stored
+from odtc.backends.kernels.operand import call_kernel, stored
 from odtc.backends.kernels.recurrent_backward import recurrent_gradient
 from odtc.backends.kernels.recurrent_forward import recurrent_kernel
 from odtc.backends.kernels.recurrent_parts import Layer
@@ -37,7 +37,7 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, machine: Machi
     cell = CELLS[str(call.attrs["cell"])]
     layer = _layer(call, call.ty.fields[0], 2 + cell.has_bias + cell.states)
     kernel = recurrent_kernel(layer, machine, saves=bool(call.attrs["saves"]))
-    return _called(builder, kernel, "recurrent", call, list(call.args))
+    return call_kernel(builder, kernel, "recurrent", call, list(call.args))
 
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:
@@ -48,15 +48,4 @@ def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, machine: Mach
     kept = [stored(builder, each) for each in call.args[first:last]]
     kernel = recurrent_gradient(layer, [str(each.ty.dtype) for each in kept], machine)
     operands = [*call.args[:first], *kept, *call.args[last:]]
-    return _called(builder, kernel, "recurrent_gradient", call, operands)
-
-
-def _called(
-    builder: relax.BlockBuilder,
-    kernel: tirx.PrimFunc,
-    name: str,
-    call: relax.Call,
-    operands: list[relax.Expr],
-) -> relax.Expr:
-    results = list(call.ty.fields)
-    return relax.call_tir(builder.add_func(kernel, name), relax.Tuple(operands), results)
+    return call_kernel(builder, kernel, "recurrent_gradient", call, operands)
