@@ -32,6 +32,8 @@ _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)"
 _INFO = "odtc.device_info"
 # TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
 _FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
+# The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
+_FREE_ARENAS = "vm.builtin.memory_manager.clear"
 # Which cores threads are bound to, as modes of `runtime.config_threadpool`: the fastest first, or
 # the slowest.
 CORES = {"big": 1, "little": -1}
@@ -57,7 +59,7 @@ class Session(Protocol):
         ...
 
     def load(self, library: Path) -> relax.VirtualMachine:
-        """Loads a library on the device and starts a virtual machine for it."""
+        """Loads a library on the device, frees idle arenas there, and starts a virtual machine."""
         ...
 
     def use_threads(self, count: int, cores: str = "big") -> None:
@@ -99,6 +101,7 @@ class LocalSession:
         """
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
+        tvm.get_global_func(_FREE_ARENAS)()
         with device_errors(self.name):
             return relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
 
@@ -135,6 +138,7 @@ class RemoteSession:
         """
         member = f"odtc-{secrets.token_hex(8)}.so"
         with device_errors(self.name):
+            self.remote.get_function(_FREE_ARENAS)()
             self.remote.upload(str(library), member)
             return relax.VirtualMachine(self.remote.load_module(member), self.device)
 

@@ -37,6 +37,30 @@ print(json.dumps(resident("VmHWM") - before))
 """
 
 
+_ONE_AFTER_ANOTHER = """
+import ctypes, json, sys
+import numpy as np
+import odtc
+
+def resident():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
+sizes = []
+for path in sys.argv[1:]:
+    artifact = odtc.load(path)
+    manifest = artifact.manifest
+    x, y = np.ones(manifest.inputs[0].shape, np.float32), np.zeros(manifest.batch, int)
+    trainer = artifact.trainer(threads=1)
+    trainer.step(x, y, lr=1e-4)
+    del artifact, trainer, x, y
+    # What the C library keeps of freed memory is not meant.
+    ctypes.CDLL(None).malloc_trim(0)
+    sizes.append(resident())
+print(json.dumps(sizes))
+"""
+
+
 def wide_model() -> onnx.ModelProto:
     rng = np.random.default_rng(0)
     weights = [
@@ -101,6 +125,26 @@ def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Pa
     grown = json.loads(result.stdout)
     # Half the parameters of slack: kernels' workspaces, the mapped file, and TVM's own pools.
     assert grown < sizes.parameters + sizes.optimizer + ONE + sizes.parameters // 2
+
+
+def test_arenas_do_not_outlive_the_next_trainer(tmp_path: Path) -> None:
+    onnx.save(wide_model(), tmp_path / "wide.onnx")
+    paths, arenas = [], []
+    # Arenas of unlike sizes: what is left of one does not serve the next.
+    for batch in (3000, 3200):
+        artifact = odtc.compile(tmp_path / "wide.onnx", batch=batch, optimizer=odtc.SGD())
+        paths.append(tmp_path / f"{batch}.odtc")
+        artifact.save(paths[-1])
+        arenas.append(artifact.manifest.sizes.train_step)
+    assert min(arenas) > 10 * ONE
+    result = subprocess.run(
+        [sys.executable, "-c", _ONE_AFTER_ANOTHER, *paths],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    first, second = json.loads(result.stdout)
+    assert second - first < arenas[0] // 2
 
 
 def test_cross_entropy_stores_no_probability(tmp_path: Path) -> None:
