@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
+from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.kernels.attention import attention_rules
 from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
@@ -44,6 +45,7 @@ from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.memory.arena import PlanMemory, TakeOffsets
+from odtc.passes.memory.workspaces import LiftWorkspaces
 from odtc.passes.return_loss import ReturnLoss
 
 _ALLOCATE = "relax.memory.alloc_storage"
@@ -105,15 +107,31 @@ def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
     )
 
 
-def plan_phase(train_step: str | None) -> tuple[Pass, ...]:
+def plan_phase(train_step: str | None, threads: int) -> tuple[Pass, ...]:
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
         *([ImmediateUpdate(train_step)] if train_step else []),
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(train_step)] if train_step else []),
+        *block_phase(),
+        LiftWorkspaces(threads),
         PlanMemory(),
         TakeOffsets(),
+    )
+
+
+def block_phase() -> tuple[Pass, ...]:
+    """Blocks of kernels to plain loops, and their buffers to allocations where they are used."""
+    return tvm_passes(
+        S.CanonicalizeLoop,
+        S.LowerInitBlock,
+        S.PlanAndUpdateBufferAllocationLocation,
+        S.ConvertBlocksToOpaque,
+        S.CompactBufferAllocation,
+        S.LowerMatchBuffer,
+        S.StmtSimplify,
+        S.LowerOpaqueBlock,
     )
 
 
@@ -152,6 +170,7 @@ def build(
         has_half: whether products may multiply float16, which the target's CPU must have.
     """
     register_vector_math()
+    target = target.resolved()
     tvm_target = target.to_tvm()
     with tvm_target:
         first = (*rewrites, AbsorbActivation(train_step)) if train_step else tuple(rewrites)
@@ -159,7 +178,7 @@ def build(
             *first,
             *fuse_phase(target, has_half=has_half),
             *schedule,
-            *plan_phase(train_step),
+            *plan_phase(train_step, target.threads or 1),
         )
         planned = run_pipeline(passes, module)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())

@@ -6,6 +6,7 @@ such text and `Target.spec` writes it. Nothing here imports TVM until a target i
 
 import difflib
 import functools
+import os
 import platform
 import re
 from collections.abc import Callable, Iterable
@@ -64,6 +65,9 @@ _HIDEABLE = ("avx", "bmi", "f16c", "fma", "gfni", "lzcnt", "movbe", "popcnt", "v
 # The widest feature of an x86 CPU that it has -> bits of a vector register.
 _X86_VECTORS = (("avx512f", 512), ("avx", 256), ("sse2", 128))
 
+# Kernels are cut into tasks for about as many cores: those of a phone.
+_MOST_THREADS = 8
+
 # Arithmetic with vectors of float16: ARM's FEAT_FP16, and x86.
 _HALF_ARITHMETIC = {"fullfp16", "avx512fp16"}
 
@@ -80,8 +84,18 @@ def _features(value: str) -> tuple[str, ...]:
     return tuple(value.split(":"))
 
 
+def _threads(value: str) -> int:
+    if not re.fullmatch(r"[1-9]\d?", value):
+        raise ValueError("a number of threads from 1 to 99")
+    return int(value)
+
+
 # The fields that a target's text may override; a reader raises ValueError with what it expects.
-_OPTIONS: dict[str, Callable[[str], Any]] = {"mcpu": _cpu_name, "mattr": _features}
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "mcpu": _cpu_name,
+    "mattr": _features,
+    "threads": _threads,
+}
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,8 @@ class Target:
         emulation: lld's name of the output format.
         mcpu: LLVM's name of the CPU; None is the CPU of the machine that compiles.
         mattr: CPU features to add (`+dotprod`) or to withhold (`-sve`).
+        threads: the most that a step is run with. Each has workspaces of its own in the step's
+            arena. None is the number of cores of the machine that compiles, up to 8.
         kind: TVM's kind of target.
         available_from: why it cannot be compiled for, or None.
     """
@@ -105,6 +121,7 @@ class Target:
     emulation: str
     mcpu: str | None
     mattr: tuple[str, ...] = ()
+    threads: int | None = None
     kind: str = "llvm"
     available_from: str | None = None
 
@@ -116,6 +133,8 @@ class Target:
             options["mcpu"] = self.mcpu
         if self.mattr != _default_mattr(self.triple, self.mcpu):
             options["mattr"] = ":".join(self.mattr)
+        if self.threads != _registry()[self.name].threads:
+            options["threads"] = str(self.threads)
         return format_options(self.name, options)
 
     @property
@@ -142,7 +161,7 @@ class Target:
         return not _HALF_ARITHMETIC.isdisjoint(_llvm_features(self.resolved()))
 
     def resolved(self) -> "Target":
-        """The same target with its CPU filled in, if it was that of this machine, and checked.
+        """The same target with what it takes from this machine filled in, and checked.
 
         Raises:
             UsageError: LLVM does not know the CPU or a feature, or not for this architecture.
@@ -156,7 +175,8 @@ class Target:
         target = self if self.mcpu else _on_this_machine(self)
         _check_cpu(target)
         _check_features(target)
-        return target
+        cores = len(os.sched_getaffinity(0))
+        return replace(target, threads=self.threads or min(_MOST_THREADS, cores))
 
     def to_tvm(self) -> "tvm.target.Target":
         """TVM's target object, for the resolved target.
@@ -245,6 +265,7 @@ def _registry() -> dict[str, Target]:
         emulation="aarch64linux",
         mcpu="cortex-a76",
         mattr=_CORES["cortex-a76"],
+        threads=_MOST_THREADS,
     )
     listed = (
         _host(platform.system(), platform.machine()),
@@ -255,6 +276,7 @@ def _registry() -> dict[str, Target]:
             emulation="aarch64linux",
             mcpu="generic",
             mattr=_CORES["generic"],
+            threads=_MOST_THREADS,
         ),
         phone,
         replace(

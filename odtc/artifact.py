@@ -53,7 +53,7 @@ class Artifact:
 
         Raises:
             DeviceError: the device cannot be reached, or cannot run the artifact.
-            UsageError: `threads` is not positive, or `cores` unknown.
+            UsageError: `threads` is not positive or above the target's, or `cores` unknown.
         """
         from odtc.runtime_rpc.session import connect
         from odtc.runtime_rpc.trainer import Trainer

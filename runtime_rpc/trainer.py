@@ -51,12 +51,7 @@ class Trainer:
         threads: int | None = None,
         cores: str | None = None,
     ) -> None:
-        if threads is not None and threads < 1:
-            raise UsageError(
-                f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
-            )
-        if cores is not None and cores not in CORES:
-            raise UsageError(f"cores {cores!r} is unknown", hint=f"give one of {', '.join(CORES)}")
+        _check_threads(threads, cores, bundle.manifest)
         self.steps = 0
         self.session = session
         self._bundle = bundle
@@ -328,6 +323,22 @@ def averaged(item: Argument) -> str:
     """Name of the parameter whose average the argument is; of any other, its own."""
     name = item.spec.name
     return name.partition("/")[2] if item.role is Role.AVERAGE else name
+
+
+def _check_threads(threads: int | None, cores: str | None, manifest: Manifest) -> None:
+    """Checks what a caller asks for, against what the artifact's workspaces suffice for."""
+    if threads is not None and threads < 1:
+        raise UsageError(
+            f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
+        )
+    most = parse_target(manifest.target).threads
+    if threads is not None and most is not None and threads > most:
+        raise UsageError(
+            f"threads {threads} is above {most}, for which the artifact is compiled",
+            hint=f"compile it for a target with threads={threads}, or give fewer",
+        )
+    if cores is not None and cores not in CORES:
+        raise UsageError(f"cores {cores!r} is unknown", hint=f"give one of {', '.join(CORES)}")
 
 
 def _check_machine(session: Session, manifest: Manifest) -> None:

@@ -20,8 +20,7 @@ class Sizes:
     Attributes:
         parameters: weights of all kinds: trained, frozen and running statistics.
         optimizer: state of the optimizer, accumulators and moving averages.
-        train_step: activations and gradients of a training step, as planned; packing buffers
-            inside kernels come on top.
+        train_step: activations, gradients and workspaces of a training step, as planned.
         evaluate: the same of an evaluation.
     """
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import ir, relax, s_tir, tirx
+from tvm import ir, relax, tirx
 from tvm.tirx.buffer import BufferType
 
 from odtc.passes.contract import Pass
@@ -71,9 +71,9 @@ def _planned(function: relax.Function) -> relax.Function:
 class TakeOffsets(Pass):
     """Lets the tensors that kernels are given begin anywhere in their storage.
 
-    Without it a kernel refuses a tensor that does not begin where its storage does. A kernel adds
-    the offset to an argument's address once, where it begins: added to each index, it would keep
-    LLVM from folding these into addresses.
+    Kernels hold no blocks any more. Without this a kernel refuses a tensor that does not begin
+    where its storage does. A kernel adds the offset to an argument's address once, where it begins:
+    added to each index, it would keep LLVM from folding these into addresses.
     """
 
     name: ClassVar[str] = "take-offsets"
@@ -101,29 +101,7 @@ def _anywhere(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     body = tvm_ffi.structural_map(kernel.body, (ir.Var, lambda var: views.get(var, var)))
     return tirx.PrimFunc(
         [arguments.get(each, each) for each in kernel.params],
-        _after(declared, body),
+        tirx.SeqStmt([*declared, body]),
         kernel.ret_type,
         attrs=kernel.attrs,
-    )
-
-
-def _after(declared: list[tirx.Stmt], body: tirx.Stmt) -> tirx.Stmt:
-    """A kernel's body behind declarations, which are within its outermost block if it has one."""
-    if not isinstance(body, s_tir.SBlockRealize):
-        return tirx.SeqStmt([*declared, body])
-    block = body.block
-    return s_tir.SBlockRealize(
-        body.iter_values,
-        body.predicate,
-        s_tir.SBlock(
-            block.iter_vars,
-            block.reads,
-            block.writes,
-            block.name_hint,
-            tirx.SeqStmt([*declared, block.body]),
-            block.init,
-            block.alloc_buffers,
-            block.match_buffers,
-            block.annotations,
-        ),
     )

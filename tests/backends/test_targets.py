@@ -1,5 +1,6 @@
 """Targets as text and as data, and what is said about those that are wrong."""
 
+import os
 import subprocess
 import sys
 
@@ -43,7 +44,12 @@ def test_name_alone_is_the_spec_of_a_listed_target(target: Target):
     assert parse_target(target.name) == target
 
 
-@given(name=names, options=st.fixed_dictionaries({}, optional={"mcpu": cpus, "mattr": features}))
+@given(
+    name=names,
+    options=st.fixed_dictionaries(
+        {}, optional={"mcpu": cpus, "mattr": features, "threads": st.integers(1, 99).map(str)}
+    ),
+)
 def test_spec_round_trips(name: str, options: dict[str, str]):
     inner = ",".join(f"{key}={value}" for key, value in options.items())
     target = parse_target(f"{name}{{{inner}}}" if inner else name)
@@ -59,6 +65,9 @@ def test_spec_round_trips(name: str, options: dict[str, str]):
         ("android-cpu{mattr=+neon:+dotprod}", "android-cpu"),
         (" android-cpu{ mattr = -sve , mcpu = a } ", "android-cpu{mcpu=a,mattr=-sve}"),
         ("host-cpu{mcpu=x86-64-v3}", "host-cpu{mcpu=x86-64-v3}"),
+        ("android-cpu{threads=8}", "android-cpu"),
+        ("android-cpu{threads=4}", "android-cpu{threads=4}"),
+        ("host-cpu{threads=12}", "host-cpu{threads=12}"),
     ],
 )
 def test_spec_names_what_differs(text: str, spec: str):
@@ -101,12 +110,17 @@ def test_option_given_twice():
         (
             "host-cpu{mpcu=x}",
             "a target has no option 'mpcu'",
-            "did you mean mcpu? known options: mcpu, mattr",
+            "did you mean mcpu? known options: mcpu, mattr, threads",
         ),
         (
             "host-cpu{mcpu=a b}",
             "the option 'mcpu' cannot be 'a b'",
             "give a CPU name of LLVM, such as cortex-a76",
+        ),
+        (
+            "host-cpu{threads=100}",
+            "the option 'threads' cannot be '100'",
+            "give a number of threads from 1 to 99",
         ),
         (
             "host-cpu{mattr=avx}",
@@ -226,6 +240,7 @@ def test_host_is_resolved_to_the_cpu_of_this_machine():
     assert host.mcpu == llvm_get_system_cpu()
     assert host.resolved() == host == parse_target(host.spec)
     assert host.vector_bits in (128, 256, 512)
+    assert host.threads == min(8, len(os.sched_getaffinity(0)))
 
 
 def test_features_that_the_machine_hides_are_withheld(monkeypatch: pytest.MonkeyPatch):

@@ -212,6 +212,8 @@ CAUSES: dict[str, Cause] = {
     "epochs 0": train("--epochs", "0"),
     "epochs and steps": train("--epochs", "1", "--steps", "2"),
     "threads 0": train("--threads", "0"),
+    "threads above the target's": train("--threads", "9"),
+    "threads of a target 0": compile_digits("--target", "host-cpu{threads=0}"),
     "cores unknown": train("--cores", "fast"),
     "resume without a checkpoint": train("--resume"),
     "checkpoint-every without a checkpoint": train("--checkpoint-every", "5"),

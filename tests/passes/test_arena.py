@@ -21,7 +21,7 @@ from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends import lowering
 from odtc.passes.contract import run_pipeline
-from odtc.passes.memory.arena import PlanMemory, TakeOffsets
+from odtc.passes.memory.arena import PlanMemory
 from odtc.passes.memory.lifespans import lifespans_of
 from odtc.runtime_rpc.session import LocalSession
 
@@ -172,8 +172,7 @@ def test_kernels_take_tensors_that_begin_anywhere() -> None:
         builder = relax.BlockBuilder()
         with builder.function("main", [x]):
             builder.emit_func_output(builder.emit_te(lambda t: tvm.topi.reshape(t, (64, 2)), x))
-        module = relax.transform.CallTIRRewrite()(builder.finalize())
-        moved = TakeOffsets().run(module)
-        kernels = [f for _, f in moved.functions_items() if isinstance(f, tirx.PrimFunc)]
+        module = run_pipeline(lowering.plan_phase(None, threads=2), builder.finalize())
+        kernels = [f for _, f in module.functions_items() if isinstance(f, tirx.PrimFunc)]
         width = np.dtype(dtype).itemsize
         assert [p.offset_factor for k in kernels for p in k.params] == [64 // width] * 2

@@ -31,7 +31,9 @@ def artifact(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("digits")
     onnx.save(digits_model(), folder / "digits.onnx")
-    odtc.compile(folder / "digits.onnx", batch=4).save(folder / "digits.odtc")
+    odtc.compile(folder / "digits.onnx", "host-cpu{threads=64}", batch=4).save(
+        folder / "digits.odtc"
+    )
     return folder / "digits.odtc"
 
 

@@ -1,0 +1,184 @@
+"""The workspaces of kernels, such as packed operands, become an argument of each.
+
+A kernel that allocates for itself asks the runtime, which keeps what it gave once, for each thread
+and beside all that is planned. As an argument that is alive for one call, a workspace lies in the
+arena, where there is room at that time.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import tvm
+from tvm import ir, relax, tirx
+
+from odtc.passes.contract import Pass
+from odtc.passes.memory.lifespans import bindings_of
+from odtc.passes.memory.problem import TENSOR_ALIGNMENT
+
+# Smaller ones are put on the stack by TVM.
+_SMALLEST = 1024
+
+
+@dataclass(frozen=True)
+class LiftWorkspaces(Pass):
+    """Takes the allocations out of kernels and puts them in front of their calls.
+
+    Kernels hold no blocks any more, and are called directly. A workspace within a parallel loop
+    exists once for each slot; such a loop runs over slots, each with a share of its iterations.
+
+    Attributes:
+        slots: the most threads that run a kernel.
+    """
+
+    name: ClassVar[str] = "lift-workspaces"
+    slots: int
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites all kernels and calls."""
+        builder = relax.BlockBuilder()
+        kernels: dict[ir.GlobalVar, tuple[ir.GlobalVar, int]] = {}
+        functions = module.functions_items()
+        for variable, kernel in functions:
+            if isinstance(kernel, tirx.PrimFunc):
+                function, size = _lifted(kernel, self.slots)
+                kernels[variable] = builder.add_func(function, variable.name_hint), size
+        lifted = builder.get()
+        for variable, function in functions:
+            if isinstance(function, relax.Function):
+                lifted[variable.name_hint] = _with_workspaces(function, kernels)
+        return relax.transform.Normalize()(lifted.with_attrs(module.attrs or {}))
+
+
+def _with_workspaces(
+    function: relax.Function, kernels: dict[ir.GlobalVar, tuple[ir.GlobalVar, int]]
+) -> relax.Function:
+    """A function that calls kernels by their new signatures."""
+    builder = relax.BlockBuilder()
+    bindings = []
+    for binding in bindings_of(function):
+        call = binding.value
+        if isinstance(call, relax.Call) and call.op in kernels:
+            kernel, size = kernels[call.op]
+            arguments = list(call.args)
+            if size:
+                shape = relax.ShapeExpr([size])
+                made = builder.normalize(relax.op.builtin.alloc_tensor(shape, "uint8", 0))
+                arguments.append(relax.Var("workspace", made.ty))
+                bindings.append(relax.VarBinding(arguments[-1], made))
+            called = relax.Call(kernel, arguments, call.attrs, call.ty_args)
+            bindings.append(relax.VarBinding(binding.var, called))
+        else:
+            bindings.append(binding)
+    return relax.Function(
+        function.params,
+        relax.SeqExpr([relax.BindingBlock(bindings)], function.body.body),
+        function.ret_ty,
+        function.is_pure,
+        function.attrs,
+    )
+
+
+def _lifted(kernel: tirx.PrimFunc, slots: int) -> tuple[tirx.PrimFunc, int]:
+    """A kernel that is given its workspace, and the bytes of it; 0 where it needs none."""
+    size = _height(kernel.body, slots)
+    if not size:
+        return kernel, 0
+    workspace = tirx.decl_buffer([size], "uint8", "workspace")
+    body = _Placing(workspace, slots).placed(kernel.body, tirx.const(0, "int32"))
+    function = tirx.PrimFunc([*kernel.params, workspace], body, kernel.ret_type, attrs=kernel.attrs)
+    return function, size
+
+
+def _height(statement: tirx.Stmt, slots: int) -> int:
+    """Bytes of the workspaces that a statement needs at once: they are stacked by their scopes."""
+    if isinstance(statement, tirx.SeqStmt):
+        taken = height = 0
+        for each in statement:
+            height = max(height, taken + _height(each, slots))
+            taken += _bytes(each)
+        return max(height, taken)
+    height = max((_height(each, slots) for each in _bodies(statement)), default=0)
+    return height * _slots(statement, slots) if _is_parallel(statement) else height
+
+
+@dataclass(frozen=True)
+class _Placing:
+    """Puts workspaces at their places in one buffer."""
+
+    workspace: tirx.Buffer
+    slots: int
+
+    def placed(self, statement: tirx.Stmt, start: ir.Expr) -> tirx.Stmt:
+        """A statement whose workspaces lie at `start` and behind it."""
+        if not _height(statement, self.slots):
+            return statement
+        if isinstance(statement, tirx.SeqStmt):
+            return self._sequence(statement, start)
+        if _is_parallel(statement):
+            return self._parallel(statement, start)
+        if isinstance(statement, tirx.For):
+            body = self.placed(statement.body, start)
+            return tirx.For(
+                statement.loop_var,
+                statement.min,
+                statement.extent,
+                statement.kind,
+                body,
+                annotations=statement.annotations,
+            )
+        cases = [self.placed(each, start) for each in _bodies(statement)]
+        return tirx.IfThenElse(statement.condition, *cases, *[None] * (2 - len(cases)))
+
+    def _sequence(self, sequence: tirx.SeqStmt, start: ir.Expr) -> tirx.Stmt:
+        statements = []
+        for each in sequence:
+            if _bytes(each):
+                first = tirx.BufferLoad(self.workspace, [start])
+                statements.append(tirx.DeclBuffer(each.buffer, data=tirx.address_of(first)))
+                start = start + _bytes(each)
+            else:
+                statements.append(self.placed(each, start))
+        return tirx.SeqStmt(statements)
+
+    def _parallel(self, loop: tirx.For, start: ir.Expr) -> tirx.Stmt:
+        """The iterations of a slot follow each other, and use the same workspace."""
+        count, slots = int(loop.extent), _slots(loop, self.slots)
+        slot = tirx.Var("slot", loop.loop_var.ty.dtype)
+        stride = _height(loop.body, self.slots)
+        body = self.placed(loop.body, start + tirx.Cast("int32", slot) * stride)
+        first = slot * count // slots
+        last = (slot + 1) * count // slots
+        share = tirx.For(loop.loop_var, loop.min + first, last - first, tirx.ForKind.SERIAL, body)
+        return tirx.For(
+            slot, tirx.const(0, slot.ty.dtype), tirx.const(slots, slot.ty.dtype), loop.kind, share
+        )
+
+
+def _bytes(statement: tirx.Stmt) -> int:
+    """Bytes of the workspace that a statement allocates for those behind it; mostly 0."""
+    if not isinstance(statement, tirx.AllocBuffer):
+        return 0
+    buffer = statement.buffer
+    size = math.prod(map(int, buffer.shape)) * np.dtype(str(buffer.dtype)).itemsize
+    if buffer.scope() == "global" and size < _SMALLEST:
+        return 0
+    return -(-size // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
+
+
+def _is_parallel(statement: tirx.Stmt) -> bool:
+    return isinstance(statement, tirx.For) and statement.kind == tirx.ForKind.PARALLEL
+
+
+def _slots(loop: tirx.For, most: int) -> int:
+    return min(most, int(loop.extent))
+
+
+def _bodies(statement: tirx.Stmt) -> list[tirx.Stmt]:
+    """The statements within a loop or a condition."""
+    if isinstance(statement, tirx.For):
+        return [statement.body]
+    if isinstance(statement, tirx.IfThenElse):
+        return [each for each in (statement.then_case, statement.else_case) if each is not None]
+    return []

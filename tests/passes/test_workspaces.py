@@ -1,0 +1,98 @@
+"""Kernels' workspaces in the arena: as many bytes as they say, and none that two use at once."""
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import relax, tirx
+from tvm.script import tirx as T  # noqa: N812
+
+from odtc.backends.lowering import plan_phase, storage_bytes, vm_phase
+from odtc.passes.contract import run_pipeline
+
+WIDTH = 700
+# On a cache line.
+ROW = 2816
+
+
+def reversed_rows(rows: int, kind: str = "parallel") -> tirx.PrimFunc:
+    """Rows of `x` backwards, twice over, through a workspace; an odd one through another."""
+    loop = getattr(T, kind)
+
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(x: T.Buffer((rows, WIDTH), "float32"), y: T.Buffer((rows, WIDTH), "float32")):
+        for row in loop(rows):
+            with T.sblock("row"):
+                at = T.axis.opaque(rows, row)
+                T.reads(x[at, 0:WIDTH])
+                T.writes(y[at, 0:WIDTH])
+                first = T.sblock_alloc_buffer((WIDTH,), "float32")
+                for i in range(WIDTH):
+                    first[i] = x[at, WIDTH - 1 - i]
+                if at % 2 == 1:
+                    for _ in range(2):
+                        with T.sblock("odd"):
+                            T.reads(first[0:WIDTH])
+                            T.writes(first[0:WIDTH])
+                            second = T.sblock_alloc_buffer((WIDTH,), "float32")
+                            for i in range(WIDTH):
+                                second[i] = first[i] * T.float32(2)
+                            for i in range(WIDTH):
+                                first[i] = second[i]
+                for i in range(WIDTH):
+                    y[at, i] = first[i]
+
+    return kernel.with_attr("tirx.noalias", True)
+
+
+def called_thrice(kernel: tirx.PrimFunc, rows: int) -> tvm.IRModule:
+    """The kernel on its own results."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((rows, WIDTH), "float32"))
+    function = builder.add_func(kernel, "reversed_rows")
+    with builder.function("main", [x]):
+        once = builder.emit(relax.call_tir(function, [x], x.ty))
+        twice = builder.emit(relax.call_tir(function, [once], x.ty))
+        builder.emit_func_output(builder.emit(relax.call_tir(function, [twice], x.ty)))
+    return builder.finalize()
+
+
+def planned(rows: int, slots: int, kind: str = "parallel") -> tvm.IRModule:
+    kernel = reversed_rows(rows, kind)
+    return run_pipeline(plan_phase(None, slots), called_thrice(kernel, rows))
+
+
+@settings(max_examples=15, deadline=None)
+@given(rows=st.integers(2, 40), slots=st.integers(1, 9))
+def test_every_slot_has_its_own(rows: int, slots: int) -> None:
+    x = np.random.default_rng(rows).standard_normal((rows, WIDTH)).astype(np.float32)
+    module = planned(rows, slots)
+    # Two results in the arena besides that of the function, one workspace at a time.
+    workspace = min(rows, slots) * 2 * ROW
+    row_bytes = -(-rows * WIDTH * 4 // 64) * 64
+    assert storage_bytes(module)["main"] == 2 * row_bytes + workspace + rows * WIDTH * 4
+    executable = tvm.compile(module, "llvm", relax_pipeline=vm_phase())
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    expected = x[:, ::-1].copy()
+    expected[1::2] *= 4**3
+    for _ in range(3):
+        np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), expected)
+
+
+def test_one_workspace_serves_a_serial_loop() -> None:
+    (workspace,) = {
+        int(binding.value.args[2].values[0])
+        for block in planned(5, 4, "serial")["main"].body.blocks
+        for binding in block.bindings
+        if binding.var.name == "workspace"
+    }
+    assert workspace == 2 * ROW
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_nothing_is_left_that_asks_the_runtime(slots: int) -> None:
+    executable = tvm.compile(planned(7, slots), "llvm", relax_pipeline=vm_phase())
+    libraries = [m for m in executable.mod.imports if "llvm" in m.kind] or [executable.mod]
+    for library in libraries:
+        assert "AllocWorkspace" not in library.inspect_source("ll")
