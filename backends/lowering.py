@@ -39,13 +39,16 @@ from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.backends.write_products import WriteProducts
+from odtc.core.memory_plan import Origin
 from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
+from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.join_reshapes import JoinReshapes
-from odtc.passes.memory.arena import PlanMemory, TakeOffsets
+from odtc.passes.memory.arena import RECORD, PlanMemory, TakeOffsets
 from odtc.passes.memory.workspaces import LiftWorkspaces
+from odtc.passes.name_tensors import NameTensors
 from odtc.passes.return_loss import ReturnLoss
 
 _ALLOCATE = "relax.memory.alloc_storage"
@@ -59,14 +62,18 @@ class Built:
         executable: what `export_library` takes.
         planned_bytes: storage of each Relax function, by name.
         half_products: kernels that multiply float16.
+        plan: of the training step's memory, as JSON; None where there is no training step.
     """
 
     executable: relax.VMExecutable
     planned_bytes: dict[str, int]
     half_products: int
+    plan: str | None
 
 
-def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
+def fuse_phase(
+    target: Target, train_step: str | None = None, *, has_half: bool = False
+) -> tuple[Pass, ...]:
     """Relax operators to fused kernels; with `has_half`, products may multiply float16."""
     machine = machine_of(target.vector_bits, has_half=has_half)
     rules = (
@@ -91,13 +98,13 @@ def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
         AbsorbTranspose(matmul),
         # Casts are kept at first: kernels look through them for what is stored in half precision.
         TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=["relax.astype"])),
+        *name_tensors(train_step),
         # A tuple that is only taken apart again, as of the gradient of a split, is none: FuseOps
         # mixes up the arguments of a kernel that takes elements of several tuples.
         *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination, X.LegalizeOps),
+        *tvm_passes(X.AnnotateTIROpPattern, X.FoldConstant),
+        FuseNamed(train_step),
         *tvm_passes(
-            X.AnnotateTIROpPattern,
-            X.FoldConstant,
-            X.FuseOps,
             X.FuseTIR,
             # Before the kernels are scheduled: a scheduled reshape is not known for one any more.
             X.RewriteDataflowReshape,
@@ -107,7 +114,14 @@ def fuse_phase(target: Target, *, has_half: bool = False) -> tuple[Pass, ...]:
     )
 
 
-def plan_phase(train_step: str | None, threads: int) -> tuple[Pass, ...]:
+def name_tensors(train_step: str | None) -> tuple[Pass, ...]:
+    """Names that say where tensors come from, for what has none so far."""
+    return (NameTensors(train_step),) if train_step else ()
+
+
+def plan_phase(
+    train_step: str | None, threads: int, origins: Sequence[Origin] = ()
+) -> tuple[Pass, ...]:
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
@@ -116,7 +130,7 @@ def plan_phase(train_step: str | None, threads: int) -> tuple[Pass, ...]:
         *([ReturnLoss(train_step)] if train_step else []),
         *block_phase(),
         LiftWorkspaces(threads),
-        PlanMemory(),
+        PlanMemory(train_step, origins),
         TakeOffsets(),
     )
 
@@ -156,6 +170,7 @@ def build(
     schedule: Sequence[Pass],
     rewrites: Sequence[Pass] = (),
     *,
+    origins: Sequence[Origin] = (),
     has_half: bool = False,
 ) -> Built:
     """Lowers and compiles a module for a target.
@@ -167,22 +182,25 @@ def build(
             module only runs forward.
         schedule: passes that schedule the kernels.
         rewrites: passes over the Relax operators that run before all others.
+        origins: of the tensors that the variables of the training step are named by.
         has_half: whether products may multiply float16, which the target's CPU must have.
     """
     register_vector_math()
     target = target.resolved()
     tvm_target = target.to_tvm()
     with tvm_target:
-        first = (*rewrites, AbsorbActivation(train_step)) if train_step else tuple(rewrites)
         passes = (
-            *first,
-            *fuse_phase(target, has_half=has_half),
+            *name_tensors(train_step),
+            *rewrites,
+            *((AbsorbActivation(train_step),) if train_step else ()),
+            *fuse_phase(target, train_step, has_half=has_half),
             *schedule,
-            *plan_phase(train_step, target.threads or 1),
+            *plan_phase(train_step, target.threads or 1, origins),
         )
         planned = run_pipeline(passes, module)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
-    return Built(executable, storage_bytes(planned), half_products(planned))
+    plan = planned[train_step].attrs.get(RECORD) if train_step else None
+    return Built(executable, storage_bytes(planned), half_products(planned), plan)
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:

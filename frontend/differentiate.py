@@ -16,6 +16,7 @@ from odtc.frontend.gradients.structural import SEED
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.optimizers.update import LOSS_SCALE
+from odtc.frontend.origins import LOSS
 from odtc.frontend.rebuild import (
     builder_with_kernels,
     inner_results,
@@ -130,7 +131,7 @@ def _emitted(
     # What comes before the loss is of the forward pass: the derivative has to.
     constant = builder.emit(no_grad(derivative))
     seed = builder.emit(relax.Call(ir.Op.get(SEED), [output, constant]))
-    return seed, builder.emit(value)
+    return seed, builder.emit(value, str(LOSS))
 
 
 def _sum(builder: relax.BlockBuilder, terms: Sequence[relax.Expr]) -> relax.Expr:

@@ -40,6 +40,8 @@ class Graph:
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.
         seed: of the masks of dropout.
+        originals: for tensors that normalisation made, the one of the model that they stand for;
+            empty where there is none.
     """
 
     nodes: list[onnx.NodeProto]
@@ -54,6 +56,7 @@ class Graph:
     labels: tuple[TensorSpec, ...] = ()
     classes: dict[str, Classes] = field(default_factory=dict)
     seed: int = 0
+    originals: dict[str, str] = field(default_factory=dict)
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""

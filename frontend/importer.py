@@ -12,10 +12,12 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from odtc.core.errors import UnsupportedError
+from odtc.core.tensor_tags import Tag
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.on_rows import on_rows
 from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
+from odtc.frontend.origins import tagged, tags_of_tensors
 from odtc.frontend.recognize import recognize
 from odtc.frontend.recognize_attention import recognize_attention
 
@@ -37,7 +39,7 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
     Its arguments are the inputs, the parameters and then the graph's labels, in the graph's order;
     constants are bound.
     It returns the output, or a tuple where there are several. Beside it lie the kernels that it
-    calls directly.
+    calls directly. Variables are named by the ONNX tensor that they hold (`frontend/origins.py`).
 
     Args:
         graph: a normalised graph.
@@ -47,9 +49,9 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
         UnsupportedError: a node cannot be written in Relax.
     """
     specs = (*graph.inputs, *graph.parameter_specs(), *graph.labels)
+    tags, held = tags_of_tensors(graph), dict[relax.Var, Tag]()
     params = [
-        relax.Var(f"arg{index}", relax.TensorType(spec.shape, spec.dtype))
-        for index, spec in enumerate(specs)
+        relax.Var(str(tags[spec.name]), relax.TensorType(spec.shape, spec.dtype)) for spec in specs
     ]
     values: dict[str, Any] = {spec.name: var for spec, var in zip(specs, params, strict=True)}
     # Without the type, Relax would take integers of 64 bits for ones of 32.
@@ -62,12 +64,18 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
             for proto in graph.nodes:
                 inputs = [values[name] if name else None for name in proto.input]
                 results = _convert(builder, Node(graph, proto), inputs)
-                values |= dict(zip(proto.output, results, strict=False))
+                for name, result in zip(proto.output, results, strict=False):
+                    values[name] = result
+                    if isinstance(result, relax.Var):
+                        held.setdefault(result, tags[name])
             outputs = [values[name] for name in graph.outputs]
-            result = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+            if len(outputs) == 1:
+                result = builder.emit_output(outputs[0], str(tags[graph.outputs[0]]))
+            else:
+                result = builder.emit_output(relax.Tuple(outputs))
         builder.emit_func_output(result)
     module = builder.finalize()
-    module[FORWARD] = recognize(module[FORWARD])
+    module[FORWARD] = recognize(tagged(module[FORWARD], held))
     names = graph.parameters if varied is None else varied
     wanted = [var for spec, var in zip(specs, params, strict=True) if spec.name in names]
     return on_rows(recognize_attention(module, FORWARD, wanted), FORWARD)

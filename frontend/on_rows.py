@@ -66,7 +66,7 @@ class _OnRows:
         elif operator in _ELEMENTWISE:
             operands = self._operands(builder, call)
             if operands is not None:
-                result = builder.emit(relax.Call(call.op, operands, call.attrs))
+                result = builder.emit(relax.Call(call.op, operands, call.attrs), binding.var.name)
                 self._rows[binding.var] = result
                 return R.reshape(result, _shape(call))
         return None

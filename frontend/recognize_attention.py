@@ -19,6 +19,7 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.tensor_tags import on_the_way
 from odtc.frontend.rebuild import builder_with_kernels, replay_body
 from odtc.frontend.relax_ops.attention import attention
 
@@ -127,7 +128,8 @@ class _Attention:
             replaces=scores.replaced is not None,
             safe=safe,
         )
-        given = builder.emit(relax.TupleGetItem(builder.emit(every), 0))
+        taken = relax.TupleGetItem(builder.emit(every), 0)
+        given = builder.emit(taken, on_the_way(result.name))
         if inside:
             self._inside[result] = given
             return R.permute_dims(given, _HEADS_INSIDE)

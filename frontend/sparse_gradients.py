@@ -42,7 +42,9 @@ class SparseGradients:
 
     def __init__(self, blocks: Mapping[relax.Var, Block]) -> None:
         self.parts = {
-            weight: relax.Var("part", relax.TensorType(_shape_in(block, weight), weight.ty.dtype))
+            weight: relax.Var(
+                weight.name, relax.TensorType(_shape_in(block, weight), weight.ty.dtype)
+            )
             for weight, block in blocks.items()
         }
         # Weights, and what a layer reads of them: the block, and what stands for it.

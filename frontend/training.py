@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import tvm
 
 from odtc.core.manifest import Evaluation
+from odtc.core.memory_plan import Origin
 from odtc.core.specs import Argument, Role, TensorSpec, of_role
 from odtc.frontend.differentiate import Trained, differentiate
 from odtc.frontend.evaluation import add_evaluations
@@ -22,6 +23,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.losses.objective import Objective
 from odtc.frontend.optimizers.update import Update, state_arguments
+from odtc.frontend.origins import origins_of
 from odtc.frontend.rebuild import results_of
 from odtc.frontend.selection import Selection
 from odtc.frontend.update import add_updates
@@ -37,11 +39,13 @@ class TrainingGraph:
         module: holds `train_step`, and a function for each evaluation.
         arguments: of `train_step`, in order.
         evaluations: the outputs that can be evaluated.
+        origins: of the tensors whose numbers the variables of `module` are named by.
     """
 
     module: tvm.IRModule
     arguments: tuple[Argument, ...]
     evaluations: tuple[Evaluation, ...]
+    origins: tuple[Origin, ...]
 
 
 def build_training_graph(
@@ -67,7 +71,8 @@ def build_training_graph(
     adjoint = differentiate(imported, arguments, losses)
     module = add_updates(TRAIN_STEP, adjoint, arguments, update)
     evaluations = add_evaluations(module, imported, arguments, objective.evaluated)
-    return TrainingGraph(module, arguments, evaluations)
+    origins = tuple(origins_of(graph).values())
+    return TrainingGraph(module, arguments, evaluations, origins)
 
 
 def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:

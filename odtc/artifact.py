@@ -1,16 +1,54 @@
 """The artifact as its user sees it: a compiled training step that can be saved, loaded and run."""
 
 import os
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from odtc.core import bundle as bundles
 from odtc.core.bundle import Bundle
 from odtc.core.manifest import Manifest
+from odtc.core.memory_plan import MemoryPlan, parse_memory_plan
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.session import Session
     from odtc.runtime_rpc.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a training step needs in bytes.
+
+    Attributes:
+        plan: where each tensor lies in the arena, and when.
+        parameter_bytes: of the weights of all kinds: trained, frozen and running statistics.
+        optimizer_bytes: of the optimizer's state, accumulators and moving averages.
+    """
+
+    plan: MemoryPlan
+    parameter_bytes: int
+    optimizer_bytes: int
+
+    @property
+    def arena_bytes(self) -> int:
+        """Size of the arena, which holds all else but the loss and what a caller feeds."""
+        return self.plan.arena_bytes
+
+    @property
+    def lower_bound_bytes(self) -> int:
+        """No plan for the same lifespans has a smaller arena."""
+        return self.plan.lower_bound_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes of the arena that are alive at one time."""
+        return self.plan.peak_bytes
+
+    @property
+    def proven_optimal(self) -> bool:
+        """Whether the arena is as small as the lower bound."""
+        return self.plan.proven_optimal
 
 
 class Artifact:
@@ -27,6 +65,17 @@ class Artifact:
     def manifest(self) -> Manifest:
         """What the artifact says of itself."""
         return self._bundle.manifest
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The memory plan of the training step, and bytes beside it.
+
+        Raises:
+            ArtifactError: the plan is damaged.
+        """
+        plan = parse_memory_plan(self._bundle.memory.read_bytes(), bundles.MEMORY)
+        sizes = self.manifest.sizes
+        return Memory(plan, sizes.parameters, sizes.optimizer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact to one file, whole or not at all.

@@ -126,7 +126,11 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     progress("compile the kernels")
     rewrites = (HalfStorage(TRAIN_STEP),) if precision == "mixed" else ()
     schedule = schedule_passes(target)
-    built = build(training.module, target, TRAIN_STEP, schedule, rewrites, has_half=has_half)
+    built = build(
+        *(training.module, target, TRAIN_STEP, schedule, rewrites),
+        origins=training.origins,
+        has_half=has_half,
+    )
     if precision == "mixed":
         graph.notes.append(_arithmetic(target, built.half_products, has_half))
 
@@ -136,6 +140,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         export_library(built.executable, root / bundles.LIBRARY, target)
         check_library(root / bundles.LIBRARY, target)
         _write_model(onnx_model, graph, root)
+        (root / bundles.MEMORY).write_text(built.plan or "", encoding="utf-8")
         manifest = _manifest(Path(model), target, graph, training, built, terms, update, precision)
         manifest = dataclasses.replace(manifest, adapters=adapters)
         return Artifact(bundles.seal(manifest, root))

@@ -160,7 +160,11 @@ class _Storage(PyExprMutator):
         if variable in self._saved:
             # Were it open to fusion with its readers, the backward would read the float32 tensor.
             self._narrow[variable] = self._builder.emit_te(
-                _to_half, variable, primfunc_name_hint="to_half", primfunc_attrs={PATTERN: SINK}
+                _to_half,
+                variable,
+                primfunc_name_hint="to_half",
+                primfunc_attrs={PATTERN: SINK},
+                name_hint=variable.name,
             )
 
     def visit_dataflow_var_(self, op: relax.Var) -> relax.Expr:

@@ -1,5 +1,7 @@
 """Puts simpler nodes in the place of those that `frontend/operators` has an expansion for."""
 
+from collections.abc import Mapping, Sequence
+
 import onnx
 
 from odtc.frontend.graph import Graph
@@ -31,6 +33,7 @@ def _expand_once(graph: Graph) -> bool:
             nodes.extend(replaced[0])
             alias |= replaced[1]
             _keep_types(graph, replaced[1])
+            _keep_names(graph, *replaced)
     graph.nodes = nodes
     graph.outputs = [alias.get(name, name) for name in graph.outputs]
     return bool(alias)
@@ -43,6 +46,12 @@ def _keep_types(graph: Graph, alias: dict[str, str]) -> None:
             graph.shapes[new] = graph.shapes[old]
         if old in graph.dtypes:
             graph.dtypes[new] = graph.dtypes[old]
+
+
+def _keep_names(graph: Graph, nodes: Sequence[onnx.NodeProto], alias: Mapping[str, str]) -> None:
+    """Notes which of the new tensors stand for one of the model."""
+    stands_for = {new: graph.originals.get(old, old) for old, new in alias.items()}
+    graph.originals |= {name: stands_for.get(name, "") for node in nodes for name in node.output}
 
 
 def _expansion(node: Node) -> tuple[list[onnx.NodeProto], dict[str, str]] | None:

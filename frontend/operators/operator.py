@@ -110,6 +110,8 @@ class Emit:
     def __init__(self, node: Node) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self._node = node
+        # What is said of the nodes is said of the one that they stand for.
+        self._label = node.proto.name or f"-> {node.proto.output[0]}"
 
     def __call__(self, op_type: str, *inputs: str | npt.ArrayLike | None, **attrs: Any) -> str:
         """Adds a node of one output."""
@@ -122,7 +124,7 @@ class Emit:
         stem = f"{self._node.proto.output[0]}::{op_type}{len(self.nodes)}"
         outputs = [f"{stem}.{slot}" if slot else stem for slot in range(count)]
         names = [self._name(value, op_type) for value in inputs]
-        node = helper.make_node(op_type, names, outputs, name=self._node.proto.name, **attrs)
+        node = helper.make_node(op_type, names, outputs, name=self._label, **attrs)
         self.nodes.append(node)
         return outputs
 

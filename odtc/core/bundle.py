@@ -4,6 +4,7 @@
     step.so                  the compiled library: `train_step` and `evaluate`
     parameters.safetensors   initial weights, by ONNX initializer name
     model.onnx               the original graph without those weights
+    memory.json              where the tensors of the training step lie, and when
 
 Members are stored, not compressed. A library is always loaded from a fresh private path: `dlopen`
 gives a stale module back for a path that it has seen, and a user may compile over an artifact
@@ -30,7 +31,8 @@ MANIFEST = "manifest.json"
 LIBRARY = "step.so"
 PARAMETERS = "parameters.safetensors"
 MODEL = "model.onnx"
-MEMBERS = (LIBRARY, PARAMETERS, MODEL)
+MEMORY = "memory.json"
+MEMBERS = (LIBRARY, PARAMETERS, MODEL, MEMORY)
 
 _BLOCK = 1 << 20
 # What zipfile raises, depending on which byte is wrong.
@@ -66,6 +68,11 @@ class Bundle:
     def model(self) -> Path:
         """The original graph, without weights."""
         return self.root / MODEL
+
+    @property
+    def memory(self) -> Path:
+        """The memory plan of the training step."""
+        return self.root / MEMORY
 
 
 def private_folder() -> Path:

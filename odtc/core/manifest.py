@@ -10,7 +10,7 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 @dataclass(frozen=True)

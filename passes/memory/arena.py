@@ -3,7 +3,8 @@
 calls ─lifespans→ Problem ─solve→ Solution ─validate→ one storage, and tensors at offsets in it
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -12,12 +13,17 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.tirx.buffer import BufferType
 
+from odtc.core.memory_plan import Origin
 from odtc.passes.contract import Pass
 from odtc.passes.memory.budget import Limit
 from odtc.passes.memory.lifespans import bindings_of, lifespans_of
-from odtc.passes.memory.problem import TENSOR_ALIGNMENT
+from odtc.passes.memory.problem import TENSOR_ALIGNMENT, Solution
+from odtc.passes.memory.record import record_of
 from odtc.passes.memory.solve import solve
 from odtc.passes.memory.validate import validate
+
+# Attribute of a function: the record of its plan, as JSON.
+RECORD = "odtc.memory_plan"
 
 # Of the search, about a second's worth. First fit alone is mostly at the bound.
 _STEPS = 1_000_000
@@ -25,25 +31,41 @@ _STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
-    """Gives every tensor of a function that is not its result a place in the function's arena."""
+    """Gives every tensor of a function that is not its result a place in the function's arena.
+
+    Attributes:
+        recorded: a function that gets the record of its plan as its attribute `RECORD`; None for
+            no function.
+        origins: of the tensors that its variables are named by.
+    """
 
     name: ClassVar[str] = "plan-memory"
+    recorded: str | None = None
+    origins: Sequence[Origin] = field(default=(), repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the allocations of all Relax functions."""
         planned = module.clone()
         for variable, function in module.functions_items():
             if isinstance(function, relax.Function):
-                planned.update_func(variable, _planned(function))
+                origins = self.origins if variable.name_hint == self.recorded else None
+                planned.update_func(variable, _planned(function, origins))
         return relax.transform.Normalize()(planned)
 
 
-def _planned(function: relax.Function) -> relax.Function:
+def _planned(function: relax.Function, origins: Sequence[Origin] | None) -> relax.Function:
     problem = lifespans_of(function).problem()
-    if not problem.buffers:
-        return function
     solution = solve(problem, Limit(steps=_STEPS))
     validate(problem, solution)
+    planned = _placed(function, solution) if problem.buffers else function
+    if origins is None:
+        return planned
+    record = record_of(bindings_of(function), problem, solution, origins)
+    return planned.with_attr(RECORD, record.to_json())
+
+
+def _placed(function: relax.Function, solution: Solution) -> relax.Function:
+    """The function with its tensors in one arena."""
     builder = relax.BlockBuilder()
     size = relax.ShapeExpr([solution.height])
     arena = builder.normalize(relax.op.memory.alloc_storage(size, 0, "global", "uint8"))

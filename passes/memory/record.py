@@ -1,0 +1,138 @@
+"""The plan of a function as a record: its tensors with what they are, and calls for times.
+
+The solver counts bindings; a reader counts calls of kernels. What a tensor is follows from the tags
+of the variables that it is bound to (`passes/name_tensors.py`), from when it is read, and from who
+allocates it.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tvm import ir, relax
+
+from odtc.core.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
+from odtc.core.specs import TensorSpec
+from odtc.core.tensor_tags import Tags
+from odtc.passes.memory.problem import Problem, Solution
+from odtc.passes.name_tensors import tags_in
+
+# What a kernel's own buffers are called.
+WORKSPACE = "workspace"
+_ALLOCATION = "relax.builtin.alloc_tensor"
+
+
+def record_of(
+    bindings: Sequence[relax.Binding],
+    problem: Problem,
+    solution: Solution,
+    origins: Sequence[Origin],
+) -> MemoryPlan:
+    """The record of a plan.
+
+    Args:
+        bindings: of the function, in order; a tensor is `builtin.alloc_tensor`.
+        problem: a buffer for each tensor in the arena, named by the number of its binding.
+        solution: where they lie.
+        origins: of the tensors that tags have the numbers of.
+    """
+    calls = [number for number, binding in enumerate(bindings) if is_kernel(binding.value)]
+    tags = tags_in(bindings)
+    spans = {int(b.id): _in_calls(calls, b.lower, b.upper) for b in problem.buffers}
+    written = {number: first for number, (first, _) in spans.items()}
+    backward = _first_backward(len(calls), written, tags, bindings)
+    returned = [n for n, b in enumerate(bindings) if _is_allocation(b) and n not in spans]
+    # Where the loss is computed, what it is computed from is not saved for the backward pass.
+    closing = [bisect_left(calls, number) for number in returned]
+    tensors = []
+    for number, (first, last) in sorted(spans.items()):
+        variable = bindings[number].var
+        found = tags.get(variable, ())
+        saved = first < backward <= last and last not in closing
+        kind = _kind(variable.name, found, origins, saved=saved)
+        place = solution.offsets[str(number)], first, last
+        tensors.append(PlannedTensor(_spec(variable, number), kind, *place, _named(found, origins)))
+    names = tuple(bindings[number].value.op.name_hint for number in calls)
+    return MemoryPlan(
+        names,
+        backward,
+        tuple(_with_workspaces(tensors)),
+        solution.height,
+        solution.lower_bound,
+        sum(_spec(bindings[number].var, number).nbytes for number in returned),
+    )
+
+
+def _with_workspaces(tensors: Sequence[PlannedTensor]) -> Iterator[PlannedTensor]:
+    """The tensors; a workspace comes from the nodes that its call computes."""
+    written = {each.first: each.origins for each in tensors if each.kind is not Kind.WORKSPACE}
+    for each in tensors:
+        known = each.kind is not Kind.WORKSPACE or each.first not in written
+        yield each if known else replace(each, origins=written[each.first])
+
+
+def is_kernel(value: relax.Expr) -> bool:
+    """Whether a value is the call of a kernel."""
+    return isinstance(value, relax.Call) and isinstance(value.op, ir.GlobalVar | relax.ExternFunc)
+
+
+def _is_allocation(binding: relax.Binding) -> bool:
+    return getattr(getattr(binding.value, "op", None), "name", "") == _ALLOCATION
+
+
+def _in_calls(calls: Sequence[int], lower: int, upper: int) -> tuple[int, int]:
+    """The calls in which a buffer is alive, of a lifespan that is told in bindings."""
+    first = min(bisect_left(calls, lower), len(calls) - 1)
+    return first, max(first, bisect_right(calls, upper - 1) - 1)
+
+
+def _spec(variable: relax.Var, number: int) -> TensorSpec:
+    type_ = variable.ty
+    name = f"{variable.name}.{number}"
+    return TensorSpec(name, tuple(int(size) for size in type_.shape), str(type_.dtype))
+
+
+def _first_backward(
+    calls: int,
+    written: Mapping[int, int],
+    tags: Mapping[relax.Var, Tags],
+    bindings: Sequence[relax.Binding],
+) -> int:
+    """The first call that writes a gradient."""
+    gradients = (
+        first
+        for number, first in written.items()
+        for tag in tags.get(bindings[number].var, ())[:1]
+        if tag.gradient
+    )
+    return min(gradients, default=calls)
+
+
+def _named(tags: Tags, origins: Sequence[Origin]) -> tuple[Origin, ...]:
+    """The nodes that tags stand for: the tensor's name only where it is that tensor."""
+    named = dict[tuple[str, bool], Origin]()
+    for tag in tags:
+        origin = origins[tag.number]
+        tensor = origin.tensor if tag.exact or not origin.node else ""
+        own = Origin(origin.node, tensor, tag.gradient)
+        named.setdefault((origin.node or origin.tensor, tag.gradient), own)
+    return tuple(named.values())
+
+
+def _kind(name: str, tags: Tags, origins: Sequence[Origin], *, saved: bool) -> Kind:
+    """What a tensor is.
+
+    Args:
+        name: of its variable.
+        tags: of the tensor; none where it has to do with no node.
+        origins: of the numbers in tags.
+        saved: whether the forward pass writes it for the backward pass.
+    """
+    if name.startswith(WORKSPACE):
+        return Kind.WORKSPACE
+    if not tags:
+        return Kind.OTHER
+    if tags[0].gradient:
+        whole = tags[0].exact and not origins[tags[0].number].node
+        return Kind.PARAMETER_GRADIENT if whole else Kind.GRADIENT
+    return Kind.SAVED if saved else Kind.ACTIVATION

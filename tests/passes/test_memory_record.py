@@ -1,0 +1,243 @@
+"""The record of a memory plan: what it says of each tensor is what the kernels compute."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+
+import odtc
+from benchmarks.models.digits import bn_model
+from odtc.core.errors import ArtifactError
+from odtc.core.memory_plan import (
+    Kind,
+    MemoryPlan,
+    Origin,
+    PlannedTensor,
+    parse_memory_plan,
+)
+from odtc.core.specs import TensorSpec
+from odtc.runtime_rpc.session import LocalSession
+
+BATCH, RATE = 4, 0.5
+
+
+def named_model() -> onnx.ModelProto:
+    """Named nodes of every kind that a kernel takes up: two inputs, views, a rectifier twice."""
+    rng = np.random.default_rng(0)
+    shapes = {
+        "first.weight": (8, 1, 3, 3),
+        "first.bias": (8,),
+        "second.weight": (8, 8, 3, 3),
+        "head.weight": (10, 8 * 16),
+        "head.bias": (10,),
+    }
+    nodes = [
+        ("first", "Conv", ["image", "first.weight", "first.bias"], {"pads": [1, 1, 1, 1]}),
+        ("bend", "Relu", ["first"], {}),
+        ("second", "Conv", ["bend", "second.weight"], {"pads": [1, 1, 1, 1]}),
+        ("residual", "Add", ["second", "bend"], {}),
+        ("bent", "Relu", ["residual"], {}),
+        ("pool", "MaxPool", ["bent"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("flat", "Flatten", ["pool"], {}),
+        ("head", "Gemm", ["flat", "head.weight", "head.bias"], {"transB": 1}),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(op, read, [name], f"node/{name}", **a) for name, op, read, a in nodes],
+        "named",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [BATCH, 1, 8, 8])],
+        [helper.make_tensor_value_info("head", TensorProto.FLOAT, [BATCH, 10])],
+        [
+            numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name)
+            for name, shape in shapes.items()
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def compiled(model: onnx.ModelProto, folder: Path, **options) -> odtc.Artifact:
+    onnx.save(model, folder / "m.onnx")
+    return odtc.compile(folder / "m.onnx", batch=BATCH, **options)
+
+
+def origins(tensor: PlannedTensor) -> list[str]:
+    return [str(origin) for origin in tensor.origins]
+
+
+def test_origins_of_a_network_by_hand(tmp_path: Path) -> None:
+    plan = compiled(named_model(), tmp_path).memory.plan
+    saved = {each.tensor: origins(each) for each in plan.of_kind(Kind.SAVED)}
+    assert saved["bend"] == ["node/bend", "node/first"]
+    assert saved["bent"] == ["node/bent", "node/residual", "node/second"]
+    assert saved["pool"] == ["node/pool"]
+    assert saved["head"] == ["node/head"]
+    weights = {each.tensor for each in plan.of_kind(Kind.PARAMETER_GRADIENT)}
+    assert weights == {
+        f"gradient of {name}"
+        for name in ("first.weight", "first.bias", "second.weight", "head.weight", "head.bias")
+    }
+    (of_flat,) = (each for each in plan.tensors if each.tensor == "gradient of flat")
+    assert of_flat.kind is Kind.GRADIENT
+    assert origins(of_flat) == ["gradient of node/flat"]
+
+
+def test_statistics_belong_to_the_node_that_saves_them(tmp_path: Path) -> None:
+    """Nodes without names; the first normalisation has absorbed a rectifier."""
+    plan = compiled(bn_model(), tmp_path).memory.plan
+    saved = {each.tensor: origins(each) for each in plan.of_kind(Kind.SAVED)}
+    assert saved["relu1"] == ["-> relu1", "-> bn1"]
+    assert saved["relu2"] == ["-> relu2", "-> residual", "-> bn2"]
+    small = [origins(each) for each in plan.of_kind(Kind.SAVED) if each.nbytes == 32]
+    assert sorted(small) == [["-> bn1"]] * 2 + [["-> bn2"]] * 2
+
+
+def test_a_workspace_belongs_to_its_call(tmp_path: Path) -> None:
+    plan = compiled(named_model(), tmp_path).memory.plan
+    spaces = plan.of_kind(Kind.WORKSPACE)
+    assert spaces
+    for space in spaces:
+        written = [each for each in plan.tensors if each.first == space.first]
+        assert space.first == space.last
+        assert {each.origins for each in written} == {space.origins}
+    assert "node/second" in {name for space in spaces for name in origins(space)}
+
+
+class Watching(LocalSession):
+    """Keeps what each call of a kernel has written, as it is behind the call."""
+
+    def __init__(self, plan: MemoryPlan) -> None:
+        super().__init__()
+        self._plan = plan
+        self.calls: list[str] = []
+        self.values: dict[str, np.ndarray] = {}
+
+    def load(self, library: Path) -> relax.VirtualMachine:
+        machine = super().load(library)
+
+        def observe(_, name: str, before: bool, __, *arguments) -> None:
+            if before or name.startswith("vm."):
+                return
+            number = len(self.calls)
+            self.calls.append(name)
+            written = [each for each in self._plan.tensors if each.first == number]
+            for tensor, value in zip(
+                written, arguments[len(arguments) - len(written) :], strict=True
+            ):
+                self.values[tensor.spec.name] = value.numpy().copy()
+
+        machine.set_instrument(observe)
+        return machine
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed"])
+def test_tensors_hold_what_they_are_named_by(precision: str, tmp_path: Path) -> None:
+    """Activations against ONNX Runtime; gradients of parameters against what SGD subtracts."""
+    model = named_model()
+    artifact = compiled(model, tmp_path, precision=precision)
+    plan = artifact.memory.plan
+    session = Watching(plan)
+    trainer = artifact.trainer(session)
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(BATCH, 1, 8, 8)).astype(np.float32), np.arange(BATCH)
+    before = trainer.parameters()
+    trainer.step(x, y, RATE)
+    after = trainer.parameters()
+    assert tuple(session.calls) == plan.calls
+    model.graph.output.extend(
+        helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
+        for node in model.graph.node[:-1]
+    )
+    runtime = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [each.name for each in runtime.get_outputs()]
+    expected = dict(zip(names, runtime.run(None, {"image": x}), strict=True))
+    expected |= {f"gradient of {name}": (before[name] - after[name]) / RATE for name in before}
+    compared = {
+        each.tensor: (session.values[each.spec.name], expected[each.tensor])
+        for each in plan.tensors
+        if each.tensor in expected
+    }
+    assert compared.keys() >= {"bend", "bent", "head", *(f"gradient of {n}" for n in before)}
+    exact = 1e-4 if precision == "float32" else 2e-2
+    for name, (found, wanted) in compared.items():
+        np.testing.assert_allclose(
+            found.reshape(wanted.shape), wanted, rtol=exact, atol=exact, err_msg=name
+        )
+
+
+def test_the_peak_is_what_the_tensors_cover(tmp_path: Path) -> None:
+    """A byte at a time; and what is said elsewhere of the same arena agrees."""
+    artifact = compiled(bn_model(), tmp_path)
+    memory = artifact.memory
+    covered = np.zeros((len(memory.plan.calls), memory.arena_bytes), np.int8)
+    for each in memory.plan.tensors:
+        covered[each.first : each.last + 1, each.offset : each.offset + each.nbytes] += 1
+    assert covered.max() == 1
+    assert tuple(covered.sum(axis=1)) == memory.plan.live_bytes
+    assert covered.sum(axis=1).max() == memory.peak_bytes <= memory.lower_bound_bytes
+    assert memory.lower_bound_bytes <= memory.arena_bytes
+    sizes = artifact.manifest.sizes
+    assert memory.arena_bytes + memory.plan.result_bytes == sizes.train_step
+    assert (memory.parameter_bytes, memory.optimizer_bytes) == (sizes.parameters, sizes.optimizer)
+
+
+def small_plan() -> MemoryPlan:
+    origin = Origin("node", "tensor", gradient=True)
+    tensors = (
+        PlannedTensor(TensorSpec("a", (4, 4)), Kind.SAVED, 0, 0, 1, (origin,)),
+        PlannedTensor(TensorSpec("b", (), "float16"), Kind.OTHER, 64, 1, 1),
+    )
+    return MemoryPlan(("one", "two"), 1, tensors, 128, 66, 4)
+
+
+def test_a_plan_reads_back_as_itself(tmp_path: Path) -> None:
+    for plan in (small_plan(), compiled(named_model(), tmp_path).memory.plan):
+        assert parse_memory_plan(plan.to_json(), "here") == plan
+    assert small_plan().live_bytes == (64, 66)
+    assert not small_plan().proven_optimal
+
+
+def test_what_lies_within_another_tensor_counts_once() -> None:
+    host, other = small_plan().tensors
+    inner = dataclasses.replace(host, spec=TensorSpec("c", (4,)), offset=16)
+    plan = dataclasses.replace(small_plan(), tensors=(host, inner, other))
+    assert plan.live_bytes == (64, 66)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"calls": ["one"]}, "a lives in calls 0 to 1; there are 1"),
+        ({"arena_bytes": 65}, "b does not lie within 65 bytes"),
+        ({"arena_bytes": "many"}, "ValueError"),
+        ({"tensors": [{}]}, "KeyError"),
+        ({"tensors": 3}, "TypeError"),
+        ({"surplus": 3}, "surplus"),
+        ({"backward": None}, "TypeError"),
+    ],
+)
+def test_a_damaged_plan_is_refused(change: dict, why: str) -> None:
+    text = json.dumps(json.loads(small_plan().to_json()) | change)
+    with pytest.raises(ArtifactError, match=why):
+        parse_memory_plan(text, "here")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "nan", '{"calls": []}', b"\xff"])
+def test_what_is_no_plan_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ArtifactError, match="memory plan is damaged"):
+        parse_memory_plan(text, "here")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("dtype", "float9"), ("shape", [-4, 4]), ("shape", None), ("surplus", 1)],
+)
+def test_a_damaged_tensor_is_refused(field: str, value: object) -> None:
+    data = json.loads(small_plan().to_json())
+    data["tensors"][0]["spec"][field] = value
+    with pytest.raises(ArtifactError, match="memory plan is damaged"):
+        parse_memory_plan(json.dumps(data), "here")
