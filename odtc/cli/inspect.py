@@ -1,4 +1,4 @@
-"""`odtc inspect`: what an artifact is."""
+"""`odtc inspect`: what an artifact is, and what its training step does with memory."""
 
 import argparse
 import dataclasses
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
+from odtc.core.files import check_writable
 
 if TYPE_CHECKING:
     from odtc.core.adapters import Adapter
@@ -34,20 +35,53 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Says what an artifact was compiled from and for, and its sizes in bytes.",
     )
     parser.add_argument("artifact", type=Path, metavar="ART", help="the artifact")
+    parser.add_argument(
+        "--memory", action="store_true", help="say what is alive at the peak of a step, and why"
+    )
+    parser.add_argument(
+        "--plot",
+        type=picture,
+        metavar="FILE",
+        help="draw where each tensor lies, and when, as FILE.svg or FILE.html; implies --memory",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what the artifact says of itself."""
-    from odtc.artifact import load
+    """Prints what the artifact says of itself.
 
-    manifest = load(args.artifact).manifest
+    Raises:
+        OdtcError: the artifact is damaged, or the picture cannot be written.
+    """
+    from odtc.artifact import load
+    from odtc.cli import memory
+    from odtc.cli.skyline import draw
+
+    if args.plot:
+        check_writable(args.plot)
+    artifact = load(args.artifact)
+    manifest = artifact.manifest
+    if args.plot:
+        draw(artifact.memory.plan, f"{manifest.model}, batch {manifest.batch}", args.plot)
+    shown = artifact.memory if args.memory or args.plot else None
     if args.json:
-        emit_json(describe(manifest, args.artifact))
-    else:
+        extra = {} if shown is None else {"memory": memory.describe(shown)}
+        emit_json(describe(manifest, args.artifact) | extra)
+    elif shown is None:
         emit(*aligned(_rows(manifest, args.artifact)))
+    else:
+        emit(*memory.report(shown))
     return ExitCode.OK
+
+
+def picture(text: str) -> Path:
+    """Reads the path of a picture, for argparse."""
+    from odtc.cli.skyline import SUFFIXES
+
+    if Path(text).suffix not in SUFFIXES:
+        raise argparse.ArgumentTypeError(f"{text!r} ends in neither {' nor '.join(SUFFIXES)}")
+    return Path(text)
 
 
 def counts(manifest: "Manifest") -> dict[str, int]:

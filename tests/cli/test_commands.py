@@ -2,15 +2,23 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import onnx
 import pytest
 from safetensors.numpy import load_file
 
+import odtc
 from benchmarks.models.digits import bn_model
+from odtc.artifact import Memory
 from odtc.cli.main import main
+from odtc.cli.memory import report
+from odtc.cli.skyline import draw
 from odtc.core.errors import ExitCode
+from odtc.core.memory_plan import Origin
+from odtc.core.specs import TensorSpec
 from tests.cli.digits import BATCH, SAMPLES, Digits
 
 
@@ -92,6 +100,76 @@ def test_inspect(digits: Digits, capsys: pytest.CaptureFixture[str]):
     assert rows["label"] == f"label: int32[{BATCH}], one of 10 classes"
     assert rows["tensors"] == "8 trained, 0 frozen, 0 statistics"
     assert rows["parameters"] == "149.5 KiB (153,128 bytes)"
+
+
+def test_inspect_says_what_memory_holds(
+    digits: Digits, run_json, capsys: pytest.CaptureFixture[str]
+):
+    memory = run_json("inspect", digits.artifact, "--memory")["memory"]
+    plan = odtc.load(digits.artifact).memory
+    for name in ("arena", "lower_bound", "parameter", "optimizer", "peak"):
+        assert memory[f"{name}_bytes"] == getattr(plan, f"{name}_bytes")
+    assert memory["proven_optimal"] == plan.proven_optimal
+    assert max(call["live_bytes"] for call in memory["calls"]) == plan.peak_bytes
+    (relu,) = (
+        each
+        for each in memory["tensors"]
+        if each["kind"] == "saved activation" and each["origins"][0]["tensor"] == "relu1"
+    )
+    assert relu["bytes"] == BATCH * 16 * 8 * 8 * 4
+    assert [each["node"] for each in relu["origins"]] == ["-> relu1", "-> conv1"]
+    assert main(["inspect", str(digits.artifact), "--memory"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (peak,) = (line for line in lines if line.startswith("peak "))
+    assert f"({plan.peak_bytes:,} bytes) alive in call {plan.plan.peak_call}" in peak
+    table = lines[lines.index("saved for the backward pass") + 1 :]
+    assert table[0].split() == ["bytes", "tensor", "origin"]
+    assert ["65,536", "relu1", "->", "relu1,", "->", "conv1"] in [line.split() for line in table]
+
+
+def test_the_list_of_tensors_ends_with_the_sum_of_the_small_ones(digits: Digits):
+    plan = odtc.load(digits.artifact).memory.plan
+    many = [
+        replace(plan.tensors[0], spec=TensorSpec(f"{size}" * 99, (size,)))
+        for size in range(25, 0, -1)
+    ]
+    lines = report(Memory(replace(plan, tensors=tuple(many)), 0, 0))
+    rest = [line for line in lines if "smaller ones" in line]
+    assert rest == ["  and 5 smaller ones, 60 B (60 bytes) in all"] * len(rest)
+    assert rest
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html"])
+def test_plot_draws_each_tensor_once(suffix: str, digits: Digits, here: Path, run_json):
+    run_json("inspect", digits.artifact, "--plot", f"plan.{suffix}")
+    assert [path.name for path in here.iterdir()] == [f"plan.{suffix}"]
+    text = Path(f"plan.{suffix}").read_text()
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    root = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
+    space = "{http://www.w3.org/2000/svg}"
+    drawn = [each for each in root.iter(f"{space}rect") if each.get("class") == "tensor"]
+    plan = odtc.load(digits.artifact).memory.plan
+    assert len(drawn) == len(plan.tensors)
+    heights = {
+        float(each.get("height")) / tensor.nbytes
+        for each, tensor in zip(drawn, plan.tensors, strict=True)
+        if tensor.nbytes > 4096
+    }
+    assert max(heights) < 1.01 * min(heights)
+    for each, tensor in zip(drawn, plan.tensors, strict=True):
+        tip = each.get("data-tip") or each.findtext(f"{space}title")
+        assert tip.startswith(f"{tensor.tensor}\nfrom {tensor.origin}\n")
+        assert f"{tensor.nbytes:,} bytes" in tip
+    labels = [each.text for each in root.iter(f"{space}text")]
+    assert {"forward →", "backward and update →", "saved activation", "lower bound"} <= {*labels}
+
+
+def test_names_in_a_plot_are_text(tmp_path: Path, digits: Digits):
+    plan = odtc.load(digits.artifact).memory.plan
+    evil = replace(plan.tensors[0], origins=(Origin('<script>"&', "</title>"),))
+    draw(replace(plan, tensors=(evil,)), "<b>", tmp_path / "p.svg")
+    root = ElementTree.parse(tmp_path / "p.svg").getroot()
+    assert '</title>\nfrom <script>"&' in "".join(root.itertext())
 
 
 def test_everything_around_the_optimizer(

@@ -1,5 +1,6 @@
 """Ways to go wrong: models that cannot be trained, damaged files, devices that do not answer."""
 
+import hashlib
 import json
 import platform
 import socket
@@ -197,6 +198,23 @@ def manifest_with(**fields: Any) -> Cause:
         ).encode()
 
     return artifact_members(change)
+
+
+def plan_with(**fields: Any) -> Cause:
+    """`odtc inspect --memory` with fields of the plan changed, and a hash that fits."""
+
+    def change(members: dict[str, bytes]) -> None:
+        plan = json.dumps(json.loads(members["memory.json"]) | fields).encode()
+        manifest = json.loads(members["manifest.json"])
+        manifest["files"]["memory.json"] = hashlib.sha256(plan).hexdigest()
+        members |= {"memory.json": plan, "manifest.json": json.dumps(manifest).encode()}
+
+    return lambda place: [*(artifact_members(change)(place) or []), "--memory"]
+
+
+def plot_to(path: str) -> Cause:
+    """`odtc inspect --plot` of the whole artifact."""
+    return lambda place: ["inspect", str(place.digits.artifact), "--plot", path]
 
 
 def moved_up(members: dict[str, bytes]) -> None:

@@ -47,6 +47,8 @@ from tests.errors.causes import (
     on_device,
     on_small_disk,
     pack,
+    plan_with,
+    plot_to,
     step,
     train,
     train_bytes,
@@ -286,6 +288,10 @@ CAUSES: dict[str, Cause] = {
     "artifact with a path that leaves": artifact_members(moved_up),
     "artifact of another schema": manifest_with(schema=99),
     "artifact of another TVM": manifest_with(tvm="0.1"),
+    "artifact: a byte of memory.json": flipped("memory.json"),
+    "artifact with a strange plan": plan_with(extra=1),
+    "artifact with a plan that is too small": plan_with(arena_bytes=64),
+    "artifact with a plan of no calls": plan_with(calls=[]),
     "artifact with a strange manifest": manifest_with(extra=1),
     "artifact without hashes": manifest_with(files=[]),
     "checkpoint missing": train("--resume", "--checkpoint", "c"),
@@ -302,6 +308,9 @@ CAUSES: dict[str, Cause] = {
     ),
     "checkpoint of another step": foreign_checkpoint(CHECKPOINT, w=IMAGES),
     # memory plans
+    "plot as a picture of another kind": plot_to("plan.png"),
+    "plot without a folder": plot_to("none/plan.svg"),
+    "plot on a full disk": on_small_disk(lambda path: plot_to(f"{path}.svg"), 4),
     "table missing": pack(None),
     "table is no text": pack(b"\xff\xfe\x00"),
     "table with an open quote": pack('id,lower,upper,size\n"a,0,1,2'),
@@ -395,8 +404,11 @@ def inspect(path: Path) -> None:
     """What `odtc inspect` does with a file."""
     import odtc
     from odtc.cli.inspect import describe
+    from odtc.cli.memory import report
 
-    describe(odtc.load(path).manifest, path)
+    artifact = odtc.load(path)
+    describe(artifact.manifest, path)
+    report(artifact.memory)
 
 
 @pytest.mark.parametrize(
