@@ -80,9 +80,9 @@ def test_same_loss_and_nearly_the_same_gradients(name: str, tmp_path: Path) -> N
 def test_the_plan_shrinks(
     op_type: str, image: list[int], weight: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Where saved tensors are most of the plan: ten layers at a large batch."""
+    """Where saved tensors are most of the plan: thirty layers at a large batch, beside which workspaces are small."""
     rng = np.random.default_rng(0)
-    names = [f"w{layer}" for layer in range(10)]
+    names = [f"w{layer}" for layer in range(30)]
     nodes = []
     for layer, name in enumerate(names):
         nodes.append(helper.make_node(op_type, [f"r{layer}", name], [f"h{layer}"]))
@@ -92,7 +92,7 @@ def test_the_plan_shrinks(
             nodes,
             "g",
             [helper.make_tensor_value_info("r0", TensorProto.FLOAT, image)],
-            [helper.make_tensor_value_info("r10", TensorProto.FLOAT, image)],
+            [helper.make_tensor_value_info("r30", TensorProto.FLOAT, image)],
             [
                 numpy_helper.from_array(rng.standard_normal(weight).astype(np.float32), name)
                 for name in names
