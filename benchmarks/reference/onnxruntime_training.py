@@ -24,30 +24,27 @@ OPSET = 15
 Rule = Callable[[onnx.GraphProto, onnx.NodeProto], list[onnx.NodeProto]]
 
 
+def ort_trainer(
+    model: onnx.ModelProto, batch: int, workdir: Path, *, lr: float, threads: int | None = None
+) -> "OrtTrainer":
+    """A trainer of a model, whose artifacts are written first; see both."""
+    write_artifacts(model, batch, workdir)
+    return OrtTrainer(workdir, lr=lr, threads=threads)
+
+
 class OrtTrainer:
     """Trains all float weights of a model with SGD, without momentum.
 
     Batch normalisation is in training mode, but its running statistics stay as they were.
 
     Args:
-        model: an ONNX model; its first output is trained.
-        batch: samples in a step, also where the model was exported with a fixed batch.
-        workdir: a folder for the generated training graphs.
+        workdir: where `write_artifacts` wrote.
         lr: learning rate.
         threads: of onnxruntime; None leaves the choice to it.
     """
 
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        batch: int,
-        workdir: Path,
-        *,
-        lr: float,
-        threads: int | None = None,
-    ):
-        artifacts, api = _import_training()
-        _generate(artifacts, _prepare(model, batch), workdir)
+    def __init__(self, workdir: Path, *, lr: float, threads: int | None = None):
+        _, api = import_training()
         self._state = api.CheckpointState.load_checkpoint(workdir / "checkpoint")
         options = _session_options(threads)
         self._module = api.Module(
@@ -72,7 +69,7 @@ class OrtTrainer:
 # --- the package and its artifacts --------------------------------------------------------------
 
 
-def _import_training() -> tuple[Any, Any]:
+def import_training() -> tuple[Any, Any]:
     """Onnxruntime's artifact generator and training API, without PyTorch where that is possible.
 
     `onnxruntime.training` imports PyTorch, for parts that are not used here. In a process that has
@@ -105,8 +102,16 @@ def _session_options(threads: int | None) -> Any:
     return options
 
 
-def _generate(artifacts: Any, model: onnx.ModelProto, folder: Path) -> None:
-    """Writes the training graph, the optimizer graph and the checkpoint."""
+def write_artifacts(model: onnx.ModelProto, batch: int, folder: Path) -> None:
+    """Writes the training graph, the optimizer graph and the checkpoint.
+
+    Args:
+        model: an ONNX model; its first output is trained.
+        batch: samples in a step, also where the model was exported with a fixed batch.
+        folder: for them; made where it is not there.
+    """
+    artifacts, _ = import_training()
+    model = _prepare(model, batch)
     folder.mkdir(parents=True, exist_ok=True)
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     statistics = {name for node in norms for name in node.input[3:5]}

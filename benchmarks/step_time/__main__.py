@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from rich.console import Console
 import benchmarks.step_time as package
 from benchmarks.ceilings import measure_ceilings
 from benchmarks.measure import core_count, machine, versions
+from benchmarks.options import listed, positive
 from benchmarks.step_time.cases import NETWORKS, case_of, names
 from benchmarks.step_time.compare import Comparison, compare
 from benchmarks.step_time.engines import ENGINES, OURS, USUAL, Make
@@ -31,35 +32,18 @@ RESULTS = Path("logs/bench")
 WIDTH = 120
 
 
-def _listed(text: str, known: Sequence[str], what: str) -> list[str]:
-    """The names in a list joined by commas, as they are known, or `all` of them."""
-    if text == "all":
-        return list(known)
-    found = {name.lower(): name for name in known}
-    for name in text.split(","):
-        if name.lower() not in found:
-            raise argparse.ArgumentTypeError(f"no {what} {name!r}; there are {', '.join(known)}")
-    return [found[name.lower()] for name in text.split(",")]
-
-
 def _models(text: str) -> list[str]:
-    return _listed(text, names(), "model")
+    return listed(text, names(), "model")
 
 
 def _engines(text: str) -> dict[str, Make]:
     """Of these names, odtc first: it is what the others are compared with."""
-    chosen = _listed(text, list(ENGINES), "engine")
+    chosen = listed(text, list(ENGINES), "engine")
     return {name: ENGINES[name] for name in dict.fromkeys([OURS, *chosen])}
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(text)
-
-
 def _counts(text: str) -> list[int]:
-    return [_positive(part) for part in text.split(",")]
+    return [positive(part) for part in text.split(",")]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,8 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--models", type=_models, default=",".join(NETWORKS), help="by name, joined by commas")
     add("--engines", type=_engines, default=",".join(USUAL), help="peers by name, or all")
     add("--threads", type=_counts, default=sorted({1, core_count()}), help="such as 1,2")
-    add("--batch", type=_positive, help="samples in a step; each model has a usual number")
-    add("--steps", type=_positive, default=30, help="timed steps of each engine")
+    add("--batch", type=positive, help="samples in a step; each model has a usual number")
+    add("--steps", type=positive, default=30, help="timed steps of each engine")
     add("--json", type=Path, default=RESULTS / "step_time.json", help="where raw samples go")
     add("--picture", type=Path, default=RESULTS / "step_time.svg", help="where the chart goes")
     add("--rooflines", type=Path, default=RESULTS / "roofline.svg", help="where they go")

@@ -86,10 +86,10 @@ def _module_trainer(case: Case, *, compiled: bool) -> Engine:
 
 def ort_engine(case: Case, folder: Path) -> Engine:
     """onnxruntime-training's on-device API."""
-    from benchmarks.reference.onnxruntime_training import OrtTrainer
+    from benchmarks.reference.onnxruntime_training import ort_trainer
 
     workdir = folder / f"ort-{case.threads}"
-    return OrtTrainer(case.model, case.batch, workdir, lr=case.lr, threads=case.threads)
+    return ort_trainer(case.model, case.batch, workdir, lr=case.lr, threads=case.threads)
 
 
 def mnn_engine(case: Case, folder: Path) -> Engine:

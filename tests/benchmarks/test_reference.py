@@ -12,7 +12,7 @@ from onnx import helper
 
 from benchmarks.models.digits import bn_model, digits_data, digits_model
 from benchmarks.models.zoo import zoo_model, zoo_names
-from benchmarks.reference.onnxruntime_training import OrtTrainer
+from benchmarks.reference.onnxruntime_training import ort_trainer
 from benchmarks.reference.operators import attributes, operators
 from benchmarks.reference.pytorch import TorchTrainer
 
@@ -126,12 +126,12 @@ def test_the_references_agree_on_five_steps(name, tmp_path):
     make, x, lr = TRAINED[name]
     model, y = make(), np.arange(len(x))
     torch_trainer = TorchTrainer(model, lr=lr)
-    ort_trainer = OrtTrainer(model, len(x), tmp_path, lr=lr, threads=1)
-    before = ort_trainer.parameters()
-    losses = [(torch_trainer.step(x, y), ort_trainer.step(x, y)) for _ in range(5)]
+    ort = ort_trainer(model, len(x), tmp_path, lr=lr, threads=1)
+    before = ort.parameters()
+    losses = [(torch_trainer.step(x, y), ort.step(x, y)) for _ in range(5)]
     np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
     assert losses[-1][0] < losses[0][0]
-    ours, theirs = torch_trainer.parameters(), ort_trainer.parameters()
+    ours, theirs = torch_trainer.parameters(), ort.parameters()
     errors, updates = [], []
     for key, value in theirs.items():
         assert np.abs(ours[key] - value).max() <= 1e-4 * np.abs(value).max() + 1e-6, key
@@ -145,7 +145,7 @@ def test_the_references_agree_on_five_steps(name, tmp_path):
 
 def test_the_references_train_the_same_parameters(tmp_path):
     statistics = {f"{bn}.{part}" for bn in ("bn1", "bn2") for part in ("mean", "var")}
-    trained = OrtTrainer(bn_model(), 4, tmp_path, lr=0.1, threads=1).parameters().keys()
+    trained = ort_trainer(bn_model(), 4, tmp_path, lr=0.1, threads=1).parameters().keys()
     assert TorchTrainer(bn_model(), lr=0.1).parameters().keys() == trained | statistics
     assert trained | statistics == {tensor.name for tensor in bn_model().graph.initializer}
 
@@ -188,7 +188,7 @@ def test_a_fixed_batch_is_followed_by_reshapes():
 def test_the_stand_ins_for_pytorch_leave_no_trace(tmp_path):
     import torch
 
-    OrtTrainer(digits_model(), 2, tmp_path, lr=0.1, threads=1)
+    ort_trainer(digits_model(), 2, tmp_path, lr=0.1, threads=1)
     assert sys.modules["torch"] is torch
 
 

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
-from benchmarks.reference.onnxruntime_training import OrtTrainer
+from benchmarks.reference.onnxruntime_training import ort_trainer
 from benchmarks.reference.pytorch import TorchTrainer
 
 STEPS = 20
@@ -59,7 +59,7 @@ PEERS = {
     # Its optimizers have no momentum.
     "onnxruntime-training": (
         0.0,
-        lambda model, batch, lr, folder: OrtTrainer(model, batch, folder, lr=lr),
+        lambda model, batch, lr, folder: ort_trainer(model, batch, folder, lr=lr),
     ),
 }
 

@@ -1,0 +1,88 @@
+"""The command line: see the package."""
+
+import argparse
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+import benchmarks.memory as package
+from benchmarks.measure import machine, versions
+from benchmarks.memory.cases import NETWORKS
+from benchmarks.memory.report import (
+    draw,
+    failures,
+    loss_table,
+    peer_table,
+    plan_table,
+    summary,
+    write_json,
+)
+from benchmarks.memory.rows import ENGINES, OURS, Row, Terms, measured_row
+from benchmarks.options import listed, positive
+from benchmarks.step_time.cases import names
+
+RESULTS = Path("logs/bench")
+WIDTH = 120
+
+
+def chosen_networks(text: str) -> list[str]:
+    """Those of a list joined by commas."""
+    return listed(text, names(), "network")
+
+
+def _engines(text: str) -> list[str]:
+    """Of these names, odtc first: it is what the others are compared with."""
+    return list(dict.fromkeys([OURS, *listed(text, ENGINES, "engine")]))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.memory",
+        description=(package.__doc__ or "").splitlines()[0],
+        epilog=f"Networks: {', '.join(names())}. Engines: {', '.join(ENGINES)}.",
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
+    add("--engines", type=_engines, default="all", help="peers by name, joined by commas")
+    add("--batch", type=positive, default=4, help="samples in a step")
+    add("--threads", type=positive, default=1, help="worker threads of each engine")
+    add("--runs", type=positive, default=3, help="processes that an engine is measured in")
+    add("--json", type=Path, default=RESULTS / "memory.json", help="where raw samples go")
+    add("--picture", type=Path, default=RESULTS / "memory.svg", help="where the chart goes")
+    return parser
+
+
+def _row(name: str, options: argparse.Namespace, console: Console) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        return measured_row(
+            name,
+            options.engines,
+            Terms(options.batch, options.threads, options.runs),
+            Path(folder),
+            lambda task: console.print(f"{name}: {task} ..."),
+        )
+
+
+def main() -> int:
+    """Makes the table; returns the exit status: 1 where odtc itself failed."""
+    options = _parser().parse_args()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    about = {"machine": machine(), "versions": versions(), "threads": options.threads}
+    title = f"{about['machine']['cpu']}, batch {options.batch}, threads {options.threads}"
+    console.print(title, "; ".join(f"{k} {v}" for k, v in about["versions"].items()), sep="\n")
+    rows = []
+    for name in options.networks:
+        rows.append(_row(name, options, console))
+        # A run takes long: what is there is written after each network.
+        write_json(rows, about, options.json)
+    console.print(plan_table(rows), peer_table(rows), loss_table(rows))
+    console.print(*failures(rows), *summary(rows), f"all numbers: {options.json}", sep="\n")
+    draw(rows, title, options.picture)
+    return 1 if any(OURS in row.failures for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What is planned before a step runs: odtc's arena with its bound, and what TVM would plan."""
+
+from pathlib import Path
+
+import tvm
+from tvm.ir.instrument import pass_instrument
+
+import odtc
+from benchmarks.memory.cases import MODEL, Stored
+from benchmarks.memory.planned import Plan, TvmPlan
+from benchmarks.memory.tvm_planner import as_relax_training, planner_alone
+from odtc.backends.lowering import plan_phase, storage_bytes
+from odtc.core.specs import Role
+from odtc.frontend.training import TRAIN_STEP
+from odtc.passes.contract import Pass, run_pipeline
+from odtc.passes.memory.arena import PlanMemory
+from odtc.passes.memory.lifespans import lifespans_of
+from odtc.passes.memory.solve import solve
+
+ARTIFACT = "step.odtc"
+# The step with its kernels scheduled, before any memory is planned.
+_SCHEDULED = "scheduled.json"
+# The first pass of the phase that plans.
+_PLANNING = "ToNonDataflow"
+# Arguments that are neither in the arena nor parameters or state.
+_FED = (Role.INPUT, Role.LABEL, Role.LEARNING_RATE, Role.STEP)
+
+
+def compiled(case: Stored, folder: Path) -> Plan:
+    """Compiles a step, which is left in the folder."""
+    seen = _Seen()
+    with tvm.transform.PassContext(instruments=[seen]):
+        artifact = odtc.compile(
+            folder / MODEL, batch=case.batch, loss=case.loss, optimizer=odtc.SGD(), dropout=False
+        )
+    artifact.save(folder / ARTIFACT)
+    (folder / _SCHEDULED).write_text(tvm.ir.save_json(seen.modules[_PLANNING]))
+    step = seen.modules[PlanMemory.name][TRAIN_STEP]
+    manifest = artifact.manifest
+    fed = sum(item.spec.nbytes for item in manifest.of_role(*_FED))
+    sizes = manifest.sizes
+    bound = solve(lifespans_of(step).problem()).lower_bound
+    return Plan(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
+
+
+def planned_by_tvm(_: Stored, folder: Path) -> TvmPlan:
+    """Plans the step that was compiled once more, by TVM; kernels are not compiled for it."""
+    module = tvm.ir.load_json((folder / _SCHEDULED).read_text())
+    usual = plan_phase(TRAIN_STEP)
+    return TvmPlan(
+        _storage(module, as_relax_training(usual, TRAIN_STEP)),
+        _storage(module, planner_alone(usual)),
+    )
+
+
+def _storage(module: tvm.IRModule, passes: tuple[Pass, ...]) -> int:
+    return storage_bytes(run_pipeline(passes, module))[TRAIN_STEP]
+
+
+@pass_instrument
+class _Seen:
+    """Keeps the module as it is before each of two passes, where they first run."""
+
+    def __init__(self):
+        self.modules: dict[str, tvm.IRModule] = {}
+
+    def run_before_pass(self, module, info):
+        """Called by TVM."""
+        if info.name in (_PLANNING, PlanMemory.name):
+            self.modules.setdefault(info.name, module)

@@ -1,0 +1,155 @@
+"""What was found, as tables, as a chart, and as JSON with raw samples."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from benchmarks.memory.rows import ENGINES, OURS, PEERS, Row, geometric_mean
+
+# How far the arena may be above its bound, and what a process may grow by beside the total.
+BOUND_GOAL, GROWTH_GOAL = 1.01, 3e6
+# Panels in a row of the chart.
+_ACROSS = 3
+
+
+def _megabytes(count: float | None) -> str:
+    return "" if count is None else f"{count / 1e6:.1f}"
+
+
+def _table(*heads: str) -> Table:
+    table = Table(*heads, box=box.SIMPLE)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table
+
+
+def plan_table(rows: Sequence[Row]) -> Table:
+    """What odtc plans, and what a process grows by beside it, in MB.
+
+    `beyond` is the growth beside the total; `fed` and `files` are parts of it: inputs and labels,
+    and pages of mapped files, the step's own library among them.
+    """
+    heads = "network arena /bound parameters state total grown beyond fed files".split()
+    table = _table(*heads)
+    for row in rows:
+        if row.plan is None:
+            table.add_row(row.network, "failed")
+            continue
+        plan, grown = row.plan, row.net(OURS)
+        beyond = None if grown is None else grown - plan.total
+        table.add_row(
+            row.network,
+            _megabytes(plan.arena),
+            f"{plan.arena / plan.lower_bound:.4f}",
+            *map(_megabytes, (plan.parameters, plan.optimizer, plan.total, grown, beyond)),
+            _megabytes(plan.fed),
+            _megabytes(row.files),
+        )
+    return table
+
+
+def peer_table(rows: Sequence[Row]) -> Table:
+    """MB of odtc and its peers, and how many times a peer's odtc's total is."""
+    table = _table("network", OURS, *PEERS)
+    for row in rows:
+        cells = []
+        for name in PEERS:
+            share = row.ratio(name)
+            known = "" if share is None else f" ({share:.2f})"
+            cells.append(f"{_megabytes(row.peer(name))}{known}")
+        table.add_row(row.network, _megabytes(row.plan.total if row.plan else None), *cells)
+    return table
+
+
+def loss_table(rows: Sequence[Row]) -> Table:
+    """The last loss of each engine that took steps."""
+    measured = [name for name in ENGINES if any(row.samples.get(name) for row in rows)]
+    table = _table("loss of the last step", *measured)
+    for row in rows:
+        samples = [row.samples.get(name) for name in measured]
+        losses = [f"{found[0].losses[-1]:.5f}" if found else "" for found in samples]
+        table.add_row(row.network, *losses)
+    return table
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """One line for each engine that has no result."""
+    return [f"{row.network}, {name}: {why}" for row in rows for name, why in row.failures.items()]
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """One line for each thing that is aimed at."""
+    lines = []
+    for name, goal in PEERS.items():
+        found = geometric_mean([row.ratio(name) for row in rows])
+        if found is not None:
+            aim = f"; the goal is {goal}" if goal else ""
+            mean, count = found
+            line = f"total by {name}: {mean:.3f} in the geometric mean of {count} networks{aim}"
+            lines.append(line)
+    plans = [row.plan for row in rows if row.plan]
+    if plans:
+        worst = max(plan.arena / plan.lower_bound for plan in plans)
+        lines.append(f"arena by its lower bound: at most {worst:.4f}; the goal is {BOUND_GOAL}")
+    grown = [(row.net(OURS), row.plan.total) for row in rows if row.plan]
+    beyond = [net - total for net, total in grown if net is not None]
+    if beyond:
+        within = sum(abs(each) <= GROWTH_GOAL for each in beyond)
+        lines.append(
+            f"processes of odtc grew by {min(beyond) / 1e6:.1f} to {max(beyond) / 1e6:.1f} MB more "
+            f"than the total; {within} of {len(beyond)} within {GROWTH_GOAL / 1e6:.0f} MB"
+        )
+    return lines
+
+
+def write_json(rows: Sequence[Row], about: dict[str, Any], path: Path) -> None:
+    """Writes all numbers, with raw samples."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = about | {"networks": [dataclasses.asdict(row) for row in rows]}
+    path.write_text(json.dumps(report, indent=1))
+
+
+def draw(rows: Sequence[Row], title: str, path: Path) -> None:
+    """Writes bar charts as SVG, a panel for each network; odtc's bars have a part for each kind."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "odtc"
+    from matplotlib import pyplot
+
+    down = -(-len(rows) // _ACROSS)
+    size = (4.6 * _ACROSS, 1.0 + 1.6 * down)
+    figure, panels = pyplot.subplots(down, _ACROSS, figsize=size, squeeze=False)
+    for panel, row in zip(panels.flat, rows, strict=False):
+        _panel(panel, row)
+    for panel in panels.flat[len(rows) :]:
+        panel.set_axis_off()
+    figure.suptitle(f"{title}; MB of a training step; odtc: arena, parameters, state", fontsize=9)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _panel(panel: Any, row: Row) -> None:
+    if row.plan:
+        start, bar = 0.0, None
+        sizes = (row.plan.arena, row.plan.parameters, row.plan.optimizer)
+        for size, colour in zip(sizes, ("C0", "C9", "C4"), strict=True):
+            bar = panel.barh([OURS], [size / 1e6], left=[start], color=colour)
+            start += size / 1e6
+        panel.bar_label(bar, [f"{start:.0f}"], padding=4, fontsize=7)
+    peers = {name: row.peer(name) for name in PEERS}
+    known = {name: size / 1e6 for name, size in peers.items() if size}
+    bars = panel.barh(list(known), list(known.values()), color="0.7")
+    panel.bar_label(bars, fmt="%.0f", padding=4, fontsize=7)
+    panel.set_title(f"{row.network}, batch {row.batch}", loc="left", fontsize=9)
+    panel.tick_params(labelsize=7)
+    panel.invert_yaxis()
+    panel.margins(x=0.15)
+    panel.spines[["top", "right"]].set_visible(False)

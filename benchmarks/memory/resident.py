@@ -1,0 +1,70 @@
+"""What a process holds in memory, as Linux counts it."""
+
+import ctypes
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_SELF = Path("/proc/self")
+# Resets the peak of the resident set to what it is now.
+_RESET_PEAK = "5"
+_FILES = "RssFile"
+
+
+def resident(field: str = "VmRSS") -> int:
+    """Bytes of a field of this process's status, such as the resident set or `VmHWM`, its peak."""
+    lines = (_SELF / "status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+def trim() -> None:
+    """Gives what Python and the C library hold free back to the system."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+def reset_peak() -> None:
+    """From here on `VmHWM` is the peak of what comes."""
+    (_SELF / "clear_refs").write_text(_RESET_PEAK)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A fresh process that took some steps.
+
+    Attributes:
+        imported: resident bytes after the imports, before anything was made.
+        ready: before the first step.
+        peak: the most during the steps.
+        losses: of the steps, before their updates.
+        files: by how much the pages of mapped files, such as libraries, grew since the imports.
+    """
+
+    imported: int
+    ready: int
+    peak: int
+    losses: list[float]
+    files: int
+
+    @property
+    def net(self) -> int:
+        """The peak without the imports."""
+        return self.peak - self.imported
+
+
+def measured(make: Callable[[], Callable[[], float]], steps: int) -> Sample:
+    """Makes an engine and takes steps.
+
+    Args:
+        make: loads the model; returns a function that takes a step and returns its loss. All that
+            it imports is imported already.
+        steps: how many.
+    """
+    trim()
+    imported, files = resident(), resident(_FILES)
+    step = make()
+    ready = resident()
+    reset_peak()
+    losses = [float(step()) for _ in range(steps)]
+    return Sample(imported, ready, resident("VmHWM"), losses, resident(_FILES) - files)

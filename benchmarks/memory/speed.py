@@ -1,0 +1,86 @@
+"""What the arena costs in time: `python -m benchmarks.memory.speed`.
+
+The same step is compiled with odtc's arena and with TVM's planner, whose tensors begin where their
+storages do, so that kernels add no offset. Both run in one process, in turns; losses are compared
+first. See `benchmarks.step_time` for how a turn goes.
+"""
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.measure import machine, versions
+from benchmarks.memory.__main__ import RESULTS, WIDTH, chosen_networks
+from benchmarks.memory.cases import NETWORKS
+from benchmarks.memory.rows import ALONE, geometric_mean
+from benchmarks.memory.tvm_planner import planned_by_tvm
+from benchmarks.options import positive
+from benchmarks.step_time.cases import Case, case_of
+from benchmarks.step_time.compare import Comparison, compare, ratio
+from benchmarks.step_time.engines import OURS, Engine, OdtcEngine
+from benchmarks.step_time.report import draw, reasons, table_of, write_json
+
+
+def tvm_engine(case: Case, folder: Path) -> Engine:
+    """As odtc, with TVM's planner."""
+    own = folder / "tvm"
+    own.mkdir(exist_ok=True)
+    with planned_by_tvm():
+        return OdtcEngine(case, own)
+
+
+PLANNERS = {OURS: OdtcEngine, ALONE: tvm_engine}
+
+
+def _compared(name: str, options: argparse.Namespace) -> Comparison:
+    case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        return compare(case, PLANNERS, options.steps, Path(folder))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.memory.speed",
+        description=(__doc__ or "").splitlines()[0],
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
+    add("--batch", type=positive, default=4, help="samples in a step")
+    add("--threads", type=positive, default=1, help="worker threads")
+    add("--steps", type=positive, default=20, help="timed steps of each")
+    add("--json", type=Path, default=RESULTS / "memory_speed.json", help="where raw samples go")
+    add("--picture", type=Path, default=RESULTS / "memory_speed.svg", help="where the chart goes")
+    return parser
+
+
+def main() -> int:
+    """Compares the times; returns the exit status: 1 where losses differ."""
+    options = _parser().parse_args()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    about = {"machine": machine(), "versions": versions()}
+    title = f"{about['machine']['cpu']}, {about['machine']['cores']} cores"
+    console.print(title)
+    found = []
+    for name in options.networks:
+        console.print(f"{name} ...")
+        found.append(_compared(name, options))
+        write_json(found, about, options.json)
+    console.print(table_of(found), *reasons(found), sep="\n")
+    timed = [item for item in found if item.timings[1].seconds]
+    mean = geometric_mean([ratio(item.timings[1], item.ours).median for item in timed])
+    if mean:
+        console.print(
+            f"with TVM's planner a step takes {mean[0]:.3f} times the time with the arena "
+            f"(geometric mean of {mean[1]} networks); raw samples: {options.json}"
+        )
+    draw(found, title, options.picture)
+    return 0 if len(timed) == len(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""TVM's own memory planner on steps of odtc.
+
+Both start from the phase of passes in which odtc plans its memory, and put TVM's planner in the
+place of odtc's.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+from unittest import mock
+
+import tvm
+from tvm import relax
+from tvm.relax import transform as X  # noqa: N812
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from odtc.backends import lowering
+from odtc.passes.contract import Pass, tvm_passes
+from odtc.passes.immediate_update import ImmediateUpdate
+from odtc.passes.memory.arena import PlanMemory, TakeOffsets
+from odtc.passes.return_loss import ReturnLoss
+
+_IN_PLACE = "relax.call_tir_inplace"
+_NEW = "new_tensors"
+
+
+def planner_alone(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
+    """The phase with TVM's planner; its tensors begin where their storages do."""
+    (planner,) = tvm_passes(X.StaticPlanBlockMemory)
+    kept = [each for each in passes if not isinstance(each, TakeOffsets)]
+    return tuple(planner if isinstance(each, PlanMemory) else each for each in kept)
+
+
+def as_relax_training(passes: tuple[Pass, ...], step: str) -> tuple[Pass, ...]:
+    """The phase with TVM's planner, and updates at the end, into tensors that are returned."""
+    ours = (ImmediateUpdate, ReturnLoss)
+    kept = [each for each in planner_alone(passes) if not isinstance(each, ours)]
+    return (NewParameters(step), *kept)
+
+
+@contextmanager
+def planned_by_tvm() -> Iterator[None]:
+    """What is compiled within has its memory planned by TVM."""
+    plan_phase = lowering.plan_phase
+    with mock.patch.object(lowering, "plan_phase", lambda step: planner_alone(plan_phase(step))):
+        yield
+
+
+@dataclass(frozen=True)
+class NewParameters(Pass):
+    """What changes a parameter of the step in place makes a new tensor instead.
+
+    It is for planning alone: the functions that would write the new tensors do not exist.
+
+    Attributes:
+        function: name of the training step.
+    """
+
+    name: ClassVar[str] = "new-parameters"
+    function: str
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites the step."""
+        step = module[self.function]
+        module = module.clone()
+        updates = _Updates(set(step.params))
+        module.update_func(module.get_global_var(self.function), updates.visit_expr(step))
+        return module
+
+
+@mutator
+class _Updates(PyExprMutator):
+    """Replaces updates of parameters by calls of packed functions that return their results."""
+
+    def __init__(self, parameters: set[relax.Var]):
+        super().__init__()
+        self._parameters = parameters
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:  # pyright: ignore
+        """A call of the step."""
+        if getattr(call.op, "name", "") != _IN_PLACE:
+            return super().visit_call_(call)
+        arguments = list(call.args[1].fields)
+        changed = [arguments[int(index)] for index in call.attrs.inplace_indices]
+        if not self._parameters.intersection(changed):
+            return super().visit_call_(call)
+        inputs = [self.visit_expr(each) for each in arguments]
+        types = list(call.ty_args)
+        return relax.call_dps_packed(_NEW, inputs, types[0])
