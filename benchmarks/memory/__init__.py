@@ -5,7 +5,8 @@ has none. Nothing is recomputed. What is compared:
 
 - **odtc**: the arena of the step, the solver's lower bound for the order of its calls, parameters
   (running statistics too) and optimizer state, as compiled. Their sum is the total. A fresh process
-  then takes three steps: what it grew by is told beside the total, and what the rest is made of.
+  then takes three steps, measured as those of the peers below: what it grew by is told beside the
+  total and the tensors that hold the batch.
 - **TVM**: the same forward pass, loss, gradients and kernels, with updates as `relax.training`
   makes them: behind all gradients, and into new parameters, which the step returns beside those
   that it was given; storage is planned by TVM's own `StaticPlanBlockMemory`. Its total is what that

@@ -50,6 +50,12 @@ class Row:
         return round(median(sample.net for sample in samples)) if samples else None
 
     @property
+    def beyond(self) -> int | None:
+        """What a process of odtc grew by beside its total and its batch."""
+        net = self.net(OURS)
+        return None if self.plan is None or net is None else net - self.plan.total - self.plan.fed
+
+    @property
     def files(self) -> int | None:
         """Pages of mapped files by which a process of odtc grew: the median."""
         samples = self.samples.get(OURS)

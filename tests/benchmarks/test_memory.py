@@ -142,7 +142,7 @@ def test_ratios_are_of_the_total_to_medians():
     assert [row.ratio(name) for name in (TVM, ALONE, ORT, TORCH)] == [0.5, 0.8, 0.4, 0.25]
     lines = summary([row, Row("b", 4, failures={OURS: "why"})])
     assert lines[0].startswith("total by TVM: 0.500 in the geometric mean of 1 networks")
-    assert "by 3.0 to 3.0 MB more than the total; 1 of 1 within 3 MB" in lines[-1]
+    assert "by 2.0 to 2.0 MB more than total and batch; 1 of 1 within 3 MB" in lines[-1]
 
 
 def test_what_is_missing_is_left_out(tmp_path):
