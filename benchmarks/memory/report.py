@@ -141,10 +141,10 @@ def _panel(panel: Any, row: Row) -> None:
             bar = panel.barh([OURS], [size / 1e6], left=[start], color=colour)
             start += size / 1e6
         panel.bar_label(bar, [f"{start:.0f}"], padding=4, fontsize=7)
-    peers = {name: row.peer(name) for name in PEERS}
-    known = {name: size / 1e6 for name, size in peers.items() if size}
-    bars = panel.barh(list(known), list(known.values()), color="0.7")
-    panel.bar_label(bars, fmt="%.0f", padding=4, fontsize=7)
+    sizes = [(row.peer(name) or 0) / 1e6 for name in PEERS]
+    bars = panel.barh(list(PEERS), sizes, color="0.7")
+    labels = [f"{size:.0f}" if size else "none" for size in sizes]
+    panel.bar_label(bars, labels, padding=4, fontsize=7)
     panel.set_title(f"{row.network}, batch {row.batch}", loc="left", fontsize=9)
     panel.tick_params(labelsize=7)
     panel.invert_yaxis()

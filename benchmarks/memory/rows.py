@@ -128,7 +128,7 @@ def measured_row(
     row.plan = Plan(**plan) if plan else None
     sampled(OURS, "odtc")
     if TVM in engines:
-        if OURS in row.failures:
+        if row.plan is None:
             row.failures[TVM] = "there is no step of odtc for it"
         planned = attempt(TVM, "tvm")
         row.tvm = TvmPlan(**planned) if planned else None

@@ -38,16 +38,19 @@ def run(task: str, folder: Path, threads: int, *arguments: str) -> Any:
         TaskError: the task failed, with the last line of what it said.
     """
     names = ("OMP_NUM_THREADS", "TVM_NUM_THREADS")
-    done = subprocess.run(
-        [sys.executable, "-m", _PROGRAM, task, str(folder.absolute()), *arguments],
-        cwd=_ROOT,
-        env=os.environ | dict.fromkeys(names, str(threads)),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=_SECONDS,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", _PROGRAM, task, str(folder.absolute()), *arguments],
+            cwd=_ROOT,
+            env=os.environ | dict.fromkeys(names, str(threads)),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TaskError(f"it took more than {_SECONDS} s") from error
     if done.returncode < 0:
         raise TaskError(f"it died of {signal.Signals(-done.returncode).name}")
     if done.returncode:

@@ -10,7 +10,7 @@ from tvm.script import tirx as T  # noqa: N812
 
 from benchmarks.memory import __main__ as command_line
 from benchmarks.memory import rows as making
-from benchmarks.memory import speed
+from benchmarks.memory import speed, worker
 from benchmarks.memory.cases import NETWORKS
 from benchmarks.memory.planned import Plan, TvmPlan
 from benchmarks.memory.report import draw, loss_table, peer_table, plan_table, summary
@@ -172,8 +172,11 @@ def test_a_task_that_fails_is_one_engine_s(tmp_path, monkeypatch):
     assert len(row.samples[TORCH]) == 2
 
 
-def test_a_process_says_why_it_failed(tmp_path):
+def test_a_process_says_why_it_failed(tmp_path, monkeypatch):
     with pytest.raises(TaskError, match="ValueError: no zoo model 'x'"):
+        run("store", tmp_path, 1, "zoo/x", "4", "1")
+    monkeypatch.setattr(worker, "_SECONDS", 0.01)
+    with pytest.raises(TaskError, match=r"it took more than 0.01 s"):
         run("store", tmp_path, 1, "zoo/x", "4", "1")
 
 
