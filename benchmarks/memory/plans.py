@@ -10,6 +10,7 @@ from benchmarks.memory.cases import MODEL, Stored
 from benchmarks.memory.planned import Plan, TvmPlan
 from benchmarks.memory.tvm_planner import as_relax_training, planner_alone
 from odtc.backends.lowering import plan_phase, storage_bytes
+from odtc.backends.targets import Target, parse_target
 from odtc.core.specs import Role
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.contract import Pass, run_pipeline
@@ -31,7 +32,12 @@ def compiled(case: Stored, folder: Path) -> Plan:
     seen = _Seen()
     with tvm.transform.PassContext(instruments=[seen]):
         artifact = odtc.compile(
-            folder / MODEL, batch=case.batch, loss=case.loss, optimizer=odtc.SGD(), dropout=False
+            folder / MODEL,
+            _target(case),
+            batch=case.batch,
+            loss=case.loss,
+            optimizer=odtc.SGD(),
+            dropout=False,
         )
     artifact.save(folder / ARTIFACT)
     (folder / _SCHEDULED).write_text(tvm.ir.save_json(seen.modules[_PLANNING]))
@@ -43,14 +49,20 @@ def compiled(case: Stored, folder: Path) -> Plan:
     return Plan(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
 
 
-def planned_by_tvm(_: Stored, folder: Path) -> TvmPlan:
-    """Plans the step that was compiled once more, by TVM; kernels are not compiled for it."""
+def _target(case: Stored) -> Target:
+    """This machine, with workspaces for the threads of the case."""
+    return parse_target(f"host-cpu{{threads={case.threads}}}").resolved()
+
+
+def planned_by_tvm(case: Stored, folder: Path) -> TvmPlan:
+    """Plans the step once more, by TVM; workspaces of kernels too. Nothing is compiled for it."""
     module = tvm.ir.load_json((folder / _SCHEDULED).read_text())
-    usual = plan_phase(TRAIN_STEP)
-    return TvmPlan(
-        _storage(module, as_relax_training(usual, TRAIN_STEP)),
-        _storage(module, planner_alone(usual)),
-    )
+    usual = plan_phase(TRAIN_STEP, case.threads)
+    with _target(case).to_tvm():
+        return TvmPlan(
+            _storage(module, as_relax_training(usual, TRAIN_STEP)),
+            _storage(module, planner_alone(usual)),
+        )
 
 
 def _storage(module: tvm.IRModule, passes: tuple[Pass, ...]) -> int:

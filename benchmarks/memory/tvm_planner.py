@@ -43,7 +43,7 @@ def as_relax_training(passes: tuple[Pass, ...], step: str) -> tuple[Pass, ...]:
 def planned_by_tvm() -> Iterator[None]:
     """What is compiled within has its memory planned by TVM."""
     plan_phase = lowering.plan_phase
-    with mock.patch.object(lowering, "plan_phase", lambda step: planner_alone(plan_phase(step))):
+    with mock.patch.object(lowering, "plan_phase", lambda *of: planner_alone(plan_phase(*of))):
         yield
 
 
