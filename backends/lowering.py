@@ -49,6 +49,7 @@ from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.memory.arena import RECORD, PlanMemory, TakeOffsets
 from odtc.passes.memory.workspaces import LiftWorkspaces
 from odtc.passes.name_tensors import NameTensors
+from odtc.passes.order_calls import OrderCalls
 from odtc.passes.return_loss import ReturnLoss
 
 _ALLOCATE = "relax.memory.alloc_storage"
@@ -125,10 +126,11 @@ def plan_phase(
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
+        *block_phase(),
         *([ImmediateUpdate(train_step)] if train_step else []),
+        OrderCalls(threads),
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(train_step)] if train_step else []),
-        *block_phase(),
         LiftWorkspaces(threads),
         PlanMemory(train_step, origins),
         TakeOffsets(),

@@ -14,8 +14,8 @@ from tvm import relax
 
 from odtc.passes.contract import Pass
 
-_IN_PLACE = "relax.call_tir_inplace"
-_KERNEL_CALLS = ("relax.call_tir", _IN_PLACE)
+IN_PLACE = "relax.call_tir_inplace"
+KERNEL_CALLS = ("relax.call_tir", IN_PLACE)
 
 
 def op_name(binding: relax.Binding) -> str:
@@ -46,13 +46,13 @@ def earliest_positions(bindings: Sequence[relax.Binding]) -> list[int]:
     last_read: dict[relax.Var, int] = {}
     for index, (binding, name) in enumerate(zip(bindings, names, strict=True)):
         roots = {root for v in read_variables(binding) for root in sources.get(v, {v})}
-        sources[binding.var] = {binding.var} if name in _KERNEL_CALLS else roots | {binding.var}
+        sources[binding.var] = {binding.var} if name in KERNEL_CALLS else roots | {binding.var}
         defined[binding.var] = index
-        if name != _IN_PLACE:
+        if name != IN_PLACE:
             last_read |= dict.fromkeys(roots, index)
     positions = list(range(len(bindings)))
     for index, (binding, name) in enumerate(zip(bindings, names, strict=True)):
-        if name == _IN_PLACE:
+        if name == IN_PLACE:
             ready = [defined[v] for v in read_variables(binding) if v in defined]
             idle = [last_read[v] for v in changed_variables(binding) if v in last_read]
             positions[index] = max([*ready, *idle], default=index)

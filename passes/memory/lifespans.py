@@ -5,7 +5,7 @@ others. Views, tuples and other names of a tensor keep it alive.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +49,11 @@ def bindings_of(function: relax.Function) -> list[relax.Binding]:
     return [binding for block in function.body.blocks for binding in block.bindings]
 
 
+def tensor_bytes(shape: Iterable[ir.Expr], dtype: str) -> int:
+    """Bytes of a tensor of a shape of numbers."""
+    return math.prod(int(size) for size in shape) * np.dtype(dtype).itemsize
+
+
 def lifespans_of(function: relax.Function) -> Lifespans:
     """The lifespans of a function's tensors, counted in bindings."""
     # The tensors that a variable may stand for; of a tuple those of each field.
@@ -60,7 +65,7 @@ def lifespans_of(function: relax.Function) -> Lifespans:
         if _is_allocation(value):
             named[binding.var] = frozenset([number])
             spans[number] = (number, number)
-            sizes[number] = _bytes(value)
+            sizes[number] = tensor_bytes(value.args[0], str(value.args[1].value))
             continue
         named[binding.var] = _names(value, named)
         if isinstance(value, relax.Call):
@@ -104,8 +109,3 @@ def _flat(names: _Names) -> set[int]:
 
 def _name(call: relax.Call) -> str:
     return getattr(call.op, "name", "")
-
-
-def _bytes(allocation: relax.Call) -> int:
-    shape = [int(size) for size in allocation.args[0].values]
-    return math.prod(shape) * np.dtype(str(allocation.args[1].value)).itemsize

@@ -82,7 +82,7 @@ def _with_workspaces(
 
 def _lifted(kernel: tirx.PrimFunc, slots: int) -> tuple[tirx.PrimFunc, int]:
     """A kernel that is given its workspace, and the bytes of it; 0 where it needs none."""
-    size = _height(kernel.body, slots)
+    size = height_of(kernel.body, slots)
     if not size:
         return kernel, 0
     workspace = tirx.decl_buffer([size], "uint8", "workspace")
@@ -91,15 +91,20 @@ def _lifted(kernel: tirx.PrimFunc, slots: int) -> tuple[tirx.PrimFunc, int]:
     return function, size
 
 
-def _height(statement: tirx.Stmt, slots: int) -> int:
-    """Bytes of the workspaces that a statement needs at once: they are stacked by their scopes."""
+def height_of(statement: tirx.Stmt, slots: int) -> int:
+    """Bytes of the workspaces that a statement needs at once: they are stacked by their scopes.
+
+    Args:
+        statement: without blocks.
+        slots: the most threads that run it.
+    """
     if isinstance(statement, tirx.SeqStmt):
         taken = height = 0
         for each in statement:
-            height = max(height, taken + _height(each, slots))
+            height = max(height, taken + height_of(each, slots))
             taken += _bytes(each)
         return max(height, taken)
-    height = max((_height(each, slots) for each in _bodies(statement)), default=0)
+    height = max((height_of(each, slots) for each in _bodies(statement)), default=0)
     return height * _slots(statement, slots) if _is_parallel(statement) else height
 
 
@@ -112,7 +117,7 @@ class _Placing:
 
     def placed(self, statement: tirx.Stmt, start: ir.Expr) -> tirx.Stmt:
         """A statement whose workspaces lie at `start` and behind it."""
-        if not _height(statement, self.slots):
+        if not height_of(statement, self.slots):
             return statement
         if isinstance(statement, tirx.SeqStmt):
             return self._sequence(statement, start)
@@ -146,7 +151,7 @@ class _Placing:
         """The iterations of a slot follow each other, and use the same workspace."""
         count, slots = int(loop.extent), _slots(loop, self.slots)
         slot = tirx.Var("slot", loop.loop_var.ty.dtype)
-        stride = _height(loop.body, self.slots)
+        stride = height_of(loop.body, self.slots)
         body = self.placed(loop.body, start + tirx.Cast("int32", slot) * stride)
         first = slot * count // slots
         last = (slot + 1) * count // slots

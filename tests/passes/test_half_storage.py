@@ -80,7 +80,7 @@ def test_same_loss_and_nearly_the_same_gradients(name: str, tmp_path: Path) -> N
 def test_the_plan_shrinks(
     op_type: str, image: list[int], weight: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Where saved tensors are most of the plan: thirty layers at a large batch, beside which workspaces are small."""
+    """Where saved tensors are most of the plan: thirty layers, a large batch, small workspaces."""
     rng = np.random.default_rng(0)
     names = [f"w{layer}" for layer in range(30)]
     nodes = []

@@ -1,0 +1,96 @@
+"""The order of calls: possible, never worse, and the lowest on small drawn problems."""
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odtc.passes.memory import operator_order
+from odtc.passes.memory.operator_order import Task, Tasks, lower_bound, lowest_order, peak_of
+
+
+@st.composite
+def drawn_tasks(draw: st.DrawFn, most: int) -> Tasks:
+    """Tasks that make up to two tensors each, of which later ones read some."""
+    tasks, sizes = [], []
+    for number in range(draw(st.integers(0, most))):
+        reads = draw(st.sets(st.sampled_from(range(len(sizes))), max_size=3)) if sizes else set()
+        after = draw(st.sets(st.sampled_from(range(number)), max_size=2)) if number else set()
+        made = draw(st.lists(st.integers(0, 9), max_size=2))
+        places = range(len(sizes), len(sizes) + len(made))
+        sizes += made
+        tasks.append(Task(tuple(places), frozenset(reads), frozenset(after)))
+    kept = draw(st.sets(st.sampled_from(range(len(sizes))), max_size=2)) if sizes else set()
+    return Tasks(tasks, sizes, frozenset(kept))
+
+
+def replayed(tasks: Tasks, order: tuple[int, ...]) -> int:
+    """The peak of an order, by a set of tensors; it fails where a task comes too early."""
+    alive, peak, ran = set(), 0, set()
+    for place, number in enumerate(order):
+        task = tasks.tasks[number]
+        assert task.reads <= alive
+        assert task.after <= ran
+        alive |= set(task.allocates)
+        ran.add(number)
+        peak = max(peak, sum(tasks.sizes[tensor] for tensor in alive))
+        later = {read for other in order[place + 1 :] for read in tasks.tasks[other].reads}
+        alive &= later | tasks.kept
+    assert len(ran) == len(order) == len(tasks.tasks)
+    return peak
+
+
+def possible_orders(tasks: Tasks) -> Iterator[tuple[int, ...]]:
+    for order in permutations(range(len(tasks.tasks))):
+        made, ran = set(), set()
+        for number in order:
+            task = tasks.tasks[number]
+            if not (task.reads <= made and task.after <= ran):
+                break
+            made |= set(task.allocates)
+            ran.add(number)
+        else:
+            yield order
+
+
+@settings(max_examples=150, deadline=None)
+@given(drawn_tasks(most=6))
+def test_the_lowest_order_of_few_tasks(tasks: Tasks) -> None:
+    lowest = min(replayed(tasks, order) for order in possible_orders(tasks))
+    found = lowest_order(tasks)
+    assert replayed(tasks, found.order) == found.peak == lowest
+    assert lower_bound(tasks) <= found.lower_bound <= lowest
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn_tasks(most=40), st.integers(1, 400))
+def test_a_short_search_is_never_worse_and_always_the_same(tasks: Tasks, states: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operator_order, "_STATES", states)
+        found = lowest_order(tasks)
+        assert found == lowest_order(tasks)
+    given_order = tuple(range(len(tasks.tasks)))
+    assert replayed(tasks, given_order) == peak_of(tasks, given_order)
+    assert found.lower_bound <= replayed(tasks, found.order) == found.peak
+    assert found.peak <= peak_of(tasks, given_order)
+
+
+def test_the_branch_that_leaves_less_behind_runs_first() -> None:
+    tasks = [
+        Task((0,), frozenset()),
+        Task((1,), frozenset({0})),
+        Task((2,), frozenset()),
+        Task((3,), frozenset({2})),
+        Task((), frozenset({1, 3})),
+    ]
+    branches = Tasks(tasks, [100, 60, 120, 5])
+    assert peak_of(branches, range(5)) == 185
+    found = lowest_order(branches)
+    assert (found.order, found.peak, found.lower_bound) == ((2, 3, 0, 1, 4), 165, 165)
+
+
+def test_a_task_before_what_it_needs_is_refused() -> None:
+    with pytest.raises(ValueError, match="task 0 is in front of one that it needs"):
+        Tasks([Task((), frozenset({0})), Task((0,), frozenset())], [1]).before  # noqa: B018
