@@ -15,6 +15,7 @@ from odtc.frontend.dropout import TrainDropout
 from odtc.frontend.gradients.structural import SEED
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
+from odtc.frontend.max_pool import SaveChosen
 from odtc.frontend.optimizers.update import LOSS_SCALE
 from odtc.frontend.origins import LOSS
 from odtc.frontend.rebuild import (
@@ -101,7 +102,8 @@ def differentiate(
     with builder.function("loss", [*params, *sparse.parts.values()]):
         with builder.dataflow():
             dropout = TrainDropout(params[-1])
-            rules = (batch_norm, dropout, save_steps, StopGradient(trained), sparse)
+            modes = (batch_norm, dropout, save_steps)
+            rules = (*modes, StopGradient(trained), SaveChosen(forward), sparse)
             replay_body(builder, forward, *rules)
             pairs = [_emitted(builder, item, outputs, variables) for item in losses]
             seed, value = (_sum(builder, terms) for terms in zip(*pairs, strict=True))

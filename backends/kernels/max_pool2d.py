@@ -1,123 +1,265 @@
-"""The gradient of 2-D max pooling: each output's gradient goes to the element that was the largest.
+"""2-D max pooling in training, and its gradient, plane by plane.
 
-TVM's kernel asks, for every element of the image, which windows chose it. This one finds for each
-window, in vectors, which of its elements it chose, and then sums, for each element of the image,
-over the windows that may have chosen it. Of equal elements the first one wins, as in PyTorch.
+The forward pass says for each window which of its elements it chose; the backward pass sums, for
+each element of the image, over the windows that chose it. Neither the image nor what was pooled is
+needed for that. Both work on planes that are staged as lines, in vectors.
 
-Elements are compared as integers in the order of the floats, so that padding can be less than minus
-infinity: it is never chosen.
+Of equal elements the first one wins, and not-a-numbers over all else, as in PyTorch. Padding is
+never chosen. Where the pooling rectifies, a window starts from zero: without a positive element it
+chooses none, and passes no gradient back.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels import planes
-from odtc.backends.kernels.max_pool2d_large import max_pool2d_gradient_of_large_windows
-from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.planes import Line, Window
+from odtc.backends.kernels.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
+from odtc.backends.kernels.operand import call_kernel, shape_of
+from odtc.backends.kernels.planes import Line, Pair, Window
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
-
-MAX_POOL_BACKWARD = "relax.grad.max_pool2d_backward"
+from odtc.core.chosen import chosen_dtype
+from odtc.core.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
-_LOWEST = -(1 << 31)
-# Stands for the chosen position where there is no window.
-_NONE = -1
+# Of a value, the best one so far, and their number of elements.
+IsLarger = Callable[[ir.Expr, ir.Expr, int], ir.Expr]
+
+_INFINITY = 0x7F800000
 
 
 def max_pool2d_rules(lanes: int) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    return {MAX_POOL_BACKWARD: lambda builder, call: _lower(builder, call, lanes)}
+    return {
+        MAX_POOL: partial(_lower_forward, lanes=lanes),
+        MAX_POOL_BACKWARD: partial(_lower_backward, lanes=lanes),
+    }
 
 
-def max_pool2d_gradient(
-    count: int, window: Window, lanes: int, dtype: str = "float32"
+def max_pool2d(
+    sizes: Pair, window: Window, lanes: int, *, rectifies: bool = False
 ) -> tirx.PrimFunc:
-    """A kernel `(dy, x, dx)`, each with samples and channels as one dimension of planes.
+    """A kernel `(x, y, chosen)`: of each window the largest element, and its number.
 
     Args:
-        count: of planes.
+        sizes: samples and channels.
         window: how the window walks over a plane of `x`.
         lanes: elements in a vector register.
-        dtype: of `x`; the gradients are float32.
+        rectifies: whether zero is the least result.
     """
-    inward, outward = planes.input_line(window, lanes), planes.output_line(window, lanes)
+    line, taps = planes.input_line(window, lanes), math.prod(window.kernel)
+    dtype, channels = chosen_dtype(taps), sizes[1]
+    lowest = tirx.const(0.0 if rectifies else -math.inf, "float32")
 
-    def body(p: ir.Expr, dy: tirx.Buffer, x: tirx.Buffer, dx: tirx.Buffer) -> None:
-        keys = T.sblock_alloc_buffer((window.phases, inward.size), "int32")
-        first = T.sblock_alloc_buffer((inward.vectors * lanes,), "int32")
-        chosen = T.sblock_alloc_buffer((1, outward.size), "int32")
-        gradient = T.sblock_alloc_buffer((1, outward.size), "float32")
-        total = T.sblock_alloc_buffer((window.phases, outward.vectors * lanes), "float32")
-
-        def choose(i: Index, j: Index, width: int) -> None:
-            here, there = ramp(i * inward.pitch + j, width), ramp(outward.at(i, j), width)
-            T.buffer_store(chosen, first[here], [0, there])
-            T.buffer_store(gradient, dy[p, i, ramp(j, width)], [0, there])
+    def body(p: ir.Expr, x: tirx.Buffer, y: tirx.Buffer, chosen: tirx.Buffer) -> None:
+        staged = T.sblock_alloc_buffer((window.phases, line.size), "float32")
+        largest = T.sblock_alloc_buffer((line.vectors * lanes,), "float32")
+        numbers = T.sblock_alloc_buffer((line.vectors * lanes,), dtype)
 
         def read(row: Index, column: Index, width: int) -> ir.Expr:
-            return _key(x[p, row, ramp(column, width)], width)
+            return x[p // channels, p % channels, row, ramp(column, width)]
+
+        def write(i: Index, j: Index, width: int) -> None:
+            here = ramp(i * line.pitch + j, width)
+            there = [p // channels, p % channels, i, ramp(j, width)]
+            number = numbers[here]
+            if any(window.pad) and not rectifies:
+                none = splat(tirx.const(taps, dtype), width)
+                first = _first_inside(window, i, j, width).astype(vector_type(dtype, width))
+                number = tirx.Select(tirx.EQ(number, none), first, number)
+            T.buffer_store(y, largest[here], there)
+            T.buffer_store(chosen, number, there)
+
+        def find(is_larger: IsLarger) -> None:
+            start = lowest, taps if rectifies or any(window.pad) else 0
+            _find_largest(staged, (largest, numbers), start, is_larger, line, window, lanes)
+
+        planes.fill(staged, lowest, lanes)
+        planes.stage(staged, line, window, lanes, read)
+        with T.If(_has_nan(staged, lanes)):
+            with T.Then():
+                find(_is_larger_or_nan)
+            with T.Else():
+                find(lambda value, best, _: value > best)
+        planes.copy_rows(window.out, lanes, write)
+
+    out = (*sizes, *window.out)
+    arguments = {
+        "x": ((*sizes, *window.image), "float32"),
+        "y": (out, "float32"),
+        "chosen": (out, dtype),
+    }
+    return planes.plane_kernel(math.prod(sizes), arguments, body, results=2)
+
+
+def max_pool2d_gradient(sizes: Pair, window: Window, lanes: int) -> tirx.PrimFunc:
+    """A kernel `(dy, chosen, dx)`.
+
+    Args:
+        sizes: samples and channels.
+        window: how the window walks over a plane of `dx`.
+        lanes: elements in a vector register.
+    """
+    line, channels = planes.output_line(window, lanes), sizes[1]
+
+    def body(p: ir.Expr, dy: tirx.Buffer, chosen: tirx.Buffer, dx: tirx.Buffer) -> None:
+        numbers = T.sblock_alloc_buffer((line.size,), "int32")
+        gradient = T.sblock_alloc_buffer((line.size,), "float32")
+        total = T.sblock_alloc_buffer((window.phases, line.vectors * lanes), "float32")
+
+        def stage(i: Index, j: Index, width: int) -> None:
+            here = [p // channels, p % channels, i, ramp(j, width)]
+            there = [ramp(line.at(i, j), width)]
+            number = chosen[tuple(here)].astype(vector_type("int32", width))
+            T.buffer_store(numbers, number, there)
+            T.buffer_store(gradient, dy[tuple(here)], there)
 
         def write(row: Index, column: Index, width: int, value: ir.Expr) -> None:
-            T.buffer_store(dx, value, [p, row, ramp(column, width)])
+            T.buffer_store(dx, value, [p // channels, p % channels, row, ramp(column, width)])
 
-        planes.fill(keys, tirx.const(_LOWEST, "int32"), lanes)
-        planes.stage(keys, inward, window, lanes, read)
-        _find_first(first, keys, inward, window, lanes)
-        planes.fill(chosen, tirx.const(_NONE, "int32"), lanes)
-        planes.fill(gradient, tirx.const(0.0, "float32"), lanes)
-        planes.copy_rows(window.out, lanes, choose)
-        _sum_chosen(total, chosen, gradient, outward, window, lanes)
-        planes.unstage(total, outward.pitch, window, lanes, write)
+        # Where there is no window, none is chosen; what lies there of the gradient is not used.
+        nowhere = splat(tirx.const(math.prod(window.kernel), "int32"), lanes)
+        each_vector(
+            line.size // lanes,
+            lanes,
+            lambda at: T.buffer_store(numbers, nowhere, [ramp(at, lanes)]),
+        )
+        planes.copy_rows(window.out, lanes, stage)
+        _sum_chosen(total, numbers, gradient, line, window, lanes)
+        planes.unstage(total, line.pitch, window, lanes, write)
 
+    out = (*sizes, *window.out)
     arguments = {
-        "dy": ((count, *window.out), "float32"),
-        "x": ((count, *window.image), dtype),
-        "dx": ((count, *window.image), "float32"),
+        "dy": (out, "float32"),
+        "chosen": (out, chosen_dtype(math.prod(window.kernel))),
+        "dx": ((*sizes, *window.image), "float32"),
     }
-    return planes.plane_kernel(count, arguments, body)
-
-
-def _key(elements: ir.Expr, width: int) -> ir.Expr:
-    """Integers in the order of the floats, equal for both zeros."""
-    floats = elements.astype(vector_type("float32", width))
-    bits = tirx.reinterpret(vector_type("int32", width), floats)
-    return tirx.Select(bits < _ints(0, width), _ints(_LOWEST, width) - bits, bits)
+    return planes.plane_kernel(math.prod(sizes), arguments, body)
 
 
 def _ints(value: int, width: int) -> ir.Expr:
     return splat(tirx.const(value, "int32"), width)
 
 
-def _find_first(
-    first: tirx.Buffer, keys: tirx.Buffer, line: Line, window: Window, lanes: int
+def _size_bits(value: ir.Expr, width: int) -> ir.Expr:
+    """The bits of a float without its sign: above those of infinity it is not a number."""
+    bits = tirx.reinterpret(vector_type("int32", width), value)
+    return bits & _ints(0x7FFFFFFF, width)
+
+
+def _is_larger_or_nan(value: ir.Expr, best: ir.Expr, width: int) -> ir.Expr:
+    return tirx.Or(value > best, _size_bits(value, width) > _ints(_INFINITY, width))
+
+
+def _has_nan(staged: tirx.Buffer, lanes: int) -> ir.Expr:
+    """Emits a pass over the lines `[phases, size]`; returns whether it met what is not a number.
+
+    It takes less time than to ask for each element of each window.
+    """
+    phases, size = (int(extent) for extent in staged.shape)
+    worst = T.sblock_alloc_buffer((lanes,), "int32")
+    found = T.sblock_alloc_buffer((1,), "int32")
+    every = ramp(0, lanes)
+    T.buffer_store(worst, _ints(0, lanes), [every])
+    with T.serial(0, phases) as phase:
+
+        def look(at: Index) -> None:
+            here = _size_bits(staged[phase, ramp(at, lanes)], lanes)
+            T.buffer_store(worst, tirx.max(worst[every], here), [every])
+
+        each_vector(size // lanes, lanes, look)
+    T.buffer_store(found, tirx.const(0, "int32"), [0])
+    with T.serial(0, lanes) as lane:
+        T.buffer_store(found, tirx.max(found[0], worst[lane]), [0])
+    return found[0] > tirx.const(_INFINITY, "int32")
+
+
+def _find_largest(
+    staged: tirx.Buffer,
+    results: tuple[tirx.Buffer, tirx.Buffer],
+    start: tuple[ir.Expr, int],
+    is_larger: IsLarger,
+    line: Line,
+    window: Window,
+    lanes: int,
 ) -> None:
-    """Emits: for each window the position in it of the first of its largest elements."""
-    largest = T.sblock_alloc_buffer((lanes,), "int32", scope="local")
-    position = T.sblock_alloc_buffer((lanes,), "int32", scope="local")
-    all_lanes = ramp(0, lanes)
+    """Emits: for each window its largest element, and that one's number.
+
+    Args:
+        staged: the image `[phases, size]`.
+        results: the largest elements, and their numbers.
+        start: the element and the number of windows in which nothing is larger.
+        is_larger: whether a value takes the place of the best one so far.
+        line: how the image is staged.
+        window: how the window walks over it.
+        lanes: elements in a vector.
+    """
+    (largest, numbers), (lowest, none) = results, start
+    best = T.sblock_alloc_buffer((lanes,), "float32")
+    number = T.sblock_alloc_buffer((lanes,), "int32")
+    every = ramp(0, lanes)
 
     def search(at: Index) -> None:
-        T.buffer_store(largest, _ints(_LOWEST, lanes), [all_lanes])
-        T.buffer_store(position, _ints(0, lanes), [all_lanes])
-        for number, tap in enumerate(window.taps()):
-            key = keys[tap.phase, ramp(line.shifted(tap.shift) + at, lanes)]
-            best = largest[all_lanes]
-            chosen = tirx.Select(key > best, _ints(number, lanes), position[all_lanes])
-            T.buffer_store(position, chosen, [all_lanes])
-            T.buffer_store(largest, tirx.max(best, key), [all_lanes])
-        T.buffer_store(first, position[all_lanes], [ramp(at, lanes)])
+        def compare(tap: Index, phase: Index, shifted: Index) -> None:
+            value = staged[phase, ramp(shifted + at, lanes)]
+            hit = is_larger(value, best[every], lanes)
+            tap_number = splat(tirx.const(0, "int32") + tap, lanes)
+            T.buffer_store(number, tirx.Select(hit, tap_number, number[every]), [every])
+            T.buffer_store(best, tirx.Select(hit, value, best[every]), [every])
+
+        T.buffer_store(best, splat(lowest, lanes), [every])
+        T.buffer_store(number, _ints(none, lanes), [every])
+        _each_tap(window, line, compare)
+        T.buffer_store(largest, best[every], [ramp(at, lanes)])
+        small = number[every].astype(vector_type(str(numbers.dtype), lanes))
+        T.buffer_store(numbers, small, [ramp(at, lanes)])
 
     each_vector(line.vectors, lanes, search)
 
 
+def _each_tap(window: Window, line: Line, emit: Callable[[Index, Index, Index], None]) -> None:
+    """Emits `emit(number, phase, place)` for each tap, or in two loops if there are many.
+
+    `place` is where the first window reads in the line of that phase.
+    """
+    if window.is_small:
+        for number, tap in enumerate(window.taps()):
+            emit(number, tap.phase, line.shifted(tap.shift))
+        return
+
+    def split(axis: int, at: Index) -> tuple[ir.Expr, ir.Expr]:
+        offset, step = at * window.dilation[axis] - window.pad[axis], window.stride[axis]
+        return tirx.floordiv(offset, step), tirx.floormod(offset, step)
+
+    with T.serial(0, window.kernel[0]) as a, T.serial(0, window.kernel[1]) as b:
+        (row, row_phase), (column, column_phase) = split(0, a), split(1, b)
+        place = line.base + row * line.pitch + column
+        emit(a * window.kernel[1] + b, row_phase * window.stride[1] + column_phase, place)
+
+
+def _first_inside(window: Window, i: Index, j: Index, width: int) -> ir.Expr:
+    """Numbers of the first elements that are no padding in front, for windows of a row's steps."""
+
+    def first(axis: int, step: ir.Expr, count: int) -> ir.Expr:
+        stride, pad = _ints(window.stride[axis], count), _ints(window.pad[axis], count)
+        gap = _ints(window.dilation[axis], count)
+        outside = tirx.max(pad - step * stride, _ints(0, count))
+        if window.dilation[axis] == 1:
+            return outside
+        return tirx.floordiv(outside + gap - _ints(1, count), gap)
+
+    zero = tirx.const(0, "int32")
+    row = first(0, zero + i, 1) * tirx.const(window.kernel[1], "int32")
+    return splat(row, width) + first(1, ramp(zero + j, width), width)
+
+
 def _sum_chosen(
     total: tirx.Buffer,
-    chosen: tirx.Buffer,
+    numbers: tirx.Buffer,
     gradient: tirx.Buffer,
     line: Line,
     window: Window,
@@ -131,33 +273,38 @@ def _sum_chosen(
         for number, tap in enumerate(window.taps()):
             if tap.phase == phase:
                 there = ramp(line.shifted_back(tap.shift) + at, lanes)
-                hit = tirx.EQ(chosen[0, there], _ints(number, lanes))
-                result = result + tirx.Select(hit, gradient[0, there], zero)
+                hit = tirx.EQ(numbers[there], _ints(number, lanes))
+                result = result + tirx.Select(hit, gradient[there], zero)
         T.buffer_store(total, result, [phase, ramp(at, lanes)])
 
     for phase in range(window.phases):
         each_vector(line.vectors, lanes, partial(add, phase))
 
 
-def _lower(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
-    dy, x = call.args[0], stored(builder, call.args[1])
-    attrs = call.attrs
-    if str(attrs.layout) != "NCHW" or call.ty.dtype != "float32":
-        return call.op.get_attr("FLegalize")(builder, call)
-    samples, channels, height, width = shape_of(x)
-    rows, columns = shape_of(dy)[2:]
-    window = Window(
-        (height, width),
-        (rows, columns),
-        *map(planes.pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
-    )
-    count, dtype = samples * channels, str(x.ty.dtype)
-    if window.is_small:
-        kernel = max_pool2d_gradient(count, window, lanes, dtype)
+def _window(image: list[int], out: list[int], attrs: Mapping) -> Window:
+    names = ("pool_size", "strides", "dilation", "padding")
+    steps = (planes.pair(attrs[name]) for name in names)
+    return Window(planes.pair(image[2:]), planes.pair(out[2:]), *steps)
+
+
+def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+    (data,) = call.args
+    image, out = shape_of(data), [int(size) for size in call.ty.fields[0].shape]
+    window, sizes = _window(image, out, call.attrs), planes.pair(image)
+    rectifies = bool(call.attrs["rectifies"])
+    if window.is_small or (window.has_few_phases and math.prod(window.out) >= lanes):
+        kernel = max_pool2d(sizes, window, lanes, rectifies=rectifies)
     else:
-        kernel = max_pool2d_gradient_of_large_windows(count, window, dtype)
+        kernel = large_max_pool2d(sizes, window, rectifies=rectifies)
+    return call_kernel(builder, kernel, "max_pool2d", call, [data])
+
+
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+    image, out = shape_of(call), shape_of(call.args[0])
+    window, sizes = _window(image, out, call.attrs), planes.pair(image)
+    if window.is_small:
+        kernel = max_pool2d_gradient(sizes, window, lanes)
+    else:
+        kernel = large_max_pool2d_gradient(sizes, window)
     name = builder.add_func(kernel, "max_pool2d_gradient")
-    flat = [builder.emit(relax.op.reshape(each, (count, *shape_of(each)[2:]))) for each in (dy, x)]
-    result = relax.TensorType((count, height, width), "float32")
-    gradient = builder.emit(relax.call_tir(name, relax.Tuple(flat), result))
-    return relax.op.reshape(gradient, shape_of(x))
+    return relax.call_tir(name, relax.Tuple(list(call.args)), call.ty)

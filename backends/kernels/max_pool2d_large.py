@@ -1,79 +1,132 @@
-"""The gradient of 2-D max pooling with windows of many elements, such as that of a whole image.
+"""2-D max pooling in training with windows of many elements, such as that of a whole image.
 
-Each window is walked over once, element by element; of equal elements the first one wins.
+Each window is walked over once, element by element. What is chosen is as in `max_pool2d.py`.
 """
 
 # TVMScript writes shapes where Python has types.
 # pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
 
+import math
+from functools import partial
+
 from tvm import ir, tirx
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.planes import Window
+from odtc.backends.kernels.planes import Pair, Window
+from odtc.core.chosen import chosen_dtype
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 
-def max_pool2d_gradient_of_large_windows(
-    count: int, window: Window, dtype: str = "float32"
-) -> tirx.PrimFunc:
-    """A kernel `(dy, x, dx)`, each with samples and channels as one dimension of planes.
+def large_max_pool2d(sizes: Pair, window: Window, *, rectifies: bool = False) -> tirx.PrimFunc:
+    """A kernel `(x, y, chosen)`: of each window the largest element, and its number.
 
     Args:
-        count: of planes.
+        sizes: samples and channels.
         window: how the window walks over a plane of `x`.
-        dtype: of `x`; the gradients are float32.
+        rectifies: whether zero is the least result.
     """
-    (height, width), (rows, columns) = window.image, window.out
+    (samples, channels), (height, width), (rows, columns) = sizes, window.image, window.out
+    count, taps = samples * channels, math.prod(window.kernel)
+    dtype, kernel_columns = chosen_dtype(taps), window.kernel[1]
+    lowest = 0.0 if rectifies else -math.inf
 
-    def first(axis: int, step: ir.Expr) -> ir.Expr:
-        """First row or column of the image under a window; inside, whatever the window does."""
-        return _first_inside(
-            step * window.stride[axis] - window.pad[axis], window.dilation[axis], window.image[axis]
-        )
+    start, end, place = (partial(each, window) for each in (_start, _end, _place))
 
-    def extent(axis: int, step: ir.Expr) -> ir.Expr:
-        """How many rows or columns of the image are under a window."""
-        span = (window.kernel[axis] - 1) * window.dilation[axis] + 1
-        end = tirx.min(step * window.stride[axis] - window.pad[axis] + span, window.image[axis])
-        return (end - first(axis, step) + window.dilation[axis] - 1) // window.dilation[axis]
-
-    row_gap, column_gap = window.dilation
+    def is_first(number: ir.Expr) -> ir.Expr:
+        return tirx.const(False) if rectifies else tirx.EQ(number, taps)
 
     @T.prim_func(private=True, s_tir=True)
-    def gradient(
-        dy: T.Buffer((count, rows, columns), "float32"),
-        x: T.Buffer((count, height, width), dtype),
-        dx: T.Buffer((count, height, width), "float32"),
+    def pool(
+        x: T.Buffer((samples, channels, height, width), "float32"),
+        y: T.Buffer((samples, channels, rows, columns), "float32"),
+        chosen: T.Buffer((samples, channels, rows, columns), dtype),
     ):
         for plane in T.parallel(count):
             with T.sblock("plane"):
                 p = T.axis.spatial(count, plane)
-                T.reads(dy[p, 0:rows, 0:columns], x[p, 0:height, 0:width])
-                T.writes(dx[p, 0:height, 0:width])
-                largest = T.sblock_alloc_buffer((1,), dtype, scope="local")
-                at = T.sblock_alloc_buffer((2,), "int32", scope="local")
-                for h, w in T.grid(height, width):
-                    dx[p, h, w] = T.float32(0)
+                T.reads(x[0:samples, 0:channels, 0:height, 0:width])
+                T.writes(
+                    y[0:samples, 0:channels, 0:rows, 0:columns],
+                    chosen[0:samples, 0:channels, 0:rows, 0:columns],
+                )
+                largest = T.sblock_alloc_buffer((1,), "float32")
+                number = T.sblock_alloc_buffer((1,), "int32")
                 for i, j in T.grid(rows, columns):
-                    at[0] = first(0, i)
-                    at[1] = first(1, j)
-                    largest[0] = x[p, first(0, i), first(1, j)]
-                    for h in range(extent(0, i)):
-                        for w in range(extent(1, j)):
-                            if (
-                                x[p, first(0, i) + h * row_gap, first(1, j) + w * column_gap]
-                                > largest[0]
-                            ):
-                                at[0] = first(0, i) + h * row_gap
-                                at[1] = first(1, j) + w * column_gap
-                                largest[0] = x[p, at[0], at[1]]
-                    dx[p, at[0], at[1]] = dx[p, at[0], at[1]] + dy[p, i, j]
+                    largest[0] = T.float32(lowest)
+                    number[0] = taps
+                    for a in range(start(0, i), end(0, i)):
+                        for b in range(start(1, j), end(1, j)):
+                            value: T.let = x[
+                                p // channels, p % channels, place(0, i, a), place(1, j, b)
+                            ]
+                            if value > largest[0] or is_first(number[0]) or T.isnan(value):
+                                largest[0] = value
+                                number[0] = a * kernel_columns + b
+                    y[p // channels, p % channels, i, j] = largest[0]
+                    chosen[p // channels, p % channels, i, j] = T.Cast(dtype, number[0])
 
-    return gradient.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
+    return _finished(pool)
 
 
-def _first_inside(start: ir.Expr, gap: int, size: int) -> ir.Expr:
-    """The first of `start`, `start + gap`, ... that is no padding in front."""
-    if gap == 1:
-        return tirx.min(tirx.max(start, 0), size - 1)
-    return tirx.min(start + (tirx.max(-start, 0) + gap - 1) // gap * gap, size - 1)
+def large_max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
+    """A kernel `(dy, chosen, dx)`.
+
+    Args:
+        sizes: samples and channels.
+        window: how the window walks over a plane of `dx`.
+    """
+    (samples, channels), (height, width), (rows, columns) = sizes, window.image, window.out
+    count, taps = samples * channels, math.prod(window.kernel)
+    dtype, kernel_columns = chosen_dtype(taps), window.kernel[1]
+    (down, right), (row_gap, column_gap), (above, left) = window.stride, window.dilation, window.pad
+
+    @T.prim_func(private=True, s_tir=True)
+    def gradient(
+        dy: T.Buffer((samples, channels, rows, columns), "float32"),
+        chosen: T.Buffer((samples, channels, rows, columns), dtype),
+        dx: T.Buffer((samples, channels, height, width), "float32"),
+    ):
+        for plane in T.parallel(count):
+            with T.sblock("plane"):
+                p = T.axis.spatial(count, plane)
+                T.reads(
+                    dy[0:samples, 0:channels, 0:rows, 0:columns],
+                    chosen[0:samples, 0:channels, 0:rows, 0:columns],
+                )
+                T.writes(dx[0:samples, 0:channels, 0:height, 0:width])
+                at = T.sblock_alloc_buffer((2,), "int32")
+                for h, w in T.grid(height, width):
+                    dx[p // channels, p % channels, h, w] = T.float32(0)
+                for i, j in T.grid(rows, columns):
+                    number: T.let = T.Cast("int32", chosen[p // channels, p % channels, i, j])
+                    at[0] = i * down - above + number // kernel_columns * row_gap
+                    at[1] = j * right - left + number % kernel_columns * column_gap
+                    if number < taps:
+                        dx[p // channels, p % channels, at[0], at[1]] = (
+                            dx[p // channels, p % channels, at[0], at[1]]
+                            + dy[p // channels, p % channels, i, j]
+                        )
+
+    return _finished(gradient)
+
+
+def _start(window: Window, axis: int, step: ir.Expr) -> ir.Expr:
+    """The first of a window's elements that is no padding in front."""
+    gap = window.dilation[axis]
+    return (tirx.max(window.pad[axis] - step * window.stride[axis], 0) + gap - 1) // gap
+
+
+def _end(window: Window, axis: int, step: ir.Expr) -> ir.Expr:
+    """How many of a window's elements are in front of the image's end."""
+    gap = window.dilation[axis]
+    room = window.image[axis] + window.pad[axis] - step * window.stride[axis]
+    return tirx.min((room + gap - 1) // gap, window.kernel[axis])
+
+
+def _place(window: Window, axis: int, step: ir.Expr, element: ir.Expr) -> ir.Expr:
+    """Row or column of the image in which an element of a window is."""
+    return step * window.stride[axis] - window.pad[axis] + element * window.dilation[axis]
+
+
+def _finished(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    return kernel.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})

@@ -83,7 +83,12 @@ class Window:
     @property
     def is_small(self) -> bool:
         """Whether a kernel may spell out all taps, and the planes that the stride leaves."""
-        return math.prod(self.kernel) <= _MOST_TAPS and self.phases <= _MOST_PHASES
+        return math.prod(self.kernel) <= _MOST_TAPS and self.has_few_phases
+
+    @property
+    def has_few_phases(self) -> bool:
+        """Whether a kernel may spell out the planes that the stride leaves."""
+        return self.phases <= _MOST_PHASES
 
     def taps(self) -> list[Tap]:
         """The positions in the window, row by row."""
@@ -230,13 +235,15 @@ def plane_kernel(
     count: int,
     arguments: dict[str, tuple[tuple[int, ...], str]],
     body: Callable[..., None],
+    results: int = 1,
 ) -> tirx.PrimFunc:
     """A kernel that runs over planes in parallel.
 
     Args:
         count: of planes.
-        arguments: shape and dtype of each, the result last.
+        arguments: shape and dtype of each, the results last.
         body: emits the work for one plane from its number and the buffers.
+        results: their number.
     """
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
@@ -245,8 +252,8 @@ def plane_kernel(
         ]
         with T.parallel(0, count) as plane, T.sblock("plane"):
             number = T.axis.spatial(count, plane)
-            T.reads(*map(_whole, buffers[:-1]))
-            T.writes(_whole(buffers[-1]))
+            T.reads(*map(_whole, buffers[:-results]))
+            T.writes(*map(_whole, buffers[-results:]))
             body(number, *buffers)
     return builder.get()
 

@@ -117,7 +117,7 @@ def test_storage_shrinks_with_what_is_trained(convnet: Path) -> None:
     head = sizes["head.*"]
     assert head.optimizer == 4 * (10 * 5 + 5)
     assert head.train_step < head.evaluate + 1024
-    assert sizes["*"].train_step > 2 * head.train_step
+    assert sizes["*"].train_step > 1.9 * head.train_step
 
 
 @pytest.mark.parametrize("still", [True, False])
