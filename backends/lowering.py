@@ -1,5 +1,6 @@
-"""A training graph down to a planned VM module, in three short phases, and on to a library.
+"""A training graph down to a planned VM module, in four short phases, and on to a library.
 
+    rewrite   what the step reads and saves
     fuse      legalise to kernels, absorb transposes, fuse elementwise chains
     schedule  how each kernel runs on the target: rules that the caller brings
     plan      calls become direct, storage is planned
@@ -50,7 +51,9 @@ from odtc.passes.memory.arena import RECORD, PlanMemory, TakeOffsets
 from odtc.passes.memory.workspaces import LiftWorkspaces
 from odtc.passes.name_tensors import NameTensors
 from odtc.passes.order_calls import OrderCalls
+from odtc.passes.read_copies import ReadCopies
 from odtc.passes.return_loss import ReturnLoss
+from odtc.passes.slice_splits import SliceSplits
 
 _ALLOCATE = "relax.memory.alloc_storage"
 
@@ -70,6 +73,15 @@ class Built:
     planned_bytes: dict[str, int]
     half_products: int
     plan: str | None
+
+
+def rewrite_phase(train_step: str | None, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
+    """Relax operators to better ones; `rewrites` are the caller's own."""
+    if train_step is None:
+        return tuple(rewrites)
+    # What is saved is decided before it is rounded.
+    first = (SliceSplits(train_step), ReadCopies(train_step))
+    return (*name_tensors(train_step), *first, *rewrites, AbsorbActivation(train_step))
 
 
 def fuse_phase(
@@ -183,7 +195,7 @@ def build(
         train_step: name of the training step, whose result names what it updates; None where the
             module only runs forward.
         schedule: passes that schedule the kernels.
-        rewrites: passes over the Relax operators that run before all others.
+        rewrites: passes over the Relax operators, such as what is stored in half precision.
         origins: of the tensors that the variables of the training step are named by.
         has_half: whether products may multiply float16, which the target's CPU must have.
     """
@@ -192,9 +204,7 @@ def build(
     tvm_target = target.to_tvm()
     with tvm_target:
         passes = (
-            *name_tensors(train_step),
-            *rewrites,
-            *((AbsorbActivation(train_step),) if train_step else ()),
+            *rewrite_phase(train_step, rewrites),
             *fuse_phase(target, train_step, has_half=has_half),
             *schedule,
             *plan_phase(train_step, target.threads or 1, origins),
