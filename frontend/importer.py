@@ -14,6 +14,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from odtc.core.errors import UnsupportedError
 from odtc.core.tensor_tags import Tag
 from odtc.frontend.graph import Graph, describe_node
+from odtc.frontend.join_scales import join_scales
 from odtc.frontend.on_rows import on_rows
 from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
@@ -78,7 +79,8 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
     module[FORWARD] = recognize(tagged(module[FORWARD], held))
     names = graph.parameters if varied is None else varied
     wanted = [var for spec, var in zip(specs, params, strict=True) if spec.name in names]
-    return on_rows(recognize_attention(module, FORWARD, wanted), FORWARD)
+    module = recognize_attention(module, FORWARD, wanted)
+    return join_scales(on_rows(module, FORWARD), FORWARD)
 
 
 def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list[relax.Expr | None]:
