@@ -25,7 +25,9 @@ from odtc.frontend.recognize_attention import recognize_attention
 FORWARD = "forward"
 
 # A sum of many numbers in half precision would lose the last of them.
-_SUMMING = frozenset("Conv ConvTranspose LogSoftmax MatMul ReduceMean ReduceSum Softmax".split())
+_SUMMING = frozenset(
+    "Conv ConvTranspose LRN LogSoftmax MatMul ReduceMean ReduceSum Softmax".split()
+)
 
 # TVM's converters refuse a node with whichever of Python's errors they happen to meet.
 _REFUSALS = (

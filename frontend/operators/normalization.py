@@ -1,5 +1,6 @@
 """Normalisations."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.frontend.operators.operator import Emit, Node, Operator
 from odtc.frontend.operators.reduction import reduce
+from odtc.frontend.relax_ops.pointwise import positive_power
 
 # Added to norms, which a tensor of zeros is divided by.
 TINY = 1e-30
@@ -129,23 +131,26 @@ def _lp_norm(node: Node, emit: Emit) -> str:
     return emit("Div", data, emit("Sqrt", emit("Add", squares, TINY)))
 
 
-def _lrn(node: Node, emit: Emit) -> str:
-    """X / (bias + alpha/size * window sum of x²)^beta.
+def _lrn(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
+    """X * (bias + alpha/size * window sum of x²)^-beta.
 
     The sum over a window of channels is a 1×1 convolution with a constant band matrix: it has a
-    right gradient, where the pooling that the importer makes of it has none.
+    right gradient, where the pooling that the importer makes of it has none. The backward reads x
+    and the power, which also says what it is a power of.
     """
     shape, size = node.shape(), node.attrs["size"]
     channels = shape[1]
     offset = np.arange(channels)[None, :] - np.arange(channels)[:, None]
     band = (offset >= -((size - 1) // 2)) & (offset <= size // 2)
     weight = (band * (node.attrs.get("alpha", 1e-4) / size)).astype(np.float32)
-    image = (*shape[:2], -1, 1)
-    data = emit("Reshape", node.inputs[0], np.array(image, np.int64))
-    window = emit("Conv", emit("Mul", data, data), weight[:, :, None, None])
-    base = emit("Add", window, float(node.attrs.get("bias", 1.0)))
-    result = emit("Div", data, emit("Pow", base, float(node.attrs.get("beta", 0.75))))
-    return emit("Reshape", result, np.array(shape, np.int64))
+    image = (*shape[:2], math.prod(shape[2:]), 1)
+    data = builder.emit(R.reshape(inputs[0], image))
+    squares = builder.emit(R.multiply(data, data))
+    window = builder.emit(R.nn.conv2d(squares, relax.const(weight[:, :, None, None])))
+    bias = relax.const(np.float32(node.attrs.get("bias", 1.0)))
+    base = builder.emit(R.add(window, bias))
+    scale = builder.emit(positive_power(base, exponent=-float(node.attrs.get("beta", 0.75))))
+    return R.reshape(builder.emit(R.multiply(data, scale)), shape)
 
 
 def _channels(node: Node) -> str:
@@ -157,7 +162,7 @@ OPERATORS: dict[str, Operator] = {
     "BatchNormalization": Operator(condition=_per_channel, convert=_batch_norm),
     "GroupNormalization": Operator(condition=_divides, convert=_group_norm),
     "InstanceNormalization": Operator(convert=_group_norm),
-    "LRN": Operator(condition=_channels, expand=_lrn),
+    "LRN": Operator(condition=_channels, convert=_lrn),
     "LayerNormalization": Operator(expand=_spelled_out, convert=_layer_norm),
     "LpNormalization": Operator(expand=_lp_norm),
     "MeanVarianceNormalization": Operator(expand=_mean_variance),

@@ -188,6 +188,22 @@ softsign = _pointwise(
 swish = _pointwise("swish", lambda x, alpha: x * _sigmoid(alpha * x), _swish_slope)
 
 
+# --- powers --------------------------------------------------------------------------------------
+
+
+def _power(x: Expr, exponent: float) -> Expr:
+    return tirx.exp(tirx.log(x) * exponent)
+
+
+# Of positive numbers: only for them does the result say which it was.
+positive_power = _pointwise(
+    "positive_power",
+    _power,
+    lambda y, exponent: exponent * _power(y, (exponent - 1.0) / exponent) if exponent else y * 0.0,
+    reads_result=True,
+)
+
+
 # --- hyperbolic ones: TVM's cannot be vectorised, and then do not compile ------------------------
 
 

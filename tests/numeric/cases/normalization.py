@@ -14,6 +14,8 @@ CASES = {
     "InstanceNormalization-1d": node_model("InstanceNormalization", (3, 4, 9), parameters=AFFINE),
     "LRN": node_model("LRN", SQUARE, size=3, alpha=0.5, beta=0.75, bias=1.5),
     "LRN-even": node_model("LRN", SQUARE, size=2, alpha=0.5),
+    "LRN-steep": node_model("LRN", SQUARE, size=3, alpha=2.0, beta=1.5, bias=0.5),
+    "LRN-flat": node_model("LRN", SQUARE, size=3, alpha=0.5, beta=0.0),
     "LayerNormalization": node_model(
         "LayerNormalization", (3, 5, 8), parameters={"w": weight(8), "b": weight(8)}
     ),
