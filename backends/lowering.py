@@ -55,6 +55,7 @@ from odtc.passes.read_copies import ReadCopies
 from odtc.passes.return_loss import ReturnLoss
 from odtc.passes.slice_splits import SliceSplits
 
+_LOOKED_THROUGH = ["relax.astype", "relax.strided_slice"]
 _ALLOCATE = "relax.memory.alloc_storage"
 
 
@@ -109,8 +110,8 @@ def fuse_phase(
     return (
         JoinReshapes(),
         AbsorbTranspose(matmul),
-        # Casts are kept at first: kernels look through them for what is stored in half precision.
-        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=["relax.astype"])),
+        # Casts and slices are kept at first: kernels look through them for what is stored.
+        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=_LOOKED_THROUGH)),
         *name_tensors(train_step),
         # A tuple that is only taken apart again, as of the gradient of a split, is none: FuseOps
         # mixes up the arguments of a kernel that takes elements of several tuples.

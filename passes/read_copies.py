@@ -4,13 +4,15 @@ A branch's result is copied into a concat's, or shuffled, and the next layer kee
 gradient of its weights. A rectifier's gradient reads the branch's result itself: the same values
 are saved twice. Here it reads the copy, through a slice or a permutation that becomes a part of its
 kernel, and the branch's result is dead as soon as it is copied.
+
+The gradient of a batch normalisation reads its input a channel at a time. Where that is some
+channels of a concat's result, as in DenseNet, it reads those.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -19,17 +21,13 @@ from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.core.kernel_marks import PATTERN
+from odtc.core.kernel_marks import BATCH_NORM_BACKWARD, PATTERN
 from odtc.passes.absorb_activation import bindings_of, name_of
 from odtc.passes.contract import Pass
+from odtc.passes.copies import RESHAPE, Copy, copies_in
 from odtc.passes.half_storage import forward_length
 
-# From a copy to the tensor that was copied, as Relax operators.
-Undo = Callable[[relax.Expr], relax.Expr]
-
 _CALL_TIR = "relax.call_tir"
-_RESHAPE, _PERMUTE, _CONCAT = "relax.reshape", "relax.permute_dims", "relax.concat"
-_COPYING = (_RESHAPE, _PERMUTE, _CONCAT)
 # Fused with a slice or a permutation before them: kernels of these classes, and these operators.
 _FUSED_PATTERNS = (0, 1)
 _FUSED = frozenset(
@@ -39,57 +37,6 @@ _FUSED = frozenset(
         "greater greater_equal less less_equal equal not_equal"
     ).split()
 )
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A binding that copies a tensor, or gives it another shape, and how to read the tensor there.
-
-    Attributes:
-        source: the tensor.
-        result: what all its elements are in.
-        undo: the tensor from the result.
-    """
-
-    source: relax.Var
-    result: relax.Var
-    undo: Undo
-
-
-def copies_of(binding: relax.Binding) -> Iterator[Copy]:
-    """Each tensor that a binding copies as a whole."""
-    value, result = binding.value, binding.var
-    if name_of(value) not in _COPYING:
-        return
-    given: relax.Expr = value.args[0]
-    if name_of(value) == _RESHAPE and isinstance(given, relax.Var):
-        shape = given.ty.shape
-        yield Copy(given, result, lambda copy: R.reshape(copy, shape))
-    elif name_of(value) == _PERMUTE and isinstance(given, relax.Var):
-        axes = _axes(value)
-        # Neighbours in memory have to stay neighbours.
-        if axes[-1] == len(axes) - 1:
-            yield Copy(given, result, lambda copy: R.permute_dims(copy, np.argsort(axes).tolist()))
-    elif isinstance(given, relax.Tuple):
-        yield from _joined(given, result, int(value.attrs.axis))
-
-
-def _joined(fields: relax.Tuple, result: relax.Var, axis: int) -> Iterator[Copy]:
-    axis %= len(result.ty.shape)
-    ends = list(accumulate(int(each.ty.shape[axis]) for each in fields))
-    for each, begin, end in zip(fields, [0, *ends], ends, strict=False):
-        if isinstance(each, relax.Var):
-            yield Copy(each, result, _slice(axis, begin, end))
-
-
-def _slice(axis: int, begin: int, end: int) -> Undo:
-    return lambda copy: R.strided_slice(copy, [axis], [begin], [end])
-
-
-def _axes(call: relax.Call) -> list[int]:
-    rank = len(call.args[0].ty.shape)
-    given = call.attrs.axes
-    return [int(axis) % rank for axis in given] if given else list(range(rank))[::-1]
 
 
 @dataclass(frozen=True)
@@ -122,19 +69,14 @@ class Saved:
     @cached_property
     def copies(self) -> dict[relax.Var, list[Copy]]:
         """The copies that the forward makes of each of its tensors."""
-        found: dict[relax.Var, list[Copy]] = defaultdict(list)
-        for binding in self.bindings[: self.forward]:
-            for copy in copies_of(binding):
-                if copy.source in self.born:
-                    found[copy.source].append(copy)
-        return found
+        return copies_in(self.bindings[: self.forward])
 
     @cached_property
     def roots(self) -> dict[relax.Var, relax.Var]:
         """The tensor whose memory each tensor shares, where that is another one."""
         roots: dict[relax.Var, relax.Var] = {}
         for binding in self.bindings:
-            if name_of(binding.value) == _RESHAPE and isinstance(binding.value.args[0], relax.Var):
+            if name_of(binding.value) == RESHAPE and isinstance(binding.value.args[0], relax.Var):
                 source = binding.value.args[0]
                 roots[binding.var] = roots.get(source, source)
         return roots
@@ -146,7 +88,7 @@ class Saved:
     @cached_property
     def readers(self) -> dict[relax.Var, list[int]]:
         """The bindings of the backward that read each tensor of the forward, by its root."""
-        readers: dict[relax.Var, list[int]] = defaultdict(list)
+        readers: defaultdict[relax.Var, list[int]] = defaultdict(list)
         for number in range(self.forward, len(self.bindings)):
             if self.bindings[number].var not in self.roots:
                 for variable in relax.analysis.free_vars(self.bindings[number].value):
@@ -160,40 +102,50 @@ class Saved:
             return value.args[0].name_hint in self.fused
         return name_of(value) in _FUSED
 
-    def is_anchored(self, root: relax.Var) -> bool:
-        """Whether a tensor is saved whatever elementwise readers read."""
-        return any(not self.is_fusable(number) for number in self.readers[root])
+    def takes_channels(self, number: int, root: relax.Var) -> bool:
+        """Whether a binding can read a tensor as some channels of another one."""
+        value = self.bindings[number].value
+        if name_of(value) != BATCH_NORM_BACKWARD:
+            return False
+        return [each.same_as(root) for each in value.args] == [False, True, False, False, False]
 
-    def found_in(self, root: relax.Var) -> list[Copy]:
+    def way(self, root: relax.Var, moved: Mapping[relax.Var, list[Copy]]) -> list[Copy]:
         """The shortest way from a tensor to a copy that is saved; empty where there is none."""
-        ways: list[list[Copy]] = [[copy] for copy in self.copies[root]]
+        whole = [number for number in self.readers[root] if not self.is_fusable(number)]
+        if not all(self.takes_channels(number, root) for number in whole):
+            return []
+        ways: list[list[Copy]] = [[copy] for copy in self.copies.get(root, ())]
         for way in ways:
-            reached = way[-1].result
-            if self.root(reached) is not root and self.is_anchored(self.root(reached)):
+            if whole and not way[-1].is_of_channels:
+                continue
+            reached = self.root(way[-1].result)
+            if reached not in (root, *moved) and self.is_saved(reached):
                 return way
-            ways += [[*way, copy] for copy in self.copies[reached]]
+            ways += [[*way, copy] for copy in self.copies.get(way[-1].result, ())]
         return []
+
+    def is_saved(self, root: relax.Var) -> bool:
+        """Whether a tensor that stays where it is is saved, whatever elementwise readers read."""
+        return any(not self.is_fusable(number) for number in self.readers[root])
 
     @cached_property
     def moved(self) -> dict[relax.Var, list[Copy]]:
         """The tensors that are read elsewhere, each with the way to the copy."""
-        ways: dict[relax.Var, dict[relax.Var, list[Copy]]] = defaultdict(dict)
-        for root in {self.root(variable) for variable in self.born}:
-            if self.readers[root] and not self.is_anchored(root) and (way := self.found_in(root)):
-                ways[self.root(way[-1].result)][root] = way
-        return {
-            source: way
-            for copy, sources in ways.items()
-            if self._pays(copy, list(sources))
-            for source, way in sources.items()
-        }
-
-    def _pays(self, copy: relax.Var, sources: list[relax.Var]) -> bool:
-        """Whether less is alive, in bytes times bindings, though a copy may be read for longer."""
-        ends = {source: max(self.readers[source]) for source in sources}
-        saved = sum(_bytes(each) * (ends[each] - self.born[copy]) for each in sources)
-        longer = max(ends.values()) - max(self.readers[copy])
-        return _bytes(copy) * max(longer, 0) < saved
+        found: dict[relax.Var, list[Copy]] = {}
+        ends = {root: max(readers) for root, readers in self.readers.items()}
+        roots = self.born.keys() & ends.keys()
+        # A copy is younger: whether it stays is known before what it is a copy of.
+        for root in sorted(roots, key=lambda each: self.born[each], reverse=True):
+            way = self.way(root, found)
+            if not way:
+                continue
+            copy = self.root(way[-1].result)
+            # Less is alive, in bytes times bindings, though a copy may be read for longer.
+            saved = _bytes(root) * (ends[root] - self.born[copy])
+            if saved > _bytes(copy) * max(ends[root] - ends[copy], 0):
+                found[root] = way
+                ends[copy] = max(ends[root], ends[copy])
+        return found
 
 
 def _bytes(variable: relax.Var) -> int:

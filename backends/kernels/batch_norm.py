@@ -11,7 +11,7 @@ from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.moments import mean_of, scale_of, variance_of
-from odtc.backends.kernels.operand import shape_of, stored
+from odtc.backends.kernels.operand import channels_of, shape_of
 from odtc.backends.kernels.rows import Row, row_kernel, rows
 from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
 
@@ -95,7 +95,11 @@ def _activated(activation: str, value: ir.Expr) -> ir.Expr:
 
 
 def batch_norm_gradient(
-    shape: Shape, stored_dtype: str, lanes: int, dtype: str = "float32"
+    shape: Shape,
+    stored_dtype: str,
+    lanes: int,
+    dtype: str = "float32",
+    held: tuple[int, int] | None = None,
 ) -> tirx.PrimFunc:
     """A kernel `(dy, x, gamma, mean, scale, dx, dgamma, dbeta)`.
 
@@ -107,11 +111,14 @@ def batch_norm_gradient(
         stored_dtype: of `x`.
         lanes: elements in a vector.
         dtype: of all other tensors.
+        held: how many channels the tensor has that `x` is a part of, and the first of `x`.
     """
     samples, channels, size = shape
+    width, first = held or (channels, 0)
     share = tirx.const(1 / (samples * size), dtype)
     with row_kernel("batch_norm_gradient") as made:
-        dy, x = T.arg("dy", T.buffer(shape, dtype)), T.arg("x", T.buffer(shape, stored_dtype))
+        dy = T.arg("dy", T.buffer(shape, dtype))
+        x = T.arg("x", T.buffer((samples, width, size), stored_dtype))
         gamma, mean_in, scale_in = _per_channel(channels, dtype, "gamma", "mean", "scale")
         dx = T.arg("dx", T.buffer(shape, dtype))
         dgamma, dbeta = _per_channel(channels, dtype, "dgamma", "dbeta")
@@ -120,7 +127,7 @@ def batch_norm_gradient(
             mean, scale = T.bind(mean_in[channel]), T.bind(scale_in[channel])
 
             def distance(n: ir.Expr, i: ir.Expr) -> ir.Expr:
-                return x[n, channel, i].astype(dtype) - mean
+                return x[n, channel + first, i].astype(dtype) - mean
 
             def terms(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
                 return [dy[n, channel, i], dy[n, channel, i] * distance(n, i)]
@@ -159,9 +166,10 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
     grad, data, *others = call.args
-    data = stored(builder, data)
-    planes, dtype = _planes(shape_of(data)), str(grad.ty.dtype)
-    kernel = batch_norm_gradient(planes, str(data.ty.dtype), lanes, dtype)
+    data, first = channels_of(builder, data)
+    planes, dtype = _planes(shape_of(grad)), str(grad.ty.dtype)
+    held = shape_of(data)[1], first
+    kernel = batch_norm_gradient(planes, str(data.ty.dtype), lanes, dtype, held)
     whole, part = (relax.TensorType(shape, dtype) for shape in (planes, planes[1:2]))
     return _called(builder, kernel, [grad, data], others, [whole, part, part])
 
@@ -176,7 +184,7 @@ def _called(
     """The kernel on planes; the first of its results in the shape of the images."""
     name = builder.add_func(kernel, "batch_norm")
     shape = shape_of(images[0])
-    flat = [builder.emit(relax.op.reshape(image, _planes(shape))) for image in images]
+    flat = [builder.emit(relax.op.reshape(image, _planes(shape_of(image)))) for image in images]
     found = builder.emit(relax.call_tir(name, relax.Tuple([*flat, *others]), results))
     first, *rest = (builder.emit(relax.TupleGetItem(found, i)) for i in range(len(results)))
     return relax.Tuple([builder.emit(relax.op.reshape(first, shape)), *rest])

@@ -2,13 +2,30 @@
 
 from tvm import relax, te, tirx
 
-from odtc.passes.absorb_transpose import is_widening
+from odtc.passes.absorb_transpose import is_call, is_widening
 
 
 def stored(builder: relax.BlockBuilder, expression: relax.Expr) -> relax.Expr:
     """The tensor to read: the half-precision one behind a cast to float32, or the tensor itself."""
-    source = builder.lookup_binding(expression) if isinstance(expression, relax.Var) else None
+    source = _bound(builder, expression)
     return source.args[0] if is_widening(source) else expression
+
+
+def channels_of(builder: relax.BlockBuilder, expression: relax.Expr) -> tuple[relax.Expr, int]:
+    """The tensor to read that holds these channels, as it is stored, and the first of them."""
+    first = 0
+    while is_call(source := _bound(builder, expression), "relax.strided_slice"):
+        data, *bounds = source.args
+        axes, begins, _, *steps = ([int(field) for field in each.fields] for each in bounds)
+        if axes != [1] or any(step != [1] for step in steps):
+            break
+        first += begins[0]
+        expression = data
+    return stored(builder, expression), first
+
+
+def _bound(builder: relax.BlockBuilder, expression: relax.Expr) -> relax.Expr | None:
+    return builder.lookup_binding(expression) if isinstance(expression, relax.Var) else None
 
 
 def shape_of(expression: relax.Expr) -> list[int]:

@@ -92,6 +92,27 @@ def test_gradients(dtype: str, lanes: int, shape: tuple[int, int, int], seed: in
         np.testing.assert_allclose(value, reference.grad.numpy(), rtol=1e-3, atol=bound * 10)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_gradient_of_some_channels(dtype: str) -> None:
+    """Read where they lie, among others."""
+    shape, width, first = (3, 4, 37), 9, 3
+    tensors = drawn(shape, 0)
+    whole = drawn((3, width, 37), 1)["x"].astype(dtype)
+    part = np.ascontiguousarray(whole[:, first : first + 4])
+    mean, variance = statistics(part)
+    kept = [value.astype(np.float32) for value in (mean, 1 / np.sqrt(variance + EPSILON))]
+    found, expected = (
+        run_guarded(
+            batch_norm_gradient(shape, dtype, 16, held=held),
+            [tensors["dy"], x, tensors["gamma"], *kept],
+            results=3,
+        )
+        for held, x in (((width, first), whole), (None, part))
+    )
+    for value, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
 def test_in_double_precision() -> None:
     shape = (3, 2, 75)
     tensors = {name: value.astype(np.float64) for name, value in drawn(shape, 0).items()}
