@@ -34,9 +34,8 @@ _PF_X = 0x1
 # Symbols that a library may leave to its loader. The C functions are in Android's libc and libm.
 _PREFIXES = (
     "TVMFFI",  # the runtime's C interface: errors, objects, functions
-    "TVMBackend",  # its thread pool; TVM mostly reaches it through slots of its own
+    "TVMBackend",  # its thread pool and workspaces; TVM mostly reaches them through its own slots
 )
-_WORKSPACES = "__TVMBackendAllocWorkspace"  # such a slot
 _MEMORY = "memcpy memmove memset"  # LLVM makes these of loops that copy or fill
 # What TVM calls for Relax operators, what LLVM calls where a CPU has no such instruction (rounding,
 # fused multiply-add), and their neighbours. In single precision, with an `f`, and in double.
@@ -128,11 +127,6 @@ def _undefined(library: _Library) -> Iterator[str]:
             yield f"it leaves the symbol {name} undefined"
 
 
-def _workspaces(library: _Library) -> Iterator[str]:
-    if any(symbol.name == _WORKSPACES for symbol in library.dynamic.iter_symbols()):
-        yield "its kernels allocate memory that is in no plan"
-
-
 _RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
     _machine,
     _alignment,
@@ -143,7 +137,6 @@ _RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
     _stack,
     _hash_styles,
     _undefined,
-    _workspaces,
 )
 
 

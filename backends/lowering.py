@@ -204,16 +204,16 @@ def build(
     target = target.resolved()
     tvm_target = target.to_tvm()
     with tvm_target:
-        passes = (
+        to_kernels = (
             *rewrite_phase(train_step, rewrites),
             *fuse_phase(target, train_step, has_half=has_half),
             *schedule,
-            *plan_phase(train_step, target.threads or 1, origins),
         )
-        planned = run_pipeline(passes, module)
+        scheduled = run_pipeline(to_kernels, module)
+        planned = run_pipeline(plan_phase(train_step, target.threads or 1, origins), scheduled)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     plan = planned[train_step].attrs.get(RECORD) if train_step else None
-    return Built(executable, storage_bytes(planned), half_products(planned), plan)
+    return Built(executable, storage_bytes(planned), half_products(scheduled), plan)
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:

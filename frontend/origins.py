@@ -27,7 +27,8 @@ def origins_of(graph: Graph) -> dict[str, Origin]:
         label = node.name or f"-> {next(filter(None, node.output), node.op_type)}"
         for name in filter(None, node.output):
             origins[name] = Origin(label, graph.originals.get(name, name))
-    return origins
+    # An output may be a constant.
+    return origins | {name: Origin("", name) for name in graph.outputs if name not in origins}
 
 
 def tags_of_tensors(graph: Graph) -> dict[str, Tag]:

@@ -80,12 +80,11 @@ class _Calls:
         # The tensors that a variable may stand for.
         self._tensors: dict[relax.Var, frozenset[int]] = {}
         self._fields: dict[relax.Var, Sequence[int]] = {}
-        # Of each argument the call that changed it last, and those that read it since.
+        # Of each argument or result the call that changed it last, and those that read it since.
         self._changed: dict[relax.Var, int] = {}
         self._reading: dict[relax.Var, list[int]] = defaultdict(list)
-        self._arguments: dict[relax.Var, frozenset[relax.Var]] = {
-            argument: frozenset([argument]) for argument in function.params
-        }
+        # The arguments and results that a variable may share its memory with.
+        self._roots = {argument: frozenset([argument]) for argument in function.params}
         tasks = []
         for block in function.body.blocks:
             for binding in block.bindings:
@@ -104,8 +103,8 @@ class _Calls:
 
     def _view(self, binding: relax.Binding) -> None:
         value, read = binding.value, relax.analysis.free_vars(binding.value)
-        arguments = (self._arguments.get(each, frozenset()) for each in read)
-        self._arguments[binding.var] = frozenset().union(*arguments)
+        arguments = (self._roots.get(each, frozenset()) for each in read)
+        self._roots[binding.var] = frozenset().union(*arguments)
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._fields:
             self._tensors[binding.var] = frozenset([self._fields[value.tuple_value][value.index]])
         else:
@@ -115,10 +114,10 @@ class _Calls:
         number, value = len(self.bindings), binding.value
         in_place = op_name(binding) == IN_PLACE
         changed = frozenset().union(
-            *(self._arguments[each] for each in (changed_variables(binding) if in_place else ()))
+            *(self._roots[each] for each in (changed_variables(binding) if in_place else ()))
         )
         read = frozenset().union(
-            *(self._arguments.get(each, ()) for each in relax.analysis.free_vars(value))
+            *(self._roots.get(each, ()) for each in relax.analysis.free_vars(value))
         )
         after = {self._changed[each] for each in read if each in self._changed}
         for argument in changed:
@@ -128,9 +127,10 @@ class _Calls:
             self._reading[argument].append(number)
         if in_place:
             # Its results are what it changed.
-            self._arguments[binding.var] = changed
+            self._roots[binding.var] = changed
             made = ()
         else:
+            self._roots[binding.var] = frozenset([binding.var])
             made = tuple(self._results(binding.var.ty))
             self._fields[binding.var] = made
         reads = self._read(value)

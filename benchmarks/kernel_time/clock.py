@@ -15,6 +15,8 @@ from odtc.runtime_rpc.session import LocalSession
 
 # What the virtual machine does between kernels: it allocates, checks shapes, makes views.
 _BOOKKEEPING = "vm."
+# A kernel's last argument is its workspace, if it has one: bytes in a row.
+_WORKSPACE = "uint8"
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Call:
 
     Attributes:
         name: of the kernel.
-        shapes: of its tensors; the last one is what it writes.
+        shapes: of its tensors without its workspace; the last one is what it writes.
         bytes: of all of them.
         seconds: that it took.
     """
@@ -69,6 +71,8 @@ class ClockedSession(LocalSession):
 
 def _call(name: str, arguments: Sequence[Any], seconds: float) -> Call:
     tensors = [value for value in arguments if isinstance(value, tvm.runtime.Tensor)]
+    if len(tensors[-1].shape) == 1 and str(tensors[-1].dtype) == _WORKSPACE:
+        tensors.pop()
     shapes = tuple(tuple(int(size) for size in tensor.shape) for tensor in tensors)
     widths = [np.dtype(str(tensor.dtype)).itemsize for tensor in tensors]
     moved = sum(math.prod(s) * width for s, width in zip(shapes, widths, strict=True))

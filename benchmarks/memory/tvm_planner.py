@@ -19,6 +19,7 @@ from odtc.backends import lowering
 from odtc.passes.contract import Pass, tvm_passes
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.memory.arena import PlanMemory, TakeOffsets
+from odtc.passes.order_calls import OrderCalls
 from odtc.passes.return_loss import ReturnLoss
 
 _IN_PLACE = "relax.call_tir_inplace"
@@ -34,7 +35,7 @@ def planner_alone(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
 
 def as_relax_training(passes: tuple[Pass, ...], step: str) -> tuple[Pass, ...]:
     """The phase with TVM's planner, and updates at the end, into tensors that are returned."""
-    ours = (ImmediateUpdate, ReturnLoss)
+    ours = (ImmediateUpdate, OrderCalls, ReturnLoss)
     kept = [each for each in planner_alone(passes) if not isinstance(each, ours)]
     return (NewParameters(step), *kept)
 

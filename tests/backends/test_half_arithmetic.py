@@ -38,11 +38,11 @@ def half_multiply_adds(artifact: odtc.Artifact, folder: Path) -> int:
 
 def test_a_core_with_float16_multiplies_it(tmp_path: Path) -> None:
     artifact = compiled(tmp_path, A76, "mixed")
-    # One convolution and the gradient of its data, the gradients of both convolutions' weights, a
-    # fully connected layer and its gradients. The first convolution has nine terms, the last layer
-    # ten rows.
+    # One convolution, in training without the rectifier that its pooling applies, and the gradient
+    # of its data; the gradients of both convolutions' weights; a fully connected layer and its
+    # gradients. The first convolution has nine terms, the last layer ten rows.
     (note,) = artifact.manifest.notes
-    assert note == "7 kernels multiply float16 and add up float32; the loss is scaled"
+    assert note == "8 kernels multiply float16 and add up float32; the loss is scaled"
     assert half_multiply_adds(artifact, tmp_path) > 100
     # Gradients are multiplied in float16 too, where small ones would vanish.
     assert artifact.manifest.update["loss_scale"] == {

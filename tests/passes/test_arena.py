@@ -6,6 +6,7 @@ which tensor owns each byte of the arena.
 
 import math
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import onnx
@@ -163,6 +164,17 @@ def test_the_runtime_allocates_what_was_planned(tmp_path: Path) -> None:
     for step in range(1, 4):
         trainer.step(x, np.zeros(8, int), 0.01)
         assert sum(allocated) == step * artifact.manifest.sizes.train_step
+
+
+@pytest.mark.parametrize("target", ["host-cpu", "android-cpu"])
+def test_kernels_allocate_nothing(target: str, tmp_path: Path) -> None:
+    """A library whose kernels ask the runtime for workspaces has a slot for that function."""
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    odtc.compile(tmp_path / "m.onnx", target, batch=8).save(tmp_path / "m.odtc")
+    with ZipFile(tmp_path / "m.odtc") as archive:
+        library = archive.read("step.so")
+    assert b"TVMBackendParallelLaunch" in library
+    assert b"AllocWorkspace" not in library
 
 
 def test_kernels_take_tensors_that_begin_anywhere() -> None:
