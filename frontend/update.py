@@ -6,9 +6,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from odtc.core.specs import Argument, Role, of_role
+from odtc.core.specs import Argument, Block, Role, of_role
 from odtc.frontend.control_kernels import TOTAL, Control, rescale_kernel, total_kernel
 from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
+from odtc.frontend.gradient_pieces import pieces
 from odtc.frontend.merge_products import MergeProducts
 from odtc.frontend.optimizers.update import (
     ACCUMULATOR,
@@ -119,10 +120,20 @@ class UpdatePhase:
         return total
 
     def _update_parameter(self, item: Argument, gradient: relax.Expr, clock: relax.Var) -> None:
+        """Updates a parameter: a large one by blocks, where nothing else reads its gradient."""
+        parts = []
+        if not (item.block or self._update.is_controlled or self._update.accumulate > 1):
+            parts = list(pieces(self._builder, gradient))
+        for block, part in parts or [(item.block, gradient)]:
+            self._update_block(item, block, part, clock)
+
+    def _update_block(
+        self, item: Argument, block: Block | None, gradient: relax.Expr, clock: relax.Var
+    ) -> None:
         update = self._update
         kernel = update_kernel(
             update.rule_of(item.spec.name),
-            item.trained_shape,
+            tuple(int(size) for size in gradient.ty.shape),
             controlled=update.is_controlled,
             clip_value=update.clip_value,
             ema=update.ema,
@@ -130,10 +141,11 @@ class UpdatePhase:
         state = [each.spec.name for each in parameter_arguments(update, item)]
         kept = [name for name in state if not name.startswith(f"{ACCUMULATOR}/")]
         changed = [self._named[name] for name in (item.spec.name, *kept)]
-        if item.block:
+        if block:
             # The average is that of the whole parameter: an evaluation takes it in its place.
-            whole = (0,) if update.ema is None else (0, len(changed) - 1)
-            kernel = on_block(kernel, whole, item.spec.shape, item.block)
+            own = (0,) if update.ema is None else (0, len(changed) - 1)
+            whole = own if item.block else range(len(changed))
+            kernel = on_block(kernel, whole, item.spec.shape, block)
         self._change(kernel, changed, [gradient, self._rate, clock])
 
     def _change(
