@@ -7,6 +7,7 @@ It runs on the phone alone, where there is only Python's library and TVM, so it 
 
 import ctypes
 import json
+import math
 import os
 import platform
 import socket
@@ -35,6 +36,26 @@ def device_info() -> str:
             "cpus": os.cpu_count(),
         }
     )
+
+
+_allocated: list[int] = []
+
+
+@tvm_ffi.register_global_func("odtc.watch_storage")
+def watch_storage(machine: tvm.runtime.Module) -> None:
+    """Notes the bytes that a virtual machine asks its allocator for from here on."""
+
+    def note(_: Any, name: str, before: bool, __: Any, *arguments: Any) -> None:
+        if before and name == "vm.builtin.alloc_storage":
+            _allocated.append(math.prod(int(size) for size in arguments[1]))
+
+    machine["set_instrument"](note)
+
+
+@tvm_ffi.register_global_func("odtc.watched_storage")
+def watched_storage() -> str:
+    """The bytes of each allocation that was watched, as JSON."""
+    return json.dumps(_allocated)
 
 
 def surviving(serve: Callable[..., None]) -> Callable[..., None]:

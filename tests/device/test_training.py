@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from safetensors.numpy import load_file
+from tvm import relax
 
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
@@ -47,6 +48,21 @@ def test_five_steps_give_the_hosts_losses(artifacts, phone) -> None:
     expected = on_host.parameters()
     for name, value in on_phone.parameters().items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_the_phone_allocates_what_was_planned(artifacts, phone) -> None:
+    artifact, session = artifacts["android-cpu"], odtc.connect(phone.url)
+
+    class Watching(type(session)):
+        def load(self, library: Path) -> relax.VirtualMachine:
+            machine = super().load(library)
+            self.remote.get_function("odtc.watch_storage")(machine.module)
+            return machine
+
+    losses(artifact.trainer(Watching(session.name, session.remote)), 3)
+    watched = json.loads(str(session.remote.get_function("odtc.watched_storage")()))
+    assert len(watched) >= 3
+    assert sum(watched) == 3 * artifact.manifest.sizes.train_step
 
 
 def test_everything_around_the_optimizer_is_the_same_there(phone, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def wide_model() -> onnx.ModelProto:
 
 
 ONE = WIDTH * WIDTH * 4
+SLACK = 3_000_000
 
 
 @pytest.mark.parametrize(
@@ -123,8 +124,9 @@ def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Pa
         text=True,
     )
     grown = json.loads(result.stdout)
-    # Half the parameters of slack: kernels' workspaces, the mapped file, and TVM's own pools.
-    assert grown < sizes.parameters + sizes.optimizer + ONE + sizes.parameters // 2
+    # While a weight is read it is there twice more: as it was read, and as pages of its file.
+    kept = sizes.parameters + sizes.optimizer
+    assert kept + sizes.train_step < grown < kept + max(sizes.train_step, 2 * ONE) + SLACK
 
 
 def test_arenas_do_not_outlive_the_next_trainer(tmp_path: Path) -> None:
