@@ -72,11 +72,15 @@ class NewParameters(Pass):
 
 @mutator
 class _Updates(PyExprMutator):
-    """Replaces updates of parameters by calls of packed functions that return their results."""
+    """Replaces updates of parameters by calls of packed functions that return their results.
+
+    Where a parameter is updated by blocks, its first block makes the new tensor for all of them.
+    """
 
     def __init__(self, parameters: set[relax.Var]):
         super().__init__()
         self._parameters = parameters
+        self._new: dict[relax.Var, relax.Var] = {}
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:  # pyright: ignore
         """A call of the step."""
@@ -86,6 +90,9 @@ class _Updates(PyExprMutator):
         changed = [arguments[int(index)] for index in call.attrs.inplace_indices]
         if not self._parameters.intersection(changed):
             return super().visit_call_(call)
-        inputs = [self.visit_expr(each) for each in arguments]
-        types = list(call.ty_args)
-        return relax.call_dps_packed(_NEW, inputs, types[0])
+        if changed[0] not in self._new:
+            inputs = [self.visit_expr(each) for each in arguments]
+            (type_,) = call.ty_args
+            made = relax.call_dps_packed(_NEW, inputs, type_)
+            self._new[changed[0]] = self.builder_.emit(made)
+        return self._new[changed[0]]
