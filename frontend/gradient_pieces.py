@@ -20,12 +20,16 @@ _MOST_PIECES = 16
 
 
 def row_blocks(shape: tuple[int, ...], itemsize: int = 4) -> list[Block]:
-    """The blocks of rows that a matrix is updated by; one for a small one."""
+    """The blocks of rows that a matrix is updated by; one for a small one.
+
+    They are equal where a number of blocks that is large enough divides the rows: then they share
+    the kernel of their product. Otherwise the last one is shorter.
+    """
     rows, size = shape[0], shape[0] * shape[1] * itemsize
-    counts = [n for n in range(1, _MOST_PIECES + 1) if rows % n == 0]
-    count = next((n for n in counts if size <= n * _PIECE), counts[-1])
-    each = rows // count
-    return [Block(0, start, each) for start in range(0, rows, each)]
+    fewest = min(-(-size // _PIECE), _MOST_PIECES, rows)
+    count = next((n for n in range(fewest, _MOST_PIECES + 1) if rows % n == 0), fewest)
+    each = -(-rows // count)
+    return [Block(0, start, min(each, rows - start)) for start in range(0, rows, each)]
 
 
 def pieces(builder: relax.BlockBuilder, gradient: relax.Expr) -> Iterator[tuple[Block, relax.Expr]]:

@@ -18,7 +18,8 @@ FORMS = {
     "plain": ("Gemm", {}, (COLUMNS, ROWS)),
     "batched": ("MatMul", {}, (COLUMNS, ROWS)),
 }
-PIECES = 4
+# Blocks, and the most of them: 4 divide the rows of all forms, 7 of none.
+BLOCKS = {"equal": (4, 16), "with a rest": (7, 7)}
 
 
 def model_of(form: str) -> onnx.ModelProto:
@@ -73,17 +74,20 @@ def trained(form: str, update: odtc.Update, folder: Path) -> tuple[dict[str, np.
     ],
     ids=["sgd", "adamw with average", "clipped by norm", "accumulated"],
 )
+@pytest.mark.parametrize("blocks", BLOCKS)
 def test_the_same_values(
-    form: str, update: odtc.Update, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    blocks: str, form: str, update: odtc.Update, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    count, most = BLOCKS[blocks]
     whole, updates = trained(form, update, tmp_path)
     rows, columns = FORMS[form][2]
-    monkeypatch.setattr(gradient_pieces, "_PIECE", rows * columns * 4 // PIECES)
+    monkeypatch.setattr(gradient_pieces, "_PIECE", -(-rows * columns * 4 // count))
+    monkeypatch.setattr(gradient_pieces, "_MOST_PIECES", most)
     pieces, more_updates = trained(form, update, tmp_path)
     for name, value in whole.items():
         np.testing.assert_allclose(pieces[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
     is_whole = update.accumulate > 1 or update.clip_norm is not None
-    assert more_updates - updates == (0 if is_whole else PIECES - 1)
+    assert more_updates - updates == (0 if is_whole else count - 1)
 
 
 def test_only_a_piece_is_planned(tmp_path: Path) -> None:
@@ -108,7 +112,7 @@ def test_only_a_piece_is_planned(tmp_path: Path) -> None:
         ((4096, 2048), 1),
         ((4096, 4096), 2),
         ((4096, 25088), 16),
-        ((4099, 25088), 1),
+        ((30522, 768), 3),
         ((5000, 4096), 4),
     ],
 )
@@ -116,3 +120,13 @@ def test_blocks_are_of_equal_rows(shape: tuple[int, int], count: int) -> None:
     blocks = row_blocks(shape)
     assert len(blocks) == count
     assert blocks == [Block(0, n * shape[0] // count, shape[0] // count) for n in range(count)]
+
+
+@pytest.mark.parametrize("shape", [(4099, 25088), (50257, 768), (3, 1 << 25)])
+def test_blocks_of_rows_that_nothing_divides(shape: tuple[int, int]) -> None:
+    blocks = row_blocks(shape)
+    ends = [block.start + block.size for block in blocks]
+    assert [block.start for block in blocks] == [0, *ends[:-1]]
+    assert ends[-1] == shape[0]
+    assert all(0 < block.size <= blocks[0].size for block in blocks)
+    assert blocks[0].size * shape[1] * 4 <= max(32 << 20, shape[1] * 4)
