@@ -125,20 +125,20 @@ class Order:
 def lowest_order(tasks: Tasks) -> Order:
     """An order of a low peak; the given one where none is found that is lower."""
     order = tuple(range(len(tasks.tasks)))
-    # Most steps have an order at the bound, which is the first limit.
     best, bound = peak_of(tasks, order), lower_bound(tasks)
-    first = bound
+    # Most steps have an order at the bound, which is the first limit.
+    limit = lowest = bound
     for _ in range(_ROUNDS):
-        if bound >= best:
+        if lowest >= best:
             break
-        limit = bound if bound == first else (bound + best) // 2
         found, is_complete = _within(tasks, limit)
         if found:
             order, best = found, peak_of(tasks, found)
-        elif is_complete:
-            bound = limit + 1
         else:
-            break
+            # A search that left some out proves nothing, but is not tried again.
+            lowest = limit + 1
+            bound = lowest if is_complete else bound
+        limit = (lowest + best) // 2
     return Order(order, best, bound)
 
 

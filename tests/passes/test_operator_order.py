@@ -94,3 +94,20 @@ def test_the_branch_that_leaves_less_behind_runs_first() -> None:
 def test_a_task_before_what_it_needs_is_refused() -> None:
     with pytest.raises(ValueError, match="task 0 is in front of one that it needs"):
         Tasks([Task((), frozenset({0})), Task((0,), frozenset())], [1]).before  # noqa: B018
+
+
+def test_after_a_search_that_was_cut_short_higher_limits_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Each of four pairs may end before the next one begins.
+    tasks = [Task((n,), frozenset()) for n in range(4)]
+    tasks += [Task((), frozenset({n})) for n in range(4)]
+    pairs = Tasks(tasks, [100, 100, 100, 100])
+    within = operator_order._within
+
+    def cut_short(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
+        return within(tasks, limit) if limit >= 150 else (None, False)
+
+    monkeypatch.setattr(operator_order, "_within", cut_short)
+    found = lowest_order(pairs)
+    assert (peak_of(pairs, range(8)), found.peak, found.lower_bound) == (400, 100, 100)
