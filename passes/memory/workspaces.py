@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import ir, relax, tirx
 
 from odtc.passes.contract import Pass
@@ -30,6 +31,9 @@ class LiftWorkspaces(Pass):
 
     Attributes:
         slots: the most threads that run a kernel.
+
+    Raises:
+        ValueError: a kernel allocates in a statement that is no loop, condition or sequence.
     """
 
     name: ClassVar[str] = "lift-workspaces"
@@ -83,12 +87,18 @@ def _with_workspaces(
 def _lifted(kernel: tirx.PrimFunc, slots: int) -> tuple[tirx.PrimFunc, int]:
     """A kernel that is given its workspace, and the bytes of it; 0 where it needs none."""
     size = height_of(kernel.body, slots)
+    workspace = tirx.decl_buffer([size], "uint8", "workspace")
+    body = _Placing(workspace, slots).placed(kernel.body, tirx.const(0, "int64"))
+    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, _refuse_workspace))
     if not size:
         return kernel, 0
-    workspace = tirx.decl_buffer([size], "uint8", "workspace")
-    body = _Placing(workspace, slots).placed(kernel.body, tirx.const(0, "int32"))
     function = tirx.PrimFunc([*kernel.params, workspace], body, kernel.ret_type, attrs=kernel.attrs)
     return function, size
+
+
+def _refuse_workspace(allocation: tirx.AllocBuffer) -> None:
+    if _bytes(allocation):
+        raise ValueError(f"{allocation.buffer.name} is allocated where no workspace is looked for")
 
 
 def height_of(statement: tirx.Stmt, slots: int) -> int:
@@ -152,7 +162,7 @@ class _Placing:
         count, slots = int(loop.extent), _slots(loop, self.slots)
         slot = tirx.Var("slot", loop.loop_var.ty.dtype)
         stride = height_of(loop.body, self.slots)
-        body = self.placed(loop.body, start + tirx.Cast("int32", slot) * stride)
+        body = self.placed(loop.body, start + tirx.Cast("int64", slot) * stride)
         first = slot * count // slots
         last = (slot + 1) * count // slots
         share = tirx.For(loop.loop_var, loop.min + first, last - first, tirx.ForKind.SERIAL, body)

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.lowering import plan_phase, storage_bytes, vm_phase
 from odtc.passes.contract import run_pipeline
+from odtc.passes.memory.workspaces import LiftWorkspaces
 
 WIDTH = 700
 # On a cache line.
@@ -96,3 +98,26 @@ def test_nothing_is_left_that_asks_the_runtime(slots: int) -> None:
     libraries = [m for m in executable.mod.imports if "llvm" in m.kind] or [executable.mod]
     for library in libraries:
         assert "AllocWorkspace" not in library.inspect_source("ll")
+
+
+def test_places_are_counted_in_64_bits() -> None:
+    module = planned(4, 4)
+    (lifted,) = (each for each in module.functions.values() if isinstance(each, tirx.PrimFunc))
+    loads = []
+    tvm_ffi.structural_walk(lifted.body, (ir.TensorLoad, loads.append))
+    places = [each.indices[0] for each in loads if each.source.dtype == "uint8"]
+    apart = [place for place in places if not isinstance(place, tirx.IntImm)]
+    assert len(apart) == 2
+    assert all(place.ty.dtype == "int64" for place in apart)
+
+
+def test_an_allocation_that_is_not_found_is_refused() -> None:
+    buffer = tirx.decl_buffer([WIDTH], "float32", "hidden")
+    body = tirx.SeqStmt(
+        [tirx.AllocBuffer(buffer), tirx.BufferStore(buffer, tirx.const(1, "float32"), [0])]
+    )
+    condition = tirx.const(value=True, dtype="bool")
+    kernel = tirx.PrimFunc([], tirx.While(condition, body)).with_attr("global_symbol", "kernel")
+    module = tvm.IRModule({"kernel": kernel})
+    with pytest.raises(ValueError, match="hidden is allocated where no workspace is looked for"):
+        LiftWorkspaces(2).run(module)
