@@ -7,12 +7,10 @@ all of them run in turns. What the choice loses against the best of them is what
 
 import argparse
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import tvm
@@ -22,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 from tvm import tirx
 
-from benchmarks.measure import machine, versions
+from benchmarks.output import about, add_files, terminal, write_json
 from benchmarks.step_time.cases import Case, case_of, names
 from odtc.backends.kernels.fused import FusedProduct, fused_product
 from odtc.backends.kernels.tile import Machine, machine_of
@@ -39,7 +37,6 @@ from odtc.frontend.specialize import specialize
 from odtc.frontend.training import build_training_graph
 from odtc.passes.contract import run_pipeline
 
-RESULTS = Path("logs/bench")
 # Rounds in which each variant of a kernel runs once.
 ROUNDS = 30
 CHOSEN = "chosen"
@@ -130,7 +127,7 @@ def main() -> int:
         epilog=f"Models: {', '.join(names())}.",
     )
     parser.add_argument("model", choices=names(), metavar="MODEL")
-    parser.add_argument("--json", type=Path, default=RESULTS / "tile_choice.json", metavar="")
+    add_files(parser, "tile_choice")
     options = parser.parse_args()
     of = machine_of(parse_target("host-cpu").resolved().vector_bits)
     found = list(products_of(case_of(options.model)))
@@ -141,16 +138,13 @@ def main() -> int:
     ]
     chosen = sum(choice.seconds[CHOSEN] for choice in choices)
     best = sum(choice.seconds[choice.best] for choice in choices)
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(
+    terminal(160).print(
         table_of(choices),
         f"{options.model}: {len(choices)} products, the least of {ROUNDS} runs: "
         f"{chosen * 1e3:.1f} ms with the chosen tiles, {best * 1e3:.1f} ms with the best ones, "
         f"{chosen / best - 1:.1%} more",
     )
-    about = {"machine": machine(), "versions": versions(), "model": options.model}
-    report = about | {"products": [dataclasses.asdict(choice) for choice in choices]}
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(report, indent=1))
+    write_json(about() | {"model": options.model}, "products", choices, options.json)
     return 0
 
 

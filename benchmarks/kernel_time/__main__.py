@@ -8,19 +8,18 @@ import time
 from pathlib import Path
 
 import onnx
-from rich.console import Console
 
 import benchmarks.kernel_time as package
 import odtc
 from benchmarks.ceilings import measure_ceilings
 from benchmarks.kernel_time.clock import Call, ClockedSession, medians
 from benchmarks.kernel_time.products import layers_of, products_of
-from benchmarks.kernel_time.report import other_table, product_table, rows_of, sums, write_json
-from benchmarks.measure import machine, spread, versions
+from benchmarks.kernel_time.report import other_table, product_table, rows_of, sums
+from benchmarks.measure import spread
+from benchmarks.options import positive
+from benchmarks.output import about, add_files, terminal, write_json
 from benchmarks.step_time.cases import Case, case_of, names
 
-RESULTS = Path("logs/bench")
-WIDTH = 160
 WARM = 2
 
 
@@ -45,12 +44,6 @@ def clocked_steps(case: Case, steps: int) -> tuple[list[list[Call]], list[float]
     return calls, seconds
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(text)
-
-
 def main() -> int:
     """Runs a model; returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -59,12 +52,12 @@ def main() -> int:
         epilog=f"Models: {', '.join(names())}.",
     )
     parser.add_argument("model", choices=names(), metavar="MODEL")
-    parser.add_argument("--threads", type=_positive, default=1, metavar="", help="1 by default")
-    parser.add_argument("--batch", type=_positive, metavar="", help="samples in a step")
-    parser.add_argument("--steps", type=_positive, default=10, metavar="", help="timed steps")
-    parser.add_argument("--json", type=Path, default=RESULTS / "kernel_time.json", metavar="")
+    parser.add_argument("--threads", type=positive, default=1, metavar="", help="1 by default")
+    parser.add_argument("--batch", type=positive, metavar="", help="samples in a step")
+    parser.add_argument("--steps", type=positive, default=10, metavar="", help="timed steps")
+    add_files(parser, "kernel_time")
     options = parser.parse_args()
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    console = terminal(160)
     ceilings = measure_ceilings(options.threads)
     case = dataclasses.replace(case_of(options.model, options.batch), threads=options.threads)
     steps, seconds = clocked_steps(case, options.steps)
@@ -80,15 +73,13 @@ def main() -> int:
         f"{spread(seconds).text(scale=1e3)} ms",
         sep="\n",
     )
-    about = {
-        "machine": machine(),
-        "versions": versions(),
+    said = about() | {
         "model": case.name,
         "batch": case.batch,
         "ceilings": dataclasses.asdict(ceilings),
         "step_seconds": seconds,
     }
-    write_json(rows, about, options.json)
+    write_json(said, "kernels", rows, options.json)
     return 0
 
 

@@ -1,11 +1,7 @@
 """The kernels of a step as tables, sums and JSON."""
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -111,13 +107,6 @@ def sums(rows: Sequence[Row], ceilings: Ceilings) -> list[str]:
         calls = sum(row.calls for row in own)
         lines.append(f"{kind}: {seconds * 1e3:.2f} ms in {calls} calls, {reached}")
     return lines
-
-
-def write_json(rows: Sequence[Row], about: dict[str, Any], path: Path) -> None:
-    """Writes the kernels and what is said about the run."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    report = about | {"kernels": [dataclasses.asdict(row) for row in rows]}
-    path.write_text(json.dumps(report, indent=1))
 
 
 def _time(row: Row, total: float) -> tuple[str, str, str]:

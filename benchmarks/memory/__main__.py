@@ -9,7 +9,6 @@ from pathlib import Path
 from rich.console import Console
 
 import benchmarks.memory as package
-from benchmarks.measure import machine, versions
 from benchmarks.memory.cases import NETWORKS
 from benchmarks.memory.report import (
     draw,
@@ -18,14 +17,11 @@ from benchmarks.memory.report import (
     peer_table,
     plan_table,
     summary,
-    write_json,
 )
 from benchmarks.memory.rows import ENGINES, OURS, Row, Terms, measured_row
 from benchmarks.options import listed, positive
+from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import names
-
-RESULTS = Path("logs/bench")
-WIDTH = 120
 
 
 def chosen_networks(text: str) -> list[str]:
@@ -50,8 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=positive, default=4, help="samples in a step")
     add("--threads", type=positive, default=1, help="worker threads of each engine")
     add("--runs", type=positive, default=3, help="processes that an engine is measured in")
-    add("--json", type=Path, default=RESULTS / "memory.json", help="where raw samples go")
-    add("--picture", type=Path, default=RESULTS / "memory.svg", help="where the chart goes")
+    add_files(parser, "memory", ["picture"])
     return parser
 
 
@@ -69,15 +64,14 @@ def _row(name: str, options: argparse.Namespace, console: Console) -> Row:
 def main() -> int:
     """Makes the table; returns the exit status: 1 where odtc itself failed."""
     options = _parser().parse_args()
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    about = {"machine": machine(), "versions": versions(), "threads": options.threads}
-    title = f"{about['machine']['cpu']}, batch {options.batch}, threads {options.threads}"
-    console.print(title, "; ".join(f"{k} {v}" for k, v in about["versions"].items()), sep="\n")
+    console = terminal()
+    said = about() | {"threads": options.threads}
+    title = introduce(console, said, f"batch {options.batch}, threads {options.threads}")
     rows = []
     for name in options.networks:
         rows.append(_row(name, options, console))
         # A run takes long: what is there is written after each network.
-        write_json(rows, about, options.json)
+        write_json(said, "networks", rows, options.json)
     console.print(plan_table(rows), peer_table(rows), loss_table(rows))
     console.print(*failures(rows), *summary(rows), f"all numbers: {options.json}", sep="\n")
     draw(rows, title, options.picture)

@@ -1,15 +1,13 @@
 """What was found, as tables, as a chart, and as JSON with raw samples."""
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from benchmarks.memory.rows import ENGINES, OURS, PEERS, Row, geometric_mean
+from benchmarks.output import numbers_table, panels, save_figure
 
 # How far the arena may be above its bound, and what a process may grow by beside its plan.
 BOUND_GOAL, GROWTH_GOAL = 1.01, 3e6
@@ -21,13 +19,6 @@ def _megabytes(count: float | None) -> str:
     return "" if count is None else f"{count / 1e6:.1f}"
 
 
-def _table(*heads: str) -> Table:
-    table = Table(*heads, box=box.SIMPLE)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table
-
-
 def plan_table(rows: Sequence[Row]) -> Table:
     """What odtc plans, and what a process grows by beside it, in MB.
 
@@ -35,7 +26,7 @@ def plan_table(rows: Sequence[Row]) -> Table:
     a part of that: pages of mapped files, the step's own library among them.
     """
     heads = "network arena /bound parameters state total fed grown beyond files".split()
-    table = _table(*heads)
+    table = numbers_table(*heads)
     for row in rows:
         if row.plan is None:
             table.add_row(row.network, "failed")
@@ -53,7 +44,7 @@ def plan_table(rows: Sequence[Row]) -> Table:
 
 def peer_table(rows: Sequence[Row]) -> Table:
     """MB of odtc and its peers, and how many times a peer's odtc's total is."""
-    table = _table("network", OURS, *PEERS)
+    table = numbers_table("network", OURS, *PEERS)
     for row in rows:
         cells = []
         for name in PEERS:
@@ -67,7 +58,7 @@ def peer_table(rows: Sequence[Row]) -> Table:
 def loss_table(rows: Sequence[Row]) -> Table:
     """The last loss of each engine that took steps."""
     measured = [name for name in ENGINES if any(row.samples.get(name) for row in rows)]
-    table = _table("loss of the last step", *measured)
+    table = numbers_table("loss of the last step", *measured)
     for row in rows:
         samples = [row.samples.get(name) for name in measured]
         losses = [f"{found[0].losses[-1]:.5f}" if found else "" for found in samples]
@@ -104,33 +95,16 @@ def summary(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def write_json(rows: Sequence[Row], about: dict[str, Any], path: Path) -> None:
-    """Writes all numbers, with raw samples."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    report = about | {"networks": [dataclasses.asdict(row) for row in rows]}
-    path.write_text(json.dumps(report, indent=1))
-
-
 def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     """Writes bar charts as SVG, a panel for each network; odtc's bars have a part for each kind."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "odtc"
-    from matplotlib import pyplot
-
     down = -(-len(rows) // _ACROSS)
     size = (4.6 * _ACROSS, 1.0 + 1.6 * down)
-    figure, panels = pyplot.subplots(down, _ACROSS, figsize=size, squeeze=False)
-    for panel, row in zip(panels.flat, rows, strict=False):
+    figure, places = panels(down, _ACROSS, size)
+    for panel, row in zip(places, rows, strict=False):
         _panel(panel, row)
-    for panel in panels.flat[len(rows) :]:
+    for panel in places[len(rows) :]:
         panel.set_axis_off()
-    figure.suptitle(f"{title}; MB of a training step; odtc: arena, parameters, state", fontsize=9)
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    save_figure(figure, f"{title}; MB of a training step; odtc: arena, parameters, state", path)
 
 
 def _panel(panel: Any, row: Row) -> None:
@@ -149,4 +123,3 @@ def _panel(panel: Any, row: Row) -> None:
     panel.tick_params(labelsize=7)
     panel.invert_yaxis()
     panel.margins(x=0.15)
-    panel.spines[["top", "right"]].set_visible(False)

@@ -12,18 +12,16 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
-from benchmarks.measure import machine, versions
-from benchmarks.memory.__main__ import RESULTS, WIDTH, chosen_networks
+from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.memory.cases import NETWORKS
 from benchmarks.memory.rows import ALONE, geometric_mean
 from benchmarks.memory.tvm_planner import planned_by_tvm
 from benchmarks.options import positive
+from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import Case, case_of
 from benchmarks.step_time.compare import Comparison, compare, ratio
 from benchmarks.step_time.engines import OURS, Engine, OdtcEngine
-from benchmarks.step_time.report import draw, reasons, table_of, write_json
+from benchmarks.step_time.report import draw, reasons, table_of
 
 
 def tvm_engine(case: Case, folder: Path) -> Engine:
@@ -53,23 +51,21 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=positive, default=4, help="samples in a step")
     add("--threads", type=positive, default=1, help="worker threads")
     add("--steps", type=positive, default=20, help="timed steps of each")
-    add("--json", type=Path, default=RESULTS / "memory_speed.json", help="where raw samples go")
-    add("--picture", type=Path, default=RESULTS / "memory_speed.svg", help="where the chart goes")
+    add_files(parser, "memory_speed", ["picture"])
     return parser
 
 
 def main() -> int:
     """Compares the times; returns the exit status: 1 where losses differ."""
     options = _parser().parse_args()
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    about = {"machine": machine(), "versions": versions()}
-    title = f"{about['machine']['cpu']}, {about['machine']['cores']} cores"
-    console.print(title)
+    console = terminal()
+    said = about()
+    title = introduce(console, said, f"{said['machine']['cores']} cores")
     found = []
     for name in options.networks:
         console.print(f"{name} ...")
         found.append(_compared(name, options))
-        write_json(found, about, options.json)
+        write_json(said, "comparisons", found, options.json)
     console.print(table_of(found), *reasons(found), sep="\n")
     timed = [item for item in found if item.timings[1].seconds]
     mean = geometric_mean([ratio(item.timings[1], item.ours).median for item in timed])

@@ -4,21 +4,16 @@ import argparse
 import sys
 import time
 from functools import partial
-from pathlib import Path
-
-from rich.console import Console
 
 import benchmarks.packing as package
-from benchmarks.measure import machine, versions
+from benchmarks.options import listed, positive
+from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.packing.inputs import CAPACITY, CHALLENGING, INPUTS
-from benchmarks.packing.report import Packed, draw, table_of, write_json
+from benchmarks.packing.report import Packed, draw, table_of
 from odtc.passes.memory.budget import STEPS_PER_SECOND, Limit
 from odtc.passes.memory.problem import Problem
 from odtc.passes.memory.solve import solve
 from odtc.passes.memory.validate import validate
-
-RESULTS = Path("logs/bench")
-WIDTH = 120
 
 
 def packed(name: str, limit: Limit) -> Packed:
@@ -40,11 +35,7 @@ def packed(name: str, limit: Limit) -> Packed:
 
 
 def _names(text: str) -> list[str]:
-    names = text.split(",")
-    for name in names:
-        if name not in INPUTS:
-            raise argparse.ArgumentTypeError(f"no input {name!r}; there are {', '.join(INPUTS)}")
-    return names
+    return listed(text, list(INPUTS), "input")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,24 +46,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = partial(parser.add_argument, metavar="")
     add("--inputs", type=_names, default=",".join(INPUTS), help="by name, joined by commas")
-    add("--steps", type=int, default=10 * STEPS_PER_SECOND, help="of search for each input")
-    add("--json", type=Path, default=RESULTS / "packing.json", help="where all numbers go")
-    add("--picture", type=Path, default=RESULTS / "packing.svg", help="where the chart goes")
+    add("--steps", type=positive, default=10 * STEPS_PER_SECOND, help="of search for each input")
+    add_files(parser, "packing", ["picture"])
     return parser
 
 
 def main() -> int:
     """Packs all inputs; returns the exit status: 1 where a plan is above its capacity."""
     options = _parser().parse_args()
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    about = {"machine": machine(), "versions": versions(), "steps": options.steps}
-    title = f"{about['machine']['cpu']}, one core"
-    console.print(title, "; ".join(f"{k} {v}" for k, v in about["versions"].items()), sep="\n")
+    console = terminal()
+    said = about() | {"steps": options.steps}
+    title = introduce(console, said, "one core")
     results = []
     for name in options.inputs:
         results.append(packed(name, Limit(options.steps)))
         # A run takes long: what is there is written after each input.
-        write_json(results, about, options.json)
+        write_json(said, "inputs", results, options.json)
     console.print(table_of(results))
     challenging = [item for item in results if item.name in CHALLENGING]
     above = [item.name for item in challenging if item.height > CAPACITY]

@@ -1,14 +1,12 @@
 """What came out, as a table, as a chart, and as JSON."""
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from rich import box
 from rich.table import Table
+
+from benchmarks.output import numbers_table, panels, save_figure
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,7 @@ class Packed:
 def table_of(results: Sequence[Packed]) -> Table:
     """A row for each input."""
     heads = ("input", "buffers", "lower bound", "height", "height / bound", "proven", "seconds")
-    table = Table(*heads, box=box.SIMPLE)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table(*heads)
     for item in results:
         table.add_row(
             item.name,
@@ -56,23 +52,10 @@ def table_of(results: Sequence[Packed]) -> Table:
     return table
 
 
-def write_json(results: Sequence[Packed], about: dict[str, Any], path: Path) -> None:
-    """Writes all numbers."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    report = about | {"inputs": [dataclasses.asdict(item) for item in results]}
-    path.write_text(json.dumps(report, indent=1))
-
-
 def draw(results: Sequence[Packed], title: str, path: Path) -> None:
     """Writes two bar charts as one SVG: how far plans are above the bound, and seconds."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "odtc"
-    from matplotlib import pyplot
-
     size = (10, 1.2 + 0.25 * len(results))
-    figure, (gaps, times) = pyplot.subplots(1, 2, figsize=size, sharey=True)
+    figure, (gaps, times) = panels(1, 2, size, sharey=True)
     names = [item.name for item in results]
     for panel, values, form, label in (
         (gaps, [100 * (item.ratio - 1) for item in results], "%.2f", "% above the lower bound"),
@@ -82,10 +65,5 @@ def draw(results: Sequence[Packed], title: str, path: Path) -> None:
         panel.bar_label(panel.barh(names, values, color=colours), fmt=form, padding=4, fontsize=8)
         panel.set_xlabel(label)
         panel.margins(x=0.15)
-        panel.spines[["top", "right"]].set_visible(False)
     gaps.invert_yaxis()
-    figure.suptitle(f"{title}; green: proven optimal", fontsize=9)
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    save_figure(figure, f"{title}; green: proven optimal", path)

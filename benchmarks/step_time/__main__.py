@@ -12,8 +12,9 @@ from rich.console import Console
 
 import benchmarks.step_time as package
 from benchmarks.ceilings import measure_ceilings
-from benchmarks.measure import core_count, machine, versions
+from benchmarks.measure import core_count
 from benchmarks.options import listed, positive
+from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import NETWORKS, case_of, names
 from benchmarks.step_time.compare import Comparison, compare
 from benchmarks.step_time.engines import ENGINES, OURS, USUAL, Make
@@ -23,13 +24,10 @@ from benchmarks.step_time.report import (
     reasons,
     summary,
     table_of,
-    write_json,
 )
 
 # Above this share of busy cores, other programs disturb the times too much.
 MAX_BUSY = 0.1
-RESULTS = Path("logs/bench")
-WIDTH = 120
 
 
 def _models(text: str) -> list[str]:
@@ -58,9 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=_counts, default=sorted({1, core_count()}), help="such as 1,2")
     add("--batch", type=positive, help="samples in a step; each model has a usual number")
     add("--steps", type=positive, default=30, help="timed steps of each engine")
-    add("--json", type=Path, default=RESULTS / "step_time.json", help="where raw samples go")
-    add("--picture", type=Path, default=RESULTS / "step_time.svg", help="where the chart goes")
-    add("--rooflines", type=Path, default=RESULTS / "roofline.svg", help="where they go")
+    add_files(parser, "step_time", ["picture", "rooflines"])
     return parser
 
 
@@ -79,17 +75,16 @@ def comparisons_of(options: argparse.Namespace, console: Console) -> Iterator[Co
 def main() -> int:
     """Runs the comparison; returns the exit status."""
     options = _parser().parse_args()
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    about = {"machine": machine(), "versions": versions()}
-    title = f"{about['machine']['cpu']}, {about['machine']['cores']} cores"
-    console.print(title, "; ".join(f"{k} {v}" for k, v in about["versions"].items()), sep="\n")
+    console = terminal()
+    said = about()
+    title = introduce(console, said, f"{said['machine']['cores']} cores")
     ceilings = [measure_ceilings(threads) for threads in options.threads]
-    about["ceilings"] = [dataclasses.asdict(each) for each in ceilings]
+    said["ceilings"] = [dataclasses.asdict(each) for each in ceilings]
     comparisons = []
     for item in comparisons_of(options, console):
         comparisons.append(item)
         # A run takes long: what is there is written after each model.
-        write_json(comparisons, about, options.json)
+        write_json(said, "comparisons", comparisons, options.json)
     console.print(table_of(comparisons))
     limits = [each.text() for each in ceilings]
     console.print(*reasons(comparisons), *limits, *summary(comparisons), sep="\n")

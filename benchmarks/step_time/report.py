@@ -1,7 +1,5 @@
 """What was measured, as a table, as charts, and as JSON with raw samples."""
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from rich.table import Table
 
 from benchmarks.ceilings import Ceilings
 from benchmarks.measure import spread
+from benchmarks.output import panels, save_figure
 from benchmarks.step_time.compare import Comparison, Timing, geometric_means, ratio
 from benchmarks.step_time.engines import ENGINES
 
@@ -63,19 +62,12 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def write_json(comparisons: Sequence[Comparison], about: dict[str, Any], path: Path) -> None:
-    """Writes everything that was measured, with raw samples."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    report = about | {"comparisons": [dataclasses.asdict(item) for item in comparisons]}
-    path.write_text(json.dumps(report, indent=1))
-
-
 def draw(comparisons: Sequence[Comparison], title: str, path: Path) -> None:
     """Writes a bar chart as SVG: medians, with quartiles as whiskers, one panel per comparison."""
     bars = max(len(item.timings) for item in comparisons)
     height = 0.8 + (0.5 + 0.22 * bars) * len(comparisons)
-    figure, panels = _panels(len(comparisons), 1, (8, height))
-    for panel, item in zip(panels, comparisons, strict=True):
+    figure, places = panels(len(comparisons), 1, (8, height))
+    for panel, item in zip(places, comparisons, strict=True):
         timed = [timing for timing in item.timings if timing.seconds]
         values = [spread(np.multiply(timing.seconds, 1e3).tolist()) for timing in timed]
         whiskers = [[v.median - v.lower for v in values], [v.upper - v.median for v in values]]
@@ -89,8 +81,8 @@ def draw(comparisons: Sequence[Comparison], title: str, path: Path) -> None:
         panel.set_title(_label(item), loc="left", fontsize=10)
         panel.invert_yaxis()
         panel.margins(x=0.15)
-    panels[-1].set_xlabel("ms per training step: median and quartiles")
-    _save(figure, title, path)
+    places[-1].set_xlabel("ms per training step: median and quartiles")
+    save_figure(figure, title, path)
 
 
 def draw_rooflines(
@@ -104,8 +96,8 @@ def draw_rooflines(
     """
     limits = {each.threads: each for each in ceilings}
     down = -(-len(comparisons) // _ACROSS)
-    figure, panels = _panels(down, _ACROSS, (4 * _ACROSS, 0.5 + 3 * down))
-    for panel, item in zip(panels, comparisons, strict=False):
+    figure, places = panels(down, _ACROSS, (4 * _ACROSS, 0.5 + 3 * down))
+    for panel, item in zip(places, comparisons, strict=False):
         _roof(panel, limits[item.threads], item.work.intensity)
         for timing in item.timings:
             if timing.seconds:
@@ -115,11 +107,11 @@ def draw_rooflines(
                 )
         panel.set_title(_label(item), loc="left", fontsize=9)
         panel.legend(fontsize=6, loc="lower right")
-    for panel in panels[len(comparisons) :]:
+    for panel in places[len(comparisons) :]:
         panel.set_axis_off()
     figure.supxlabel("operations per byte", fontsize=9)
     figure.supylabel("GFLOP/s", fontsize=9)
-    _save(figure, title, path)
+    save_figure(figure, title, path)
 
 
 def _roof(panel: Any, limits: Ceilings, intensity: float) -> None:
@@ -142,27 +134,3 @@ def _label(item: Comparison) -> str:
 def _colour(timing: Timing) -> str:
     known = list(ENGINES)
     return f"C{known.index(timing.engine) if timing.engine in known else len(known)}"
-
-
-def _panels(down: int, across: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
-    """A figure and its panels, row by row."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "odtc"
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(down, across, figsize=size, squeeze=False)
-    for panel in panels.flat:
-        panel.spines[["top", "right"]].set_visible(False)
-    return figure, list(panels.flat)
-
-
-def _save(figure: Any, title: str, path: Path) -> None:
-    from matplotlib import pyplot
-
-    figure.suptitle(title, fontsize=9)
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)

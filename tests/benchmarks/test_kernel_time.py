@@ -22,8 +22,8 @@ from benchmarks.kernel_time.report import (
     product_table,
     rows_of,
     sums,
-    write_json,
 )
+from benchmarks.output import write_json
 from benchmarks.step_time.cases import case_of
 from benchmarks.workload import training_work
 
@@ -66,7 +66,7 @@ def test_a_step_is_told_as_tables(lenet, tmp_path):
     assert sum(row.calls for row in rows) == len(calls)
     assert [row.seconds for row in rows] == sorted((row.seconds for row in rows), reverse=True)
     assert [line.split(":")[0] for line in sums(rows, CEILINGS)] == [FORWARD, DATA, WEIGHT, OTHER]
-    write_json(rows, {"model": "lenet"}, tmp_path / "new" / "x.json")
+    write_json({"model": "lenet"}, "kernels", rows, tmp_path / "new" / "x.json")
     assert len(json.loads((tmp_path / "new" / "x.json").read_text())["kernels"]) == len(rows)
 
 

@@ -12,6 +12,7 @@ from benchmarks.ceilings import Ceilings, fma_peak
 from benchmarks.measure import Spread, busy_share, machine, spread, versions
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
+from benchmarks.output import write_json
 from benchmarks.step_time import __main__ as command_line
 from benchmarks.step_time import compare as comparing
 from benchmarks.step_time import engines as making
@@ -31,7 +32,6 @@ from benchmarks.step_time.report import (
     reasons,
     summary,
     table_of,
-    write_json,
 )
 from benchmarks.workload import Work, training_work
 
@@ -133,7 +133,7 @@ def test_results_are_written(tmp_path):
     draw_rooflines(comparisons, [ONE], "a machine", tmp_path / "r.svg")
     for picture in ("new/x.svg", "r.svg"):
         assert "</svg>" in (tmp_path / picture).read_text()
-    write_json(comparisons, {"machine": machine()}, tmp_path / "x.json")
+    write_json({"machine": machine()}, "comparisons", comparisons, tmp_path / "x.json")
     report = json.loads((tmp_path / "x.json").read_text())
     assert report["comparisons"][0]["timings"][1]["seconds"] == [2.0]
     assert report["machine"]["cores"] >= 1

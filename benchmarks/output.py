@@ -1,0 +1,90 @@
+"""Where the results of a benchmark go: a terminal, a JSON file with raw samples, and pictures."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import machine, versions
+
+RESULTS = Path("logs/bench")
+
+
+def add_files(parser: argparse.ArgumentParser, stem: str, pictures: Sequence[str] = ()) -> None:
+    """Adds the options that name files: `--json`, and one for each picture, all with defaults.
+
+    Args:
+        parser: of a benchmark.
+        stem: of the JSON file, and of a picture that is called `picture`.
+        pictures: names of options; all but `picture` are stems of files, too.
+    """
+    parser.add_argument(
+        "--json", type=Path, default=RESULTS / f"{stem}.json", metavar="", help="for raw samples"
+    )
+    for name in pictures:
+        file = RESULTS / f"{stem if name == 'picture' else name}.svg"
+        parser.add_argument(f"--{name}", type=Path, default=file, metavar="", help="as SVG")
+
+
+def terminal(width: int = 120) -> Console:
+    """The terminal; a file gets lines of that many characters."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else width)
+
+
+def about() -> dict[str, Any]:
+    """What every report says of a run."""
+    return {"machine": machine(), "versions": versions()}
+
+
+def introduce(console: Console, said: dict[str, Any], more: str) -> str:
+    """Prints what a report says of its run, and returns the title of its pictures."""
+    title = f"{said['machine']['cpu']}, {more}"
+    console.print(title, "; ".join(f"{k} {v}" for k, v in said["versions"].items()), sep="\n")
+    return title
+
+
+def numbers_table(*heads: str) -> Table:
+    """A table whose columns but the first hold numbers."""
+    table = Table(*heads, box=box.SIMPLE)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table
+
+
+def write_json(said: dict[str, Any], name: str, rows: Sequence[Any], path: Path) -> None:
+    """Writes what is said of a run, and under `name` all fields of the rows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = said | {name: [dataclasses.asdict(row) for row in rows]}
+    path.write_text(json.dumps(report, indent=1))
+
+
+def panels(down: int, across: int, size: tuple[float, float], **more: Any) -> tuple[Any, list[Any]]:
+    """A figure of that many inches, and its panels, row by row."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "odtc"
+    from matplotlib import pyplot
+
+    figure, made = pyplot.subplots(down, across, figsize=size, squeeze=False, **more)
+    for panel in made.flat:
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure, list(made.flat)
+
+
+def save_figure(figure: Any, title: str, path: Path) -> None:
+    """Writes a figure as SVG, the same bytes for the same numbers."""
+    from matplotlib import pyplot
+
+    figure.suptitle(title, fontsize=9)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
