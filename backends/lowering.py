@@ -41,6 +41,7 @@ from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.backends.write_products import WriteProducts
 from odtc.core.memory_plan import Origin
+from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
@@ -245,7 +246,7 @@ def _allocations(function: relax.Function) -> list[int]:
     found: list[int] = []
 
     def visit(expression: relax.Expr) -> None:
-        op_name = getattr(getattr(expression, "op", None), "name", "")
+        op_name = operator_of(expression)
         if op_name == _ALLOCATE:
             found.append(int(expression.args[0].values[0]))
         elif op_name == "relax.builtin.alloc_tensor":

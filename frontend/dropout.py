@@ -11,6 +11,7 @@ import tvm
 from tvm import ir, relax
 
 from odtc.core.kernel_marks import DROPOUT
+from odtc.core.relax_calls import operator_of
 
 
 @cache
@@ -36,7 +37,7 @@ def dropout(data: relax.Expr, ratio: float, stream: int, seed: int) -> relax.Cal
 
 def is_dropout(binding: relax.Binding) -> bool:
     """Whether a binding calls the operator."""
-    return getattr(getattr(binding.value, "op", None), "name", "") == DROPOUT
+    return operator_of(binding.value) == DROPOUT
 
 
 class TrainDropout:

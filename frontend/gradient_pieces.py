@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.relax_calls import is_call
 from odtc.core.specs import Block
 
 # Bytes of a piece, at most, where it can be. A product of fewer rows is no slower then, as what it
@@ -58,4 +59,4 @@ def pieces(builder: relax.BlockBuilder, gradient: relax.Expr) -> Iterator[tuple[
 def _call(builder: relax.BlockBuilder, variable: relax.Expr, operator: str) -> relax.Call | None:
     """What a variable is bound to, if it is a call of that operator."""
     value = builder.lookup_binding(variable) if isinstance(variable, relax.Var) else None
-    return value if getattr(getattr(value, "op", None), "name", "") == operator else None
+    return value if is_call(value, operator) else None

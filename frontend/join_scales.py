@@ -17,8 +17,9 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.batch_norm import INFERENCE
-from odtc.frontend.rebuild import builder_with_kernels, replay_body
+from odtc.frontend.rebuild import replayed
 
 _MULTIPLY, _ADD = "relax.multiply", "relax.add"
 
@@ -30,14 +31,7 @@ def join_scales(module: tvm.IRModule, name: str) -> tvm.IRModule:
         module: holds the function, and the kernels that it calls directly.
         name: of the function, which has one block.
     """
-    function, builder = module[name], builder_with_kernels(module)
-    with builder.function(name, function.params):
-        with builder.dataflow():
-            replay_body(builder, function, _JoinScales(function))
-        builder.emit_func_output(function.body.body)
-    joined = builder.finalize()
-    joined[name] = relax.analysis.remove_all_unused(joined[name])
-    return joined
+    return replayed(module, name, _JoinScales(module[name]))
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class _JoinScales:
     def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
         """Returns the result of a normalisation, or None where an operator stays as it is."""
         value = binding.value
-        operator = getattr(getattr(value, "op", None), "name", "")
+        operator = operator_of(value)
         if operator == INFERENCE:
             self._calls[binding.var] = value
         elif isinstance(value, relax.TupleGetItem):

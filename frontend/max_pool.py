@@ -12,6 +12,7 @@ from collections import Counter
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.relax_ops.max_pool2d import max_pool2d
 
 _POOL = "relax.nn.max_pool2d"
@@ -42,7 +43,7 @@ class SaveChosen:
     def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
         """Returns the pooling as it is in training, or None where the binding is none."""
         call = binding.value
-        if _name(call) != _POOL or not _is_plain(call):
+        if operator_of(call) != _POOL or not _is_plain(call):
             return None
         data = call.args[0]
         rectifies = self._is_rectified(data)
@@ -61,30 +62,26 @@ class SaveChosen:
         value = self._values.get(data)
         if value is None or self._readers[data] > 1:
             return False
-        if _name(value) == "relax.nn.relu":
+        if operator_of(value) == "relax.nn.relu":
             return True
-        if _name(value) == "relax.reshape":
+        if operator_of(value) == "relax.reshape":
             return self._is_rectified(value.args[0])
         return bool(_parts(value)) and all(map(self._is_rectified, _parts(value)))
 
     def _unrectified(self, builder: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
         """Such a tensor without its rectifiers."""
         value = self._values[data]
-        if _name(value) == "relax.nn.relu":
+        if operator_of(value) == "relax.nn.relu":
             return value.args[0]
-        if _name(value) == "relax.reshape":
+        if operator_of(value) == "relax.reshape":
             source = self._unrectified(builder, value.args[0])
             return builder.emit(R.reshape(source, value.args[1]))
         parts = [self._unrectified(builder, part) for part in _parts(value)]
         return builder.emit(R.concat(parts, int(value.attrs.axis)))
 
 
-def _name(value: relax.Expr) -> str:
-    return getattr(getattr(value, "op", None), "name", "")
-
-
 def _parts(value: relax.Expr) -> list[relax.Expr]:
     """What a concatenation is of; nothing where the value is something else."""
-    if _name(value) != "relax.concat" or not isinstance(value.args[0], relax.Tuple):
+    if operator_of(value) != "relax.concat" or not isinstance(value.args[0], relax.Tuple):
         return []
     return list(value.args[0].fields)

@@ -8,19 +8,16 @@ merged, and only sums that nothing else reads a part of.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
 
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
+
+from odtc.core.relax_calls import is_call
 
 # Fewer products are left as they are; a kernel joins at most so many matrices.
 FEWEST, GROUP = 4, 16
 
 Pair = tuple[relax.Expr, relax.Expr]
-
-
-def _is_call(value: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call]:
-    return getattr(getattr(value, "op", None), "name", "") == op_name
 
 
 class MergeProducts:
@@ -40,14 +37,14 @@ class MergeProducts:
         inner = {
             argument
             for value in self._values.values()
-            if _is_call(value, "relax.add")
+            if is_call(value, "relax.add")
             for argument in value.args
             if self._is_part(argument)
         }
         self._roots = {
             variable
             for variable, value in self._values.items()
-            if _is_call(value, "relax.add") and variable not in inner
+            if is_call(value, "relax.add") and variable not in inner
         }
 
     def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
@@ -67,7 +64,7 @@ class MergeProducts:
 
     def _is_part(self, expression: relax.Expr) -> bool:
         """Whether it is a sum that only one other value reads."""
-        return self._uses[expression] == 1 and _is_call(self._values.get(expression), "relax.add")
+        return self._uses[expression] == 1 and is_call(self._values.get(expression), "relax.add")
 
     def _leaves(self, variable: relax.Expr, top: bool = False) -> Iterator[relax.Expr]:
         """What a sum adds up, in order."""
@@ -83,11 +80,11 @@ class MergeProducts:
     def _factors(self, leaf: relax.Expr) -> Pair | None:
         """`a` and `b` of a product `a' b` of matrices that nothing else reads."""
         value = self._values.get(leaf)
-        if self._uses[leaf] != 1 or not _is_call(value, "relax.matmul"):
+        if self._uses[leaf] != 1 or not is_call(value, "relax.matmul"):
             return None
         transposed, right = value.args
         inner = self._values.get(transposed)
-        if not _is_call(inner, "relax.permute_dims") or len(right.ty.shape) != 2:
+        if not is_call(inner, "relax.permute_dims") or len(right.ty.shape) != 2:
             return None
         return inner.args[0], right
 

@@ -12,7 +12,8 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.rebuild import builder_with_kernels, replay_body
+from odtc.core.relax_calls import operator_of
+from odtc.frontend.rebuild import replayed
 from odtc.frontend.relax_ops.pointwise import POINTWISE
 
 # Elementwise operators of Relax whose operands broadcast as NumPy's do.
@@ -32,14 +33,7 @@ def on_rows(module: tvm.IRModule, name: str) -> tvm.IRModule:
         module: holds the function, and the kernels that it calls directly.
         name: of the function, which has one block.
     """
-    function, builder = module[name], builder_with_kernels(module)
-    with builder.function(name, function.params):
-        with builder.dataflow():
-            replay_body(builder, function, _OnRows())
-        builder.emit_func_output(function.body.body)
-    moved = builder.finalize()
-    moved[name] = relax.analysis.remove_all_unused(moved[name])
-    return moved
+    return replayed(module, name, _OnRows())
 
 
 class _OnRows:
@@ -55,7 +49,7 @@ class _OnRows:
     def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
         """Returns the reshape of a result on rows, or None where an operator stays as it is."""
         call = binding.value
-        operator = getattr(getattr(call, "op", None), "name", "")
+        operator = operator_of(call)
         if operator == "relax.matmul":
             self._products.add(binding.var)
             # The matrix itself, where the next layer has the reshape of its reshape.

@@ -26,6 +26,24 @@ def replay_body(builder: relax.BlockBuilder, function: relax.Function, *rules: R
     _replay(builder, block.bindings, rules)
 
 
+def replayed(module: tvm.IRModule, name: str, rule: Replay) -> tvm.IRModule:
+    """The module with a function replayed by a rule, without what nothing reads any more.
+
+    Args:
+        module: holds the function, and the kernels that it calls directly.
+        name: of the function, which has one block.
+        rule: as of `replay_body`.
+    """
+    function, builder = module[name], builder_with_kernels(module)
+    with builder.function(name, function.params):
+        with builder.dataflow():
+            replay_body(builder, function, rule)
+        builder.emit_func_output(function.body.body)
+    rewritten = builder.finalize()
+    rewritten[name] = relax.analysis.remove_all_unused(rewritten[name])
+    return rewritten
+
+
 def needed_for(
     function: relax.Function, results: Sequence[relax.Var]
 ) -> tuple[list[relax.Binding], set[relax.Var]]:

@@ -11,7 +11,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import tvm
 import tvm_ffi
@@ -19,8 +18,9 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.relax_calls import is_call
 from odtc.core.tensor_tags import on_the_way
-from odtc.frontend.rebuild import builder_with_kernels, replay_body
+from odtc.frontend.rebuild import replayed
 from odtc.frontend.relax_ops.attention import attention
 
 _HEADS_INSIDE = [0, 2, 1, 3]
@@ -37,14 +37,7 @@ def recognize_attention(
         name: of the function, which has one block.
         varied: those of its arguments that a gradient may be wanted of.
     """
-    function, builder = module[name], builder_with_kernels(module)
-    with builder.function(name, function.params):
-        with builder.dataflow():
-            replay_body(builder, function, _Attention(function, varied))
-        builder.emit_func_output(function.body.body)
-    found = builder.finalize()
-    found[name] = relax.analysis.remove_all_unused(found[name])
-    return found
+    return replayed(module, name, _Attention(module[name], varied))
 
 
 @dataclass(frozen=True)
@@ -96,9 +89,9 @@ class _Attention:
     def __call__(self, builder: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
         """Returns what stands in place of a product or a transposition, or None."""
         call = binding.value
-        if _is(call, "relax.matmul"):
+        if is_call(call, "relax.matmul"):
             return self._product(builder, binding.var, call)
-        if _is(call, "relax.permute_dims") and _axes(call) == _HEADS_INSIDE:
+        if is_call(call, "relax.permute_dims") and _axes(call) == _HEADS_INSIDE:
             inside = self._inside.get(self._same(call.args[0]))
             return None if inside is None else R.reshape(inside, inside.ty.shape)
         return None
@@ -139,9 +132,9 @@ class _Attention:
     def _probabilities(self, given: relax.Expr) -> relax.Call | None:
         """The softmax that makes them, over the last dimension, and that nothing else reads."""
         call = self._values.get(given)
-        if _is(call, "relax.nn.softmax"):
+        if is_call(call, "relax.nn.softmax"):
             axis = call.attrs.axis
-        elif _is(call, "odtc.safe_softmax"):
+        elif is_call(call, "odtc.safe_softmax"):
             axis = call.attrs["axis"]
         else:
             return None
@@ -151,7 +144,7 @@ class _Attention:
     def _blinded(self, given: relax.Expr) -> tuple[relax.Call | None, relax.Expr | None]:
         """As above, behind a condition by which all of a query's probabilities are zero."""
         call = self._values.get(given)
-        if self._uses[given] != 1 or not _is(call, "relax.where"):
+        if self._uses[given] != 1 or not is_call(call, "relax.where"):
             return None, None
         condition, zero, softmax = call.args
         if _shape(condition)[-1:] != [1] or _number(zero) != 0.0:
@@ -163,9 +156,9 @@ class _Attention:
         call = self._values.get(given)
         if self._uses[given] != 1 or call is None:
             return None
-        if _is(call, "relax.where"):
+        if is_call(call, "relax.where"):
             return self._replaced(call)
-        if _is(call, "relax.add"):
+        if is_call(call, "relax.add"):
             for scores, mask in (call.args, call.args[::-1]):
                 plain = self._plain(scores)
                 if plain and _shape(scores) == _shape(call) and mask not in self._varied:
@@ -185,7 +178,7 @@ class _Attention:
         """Scores without a mask."""
         product, scale = self._scaled(given)
         call = self._values.get(product)
-        if self._uses[given] != 1 or self._uses[product] != 1 or not _is(call, "relax.matmul"):
+        if self._uses[given] != 1 or self._uses[product] != 1 or not is_call(call, "relax.matmul"):
             return None
         return _Scores(call.args[0], call.args[1], scale)
 
@@ -199,11 +192,11 @@ class _Attention:
 
     def _factor(self, call: relax.Expr | None) -> tuple[relax.Expr, float] | None:
         """What a product with a constant, or a quotient by one, scales, and by how much."""
-        if _is(call, "relax.multiply"):
+        if is_call(call, "relax.multiply"):
             for inner, by in (call.args, call.args[::-1]):
                 if (number := _number(by)) and _shape(inner) == _shape(call):
                     return inner, number
-        if _is(call, "relax.divide"):
+        if is_call(call, "relax.divide"):
             inner, by = call.args
             if (number := _number(by)) and _shape(inner) == _shape(call):
                 return inner, 1 / number
@@ -217,7 +210,7 @@ class _Attention:
         call, rank = self._values.get(across), len(_shape(across))
         swapped = [*range(rank - 2), rank - 1, rank - 2]
         keys = self._swapped(across)
-        if _is(call, "relax.permute_dims"):
+        if is_call(call, "relax.permute_dims"):
             if _axes(call) == [0, 2, 3, 1]:
                 keys, more = self._scaled(call.args[0])
                 return keys, True, scale * more
@@ -231,11 +224,11 @@ class _Attention:
     def _swapped(self, across: relax.Expr) -> relax.Expr | None:
         """Keys that were transposed with all heads of all samples in one dimension, if so."""
         call, shape = self._values.get(across), _shape(across)
-        inner = self._values.get(call.args[0]) if _is(call, "relax.reshape") else None
-        if not (_is(inner, "relax.permute_dims") and _axes(inner) == [0, 2, 1]):
+        inner = self._values.get(call.args[0]) if is_call(call, "relax.reshape") else None
+        if not (is_call(inner, "relax.permute_dims") and _axes(inner) == [0, 2, 1]):
             return None
         flat = self._values.get(inner.args[0])
-        if not _is(flat, "relax.reshape") or _shape(inner)[1:] != shape[-2:]:
+        if not is_call(flat, "relax.reshape") or _shape(inner)[1:] != shape[-2:]:
             return None
         keys = flat.args[0]
         return keys if _shape(keys) == [*shape[:-2], shape[-1], shape[-2]] else None
@@ -246,13 +239,13 @@ class _Attention:
         shape, call = _shape(given), self._values.get(given)
         if len(shape) == 3:
             return builder.emit(R.reshape(given, [shape[0], 1, *shape[1:]])), False
-        if _is(call, "relax.permute_dims") and _axes(call) == _HEADS_INSIDE:
+        if is_call(call, "relax.permute_dims") and _axes(call) == _HEADS_INSIDE:
             return call.args[0], True
         return given, False
 
     def _same(self, given: relax.Expr) -> relax.Expr:
         """What a reshape to the same shape is made from."""
-        while _is(call := self._values.get(given), "relax.reshape"):
+        while is_call(call := self._values.get(given), "relax.reshape"):
             if _shape(call) != _shape(call.args[0]):
                 break
             given = call.args[0]
@@ -261,10 +254,10 @@ class _Attention:
     def _goes_inside(self, result: relax.Var) -> bool:
         """Whether the next who reads a result brings its heads inside of the steps."""
         readers = [self._values[variable] for variable in self._readers[result]]
-        same = [call for call in readers if _is(call, "relax.reshape")]
+        same = [call for call in readers if is_call(call, "relax.reshape")]
         if same and _shape(same[0]) == _shape(result):
             return self._goes_inside(self._readers[result][readers.index(same[0])])
-        return any(_is(c, "relax.permute_dims") and _axes(c) == _HEADS_INSIDE for c in readers)
+        return any(is_call(c, "relax.permute_dims") and _axes(c) == _HEADS_INSIDE for c in readers)
 
     def _mask(
         self, builder: relax.BlockBuilder, scores: _Scores, shape: list[int]
@@ -311,10 +304,6 @@ def _fits(call: relax.Call, scores: _Scores) -> bool:
         and len(shapes[0]) in (3, 4)
         and shapes[0][:-2] == shapes[1][:-2] == shapes[2][:-2]
     )
-
-
-def _is(expression: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call]:
-    return getattr(getattr(expression, "op", None), "name", "") == op_name
 
 
 def _axes(call: relax.Call) -> list[int]:

@@ -20,6 +20,7 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.errors import UnsupportedError
+from odtc.core.relax_calls import operator_of
 from odtc.core.specs import Block
 from odtc.frontend.gradients.structural import ATTACH
 from odtc.frontend.rebuild import builder_with_kernels, replay_body
@@ -103,7 +104,7 @@ class SparseGradients:
 def _detach(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
     """A replay rule: the value of a mark is its first argument."""
     call = binding.value
-    return call.args[0] if getattr(getattr(call, "op", None), "name", "") == ATTACH else None
+    return call.args[0] if operator_of(call) == ATTACH else None
 
 
 def _view(call: relax.Call, name: str, block: Block, part: relax.Expr) -> relax.Expr | None:

@@ -3,7 +3,6 @@
 The normalised tensor has no other reader then: the gradient of such an activation reads its result.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,27 +10,11 @@ import tvm
 from tvm import ir, relax
 
 from odtc.core.kernel_marks import ACTIVATIONS, BATCH_NORM
+from odtc.core.relax_calls import operator_of
+from odtc.passes.bindings import bind, bindings_of, readers_of, rebuilding
 from odtc.passes.contract import Pass
 
 Values = dict[relax.Var, relax.Expr]
-
-
-def name_of(value: relax.Expr | None) -> str:
-    """Name of the Relax operator that an expression calls, or nothing."""
-    return getattr(getattr(value, "op", None), "name", "")
-
-
-def bindings_of(function: relax.Function) -> list[relax.Binding]:
-    """All bindings of a function without branches, in order."""
-    return [binding for block in function.body.blocks for binding in block.bindings]
-
-
-def readers_of(function: relax.Function) -> Counter[relax.Var]:
-    """How many bindings read each variable; the result counts as one."""
-    readers = Counter(relax.analysis.free_vars(function.body.body))
-    for binding in bindings_of(function):
-        readers.update(set(relax.analysis.free_vars(binding.value)))
-    return readers
 
 
 def activated(function: relax.Function) -> dict[relax.Var, relax.Var]:
@@ -39,13 +22,13 @@ def activated(function: relax.Function) -> dict[relax.Var, relax.Var]:
     values: Values = {binding.var: binding.value for binding in bindings_of(function)}
     readers, found = readers_of(function), {}
     for variable, value in values.items():
-        if name_of(value) not in ACTIVATIONS or not isinstance(value.args[0], relax.Var):
+        if operator_of(value) not in ACTIVATIONS or not isinstance(value.args[0], relax.Var):
             continue
         normal = values.get(value.args[0])
         if normal is None or not isinstance(normal, relax.TupleGetItem) or normal.index:
             continue
         source = normal.tuple_value
-        if readers[value.args[0]] == 1 and name_of(values.get(source)) == BATCH_NORM:
+        if readers[value.args[0]] == 1 and operator_of(values.get(source)) == BATCH_NORM:
             found[variable] = source
     return found
 
@@ -66,21 +49,15 @@ class AbsorbActivation(Pass):
         function = module[self.function]
         bindings = bindings_of(function)
         sources = activated(function)
-        kinds = {sources[b.var]: name_of(b.value) for b in bindings if b.var in sources}
-        functions = module.functions_items()
-        others = {name: f for name, f in functions if name.name_hint != self.function}
-        builder = relax.BlockBuilder(tvm.IRModule(others))
-        with builder.function(self.function, function.params):
-            with builder.dataflow():
-                for binding in bindings:
-                    value = binding.value
-                    if binding.var in kinds:
-                        attrs = dict(value.attrs.items()) | {"activation": kinds[binding.var]}
-                        attrs = ir.make_node("ir.DictAttrs", **attrs)
-                        value = relax.Call(value.op, value.args, attrs)
-                    elif binding.var in sources:
-                        value = relax.TupleGetItem(sources[binding.var], 0)
-                    value = builder.normalize(value)
-                    builder.emit_normalized(relax.VarBinding(binding.var, value))
-            builder.emit_func_output(function.body.body)
+        kinds = {sources[b.var]: operator_of(b.value) for b in bindings if b.var in sources}
+        with rebuilding(module, self.function) as builder:
+            for binding in bindings:
+                value = binding.value
+                if binding.var in kinds:
+                    attrs = dict(value.attrs.items()) | {"activation": kinds[binding.var]}
+                    attrs = ir.make_node("ir.DictAttrs", **attrs)
+                    value = relax.Call(value.op, value.args, attrs)
+                elif binding.var in sources:
+                    value = relax.TupleGetItem(sources[binding.var], 0)
+                bind(builder, binding.var, value)
         return builder.finalize()

@@ -15,6 +15,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from odtc.core.relax_calls import is_call
 from odtc.passes.contract import Pass
 
 # From the operands, as stored, and whether each is transposed, to `(left, right, result)`.
@@ -22,11 +23,6 @@ Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
 # Dimensions of a matrix.
 _MATRIX = 2
-
-
-def is_call(expression: relax.Expr | None, op_name: str) -> TypeGuard[relax.Call]:
-    """Whether the expression calls that Relax operator."""
-    return getattr(getattr(expression, "op", None), "name", "") == op_name
 
 
 def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:

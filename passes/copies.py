@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.passes.absorb_activation import name_of
+from odtc.core.relax_calls import operator_of
 
 # From a copy to the tensor that was copied, as Relax operators.
 Undo = Callable[[relax.Expr], relax.Expr]
@@ -50,13 +50,13 @@ def copies_in(bindings: Sequence[relax.Binding]) -> dict[relax.Var, list[Copy]]:
 def _copies_of(binding: relax.Binding) -> Iterator[Copy]:
     """Each tensor that a binding copies as a whole, or gives another shape."""
     value, result = binding.value, binding.var
-    if name_of(value) not in _COPYING:
+    if operator_of(value) not in _COPYING:
         return
     given: relax.Expr = value.args[0]
-    if name_of(value) == RESHAPE and isinstance(given, relax.Var):
+    if operator_of(value) == RESHAPE and isinstance(given, relax.Var):
         shape = given.ty.shape
         yield Copy(given, result, lambda copy: R.reshape(copy, shape))
-    elif name_of(value) == _PERMUTE and isinstance(given, relax.Var):
+    elif operator_of(value) == _PERMUTE and isinstance(given, relax.Var):
         axes = _axes(value)
         # Neighbours in memory have to stay neighbours.
         if axes[-1] == len(axes) - 1:
@@ -71,7 +71,7 @@ def _copies_of(binding: relax.Binding) -> Iterator[Copy]:
 
 def _prefixes(bindings: Sequence[relax.Binding]) -> Iterator[Copy]:
     """Concats whose operands are the first ones of a later concat, each with the last such one."""
-    concats = [b for b in bindings if name_of(b.value) == _CONCAT]
+    concats = [b for b in bindings if operator_of(b.value) == _CONCAT]
     lists = [
         list(b.value.args[0]) if isinstance(b.value.args[0], relax.Tuple) else [] for b in concats
     ]

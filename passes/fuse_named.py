@@ -15,6 +15,7 @@ from tvm.ir.expr import GenericConst
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.core.tensor_tags import Tags, tags_of, united
+from odtc.passes.bindings import bindings_of
 from odtc.passes.contract import Pass
 from odtc.passes.name_tensors import Named, renamed
 
@@ -55,11 +56,11 @@ class _Fused:
 
     def __init__(self, before: relax.Function, module: tvm.IRModule) -> None:
         self._module = module
-        self._bound = {binding.var for binding in _bindings(before)}
+        self._bound = {binding.var for binding in bindings_of(before)}
         # Variables, to those before, the first of equal ones, or constants that they stand for.
         self._same: _Same = {}
         self._made: dict[Hashable, relax.Var] = {}
-        for binding in _bindings(before):
+        for binding in bindings_of(before):
             if isinstance(binding.value, GenericConst):
                 self._same[binding.var] = binding.value
             elif (key := _key(binding.value, self._same)) is not None:
@@ -70,7 +71,7 @@ class _Fused:
     def tags(self, after: relax.Function) -> Named:
         """The tags of the variables that fusion brought."""
         found: Named = {}
-        for binding in _bindings(after):
+        for binding in bindings_of(after):
             value = binding.value
             if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._outputs:
                 before, found[binding.var] = self._outputs[value.tuple_value][value.index]
@@ -111,7 +112,7 @@ class _Fused:
             for inner, outer in zip(kernel.params, call.args, strict=True)
         }
         needs: dict[relax.Expr, list[relax.Var]] = {}
-        for binding in _bindings(kernel):
+        for binding in bindings_of(kernel):
             value = binding.value
             if isinstance(value, relax.Var):
                 before = same.get(value)
@@ -121,10 +122,10 @@ class _Fused:
                 same[binding.var] = before
             read = [each for v in relax.analysis.free_vars(value) for each in needs.get(v, ())]
             needs[binding.var] = [*dict.fromkeys([*read, binding.var])]
-        values = {b.var: b.value for b in _bindings(kernel)}
+        values = {b.var: b.value for b in bindings_of(kernel)}
         result = values.get(kernel.body.body, kernel.body.body)
         outputs = result.fields if isinstance(result, relax.Tuple) else [kernel.body.body]
-        order = {b.var: place for place, b in enumerate(_bindings(kernel))}
+        order = {b.var: place for place, b in enumerate(bindings_of(kernel))}
         return [
             (
                 same.get(output),
@@ -138,10 +139,6 @@ def _joined(variables: Iterable[relax.Var], same: Mapping[relax.Expr, relax.Expr
     """The tags of what a kernel computes, from the last to the first."""
     before = [same[each] for each in reversed(list(variables)) if each in same]
     return united(tag for each in before for tag in tags_of(each.name))
-
-
-def _bindings(function: relax.Function) -> list[relax.Binding]:
-    return [binding for block in function.body.blocks for binding in block.bindings]
 
 
 def _key(value: relax.Expr, same: Mapping[relax.Expr, relax.Expr]) -> Hashable | None:

@@ -22,6 +22,8 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from odtc.core.kernel_marks import ATTENTION, PATTERN, RECURRENT, SINK
+from odtc.core.relax_calls import operator_of
+from odtc.passes.bindings import bind, rebuilding
 from odtc.passes.contract import Pass
 
 _IN_PLACE = "relax.call_tir_inplace"
@@ -34,14 +36,9 @@ _EXACT = ("relax.nn.log_softmax", "relax.grad.no_grad")
 _LARGEST = float(np.finfo(np.float16).max)
 
 
-def op_name(binding: relax.Binding) -> str:
-    """Name of the Relax operator that a binding calls, or nothing."""
-    return getattr(getattr(binding.value, "op", None), "name", "")
-
-
 def is_reader(binding: relax.Binding) -> bool:
     """Whether a binding computes; updates take exact values, and results keep theirs."""
-    return op_name(binding) != _IN_PLACE and not isinstance(binding.value, relax.Var)
+    return operator_of(binding.value) != _IN_PLACE and not isinstance(binding.value, relax.Var)
 
 
 def forward_length(function: relax.Function) -> int:
@@ -78,7 +75,11 @@ def with_fields_named(bindings: Sequence[relax.Binding], forward: int) -> Bindin
     What the backward takes out of them is a tensor that the forward makes, then. Other fields, such
     as the statistics of a batch normalisation, are few numbers and stay exact.
     """
-    layers = {b.var: _LARGE[op_name(b)] for b in bindings[:forward] if op_name(b) in _LARGE}
+    layers = {
+        b.var: _LARGE[operator_of(b.value)]
+        for b in bindings[:forward]
+        if operator_of(b.value) in _LARGE
+    }
     named = {_field(b): b.var for b in bindings[:forward] if _field(b)}
     moved: dict[relax.Var, list[relax.Binding]] = defaultdict(list)
     same: dict[relax.Var, relax.Var] = {}
@@ -115,9 +116,13 @@ def saved_tensors(bindings: Bindings, least: int) -> set[relax.Var]:
             continue
         for variable in relax.analysis.free_vars(binding.value):
             root = bindings.same.get(variable, variable)
-            while root in made and op_name(made[root]) == _RESHAPE:
+            while root in made and operator_of(made[root].value) == _RESHAPE:
                 root = made[root].value.args[0]
-            if root in made and op_name(made[root]) not in _EXACT and _is_large(root, least):
+            if (
+                root in made
+                and operator_of(made[root].value) not in _EXACT
+                and _is_large(root, least)
+            ):
                 saved.add(root)
     return saved
 
@@ -202,18 +207,12 @@ class HalfStorage(Pass):
         (block,) = function.body.blocks
         bindings = with_fields_named(block.bindings, forward_length(function))
         made = bindings.every[: bindings.forward]
-        reshaped = {b.var: b.value for b in made if op_name(b) == _RESHAPE}
-        functions = module.functions_items()
-        others = {name: f for name, f in functions if name.name_hint != self.function}
-        builder = relax.BlockBuilder(tvm.IRModule(others))
+        reshaped = {b.var: b.value for b in made if operator_of(b.value) == _RESHAPE}
         saved = saved_tensors(bindings, self.least)
-        storage = _Storage(builder, saved, reshaped, bindings.same)
-        with builder.function(self.function, function.params):
-            with builder.dataflow():
-                for index, binding in enumerate(bindings.every):
-                    storage.in_backward = index >= bindings.forward and is_reader(binding)
-                    value = builder.normalize(storage.visit_expr(binding.value))
-                    builder.emit_normalized(relax.VarBinding(binding.var, value))
-                    storage.narrow(binding.var)
-            builder.emit_func_output(function.body.body)
+        with rebuilding(module, self.function) as builder:
+            storage = _Storage(builder, saved, reshaped, bindings.same)
+            for index, binding in enumerate(bindings.every):
+                storage.in_backward = index >= bindings.forward and is_reader(binding)
+                bind(builder, binding.var, storage.visit_expr(binding.value))
+                storage.narrow(binding.var)
         return builder.finalize()

@@ -12,15 +12,12 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from odtc.core.relax_calls import operator_of
+from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
 
 IN_PLACE = "relax.call_tir_inplace"
 KERNEL_CALLS = ("relax.call_tir", IN_PLACE)
-
-
-def op_name(binding: relax.Binding) -> str:
-    """Name of the Relax operator that a binding calls, or nothing."""
-    return getattr(getattr(binding.value, "op", None), "name", "")
 
 
 def read_variables(binding: relax.Binding) -> list[relax.Var]:
@@ -40,7 +37,7 @@ def earliest_positions(bindings: Sequence[relax.Binding]) -> list[int]:
     Only in-place calls move. What is neither a kernel nor an in-place call (a reshape, a tuple)
     may be a view, and counts as its arguments wherever it is read.
     """
-    names = [op_name(binding) for binding in bindings]
+    names = [operator_of(binding.value) for binding in bindings]
     sources: dict[relax.Var, set[relax.Var]] = {}
     defined: dict[relax.Var, int] = {}
     last_read: dict[relax.Var, int] = {}
@@ -73,16 +70,9 @@ class ImmediateUpdate(Pass):
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Reorders the bindings of the function; each keeps its value."""
         function = module[self.function]
-        bindings = [binding for block in function.body.blocks for binding in block.bindings]
+        bindings = bindings_of(function)
         order = sorted(zip(earliest_positions(bindings), range(len(bindings)), strict=True))
-        block = relax.BindingBlock([bindings[index] for _, index in order])
-        rewritten = relax.Function(
-            function.params,
-            relax.SeqExpr([block], function.body.body),
-            function.ret_ty,
-            function.is_pure,
-            function.attrs,
-        )
+        rewritten = with_bindings(function, [bindings[index] for _, index in order])
         module = module.clone()
         module.update_func(module.get_global_var(self.function), rewritten)
         return relax.transform.Normalize()(module)

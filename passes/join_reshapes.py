@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from odtc.passes.absorb_transpose import is_call
+from odtc.core.relax_calls import is_call
 from odtc.passes.contract import Pass
 
 _RESHAPE = "relax.reshape"

@@ -17,7 +17,9 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
+from odtc.core.relax_calls import operator_of
 from odtc.core.tensor_tags import Tags, name_of, tags_of, united
+from odtc.passes.bindings import bindings_of
 from odtc.passes.contract import Pass
 
 _RESHAPE = "relax.reshape"
@@ -90,9 +92,7 @@ def _is_view(value: relax.Expr, views: Collection[ir.GlobalVar]) -> bool:
     """Whether a value is its only tensor in another shape."""
     if not isinstance(value, relax.Call):
         return False
-    return getattr(value.op, "name", "") == _RESHAPE or (
-        bool(value.args) and value.args[0] in views
-    )
+    return operator_of(value) == _RESHAPE or (bool(value.args) and value.args[0] in views)
 
 
 def _reshapes(kernel: ir.BaseFunc) -> bool:
@@ -114,8 +114,7 @@ def renamed(function: relax.Function, tags: Mapping[relax.Var, Tags]) -> relax.F
     """The function with the variables that it binds named by their tags."""
     new = {
         binding.var: type(binding.var)(name_of(tags[binding.var]), binding.var.ty)
-        for block in function.body.blocks
-        for binding in block.bindings
+        for binding in bindings_of(function)
         if tags.get(binding.var) and tags[binding.var] != tags_of(binding.var.name)
     }
     return tvm_ffi.structural_map(function, (ir.Var, lambda var: new.get(var, var)))
@@ -135,9 +134,8 @@ class NameTensors(Pass):
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the function; nothing but names changes."""
         function = module[self.function]
-        bindings = [binding for block in function.body.blocks for binding in block.bindings]
         named = module.clone()
         views = {gv for gv, kernel in module.functions_items() if _reshapes(kernel)}
         variable = module.get_global_var(self.function)
-        named.update_func(variable, renamed(function, tags_in(bindings, views)))
+        named.update_func(variable, renamed(function, tags_in(bindings_of(function), views)))
         return named

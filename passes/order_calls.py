@@ -15,8 +15,10 @@ from typing import ClassVar
 import tvm
 from tvm import ir, relax, tirx
 
+from odtc.core.relax_calls import operator_of
+from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
-from odtc.passes.immediate_update import IN_PLACE, KERNEL_CALLS, changed_variables, op_name
+from odtc.passes.immediate_update import IN_PLACE, KERNEL_CALLS, changed_variables
 from odtc.passes.memory.lifespans import tensor_bytes
 from odtc.passes.memory.operator_order import Task, Tasks, lowest_order
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
@@ -55,14 +57,7 @@ def _ordered(function: relax.Function, workspaces: Mapping[ir.GlobalVar, int]) -
     calls = _Calls(function, workspaces)
     order = lowest_order(calls.tasks).order
     bindings = [calls.bindings[number] for number in order]
-    block = relax.BindingBlock(list(_with_views(bindings, function)))
-    return relax.Function(
-        function.params,
-        relax.SeqExpr([block], function.body.body),
-        function.ret_ty,
-        function.is_pure,
-        function.attrs,
-    )
+    return with_bindings(function, list(_with_views(bindings, function)))
 
 
 class _Calls:
@@ -86,13 +81,12 @@ class _Calls:
         # The arguments and results that a variable may share its memory with.
         self._roots = {argument: frozenset([argument]) for argument in function.params}
         tasks = []
-        for block in function.body.blocks:
-            for binding in block.bindings:
-                if op_name(binding) in KERNEL_CALLS:
-                    tasks.append(self._task(binding))
-                    self.bindings.append(binding)
-                else:
-                    self._view(binding)
+        for binding in bindings_of(function):
+            if operator_of(binding.value) in KERNEL_CALLS:
+                tasks.append(self._task(binding))
+                self.bindings.append(binding)
+            else:
+                self._view(binding)
         returned = self._read(function.body.body)
         self.tasks = Tasks(tasks, self._sizes, returned)
 
@@ -112,7 +106,7 @@ class _Calls:
 
     def _task(self, binding: relax.Binding) -> Task:
         number, value = len(self.bindings), binding.value
-        in_place = op_name(binding) == IN_PLACE
+        in_place = operator_of(value) == IN_PLACE
         changed = frozenset().union(
             *(self._roots[each] for each in (changed_variables(binding) if in_place else ()))
         )
@@ -152,12 +146,7 @@ def _with_views(
 ) -> Iterator[relax.Binding]:
     """The calls, each behind the views that it reads, and at the end those that nothing reads."""
     calls = {binding.var for binding in bindings}
-    views = {
-        binding.var: binding
-        for block in function.body.blocks
-        for binding in block.bindings
-        if binding.var not in calls
-    }
+    views = {b.var: b for b in bindings_of(function) if b.var not in calls}
 
     def needed(value: relax.Expr) -> Iterator[relax.Binding]:
         for variable in relax.analysis.free_vars(value):

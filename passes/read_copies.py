@@ -22,7 +22,8 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.core.kernel_marks import BATCH_NORM_BACKWARD, PATTERN
-from odtc.passes.absorb_activation import bindings_of, name_of
+from odtc.core.relax_calls import operator_of
+from odtc.passes.bindings import bind, bindings_of, rebuilding
 from odtc.passes.contract import Pass
 from odtc.passes.copies import RESHAPE, Copy, copies_in
 from odtc.passes.half_storage import forward_length
@@ -76,7 +77,9 @@ class Saved:
         """The tensor whose memory each tensor shares, where that is another one."""
         roots: dict[relax.Var, relax.Var] = {}
         for binding in self.bindings:
-            if name_of(binding.value) == RESHAPE and isinstance(binding.value.args[0], relax.Var):
+            if operator_of(binding.value) == RESHAPE and isinstance(
+                binding.value.args[0], relax.Var
+            ):
                 source = binding.value.args[0]
                 roots[binding.var] = roots.get(source, source)
         return roots
@@ -98,14 +101,14 @@ class Saved:
     def is_fusable(self, number: int) -> bool:
         """Whether a binding can be fused with a slice of what it reads."""
         value = self.bindings[number].value
-        if name_of(value) == _CALL_TIR:
+        if operator_of(value) == _CALL_TIR:
             return value.args[0].name_hint in self.fused
-        return name_of(value) in _FUSED
+        return operator_of(value) in _FUSED
 
     def takes_channels(self, number: int, root: relax.Var) -> bool:
         """Whether a binding can read a tensor as some channels of another one."""
         value = self.bindings[number].value
-        if name_of(value) != BATCH_NORM_BACKWARD:
+        if operator_of(value) != BATCH_NORM_BACKWARD:
             return False
         return [each.same_as(root) for each in value.args] == [False, True, False, False, False]
 
@@ -181,17 +184,12 @@ class ReadCopies(Pass):
         saved = Saved(function, _fused_kernels(module))
         if not saved.moved:
             return module
-        functions = module.functions_items()
-        others = {name: f for name, f in functions if name.name_hint != self.function}
-        builder = relax.BlockBuilder(tvm.IRModule(others))
-        with builder.function(self.function, function.params):
-            with builder.dataflow():
-                for number, binding in enumerate(saved.bindings):
-                    value = binding.value
-                    if number >= saved.forward:
-                        value = builder.normalize(_elsewhere(builder, saved, value))
-                    builder.emit_normalized(relax.VarBinding(binding.var, value))
-            builder.emit_func_output(function.body.body)
+        with rebuilding(module, self.function) as builder:
+            for number, binding in enumerate(saved.bindings):
+                is_backward = number >= saved.forward
+                value = binding.value
+                value = _elsewhere(builder, saved, value) if is_backward else value
+                bind(builder, binding.var, value)
         return builder.finalize()
 
 

@@ -13,7 +13,8 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.passes.absorb_activation import bindings_of, name_of, readers_of
+from odtc.core.relax_calls import operator_of
+from odtc.passes.bindings import bind, bindings_of, readers_of, rebuilding
 from odtc.passes.contract import Pass
 
 _READERS = ("relax.where",)
@@ -21,7 +22,7 @@ _READERS = ("relax.where",)
 
 def sliceable(function: relax.Function) -> set[relax.Var]:
     """The splits of a function whose parts are each read once, where a slice is fused."""
-    splits = {b.var for b in bindings_of(function) if name_of(b.value) == "relax.split"}
+    splits = {b.var for b in bindings_of(function) if operator_of(b.value) == "relax.split"}
     parts = {
         b.var: b.value.tuple_value
         for b in bindings_of(function)
@@ -29,7 +30,7 @@ def sliceable(function: relax.Function) -> set[relax.Var]:
     }
     readers, fused = readers_of(function), Counter[relax.Var]()
     for binding in bindings_of(function):
-        if name_of(binding.value) in _READERS:
+        if operator_of(binding.value) in _READERS:
             fused.update(set(relax.analysis.free_vars(binding.value)) & parts.keys())
     whole = {split for split in splits if readers[split]}
     return whole - {parts[part] for part in parts if not readers[part] == fused[part] == 1}
@@ -62,18 +63,12 @@ class SliceSplits(Pass):
         if not sliced:
             return module
         values = {b.var: b.value for b in bindings_of(function) if b.var in sliced}
-        functions = module.functions_items()
-        others = {name: f for name, f in functions if name.name_hint != self.function}
-        builder = relax.BlockBuilder(tvm.IRModule(others))
-        with builder.function(self.function, function.params):
-            with builder.dataflow():
-                for binding in bindings_of(function):
-                    value = binding.value
-                    if binding.var in sliced:
-                        continue
-                    if isinstance(value, relax.TupleGetItem) and value.tuple_value in sliced:
-                        value = slice_of(values[value.tuple_value], value.index)
-                    value = builder.normalize(value)
-                    builder.emit_normalized(relax.VarBinding(binding.var, value))
-            builder.emit_func_output(function.body.body)
+        with rebuilding(module, self.function) as builder:
+            for binding in bindings_of(function):
+                value = binding.value
+                if binding.var in sliced:
+                    continue
+                if isinstance(value, relax.TupleGetItem) and value.tuple_value in sliced:
+                    value = slice_of(values[value.tuple_value], value.index)
+                bind(builder, binding.var, value)
         return builder.finalize()

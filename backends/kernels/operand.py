@@ -2,7 +2,8 @@
 
 from tvm import relax, te, tirx
 
-from odtc.passes.absorb_transpose import is_call, is_widening
+from odtc.core.relax_calls import is_call
+from odtc.passes.absorb_transpose import is_widening
 
 
 def stored(builder: relax.BlockBuilder, expression: relax.Expr) -> relax.Expr:

@@ -4,6 +4,7 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.gradients.rule import Rule
 
 # `attach(whole, part)` has the value of `whole`. Attributes: the axis, and where the part starts.
@@ -35,7 +36,7 @@ def seed(
     """The derivative is the adjoint of the output: as it is, where nothing scales the sum."""
     _, derivative = call.args
     while isinstance(grad, relax.Var) and (bound := builder.lookup_binding(grad)) is not None:
-        if getattr(getattr(bound, "op", None), "name", "") == "relax.ones":
+        if operator_of(bound) == "relax.ones":
             return [derivative, no_grad(derivative)]
         if not isinstance(bound, relax.Var):
             break

@@ -14,9 +14,10 @@ from tvm import ir, relax, tirx
 from tvm.tirx.buffer import BufferType
 
 from odtc.core.memory_plan import Origin
+from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
 from odtc.passes.memory.budget import Limit
-from odtc.passes.memory.lifespans import bindings_of, lifespans_of
+from odtc.passes.memory.lifespans import lifespans_of
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT, Solution
 from odtc.passes.memory.record import record_of
 from odtc.passes.memory.solve import solve
@@ -80,13 +81,7 @@ def _placed(function: relax.Function, solution: Solution) -> relax.Function:
             bindings.append(relax.VarBinding(binding.var, builder.normalize(placed)))
         else:
             bindings.append(binding)
-    return relax.Function(
-        function.params,
-        relax.SeqExpr([relax.BindingBlock(bindings)], function.body.body),
-        function.ret_ty,
-        function.is_pure,
-        function.attrs,
-    )
+    return with_bindings(function, bindings)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax
 
+from odtc.core.relax_calls import operator_of
+from odtc.passes.bindings import bindings_of
 from odtc.passes.memory.problem import Buffer, Problem
 
 _ALLOCATION = "relax.builtin.alloc_tensor"
@@ -41,12 +43,7 @@ class Lifespans:
 
 def _is_allocation(value: relax.Expr) -> bool:
     """Whether a binding's value is a new tensor."""
-    return isinstance(value, relax.Call) and _name(value) == _ALLOCATION
-
-
-def bindings_of(function: relax.Function) -> list[relax.Binding]:
-    """All bindings of a function without control flow, in the order in which they run."""
-    return [binding for block in function.body.blocks for binding in block.bindings]
+    return operator_of(value) == _ALLOCATION
 
 
 def tensor_bytes(shape: Iterable[ir.Expr], dtype: str) -> int:
@@ -105,7 +102,3 @@ def _flat(names: _Names) -> set[int]:
     if isinstance(names, tuple):
         return set().union(*map(_flat, names))
     return set(names)
-
-
-def _name(call: relax.Call) -> str:
-    return getattr(call.op, "name", "")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from tvm import ir, relax
 
 from odtc.core.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
+from odtc.core.relax_calls import is_call
 from odtc.core.specs import TensorSpec
 from odtc.core.tensor_tags import Tags
 from odtc.passes.memory.problem import Problem, Solution
@@ -77,7 +78,7 @@ def is_kernel(value: relax.Expr) -> bool:
 
 
 def _is_allocation(binding: relax.Binding) -> bool:
-    return getattr(getattr(binding.value, "op", None), "name", "") == _ALLOCATION
+    return is_call(binding.value, _ALLOCATION)
 
 
 def _in_calls(calls: Sequence[int], lower: int, upper: int) -> tuple[int, int]:

@@ -14,8 +14,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
-from odtc.passes.memory.lifespans import bindings_of
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
 
 # Smaller ones are put on the stack by TVM.
@@ -75,13 +75,7 @@ def _with_workspaces(
             bindings.append(relax.VarBinding(binding.var, called))
         else:
             bindings.append(binding)
-    return relax.Function(
-        function.params,
-        relax.SeqExpr([relax.BindingBlock(bindings)], function.body.body),
-        function.ret_ty,
-        function.is_pure,
-        function.attrs,
-    )
+    return with_bindings(function, bindings)
 
 
 def _lifted(kernel: tirx.PrimFunc, slots: int) -> tuple[tirx.PrimFunc, int]:

@@ -11,6 +11,7 @@ from tvm.relax import op as R  # noqa: N812
 
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.join_scales import join_scales
 from tests.numeric.conftest import relative_error, text_model
@@ -64,7 +65,7 @@ def test_trains_as_before(kind: str, tmp_path: Path) -> None:
 
 def operators(function: relax.Function) -> list[str]:
     (block,) = function.body.blocks
-    return [getattr(getattr(b.value, "op", None), "name", "") for b in block.bindings]
+    return [operator_of(b.value) for b in block.bindings]
 
 
 def forward(kind: str) -> list[str]:

@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.merge_products import FEWEST, GROUP, MergeProducts
 from odtc.frontend.rebuild import builder_with_kernels, replay_body
 
@@ -52,7 +53,7 @@ def calls(module: tvm.IRModule) -> Counter:
     found: Counter = Counter()
 
     def visit(expression: relax.Expr) -> None:
-        found[getattr(getattr(expression, "op", None), "name", "")] += 1
+        found[operator_of(expression)] += 1
 
     relax.analysis.post_order_visit(module["f"].body, visit)
     return found

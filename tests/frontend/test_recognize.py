@@ -5,6 +5,7 @@ import onnx
 import pytest
 from tvm import relax
 
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.specialize import specialize
@@ -38,7 +39,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
     names: list[str] = []
 
     def visit(expression: relax.Expr) -> None:
-        name = getattr(getattr(expression, "op", None), "name", None)
+        name = operator_of(expression)
         names.extend([name] if name else [])
 
     relax.analysis.post_order_visit(function.body, visit)

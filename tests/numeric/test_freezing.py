@@ -14,6 +14,7 @@ import odtc
 from odtc.core.errors import UnsupportedError
 from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
 from odtc.core.memory_plan import Kind
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.normalize.pipeline import normalize
@@ -55,7 +56,7 @@ def products(function: relax.Function) -> list[relax.Call]:
     found = []
 
     def visit(expression: relax.Expr) -> None:
-        if getattr(getattr(expression, "op", None), "name", "") in PRODUCTS:
+        if operator_of(expression) in PRODUCTS:
             found.append(expression)
 
     relax.analysis.post_order_visit(function, visit)

@@ -13,6 +13,7 @@ from tvm import relax
 
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
+from odtc.core.relax_calls import operator_of
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.normalize.pipeline import normalize
@@ -60,7 +61,7 @@ def operators(model: onnx.ModelProto, name: str, train: tuple[str, ...] = ("*",)
     found: Counter[str] = Counter()
     relax.analysis.post_order_visit(
         relax.transform.DeadCodeElimination()(module)[name],
-        lambda each: found.update([getattr(getattr(each, "op", None), "name", "")]),
+        lambda each: found.update([operator_of(each)]),
     )
     return found
 

@@ -21,6 +21,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends import lowering
+from odtc.core.relax_calls import operator_of
 from odtc.passes.contract import run_pipeline
 from odtc.passes.memory.arena import PlanMemory
 from odtc.passes.memory.lifespans import lifespans_of
@@ -116,7 +117,7 @@ def replay(step: relax.Function) -> int:
     bindings = [binding for block in step.body.blocks for binding in block.bindings]
     for number, binding in enumerate(bindings, 1):
         value = binding.value
-        name = getattr(getattr(value, "op", None), "name", "")
+        name = operator_of(value)
         if name == "relax.memory.alloc_storage":
             assert not len(owner)
             owner = np.zeros(int(value.args[0].values[0]), np.int64)

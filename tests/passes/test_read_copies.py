@@ -18,8 +18,9 @@ import odtc
 from benchmarks.models.pytorch.export import export
 from benchmarks.reference.pytorch import TorchTrainer
 from odtc.backends import lowering
-from odtc.passes.absorb_activation import AbsorbActivation, bindings_of, name_of
-from odtc.passes.half_storage import op_name
+from odtc.core.relax_calls import operator_of
+from odtc.passes.absorb_activation import AbsorbActivation
+from odtc.passes.bindings import bindings_of
 from odtc.passes.read_copies import ReadCopies
 from odtc.passes.slice_splits import SliceSplits
 from tests.numeric.conftest import relative_error
@@ -68,8 +69,8 @@ def step(
 def backward_reads(module: tvm.IRModule) -> list[str]:
     """What makes the first operand of each comparison."""
     values = {b.var: b.value for b in bindings_of(module["step"])}
-    compared = [v.args[0] for v in values.values() if name_of(v) == "relax.greater"]
-    return [name_of(values[each]) for each in compared]
+    compared = [v.args[0] for v in values.values() if operator_of(v) == "relax.greater"]
+    return [operator_of(values[each]) for each in compared]
 
 
 def run(module: tvm.IRModule, data: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -290,7 +291,7 @@ def split_step(reader: str, sections: int | list[int]) -> tvm.IRModule:
 def test_splits_become_slices(sections: int | list[int]) -> None:
     before = split_step("choice", sections)
     after = SliceSplits("step").run(before)
-    names = [op_name(binding) for binding in bindings_of(after["step"])]
+    names = [operator_of(binding.value) for binding in bindings_of(after["step"])]
     assert "relax.split" not in names
     x = np.random.default_rng(0).standard_normal((2, 7, 3)).astype(np.float32)
     for found, expected in zip(run(after, [x]), run(before, [x]), strict=True):

@@ -1,0 +1,53 @@
+"""The bindings of a function without branches, which passes read and write one by one."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import tvm
+from tvm import relax
+
+
+def bindings_of(function: relax.Function) -> list[relax.Binding]:
+    """All bindings of a function, in the order in which they run."""
+    return [binding for block in function.body.blocks for binding in block.bindings]
+
+
+def readers_of(function: relax.Function) -> Counter[relax.Var]:
+    """How many bindings read each variable; the result counts as one."""
+    readers = Counter(relax.analysis.free_vars(function.body.body))
+    for binding in bindings_of(function):
+        readers.update(set(relax.analysis.free_vars(binding.value)))
+    return readers
+
+
+def with_bindings(function: relax.Function, bindings: Sequence[relax.Binding]) -> relax.Function:
+    """The function with other bindings, of which its result is made, in one plain block."""
+    return relax.Function(
+        function.params,
+        relax.SeqExpr([relax.BindingBlock(list(bindings))], function.body.body),
+        function.ret_ty,
+        function.is_pure,
+        function.attrs,
+    )
+
+
+@contextmanager
+def rebuilding(module: tvm.IRModule, name: str) -> Iterator[relax.BlockBuilder]:
+    """A builder in the dataflow block of a function that takes the place of the one of that name.
+
+    All other functions of the module are there already. The new function has the same arguments and
+    returns the same variables, which have to be bound again.
+    """
+    functions = module.functions_items()
+    others = {variable: each for variable, each in functions if variable.name_hint != name}
+    builder, function = relax.BlockBuilder(tvm.IRModule(others)), module[name]
+    with builder.function(name, function.params):
+        with builder.dataflow():
+            yield builder
+        builder.emit_func_output(function.body.body)
+
+
+def bind(builder: relax.BlockBuilder, variable: relax.Var, value: relax.Expr) -> None:
+    """Binds a value to that very variable, which others read."""
+    builder.emit_normalized(relax.VarBinding(variable, builder.normalize(value)))
