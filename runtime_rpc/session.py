@@ -11,12 +11,13 @@ import re
 import secrets
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import tvm
 from tvm import relax, rpc
 from tvm.rpc.base import RPC_TRACKER_MAGIC
@@ -62,6 +63,10 @@ class Session(Protocol):
         """Loads a library on the device, frees idle arenas there, and starts a virtual machine."""
         ...
 
+    def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+        """Gives a tensor of this device its elements, in flat parts that follow each other."""
+        ...
+
     def use_threads(self, count: int, cores: str = "big") -> None:
         """Sets the number of worker threads, and binds each to a core.
 
@@ -105,6 +110,10 @@ class LocalSession:
         with device_errors(self.name):
             return relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
 
+    def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+        """Writes the parts where they belong, so that only one of them is in memory twice."""
+        _write(np.from_dlpack(tensor), parts)
+
     def use_threads(self, count: int, cores: str = "big") -> None:
         """Sets the threads of this process's pool, up to the number of cores."""
         before = os.sched_getaffinity(0)
@@ -142,6 +151,12 @@ class RemoteSession:
             self.remote.upload(str(library), member)
             return relax.VirtualMachine(self.remote.load_module(member), self.device)
 
+    def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+        """Sends a tensor as a whole: RPC copies to the beginning of a tensor only."""
+        whole = np.empty(tensor.shape, str(tensor.dtype))
+        _write(whole, parts)
+        tensor.copyfrom(whole)
+
     def use_threads(self, count: int, cores: str = "big") -> None:
         """Sets the threads of the device's pool."""
         with device_errors(self.name):
@@ -159,6 +174,13 @@ class RemoteSession:
             except AttributeError:
                 return {"emulated": False}
             return {"emulated": False, **json.loads(str(describe()))}
+
+
+def _write(array: np.ndarray, parts: Iterable[np.ndarray]) -> None:
+    elements, first = array.reshape(-1), 0
+    for part in parts:
+        elements[first : first + part.size] = part
+        first += part.size
 
 
 def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> Session:

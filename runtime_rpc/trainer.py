@@ -21,7 +21,7 @@ from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Evaluation, Manifest
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.core.weights import fill_weights, read_tensors
+from odtc.core.weights import constant_parts, fill_weights, read_tensors
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
@@ -275,11 +275,12 @@ class Trainer:
         starting: dict[str, list[Argument]] = defaultdict(list)
         for item in self._manifest.of_role(*WEIGHT_ROLES, Role.AVERAGE):
             starting[averaged(item)].append(item)
-        for name, value in read_tensors(self._bundle.parameters):
+        for name, parts in read_tensors(self._bundle.parameters):
             for item in starting[name]:
-                tensors[item].copyfrom(value)
+                self.session.fill(tensors[item], parts())
         for item in self._manifest.of_role(Role.STATE):
-            tensors[item].copyfrom(np.full(item.spec.shape, item.initial, item.spec.dtype))
+            spec = item.spec
+            self.session.fill(tensors[item], constant_parts(spec.shape, spec.dtype, item.initial))
         return tensors
 
     def _averages(self) -> dict[str, Argument]:

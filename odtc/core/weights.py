@@ -1,7 +1,9 @@
 """Weights in and out of ONNX graphs and safetensors files, one tensor at a time."""
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ import onnx
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+# Bytes of a part, at most, but for long rows. The C library keeps what was freed of larger ones.
+_PART = 1 << 18
 _DATA_FIELDS = ("raw_data", "float_data", "external_data", "data_location")
 
 
@@ -32,17 +36,37 @@ def write_tensors(
         raise OSError(int(match["code"]), match["text"].strip(), str(path)) from error
 
 
-def read_tensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields name and value of each tensor; only one is in memory at a time.
+def read_tensors(path: Path) -> Iterator[tuple[str, Callable[[], Iterator[np.ndarray]]]]:
+    """Yields each tensor's name, and what reads its elements, in small flat parts.
 
-    The file is mapped anew for each: pages of a mapping stay resident for as long as it lasts.
+    The file is mapped anew for each part: pages of a mapping stay resident for as long as it lasts.
     """
     with safe_open(path, framework="numpy") as file:
         names = list(file.keys())
     for name in names:
+        yield name, partial(_parts, path, name)
+
+
+def constant_parts(shape: tuple[int, ...], dtype: str, value: float) -> Iterator[np.ndarray]:
+    """The elements of a constant tensor, in small flat parts."""
+    left, most = math.prod(shape), max(1, _PART // np.dtype(dtype).itemsize)
+    while left:
+        yield np.full(min(left, most), value, dtype)
+        left -= min(left, most)
+
+
+def _parts(path: Path, name: str) -> Iterator[np.ndarray]:
+    with safe_open(path, framework="numpy") as file:
+        shape = file.get_slice(name).get_shape()
+    rows, size = (shape[0], math.prod(shape[1:])) if shape else (0, 1)
+    # Elements of more than eight bytes are no weights.
+    step = max(1, _PART // max(1, 8 * size))
+    for first in range(0, rows, step):
         with safe_open(path, framework="numpy") as file:
-            value = file.get_tensor(name)
-        yield name, value
+            yield file.get_slice(name)[first : min(first + step, rows)].reshape(-1)
+    if not shape:
+        with safe_open(path, framework="numpy") as file:
+            yield file.get_tensor(name).reshape(-1)
 
 
 def strip_weights(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:

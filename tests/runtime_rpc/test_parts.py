@@ -1,0 +1,62 @@
+"""Weights are read and written a part at a time: the same elements, and few bytes beside them."""
+
+import math
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import rpc
+
+from odtc.core import weights
+from odtc.core.weights import constant_parts, read_tensors, write_tensors
+from odtc.runtime_rpc.session import LocalSession, RemoteSession, Session
+
+
+@pytest.fixture(scope="module")
+def sessions():
+    server = rpc.Server("127.0.0.1", 9190, silent=True)
+    yield [LocalSession(), RemoteSession("device", rpc.connect("127.0.0.1", server.port))]
+    server.terminate()
+
+
+def filled(session: Session, like: np.ndarray, parts) -> np.ndarray:
+    tensor = tvm.runtime.empty(like.shape, str(like.dtype), session.device)
+    session.fill(tensor, parts)
+    return tensor.numpy()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    shape=st.lists(st.integers(0, 7), max_size=4).map(tuple),
+    dtype=st.sampled_from(["float32", "float16", "int64", "bool"]),
+    part=st.sampled_from([1, 8, 100, 500]),
+)
+def test_parts_are_the_whole(sessions, tmp_path_factory, shape, dtype, part) -> None:
+    value = np.random.default_rng(part).integers(0, 2 if dtype == "bool" else 99, shape)
+    value = value.astype(dtype)
+    path: Path = tmp_path_factory.mktemp("weights") / "w.safetensors"
+    write_tensors(path, {"w": value, "other": np.ones(3, np.float32)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weights, "_PART", part)
+        parts = dict(read_tensors(path))["w"]
+        rows = math.prod(shape[1:]) if shape else 1
+        assert all(each.size <= max(rows, part // 8) for each in parts())
+        for session in sessions:
+            np.testing.assert_array_equal(filled(session, value, parts()), value)
+            constant = constant_parts(shape, dtype, 1)
+            np.testing.assert_array_equal(filled(session, value, constant), np.ones(shape, dtype))
+
+
+def test_a_large_weight_is_not_copied_as_a_whole(tmp_path: Path) -> None:
+    value = np.zeros((512, 64, 64), np.float32)
+    write_tensors(tmp_path / "w.safetensors", {"w": value})
+    tensor = tvm.runtime.empty(value.shape, "float32")
+    ((_, parts),) = read_tensors(tmp_path / "w.safetensors")
+    tracemalloc.start()
+    LocalSession().fill(tensor, parts())
+    assert tracemalloc.get_traced_memory()[1] < value.nbytes // 4
+    tracemalloc.stop()
