@@ -6,8 +6,11 @@ import torch
 import tvm
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
 
 from odtc.backends.kernels.batch_norm import batch_norm_gradient, batch_norm_kernel
+from odtc.backends.kernels.operand import channels_of
 from tests.backends.guarded import HOST, run_guarded
 
 EPSILON, MOMENTUM = 1e-5, 0.25
@@ -111,6 +114,19 @@ def test_the_gradient_of_some_channels(dtype: str) -> None:
     )
     for value, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(value, other)
+
+
+def test_some_channels_of_others_are_read_where_all_lie() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((3, 9, 37), "float32"))
+    with builder.function("main", [x]):
+        others = builder.emit(R.strided_slice(x, [1], [2], [8]))
+        channels = builder.emit(R.strided_slice(others, [1], [1], [5]))
+        apart = builder.emit(R.strided_slice(x, [1], [1], [9], [2]))
+        columns = builder.emit(R.strided_slice(x, [2], [1], [9]))
+        found = [channels_of(builder, each) for each in (channels, apart, columns)]
+        builder.emit_func_output(channels)
+    assert found == [(x, 3), (apart, 0), (columns, 0)]
 
 
 def test_in_double_precision() -> None:

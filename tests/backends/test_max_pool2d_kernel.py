@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from odtc.backends.kernels.max_pool2d import max_pool2d, max_pool2d_gradient
@@ -17,8 +17,18 @@ VALUES = {
     "plain": lambda rng, shape: rng.standard_normal(shape),
     "ties": lambda rng, shape: rng.integers(-1, 3, shape),
     "negative": lambda rng, shape: -rng.integers(0, 3, shape),
+    "lowest": lambda _, shape: np.full(shape, -np.inf),
     "extremes": lambda rng, shape: rng.choice([-np.inf, -np.inf, -0.0, 0.0, np.inf], shape),
     "not numbers": lambda rng, shape: rng.choice([-1, 1, -np.nan, np.nan, np.inf], shape),
+}
+# One step of a window leads over two rows of padding.
+DILATED = {
+    "image": (2, 3, 9, 11),
+    "window": (4, 4),
+    "stride": (1, 1),
+    "pad": (2, 2),
+    "dilation": (2, 3),
+    "ceil": False,
 }
 
 
@@ -44,6 +54,8 @@ def pools(draw) -> dict:
     rectifies=st.booleans(),
     is_large=st.booleans(),
 )
+@example(case=DILATED, kind="lowest", lanes=4, rectifies=False, is_large=False)
+@example(case=DILATED, kind="lowest", lanes=4, rectifies=False, is_large=True)
 def test_against_pytorch(
     case: dict, kind: str, lanes: int, rectifies: bool, is_large: bool
 ) -> None:

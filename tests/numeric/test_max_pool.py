@@ -34,6 +34,10 @@ GRAPHS = {
         f"n = Neg (h) r = Relu (h) s = Relu (n) c = Concat <axis = 1> (r, s) y = {POOL} (c)",
         0,
     ),
+    "behind rows": (
+        f"n = Neg (h) r = Relu (h) s = Relu (n) c = Concat <axis = 2> (r, s) y = {POOL} (c)",
+        0,
+    ),
     "behind a part that is not rectified": (
         f"r = Relu (h) c = Concat <axis = 1> (r, h) y = {POOL} (c)",
         1,

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
+from tvm.sym import Analyzer
 
 from odtc.backends.lowering import plan_phase, storage_bytes, vm_phase
 from odtc.passes.contract import run_pipeline
@@ -100,15 +101,31 @@ def test_nothing_is_left_that_asks_the_runtime(slots: int) -> None:
         assert "AllocWorkspace" not in library.inspect_source("ll")
 
 
-def test_places_are_counted_in_64_bits() -> None:
-    module = planned(4, 4)
+def places_of_slots(module: tvm.IRModule) -> list[ir.Expr]:
+    """Where the workspaces of a slot begin, in bytes."""
     (lifted,) = (each for each in module.functions.values() if isinstance(each, tirx.PrimFunc))
     loads = []
     tvm_ffi.structural_walk(lifted.body, (ir.TensorLoad, loads.append))
     places = [each.indices[0] for each in loads if each.source.dtype == "uint8"]
-    apart = [place for place in places if not isinstance(place, tirx.IntImm)]
-    assert len(apart) == 2
-    assert all(place.ty.dtype == "int64" for place in apart)
+    return [place for place in places if not isinstance(place, tirx.IntImm)]
+
+
+def test_places_are_counted_in_64_bits() -> None:
+    places = places_of_slots(planned(4, 4))
+    assert len(places) == 2
+    assert all(place.ty.dtype == "int64" for place in places)
+
+
+def test_no_two_slots_share_a_place() -> None:
+    """What threads overwrite of each other shows in the values only where they run at once."""
+    places = places_of_slots(planned(4, 4))
+
+    def at(place: ir.Expr, slot: int) -> int:
+        number = tirx.const(slot, "int32")
+        return int(Analyzer().simplify(tvm_ffi.structural_map(place, (ir.Var, lambda _: number))))
+
+    starts = [at(place, slot) for place in places for slot in range(4)]
+    assert sorted(starts) == [number * ROW for number in range(8)]
 
 
 def test_an_allocation_that_is_not_found_is_refused() -> None:
