@@ -19,6 +19,7 @@ from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
 from tvm.s_tir import transform as S  # noqa: N812
 
+from odtc.backends.call_cost import call_cost
 from odtc.backends.kernels.attention import attention_rules
 from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
 from odtc.backends.kernels.batch_norm import batch_norm_rules
@@ -47,6 +48,7 @@ from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
+from odtc.passes.insert_checkpoints import REPEATED, InsertCheckpoints
 from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.memory.arena import RECORD, PlanMemory, TakeOffsets
 from odtc.passes.memory.workspaces import LiftWorkspaces
@@ -69,12 +71,14 @@ class Built:
         planned_bytes: storage of each Relax function, by name.
         half_products: kernels that multiply float16.
         plan: of the training step's memory, as JSON; None where there is no training step.
+        repeated: what is said of calls that run again; None where there is no budget.
     """
 
     executable: relax.VMExecutable
     planned_bytes: dict[str, int]
     half_products: int
     plan: str | None
+    repeated: str | None
 
 
 def rewrite_phase(train_step: str | None, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
@@ -135,14 +139,25 @@ def name_tensors(train_step: str | None) -> tuple[Pass, ...]:
 
 
 def plan_phase(
-    train_step: str | None, threads: int, origins: Sequence[Origin] = ()
+    train_step: str | None,
+    threads: int,
+    origins: Sequence[Origin] = (),
+    checkpoints: Sequence[Pass] = (),
 ) -> tuple[Pass, ...]:
-    """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after."""
+    """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after.
+
+    Args:
+        train_step: name of the training step.
+        threads: the most that run a kernel.
+        origins: of the tensors that the variables of the training step are named by.
+        checkpoints: what lets calls run again, for a budget.
+    """
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
         *block_phase(),
         *([ImmediateUpdate(train_step)] if train_step else []),
         OrderCalls(threads),
+        *checkpoints,
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(train_step)] if train_step else []),
         LiftWorkspaces(threads),
@@ -188,6 +203,7 @@ def build(
     *,
     origins: Sequence[Origin] = (),
     has_half: bool = False,
+    budget: int | None = None,
 ) -> Built:
     """Lowers and compiles a module for a target.
 
@@ -200,6 +216,10 @@ def build(
         rewrites: passes over the Relax operators, such as what is stored in half precision.
         origins: of the tensors that the variables of the training step are named by.
         has_half: whether products may multiply float16, which the target's CPU must have.
+        budget: bytes of the training step's arena, at most; None where it may be any.
+
+    Raises:
+        BudgetError: no plan is found that fits.
     """
     register_vector_math()
     target = target.resolved()
@@ -211,10 +231,21 @@ def build(
             *schedule,
         )
         scheduled = run_pipeline(to_kernels, module)
-        planned = run_pipeline(plan_phase(train_step, target.threads or 1, origins), scheduled)
+        threads = target.threads or 1
+        checkpoints = []
+        if train_step and budget is not None:
+            cost = call_cost(target)
+            checkpoints.append(InsertCheckpoints(train_step, budget, threads, cost, origins))
+        planned = run_pipeline(plan_phase(train_step, threads, origins, checkpoints), scheduled)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
-    plan = planned[train_step].attrs.get(RECORD) if train_step else None
-    return Built(executable, storage_bytes(planned), half_products(scheduled), plan)
+    attributes = planned[train_step].attrs if train_step else {}
+    return Built(
+        executable,
+        storage_bytes(planned),
+        half_products(scheduled),
+        attributes.get(RECORD),
+        attributes.get(REPEATED),
+    )
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:

@@ -22,6 +22,7 @@ from odtc.backends.targets import Target, parse_target
 from odtc.core import bundle as bundles
 from odtc.core.adapters import Adapter
 from odtc.core.bundle import private_folder
+from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import UsageError
 from odtc.core.files import check_room
 from odtc.core.manifest import Manifest, Sizes
@@ -64,6 +65,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     lora: LoRA | None = None,
     shape: Mapping[str, int] | None = None,
     precision: str = "float32",
+    memory_budget: int | str | None = None,
     dropout: bool = True,
     seed: int = 0,
     progress: Progress = silent,
@@ -91,6 +93,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             as float16, and where the CPU has float16 arithmetic, large products multiply it. Such
             products need a loss scale: it is `dynamic` unless the update has one. Weights,
             gradients, sums and all other arithmetic stay float32.
+        memory_budget: bytes that the tensors of a step may take beside parameters and optimizer
+            state, such as `64MiB`: some calls run again then, rather than keep what they made.
         dropout: whether training steps drop elements where the model has Dropout; evaluation never
             does.
         seed: of the masks of dropout, below 2**63. With the number of the step it says which
@@ -110,6 +114,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     if has_half and update.scaling is None:
         update = dataclasses.replace(update, loss_scale="dynamic")
     terms = terms_of(loss)
+    budget = None if memory_budget is None else parse_bytes(memory_budget, "memory_budget")
 
     progress("read the model")
     onnx_model = load_model(model)
@@ -130,9 +135,12 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         *(training.module, target, TRAIN_STEP, schedule, rewrites),
         origins=training.origins,
         has_half=has_half,
+        budget=budget,
     )
     if precision == "mixed":
         graph.notes.append(_arithmetic(target, built.half_products, has_half))
+    if built.repeated:
+        graph.notes.append(f"to fit {budget:,} bytes {built.repeated}")
 
     progress("link")
     root = private_folder()

@@ -13,6 +13,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from odtc.core.errors import OdtcError
 from odtc.core.option_text import format_options
 
 
@@ -30,11 +31,21 @@ class Pass(ABC):
         shown = [field.name for field in fields(self) if field.repr]
         return format_options(self.name, {name: getattr(self, name) for name in shown})
 
-    def to_tvm(self) -> tvm.transform.Pass:
-        """The pass in TVM's own form, so that TVM's instruments see it by its name."""
-        return tvm.transform.module_pass(
-            lambda module, _: self.run(module), opt_level=0, name=self.name
-        )
+    def to_tvm(self, refuse: Callable[[OdtcError], None]) -> tvm.transform.Pass:
+        """The pass in TVM's own form, so that TVM's instruments see it by its name.
+
+        Args:
+            refuse: is given an error of the user's, of which TVM would keep the text alone.
+        """
+
+        def run(module: tvm.IRModule, _: object) -> tvm.IRModule:
+            try:
+                return self.run(module)
+            except OdtcError as error:
+                refuse(error)
+                raise
+
+        return tvm.transform.module_pass(run, opt_level=0, name=self.name)
 
 
 @dataclass(frozen=True)
@@ -71,13 +82,17 @@ def run_pipeline(passes: Sequence[Pass], module: tvm.IRModule) -> tvm.IRModule:
 
     Raises:
         PassError: a pass failed; the message names it and those that ran before it.
+        OdtcError: what was asked of a pass cannot be done.
     """
     done: list[str] = []
+    refused: list[OdtcError] = []
     for item in passes:
         try:
-            module = item.to_tvm()(module)
+            module = item.to_tvm(refused.append)(module)
             relax.analysis.well_formed(module)
         except Exception as error:
+            if refused:
+                raise refused[0] from None
             before = ", ".join(done) or "none"
             raise PassError(f"pass {item} failed (passes before it: {before}): {error}") from error
         done.append(str(item))

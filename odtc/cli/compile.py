@@ -37,6 +37,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "multiply it where the CPU can (default: float32)",
     )
     parser.add_argument(
+        "--memory-budget",
+        metavar="BYTES",
+        help="such as 64MiB: what a step may take beside parameters and optimizer state; some "
+        "calls run again then, rather than keep what they made",
+    )
+    parser.add_argument(
         "--no-dropout",
         dest="dropout",
         action="store_false",
@@ -80,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
             lora=lora,
             shape=dict(args.shape),
             precision=args.precision,
+            memory_budget=args.memory_budget,
             dropout=args.dropout,
             seed=args.seed,
             progress=progress,

@@ -52,7 +52,7 @@ def record_of(
         saved = first < backward <= last and last not in closing
         kind = _kind(variable.name, found, origins, saved=saved)
         place = solution.offsets[str(number)], first, last
-        tensors.append(PlannedTensor(_spec(variable, number), kind, *place, _named(found, origins)))
+        tensors.append(PlannedTensor(_spec(variable, number), kind, *place, named(found, origins)))
     names = tuple(bindings[number].value.op.name_hint for number in calls)
     return MemoryPlan(
         names,
@@ -109,7 +109,7 @@ def _first_backward(
     return min(gradients, default=calls)
 
 
-def _named(tags: Tags, origins: Sequence[Origin]) -> tuple[Origin, ...]:
+def named(tags: Tags, origins: Sequence[Origin]) -> tuple[Origin, ...]:
     """The nodes that tags stand for: the tensor's name only where it is that tensor."""
     named = dict[tuple[str, bool], Origin]()
     for tag in tags:

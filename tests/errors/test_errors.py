@@ -124,6 +124,8 @@ CAUSES: dict[str, Cause] = {
     "batch not given": compile_linear(),
     "batch 0": compile_linear("--batch", "0"),
     "batch negative": compile_linear("--batch", "-3"),
+    "memory budget too small": compile_digits("--memory-budget", "1KiB"),
+    "memory budget is no number": compile_digits("--memory-budget", "little"),
     "seed negative": compile_linear("--batch", "2", "--seed", "-1"),
     "batch is no number": compile_linear("--batch", "four"),
     "other dimension not given": compile_model(

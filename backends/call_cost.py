@@ -1,0 +1,35 @@
+"""How long a call of a kernel takes on a target, by a model: a roofline of its CPU.
+
+Only proportions matter to those who ask: which calls are cheap to run again.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from tvm import tirx
+from tvm.tirx.buffer import BufferType
+
+from odtc.backends.targets import Target
+from odtc.passes.checkpoint.work import operations
+
+# Of a core: operations that each element of a vector does in a second, and bytes from memory.
+_PER_LANE = 8e9
+_BYTES = 8e9
+# What a call costs beside its work.
+_CALL = 2e-6
+
+
+def call_cost(target: Target) -> Callable[[tirx.PrimFunc], float]:
+    """Seconds of a call of a kernel, which has no blocks, on one core of a target."""
+    lanes = target.vector_bits // 32
+
+    def seconds(kernel: tirx.PrimFunc) -> float:
+        moved = sum(_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
+        return _CALL + max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
+
+    return seconds
+
+
+def _bytes(buffer: tirx.Buffer) -> int:
+    return math.prod(map(int, buffer.shape)) * np.dtype(str(buffer.dtype)).itemsize

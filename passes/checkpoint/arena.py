@@ -1,0 +1,30 @@
+"""How large an arena has to be for a plan."""
+
+from odtc.passes.checkpoint.problem import Plan, Recomputation
+from odtc.passes.memory.budget import Limit
+from odtc.passes.memory.problem import Buffer, Problem
+from odtc.passes.memory.solve import solve
+
+# Of the search, about a second's worth.
+_STEPS = 1_000_000
+
+
+def arena_of(problem: Recomputation, plan: Plan) -> int:
+    """Bytes of an arena in which all copies of the tensors have a place."""
+    tasks, sizes = problem.tasks.tasks, problem.tasks.sizes
+    # The copy of each tensor that is read now: the place that makes it, and the last that reads it.
+    newest: dict[int, tuple[int, int]] = {}
+    ended: list[tuple[int, tuple[int, int]]] = []
+    for place, number in enumerate(plan.sequence):
+        for tensor in tasks[number].reads:
+            newest[tensor] = newest[tensor][0], place
+        for tensor in tasks[number].allocates:
+            if tensor in newest:
+                ended.append((tensor, newest[tensor]))
+            newest[tensor] = place, place
+    buffers = [
+        Buffer(f"{tensor}.{first}", first, last + 1, sizes[tensor])
+        for tensor, (first, last) in (*ended, *newest.items())
+        if sizes[tensor]
+    ]
+    return solve(Problem(buffers), Limit(steps=_STEPS)).height

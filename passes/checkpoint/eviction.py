@@ -1,0 +1,140 @@
+"""A plan within a limit, made from the first task to the last.
+
+Where a task does not fit, tensors are dropped: those that cost least to compute again for their
+bytes and the time until they are read next. What is read and not there is computed again, with all
+that it needs. The score is that of Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021),
+which has to guess from the past when a tensor is read next; a step is known.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from odtc.passes.checkpoint.problem import Recomputation
+
+# What is dropped has at least this part of the bytes that are missing.
+_LEAST = 256
+
+
+@dataclass(frozen=True)
+class Score:
+    """How tensors are chosen: the lowest product of powers is dropped.
+
+    Attributes:
+        cost: exponent of the time that it takes to compute a tensor again.
+        size: of its bytes, in the denominator.
+        wait: of the time until it is read, in the denominator.
+    """
+
+    cost: float = 1.0
+    size: float = 1.0
+    wait: float = 1.0
+
+
+@dataclass
+class _Walk:
+    """A step so far."""
+
+    problem: Recomputation
+    limit: int
+    score: Score
+    now: int = 0
+    used: int = 0
+    alive: set[int] = field(default_factory=set)
+    sequence: list[int] = field(default_factory=list)
+
+    def __post_init__(self):
+        problem = self.problem
+        self.makers, self.sizes = problem.tasks.makers, problem.tasks.sizes
+        self.clock = [0.0, *accumulate(problem.seconds)]
+
+    def next_use(self, tensor: int) -> int | None:
+        """The next task that reads a tensor, if one does."""
+        uses = self.problem.uses[tensor]
+        place = bisect_left(uses, self.now)
+        return uses[place] if place < len(uses) else None
+
+    def chain(self, tensor: int, use: int) -> float:
+        """Seconds to compute a tensor again before a task, with what is not there by then."""
+        pending, seen, seconds = [self.makers[tensor]], {self.makers[tensor]}, 0.0
+        while pending:
+            number = pending.pop()
+            seconds += self.problem.seconds[number]
+            for each in self.problem.tasks.tasks[number].reads:
+                maker = self.makers[each]
+                if maker not in seen and not self.is_there(each, use):
+                    seen.add(maker)
+                    pending.append(maker)
+        return seconds
+
+    def is_there(self, tensor: int, use: int) -> bool:
+        """Whether a tensor that is alive now is still read by a task or later."""
+        uses = self.problem.uses[tensor]
+        return tensor in self.alive and bool(uses) and uses[-1] >= use
+
+    def drop_for(self, size: int, pinned: set[int]) -> bool:
+        """Drops tensors until so many bytes fit."""
+        missing = self.used + size - self.limit
+        if missing <= 0:
+            return True
+        candidates = {}
+        for tensor in self.alive - pinned:
+            use = self.next_use(tensor)
+            again = use is not None and use <= self.problem.last_made[tensor]
+            if again and self.sizes[tensor] * _LEAST > missing:
+                candidates[tensor] = use
+        if sum(self.sizes[tensor] for tensor in candidates) < missing:
+            return False
+        # The ranks of those that are left change with each that goes; mostly one is enough.
+        ranks = {each: (self.rank(each, use), each) for each, use in candidates.items()}
+        for lowest in sorted(ranks, key=ranks.__getitem__):
+            if missing <= 0:
+                break
+            self.alive.remove(lowest)
+            self.used -= self.sizes[lowest]
+            missing -= self.sizes[lowest]
+        return True
+
+    def rank(self, tensor: int, use: int) -> float:
+        """What tensors are chosen by."""
+        wait = self.clock[use] - self.clock[self.now] + 1e-9
+        return (
+            self.chain(tensor, use) ** self.score.cost
+            / self.sizes[tensor] ** self.score.size
+            / wait**self.score.wait
+        )
+
+    def run(self, number: int, pinned: set[int], wanted: Iterable[int] = ()) -> bool:
+        """Runs a task, after those that make what it reads; keeps what is read later, or wanted."""
+        task = self.problem.tasks.tasks[number]
+        own = set(task.reads)
+        for tensor in sorted(own, key=lambda each: self.makers[each]):
+            if tensor not in self.alive and not self.run(
+                self.makers[tensor], pinned | own, [tensor]
+            ):
+                return False
+        new = [tensor for tensor in task.allocates if tensor not in self.alive]
+        if not self.drop_for(sum(self.sizes[each] for each in new), pinned | own):
+            return False
+        self.sequence.append(number)
+        is_first = number == self.now
+        self.now += is_first
+        for tensor in new:
+            if tensor in wanted or self.next_use(tensor) is not None:
+                self.alive.add(tensor)
+                self.used += self.sizes[tensor]
+        for tensor in own - pinned:
+            if tensor in self.alive and self.next_use(tensor) is None:
+                self.alive.remove(tensor)
+                self.used -= self.sizes[tensor]
+        return True
+
+
+def evicting(problem: Recomputation, limit: int, score: Score) -> list[int] | None:
+    """A sequence whose peak is at most `limit`, or None where this finds none."""
+    walk = _Walk(problem, limit, score)
+    for number in range(len(problem.tasks.tasks)):
+        if not walk.run(number, set()):
+            return None
+    return walk.sequence

@@ -1,0 +1,61 @@
+"""How much a kernel computes, read from its loops."""
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.sym import Analyzer
+
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.Select)
+# A call is mostly a fused multiply-add.
+_OF_CALL = 2
+
+
+def operations(kernel: tirx.PrimFunc) -> int:
+    """Floating-point operations of a kernel without blocks, of all elements of vectors.
+
+    Both sides of a condition count, and the longest that a loop may be.
+    """
+    return _Count().of(kernel.body)
+
+
+class _Count:
+    def __init__(self) -> None:
+        self._analyzer = Analyzer()
+
+    def of(self, statement: tirx.Stmt) -> int:
+        if isinstance(statement, tirx.SeqStmt):
+            return sum(self.of(each) for each in statement)
+        if isinstance(statement, tirx.For):
+            extent = max(0, int(self._analyzer.const_int_bound(statement.extent).max_value))
+            self._analyzer.bind(
+                statement.loop_var, ir.Range.from_min_extent(statement.min, statement.extent)
+            )
+            return extent * self.of(statement.body)
+        if isinstance(statement, tirx.IfThenElse):
+            cases = (statement.then_case, statement.else_case)
+            return sum(self.of(each) for each in cases if each is not None)
+        if isinstance(statement, tirx.BufferStore):
+            return _in_expression(statement.value)
+        if isinstance(statement, tirx.Bind):
+            return _in_expression(statement.value)
+        return 0
+
+
+def _in_expression(expression: ir.Expr) -> int:
+    found = 0
+
+    def add(each: ir.Expr) -> None:
+        nonlocal found
+        found += _lanes(each)
+
+    def call(each: ir.Call) -> None:
+        nonlocal found
+        found += _OF_CALL * _lanes(each)
+
+    tvm_ffi.structural_walk(expression, ((_ARITHMETIC, add), (ir.Call, call)))
+    return found
+
+
+def _lanes(expression: ir.Expr) -> int:
+    """Elements of a floating-point vector; 0 of anything else, such as an index."""
+    dtype = tvm_ffi.dtype(str(expression.ty.dtype))
+    return dtype.lanes if "float" in str(dtype) else 0

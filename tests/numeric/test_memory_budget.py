@@ -1,0 +1,113 @@
+"""A step within a budget of bytes: the same bits as without one, and bytes as promised."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import bn_model
+from benchmarks.models.pytorch.export import export
+from benchmarks.models.pytorch.spec import batches, make
+from benchmarks.models.pytorch.table import SMALL
+from odtc.artifact import Artifact
+from odtc.core.byte_sizes import parse_bytes
+from odtc.core.errors import BudgetError, UsageError
+
+STEPS = 3
+# Residuals and batch statistics, a recurrent layer, attention, branches that are joined.
+NAMES = ("resnet18", "char_cnn_lstm", "bert_base", "googlenet")
+Compile = Callable[..., Artifact]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """Compiles a small model with a budget, and yields the batches that it is trained with."""
+    model = SMALL[request.param]
+    path = tmp_path_factory.mktemp("budget") / "model.onnx"
+    data = [batch for batch, _ in zip(batches(model), range(STEPS), strict=False)]
+    export(make(model), data[0][0], path)
+
+    def compile_(**options) -> Artifact:
+        return odtc.compile(path, batch=model.batch, loss=model.loss, **options)
+
+    return compile_, data, model.lr, compile_()
+
+
+def trained(artifact: Artifact, data, lr: float) -> tuple[list[float], dict[str, np.ndarray]]:
+    trainer = artifact.trainer()
+    return [trainer.step(x, y, lr) for x, y in data], trainer.parameters()
+
+
+def floor_of(compile_: Compile, **options) -> int:
+    """The least budget, as the refusal of a lower one names it."""
+    with pytest.raises(BudgetError, match="the step needs at least") as caught:
+        compile_(memory_budget=1, **options)
+    (found,) = re.findall(r"at least ([\d,]+) bytes", str(caught.value))
+    return int(found.replace(",", ""))
+
+
+def test_the_same_bits_in_fewer_bytes(compiled) -> None:
+    compile_, data, lr, whole = compiled
+    floor = floor_of(compile_)
+    assert floor < whole.memory.arena_bytes
+    losses, parameters = trained(whole, data, lr)
+    for budget in ((floor + whole.memory.arena_bytes) // 2, floor):
+        artifact = compile_(memory_budget=budget)
+        plan = artifact.memory.plan
+        assert plan.peak_bytes <= plan.arena_bytes <= budget
+        more = Counter(plan.calls) - Counter(whole.memory.plan.calls)
+        assert more.total() == len(plan.calls) - len(whole.memory.plan.calls) > 0
+        assert f"{more.total()} of {len(plan.calls)} calls run again" in artifact.manifest.notes[-1]
+        found, values = trained(artifact, data, lr)
+        assert found == losses
+        for name, value in parameters.items():
+            np.testing.assert_array_equal(values[name], value, err_msg=name)
+
+
+def test_one_byte_below_the_floor_is_refused(compiled) -> None:
+    compile_, *_ = compiled
+    floor = floor_of(compile_)
+    with pytest.raises(BudgetError, match=f"at least {floor:,} bytes") as caught:
+        compile_(memory_budget=floor - 1)
+    assert caught.value.where
+    assert caught.value.hint
+
+
+def test_more_bytes_are_never_slower(tmp_path: Path) -> None:
+    onnx.save(bn_model(), tmp_path / "m.onnx")
+
+    def compile_(**options) -> Artifact:
+        return odtc.compile(tmp_path / "m.onnx", batch=16, **options)
+
+    whole = compile_().memory
+    floor = floor_of(compile_)
+    budgets = np.linspace(floor, whole.arena_bytes, 6).astype(int)
+    plans = [compile_(memory_budget=int(budget)).memory for budget in budgets]
+    calls = [len(memory.plan.calls) for memory in plans]
+    assert all(memory.arena_bytes <= budget for memory, budget in zip(plans, budgets, strict=True))
+    assert all(a.arena_bytes <= b.arena_bytes for a, b in pairwise(plans))
+    assert calls == sorted(calls, reverse=True)
+    assert calls[-1] == len(whole.plan.calls)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        *(("64MiB", 64 << 20), ("1.5 GB", 1_500_000_000), ("10kb", 10_000), ("2KiB", 2048)),
+        *(("1048576", 1 << 20), (7, 7), ("3B", 3), ("0.5KiB", 512)),
+    ],
+)
+def test_numbers_of_bytes(text: str | int, size: int) -> None:
+    assert parse_bytes(text, "memory_budget") == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1MiB", "0", 0, "1 e6", "5 parsecs", "0.1B", "1e9"])
+def test_what_is_no_number_of_bytes(text: str | int) -> None:
+    with pytest.raises(UsageError, match="is not a number of bytes"):
+        parse_bytes(text, "memory_budget")

@@ -1,0 +1,170 @@
+"""Plans of recomputation: possible ones by a validator of their own, within limits, and not far
+from the best of small drawn problems."""
+
+import heapq
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from odtc.passes.checkpoint.arena import arena_of
+from odtc.passes.checkpoint.eviction import Score, evicting
+from odtc.passes.checkpoint.frontier import frontier
+from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.retention import retained
+from odtc.passes.checkpoint.validate import validate
+from odtc.passes.memory.operator_order import Task, Tasks
+
+
+@st.composite
+def drawn(draw: st.DrawFn, most: int) -> Recomputation:
+    """Tasks of up to two results; some may never run again, some not behind a later task."""
+    tasks, sizes, until = [], [], []
+    count = draw(st.integers(1, most))
+    for number in range(count):
+        reads = draw(st.sets(st.sampled_from(range(len(sizes))), max_size=3)) if sizes else set()
+        made = draw(st.lists(st.integers(0, 9), min_size=1, max_size=2))
+        tasks.append(Task(tuple(range(len(sizes), len(sizes) + len(made))), frozenset(reads)))
+        sizes += made
+        until += [draw(st.sampled_from([0, count, count, number + 2]))] * len(made)
+    kept = draw(st.sets(st.sampled_from(range(len(sizes))), max_size=1))
+    for tensor in kept:
+        until[tensor] = 0
+    seconds = [float(draw(st.integers(1, 9))) for _ in tasks]
+    return Recomputation(Tasks(tasks, sizes, frozenset(kept)), seconds, until)
+
+
+def chain(length: int, size: int = 10) -> Recomputation:
+    """Forward tasks, of each of which a backward task reads the result and what came before."""
+    tasks = [Task((n,), frozenset({n - 1} if n else ())) for n in range(length)]
+    gradient = None
+    for n in reversed(range(length)):
+        reads = {n} | ({gradient} if gradient is not None else set())
+        gradient = 2 * length - 1 - n
+        tasks.append(Task((gradient,), frozenset(reads)))
+    count = len(tasks)
+    return Recomputation(Tasks(tasks, [size] * count), [1.0] * count, [count] * count)
+
+
+def fastest_within(problem: Recomputation, limit: int) -> float | None:
+    """The least time of any plan within a limit, by trying all; None where there is none.
+
+    A state is how many tasks have run first, and what is alive. Tensors may be dropped whenever.
+    """
+    tasks, sizes = problem.tasks.tasks, problem.tasks.sizes
+    queue, done = [(0.0, 0, frozenset[int]())], set()
+    while queue:
+        seconds, ran, alive = heapq.heappop(queue)
+        if (ran, alive) in done:
+            continue
+        done.add((ran, alive))
+        if ran == len(tasks):
+            if problem.tasks.kept <= alive:
+                return seconds
+            continue
+        for number in range(ran + 1):
+            task = tasks[number]
+            is_first = number == ran
+            if not task.reads <= alive or not (is_first or ran <= problem.last_run[number]):
+                continue
+            made = frozenset(task.allocates)
+            if sum(sizes[tensor] for tensor in alive | made) <= limit:
+                right = {each for each in made if is_first or ran <= problem.until[each]}
+                after = (alive - made) | right
+                heapq.heappush(queue, (seconds + problem.seconds[number], ran + is_first, after))
+        for tensor in alive:
+            heapq.heappush(queue, (seconds, ran, alive - {tensor}))
+    return None
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn(most=30))
+def test_plans_are_possible_and_each_is_faster_or_smaller(problem: Recomputation) -> None:
+    plans = frontier(problem)
+    for plan in plans:
+        validate(problem, plan)
+        assert arena_of(problem, plan) >= plan.peak
+    assert plans[0].seconds == pytest.approx(sum(problem.seconds))
+    assert all(a.seconds < b.seconds and a.peak > b.peak for a, b in pairwise(plans))
+    assert plans == frontier(problem)
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn(most=5), st.integers(0, 40))
+def test_no_plan_is_better_than_the_best(problem: Recomputation, limit: int) -> None:
+    best = fastest_within(problem, limit)
+    found = next((plan for plan in frontier(problem) if plan.peak <= limit), None)
+    if found is not None:
+        assert best is not None
+        assert best <= found.seconds
+
+
+def test_chains_come_close_to_the_best() -> None:
+    for length, limit in ((4, 40), (4, 50), (5, 50), (5, 40)):
+        best = fastest_within(chain(length), limit)
+        found = next((plan for plan in frontier(chain(length)) if plan.peak <= limit), None)
+        assert best is not None
+        assert found is not None, (length, limit)
+        assert found.seconds <= 1.15 * best, (length, limit)
+
+
+def test_a_long_chain_needs_little() -> None:
+    problem = chain(64)
+    plans = frontier(problem)
+    # Chen et al. (2016): one more forward pass for about twice the root of the tensors.
+    within = next(plan for plan in plans if plan.peak <= 10 * (2 * 8 + 3))
+    assert within.seconds <= plans[0].seconds + 64
+    assert plans[-1].peak <= 100
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn(most=25), st.integers(1, 200))
+def test_retention_only_takes_away(problem: Recomputation, limit: int) -> None:
+    sequence = evicting(problem, limit, Score())
+    assume(sequence is not None)
+    before = plan_of(problem, sequence or ())
+    after = retained(problem, before.sequence, limit)
+    validate(problem, after)
+    assert after.seconds <= before.seconds
+    assert after.peak <= limit
+
+
+def test_what_changes_is_not_made_again() -> None:
+    # Task 1 changes what task 0 reads; a large task 2 lies between the uses of 0's result.
+    tasks = [
+        Task((0,), frozenset()),
+        Task((1,), frozenset({0})),
+        Task((2,), frozenset()),
+        Task((3,), frozenset({0, 1})),
+    ]
+    free = Recomputation(Tasks(tasks, [50, 1, 100, 1]), [1.0] * 4, [4, 0, 4, 4])
+    assert frontier(free)[-1].peak == 101
+    bound = replace(free, until=[1, 0, 4, 4])
+    assert frontier(bound)[-1].peak == 151
+    with pytest.raises(ValueError, match="task 0 runs again at 3, and makes another 0"):
+        validate(bound, plan_of(bound, [0, 1, 2, 0, 3]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sequence": (1, 0, 2, 3)}, "do not run first in their order"),
+        ({"sequence": (0, 1, 2)}, "do not run first in their order"),
+        ({"peak": 1}, "the peak is"),
+        ({"seconds": 1.0}, "it takes"),
+    ],
+)
+def test_the_validator_sees_what_is_wrong(change: dict, message: str) -> None:
+    problem = chain(2)
+    plan = frontier(problem)[0]
+    validate(problem, plan)
+    with pytest.raises(ValueError, match=message):
+        validate(problem, replace(plan, **change))
+
+
+def test_the_highest_task() -> None:
+    problem = chain(3)
+    plan = Plan(tuple(range(6)), 40, 6.0)
+    assert highest_of(problem, plan) == 3

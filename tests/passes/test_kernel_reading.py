@@ -1,0 +1,87 @@
+"""What is read from a kernel's loops: which results depend on which arguments, and its work."""
+
+from tvm import tirx
+from tvm.script import tirx as T  # noqa: N812
+
+from odtc.passes.checkpoint.dependence import dependence
+from odtc.passes.checkpoint.work import operations
+
+
+def named(kernel: tirx.PrimFunc) -> dict[str, set[str]]:
+    """Dependence by the names of arguments."""
+    return {
+        written.name: {each.name for each in read} for written, read in dependence(kernel).items()
+    }
+
+
+def test_results_depend_on_what_is_read_for_them() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(
+        x: T.Buffer((8,), "float32"),
+        old: T.Buffer((1,), "float32"),
+        y: T.Buffer((8,), "float32"),
+        new: T.Buffer((1,), "float32"),
+    ):
+        total = T.alloc_buffer((1,), "float32")
+        total[0] = T.float32(0)
+        for i in range(8):
+            total[0] = total[0] + x[i]
+        for i in range(8):
+            y[i] = x[i] - total[0]
+        new[0] = old[0] + total[0]
+
+    assert named(kernel) == {"y": {"x"}, "new": {"x", "old"}}
+
+
+def test_conditions_and_indices_count_as_read() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(
+        x: T.Buffer((8,), "float32"),
+        at: T.Buffer((8,), "int32"),
+        mask: T.Buffer((8,), "bool"),
+        count: T.Buffer((1,), "int32"),
+        y: T.Buffer((8,), "float32"),
+        z: T.Buffer((8,), "float32"),
+    ):
+        for i in range(8):
+            y[at[i]] = x[i]
+            if mask[i]:
+                for j in range(count[0]):
+                    z[j] = T.float32(1)
+
+    assert named(kernel) == {"y": {"x", "at"}, "z": {"mask", "count"}}
+
+
+def test_what_is_bound_to_a_name_is_followed() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            value = x[i] * T.float32(2)
+            y[i] = value
+
+    assert named(kernel)["y"] == {"x"}
+
+
+def test_operations_of_loops_and_vectors_are_counted() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(
+        a: T.Buffer((4, 32), "float32"),
+        b: T.Buffer((32, 16), "float32"),
+        c: T.Buffer((4, 16), "float32"),
+    ):
+        for i in range(4):
+            for k in range(32):
+                row = T.Ramp(0, 1, 16)
+                c[i, row] = c[i, row] + T.Broadcast(a[i, k], 16) * b[k, row]
+
+    assert operations(kernel) == 2 * 4 * 32 * 16
+
+
+def test_the_longest_that_a_loop_may_be() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(x: T.Buffer((10,), "float32"), y: T.Buffer((10,), "float32")):
+        for block in range(3):
+            for i in range(T.min(4, 10 - block * 4)):
+                y[block * 4 + i] = x[block * 4 + i] + T.float32(1)
+
+    assert operations(kernel) == 3 * 4
