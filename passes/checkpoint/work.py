@@ -5,6 +5,8 @@ from tvm import ir, tirx
 from tvm.sym import Analyzer
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.Select)
+# A loop whose length depends on data has this bound, or a higher one; it counts once.
+_UNKNOWN = (1 << 31) - 1
 # A call is mostly a fused multiply-add.
 _OF_CALL = 2
 
@@ -20,12 +22,16 @@ def operations(kernel: tirx.PrimFunc) -> int:
 class _Count:
     def __init__(self) -> None:
         self._analyzer = Analyzer()
+        # What names are bound to.
+        self._names: dict[ir.Var, ir.Expr] = {}
 
     def of(self, statement: tirx.Stmt) -> int:
         if isinstance(statement, tirx.SeqStmt):
             return sum(self.of(each) for each in statement)
         if isinstance(statement, tirx.For):
-            extent = max(0, int(self._analyzer.const_int_bound(statement.extent).max_value))
+            length = self._spelled_out(statement.extent)
+            longest = int(self._analyzer.const_int_bound(length).max_value)
+            extent = max(0, longest) if longest < _UNKNOWN else 1
             self._analyzer.bind(
                 statement.loop_var, ir.Range.from_min_extent(statement.min, statement.extent)
             )
@@ -36,8 +42,13 @@ class _Count:
         if isinstance(statement, tirx.BufferStore):
             return _in_expression(statement.value)
         if isinstance(statement, tirx.Bind):
+            self._names[statement.var] = self._spelled_out(statement.value)
             return _in_expression(statement.value)
         return 0
+
+    def _spelled_out(self, expression: ir.Expr) -> ir.Expr:
+        names = self._names
+        return tvm_ffi.structural_map(expression, (ir.Var, lambda var: names.get(var, var)))
 
 
 def _in_expression(expression: ir.Expr) -> int:

@@ -56,7 +56,7 @@ def test_what_is_bound_to_a_name_is_followed() -> None:
     @T.prim_func(private=True, s_tir=True)
     def kernel(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
         for i in range(8):
-            value = x[i] * T.float32(2)
+            value = T.Bind(x[i] * T.float32(2))
             y[i] = value
 
     assert named(kernel)["y"] == {"x"}
@@ -85,3 +85,23 @@ def test_the_longest_that_a_loop_may_be() -> None:
                 y[block * 4 + i] = x[block * 4 + i] + T.float32(1)
 
     assert operations(kernel) == 3 * 4
+
+
+def test_a_length_that_is_bound_to_a_name_is_known() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(x: T.Buffer((10,), "float32"), y: T.Buffer((10,), "float32")):
+        for block in range(3):
+            length = T.Bind(T.min(4, 10 - block * 4))
+            for i in range(length):
+                y[block * 4 + i] = x[block * 4 + i] + T.float32(1)
+
+    assert operations(kernel) == 3 * 4
+
+
+def test_a_length_that_is_data_counts_once() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(count: T.Buffer((1,), "int64"), y: T.Buffer((10,), "float32")):
+        for i in range(count[0]):
+            y[i] = y[i] + T.float32(1)
+
+    assert operations(kernel) == 1
