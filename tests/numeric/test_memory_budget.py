@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from benchmarks.models.digits import bn_model
@@ -68,6 +69,71 @@ def test_the_same_bits_in_fewer_bytes(compiled) -> None:
         assert found == losses
         for name, value in parameters.items():
             np.testing.assert_array_equal(values[name], value, err_msg=name)
+
+
+def tower() -> onnx.ModelProto:
+    """Layers of a convolution, batch statistics, a rectifier and dropout."""
+    rng = np.random.default_rng(0)
+    nodes, weights, data = [], {"ratio": np.float32(0.3)}, "x"
+    for layer in range(4):
+        own = {name: f"{name}{layer}" for name in ("w", "g", "b", "m", "v")}
+        weights[own["w"]] = rng.standard_normal((8, 8, 3, 3)) / 8
+        weights |= {own[name]: np.ones(8) for name in ("g", "v")}
+        weights |= {own[name]: np.zeros(8) for name in ("b", "m")}
+        nodes += [
+            helper.make_node("Conv", [data, own["w"]], [f"c{layer}"], pads=[1] * 4),
+            helper.make_node(
+                "BatchNormalization",
+                [f"c{layer}", *(own[name] for name in "gbmv")],
+                [f"n{layer}"],
+            ),
+            helper.make_node("Relu", [f"n{layer}"], [f"r{layer}"]),
+            helper.make_node("Dropout", [f"r{layer}", "ratio"], [f"d{layer}"], f"drop{layer}"),
+        ]
+        data = f"d{layer}"
+    nodes += [
+        helper.make_node("GlobalAveragePool", [data], ["p"]),
+        helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(np.float32(v), k) for k, v in weights.items()]
+    graph = helper.make_graph(
+        nodes,
+        "tower",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8, 12, 12])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])],
+        tensors,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"optimizer": odtc.Update(odtc.AdamW(), clip_norm=0.1)},
+        {"optimizer": odtc.Update(odtc.SGD(momentum=0.9), accumulate=2, ema=0.9)},
+        {"optimizer": odtc.Update(odtc.SGD(), loss_scale="dynamic")},
+        {"precision": "mixed"},
+    ],
+    ids=["sgd", "clipped", "accumulated", "scaled", "mixed"],
+)
+def test_masks_and_updates_stay_the_same(options: dict, tmp_path: Path) -> None:
+    onnx.save(tower(), tmp_path / "tower.onnx")
+
+    def compile_(**more) -> Artifact:
+        return odtc.compile(tmp_path / "tower.onnx", seed=3, **options, **more)
+
+    rng = np.random.default_rng(1)
+    data = [
+        (rng.standard_normal((4, 8, 12, 12), np.float32), rng.integers(0, 8, 4)) for _ in range(4)
+    ]
+    whole, least = compile_(), compile_(memory_budget=floor_of(compile_))
+    assert least.memory.arena_bytes < whole.memory.arena_bytes
+    losses, parameters = trained(whole, data, 0.1)
+    found, values = trained(least, data, 0.1)
+    assert found == losses
+    for name, value in parameters.items():
+        np.testing.assert_array_equal(values[name], value, err_msg=name)
 
 
 def test_one_byte_below_the_floor_is_refused(compiled) -> None:
