@@ -45,10 +45,12 @@ from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
+from odtc.passes.calls import Calls, workspaces_in
+from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
-from odtc.passes.insert_checkpoints import REPEATED, InsertCheckpoints
+from odtc.passes.insert_checkpoints import REPEATED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.memory.arena import RECORD, PlanMemory, TakeOffsets
 from odtc.passes.memory.workspaces import LiftWorkspaces
@@ -153,16 +155,23 @@ def plan_phase(
         checkpoints: what lets calls run again, for a budget.
     """
     return (
-        *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
-        *block_phase(),
-        *([ImmediateUpdate(train_step)] if train_step else []),
-        OrderCalls(threads),
+        *order_phase(train_step, threads),
         *checkpoints,
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(train_step)] if train_step else []),
         LiftWorkspaces(threads),
         PlanMemory(train_step, origins),
         TakeOffsets(),
+    )
+
+
+def order_phase(train_step: str | None, threads: int) -> tuple[Pass, ...]:
+    """Kernel calls in the order in which they run."""
+    return (
+        *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
+        *block_phase(),
+        *([ImmediateUpdate(train_step)] if train_step else []),
+        OrderCalls(threads),
     )
 
 
@@ -221,16 +230,10 @@ def build(
     Raises:
         BudgetError: no plan is found that fits.
     """
-    register_vector_math()
     target = target.resolved()
     tvm_target = target.to_tvm()
+    scheduled = to_kernels(module, target, train_step, schedule, rewrites, has_half=has_half)
     with tvm_target:
-        to_kernels = (
-            *rewrite_phase(train_step, rewrites),
-            *fuse_phase(target, train_step, has_half=has_half),
-            *schedule,
-        )
-        scheduled = run_pipeline(to_kernels, module)
         threads = target.threads or 1
         checkpoints = []
         if train_step and budget is not None:
@@ -246,6 +249,34 @@ def build(
         attributes.get(RECORD),
         attributes.get(REPEATED),
     )
+
+
+def to_kernels(
+    module: tvm.IRModule,
+    target: Target,
+    train_step: str | None,
+    schedule: Sequence[Pass],
+    rewrites: Sequence[Pass] = (),
+    *,
+    has_half: bool = False,
+) -> tvm.IRModule:
+    """The module as calls of scheduled kernels; arguments as of `build`."""
+    register_vector_math()
+    phases = (
+        *rewrite_phase(train_step, rewrites),
+        *fuse_phase(target, train_step, has_half=has_half),
+        *schedule,
+    )
+    with target.to_tvm():
+        return run_pipeline(phases, module)
+
+
+def recomputation(scheduled: tvm.IRModule, target: Target, train_step: str) -> Recomputation:
+    """What there is to decide for a budget, of a module of scheduled kernels."""
+    threads = target.threads or 1
+    ordered = run_pipeline(order_phase(train_step, threads), scheduled)
+    calls = Calls(ordered[train_step], workspaces_in(ordered, threads))
+    return recomputation_of(calls, ordered, call_cost(target))
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odtc.frontend.optimizers.scaled import Adagrad, RMSProp
     from odtc.frontend.optimizers.sgd import SGD, Lion
     from odtc.frontend.optimizers.update import LossScale, Update
+    from odtc.planning import plan_model as plan
     from odtc.runtime_rpc.session import connect
     from odtc.runtime_rpc.trainer import Trainer
 
@@ -59,6 +60,7 @@ __all__ = [
     "compile",
     "connect",
     "load",
+    "plan",
     "schedules",
 ]
 
@@ -87,6 +89,7 @@ _HOME = {
     "compile": ("odtc.compilation", "compile_model"),
     "connect": ("odtc.runtime_rpc.session", "connect"),
     "load": ("odtc.artifact", "load"),
+    "plan": ("odtc.planning", "plan_model"),
 }
 
 

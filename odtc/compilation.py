@@ -1,6 +1,6 @@
 """`compile_model`: the one path from an ONNX file to an artifact.
 
-load -> specialise -> normalise -> training graph -> lower and build -> link -> seal
+prepare (load -> specialise -> normalise -> training graph) -> lower and build -> link -> seal
 """
 
 import dataclasses
@@ -14,42 +14,24 @@ import onnx
 
 import odtc
 from odtc.artifact import Artifact
-from odtc.autoschedule.cpu import schedule_passes
 from odtc.backends.elf import check_library
 from odtc.backends.link import export_library
 from odtc.backends.lowering import Built, build
-from odtc.backends.targets import Target, parse_target
+from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
-from odtc.core.adapters import Adapter
 from odtc.core.bundle import private_folder
 from odtc.core.byte_sizes import parse_bytes
-from odtc.core.errors import UsageError
-from odtc.core.files import check_room
 from odtc.core.manifest import Manifest, Sizes
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.core.weights import strip_weights, write_tensors
-from odtc.frontend.coverage import require_trainable
 from odtc.frontend.graph import Graph
-from odtc.frontend.lora import LoRA, adapt
-from odtc.frontend.losses.objective import join_losses
-from odtc.frontend.losses.terms import Losses, Term, terms_of, terms_text
-from odtc.frontend.normalize.pipeline import normalize
-from odtc.frontend.normalize.structure import note_batch_norms
-from odtc.frontend.onnx_file import load_model
-from odtc.frontend.operators.dropout import set_dropout
+from odtc.frontend.lora import LoRA
+from odtc.frontend.losses.terms import Losses, Term, terms_text
 from odtc.frontend.optimizers.optimizer import Optimizer
-from odtc.frontend.optimizers.sgd import SGD
-from odtc.frontend.optimizers.update import Update, as_update
-from odtc.frontend.selection import Selection, select
-from odtc.frontend.specialize import specialize
-from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
-from odtc.passes.half_storage import HalfStorage
-
-PRECISIONS = ("float32", "mixed")
-# Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
-# it runs out of room.
-ROOM = 64 << 20
+from odtc.frontend.optimizers.update import Update
+from odtc.frontend.training import TRAIN_STEP
+from odtc.preparation import Step, StepOptions, prepare
 
 
 def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
@@ -107,38 +89,28 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     Raises:
         OdtcError: the model, an option or the machine does not allow it; see `odtc.core.errors`.
     """
-    target = parse_target(target) if isinstance(target, str) else target
-    target = target.resolved()
-    has_half = _check_precision(precision) == "mixed" and target.has_half_arithmetic
-    update = as_update(optimizer or SGD())
-    if has_half and update.scaling is None:
-        update = dataclasses.replace(update, loss_scale="dynamic")
-    terms = terms_of(loss)
     budget = None if memory_budget is None else parse_bytes(memory_budget, "memory_budget")
-
-    progress("read the model")
-    onnx_model = load_model(model)
-    check_room(ROOM + Path(model).stat().st_size)
-    graph = specialize(onnx_model, batch, shape)
-    set_dropout(graph, dropout, seed)
-    objective = join_losses(graph, terms)
-    selection, adapters = _choose(graph, params, freeze, freeze_batch_norm, lora)
-    note_batch_norms(graph, selection.still)
-    require_trainable(graph, selection.trained)
-    normalize(graph)
-    progress("differentiate")
-    training = build_training_graph(graph, objective, update, selection)
+    options = StepOptions(
+        batch=batch,
+        loss=loss,
+        optimizer=optimizer,
+        params=params,
+        freeze=freeze,
+        freeze_batch_norm=freeze_batch_norm,
+        lora=lora,
+        shape=shape,
+        precision=precision,
+        dropout=dropout,
+        seed=seed,
+    )
+    step = prepare(model, target, options, progress)
+    graph, target = step.graph, step.target
     progress("compile the kernels")
-    rewrites = (HalfStorage(TRAIN_STEP),) if precision == "mixed" else ()
-    schedule = schedule_passes(target)
     built = build(
-        *(training.module, target, TRAIN_STEP, schedule, rewrites),
-        origins=training.origins,
-        has_half=has_half,
-        budget=budget,
+        *step.kernels, origins=step.training.origins, has_half=step.has_half, budget=budget
     )
     if precision == "mixed":
-        graph.notes.append(_arithmetic(target, built.half_products, has_half))
+        graph.notes.append(_arithmetic(target, built.half_products, step.has_half))
     if built.repeated:
         graph.notes.append(f"to fit {budget:,} bytes {built.repeated}")
 
@@ -147,37 +119,12 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     try:
         export_library(built.executable, root / bundles.LIBRARY, target)
         check_library(root / bundles.LIBRARY, target)
-        _write_model(onnx_model, graph, root)
+        _write_model(step.model, graph, root)
         (root / bundles.MEMORY).write_text(built.plan or "", encoding="utf-8")
-        manifest = _manifest(Path(model), target, graph, training, built, terms, update, precision)
-        manifest = dataclasses.replace(manifest, adapters=adapters)
-        return Artifact(bundles.seal(manifest, root))
+        return Artifact(bundles.seal(_manifest(Path(model), step, built, precision), root))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
-
-
-def _choose(
-    graph: Graph,
-    params: Sequence[str] | str | None,
-    freeze: Sequence[str] | str,
-    freeze_batch_norm: bool,
-    lora: LoRA | None,
-) -> tuple[Selection, tuple[Adapter, ...]]:
-    """What is trained, and the adapters that were added to the graph for it."""
-    if params is None:
-        params = "*" if lora is None else ()
-    train, frozen = ((given,) if isinstance(given, str) else given for given in (params, freeze))
-    selection = select(graph, train, frozen, freeze_batch_norm)
-    return adapt(graph, lora, selection) if lora else (selection, ())
-
-
-def _check_precision(precision: str) -> str:
-    if precision not in PRECISIONS:
-        raise UsageError(
-            f"unknown precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
-        )
-    return precision
 
 
 def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
@@ -194,27 +141,20 @@ def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
 
 
-def _manifest(  # noqa: PLR0917 - what the manifest names
-    path: Path,
-    target: Target,
-    graph: Graph,
-    training: TrainingGraph,
-    built: Built,
-    terms: Sequence[Term],
-    update: Update,
-    precision: str,
-) -> Manifest:
+def _manifest(path: Path, step: Step, built: Built, precision: str) -> Manifest:
+    training, update = step.training, step.update
+
     def total(*roles: Role) -> int:
         return sum(item.spec.nbytes for item in training.arguments if item.role in roles)
 
     return Manifest(
         odtc=odtc.__version__,
         tvm=version("apache-tvm"),
-        target=target.spec,
-        triple=target.triple,
+        target=step.target.spec,
+        triple=step.target.triple,
         model=path.name,
         model_sha256=bundles.file_sha256(path),
-        loss=terms_text(terms),
+        loss=terms_text(step.terms),
         optimizer={"name": update.optimizer.name, **dataclasses.asdict(update.optimizer)},
         update=update.options(),
         precision=precision,
@@ -226,5 +166,6 @@ def _manifest(  # noqa: PLR0917 - what the manifest names
             train_step=built.planned_bytes[TRAIN_STEP],
             evaluate=max(built.planned_bytes[item.function] for item in training.evaluations),
         ),
-        notes=tuple(graph.notes),
+        notes=tuple(step.graph.notes),
+        adapters=step.adapters,
     )

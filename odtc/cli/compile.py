@@ -15,6 +15,7 @@ from odtc.core.files import check_writable
 
 if TYPE_CHECKING:
     from odtc.core.manifest import Manifest
+    from odtc.preparation import StepOptions
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -24,6 +25,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="compile a model into a training step",
         description="Compiles an ONNX inference model into a training step for a target.",
     )
+    add_step_options(parser)
+    parser.add_argument(
+        "--memory-budget",
+        metavar="BYTES",
+        help="such as 64MiB: what a step may take beside parameters and optimizer state; some "
+        "calls run again then, rather than keep what they made (see `odtc plan`)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def add_step_options(parser: argparse.ArgumentParser) -> None:
+    """The model, the target, and how the step is made."""
     add_model_options(parser)
     parser.add_argument(
         "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
@@ -37,12 +54,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "multiply it where the CPU can (default: float32)",
     )
     parser.add_argument(
-        "--memory-budget",
-        metavar="BYTES",
-        help="such as 64MiB: what a step may take beside parameters and optimizer state; some "
-        "calls run again then, rather than keep what they made",
-    )
-    parser.add_argument(
         "--no-dropout",
         dest="dropout",
         action="store_false",
@@ -51,20 +62,31 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the masks of dropout (default: 0)"
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
-    )
     add_update_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run)
+
+
+def step_options(args: argparse.Namespace) -> "StepOptions":
+    """What `add_step_options` read, without the model and the target."""
+    from odtc.frontend.losses.terms import parse_terms
+
+    return {
+        "batch": args.batch,
+        "loss": parse_terms(args.loss),
+        "optimizer": read_update(args),
+        "params": args.train,
+        "freeze": args.freeze,
+        "freeze_batch_norm": args.freeze_batch_norm,
+        "lora": parse_lora(args.lora) if args.lora else None,
+        "shape": dict(args.shape),
+        "precision": args.precision,
+        "dropout": args.dropout,
+        "seed": args.seed,
+    }
 
 
 def run(args: argparse.Namespace) -> int:
     """Compiles, and prints the path of the artifact."""
-    from odtc.frontend.losses.terms import parse_terms
-
-    update, loss = read_update(args), parse_terms(args.loss)
-    lora = parse_lora(args.lora) if args.lora else None
+    options = step_options(args)
     output = args.output or Path(f"{Path(args.model).stem}.odtc")
     if os.path.realpath(output) == os.path.realpath(args.model):
         raise UsageError("the output would replace the model", where=str(output))
@@ -77,19 +99,9 @@ def run(args: argparse.Namespace) -> int:
         artifact = compile_model(
             args.model,
             args.target,
-            batch=args.batch,
-            loss=loss,
-            optimizer=update,
-            params=args.train,
-            freeze=args.freeze,
-            freeze_batch_norm=args.freeze_batch_norm,
-            lora=lora,
-            shape=dict(args.shape),
-            precision=args.precision,
             memory_budget=args.memory_budget,
-            dropout=args.dropout,
-            seed=args.seed,
             progress=progress,
+            **options,
         )
         progress("write the artifact")
         artifact.save(output)

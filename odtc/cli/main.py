@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import odtc
-from odtc.cli import check, compile, inspect, pack, targets, train
+from odtc.cli import check, compile, inspect, pack, plan, targets, train
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import interruption
 from odtc.core.errors import ExitCode, OdtcError, UsageError
 from odtc.core.files import disk_full, disk_is_full
 
-COMMANDS = (compile, train, inspect, check, pack, targets)
+COMMANDS = (compile, train, inspect, check, plan, pack, targets)
 
 TRACEBACK = "ODTC_TRACEBACK"
 

@@ -1,5 +1,6 @@
 """A step within a budget of bytes: the same bits as without one, and bytes as promised."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -17,8 +18,10 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
+from odtc.cli.main import main
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import BudgetError, UsageError
+from odtc.planning import Point
 
 STEPS = 3
 # Residuals and batch statistics, a recurrent layer, attention, branches that are joined.
@@ -160,6 +163,30 @@ def test_more_bytes_are_never_slower(tmp_path: Path) -> None:
     assert all(a.arena_bytes <= b.arena_bytes for a, b in pairwise(plans))
     assert calls == sorted(calls, reverse=True)
     assert calls[-1] == len(whole.plan.calls)
+
+
+def test_what_is_planned_can_be_compiled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(tower(), path)
+    points = odtc.plan(path).points
+    assert points[0] == Point(odtc.compile(path).memory.arena_bytes, 1.0, points[0].calls, 0)
+    assert all(a.time < b.time and a.arena_bytes > b.arena_bytes for a, b in pairwise(points))
+    for point in (points[len(points) // 2], points[-1]):
+        memory = odtc.compile(path, memory_budget=point.arena_bytes).memory
+        assert memory.arena_bytes == point.arena_bytes
+        assert len(memory.plan.calls) == point.calls == points[0].calls + point.repeated
+    assert main(["plan", str(path), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [point["arena_bytes"] for point in printed["points"]] == [
+        point.arena_bytes for point in points
+    ]
+    assert printed["lower_bound_bytes"] <= points[-1].arena_bytes
+    assert main(["plan", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"{points[0].arena_bytes:,}" in lines[1]
+    assert f"{points[-1].arena_bytes:,}" in lines[-1]
 
 
 @pytest.mark.parametrize(

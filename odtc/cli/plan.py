@@ -1,0 +1,63 @@
+"""`odtc plan`: which memory budgets a step can meet, and what they cost in time."""
+
+import argparse
+import dataclasses
+from typing import TYPE_CHECKING
+
+from odtc.cli.compile import add_step_options, step_options
+from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
+from odtc.cli.options import add_json_option
+from odtc.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from odtc.planning import Frontier
+
+# Lines that are printed; the points are many more, and close to each other.
+_SHOWN = 16
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="tell which memory budgets a step can meet",
+        description="Tells how small the arena of a training step can be made, and what it costs: "
+        "values for `odtc compile --memory-budget`. Nothing is compiled.",
+    )
+    add_step_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plans, and prints a table."""
+    options = step_options(args)
+    with stages() as progress:
+        progress("load the compiler")
+        from odtc.planning import plan_model
+
+        found = plan_model(args.model, args.target, progress=progress, **options)
+    if args.json:
+        emit_json(dataclasses.asdict(found))
+        return ExitCode.OK
+    emit(*aligned(_rows(found)))
+    beside = found.parameter_bytes + found.optimizer_bytes
+    say(
+        f"beside the arena: {readable_bytes(beside)} of parameters and optimizer state; no arena "
+        f"is smaller than {readable_bytes(found.lower_bound_bytes)}; times are those of a model of "
+        "the target, over the step as it is"
+    )
+    return ExitCode.OK
+
+
+def _rows(found: "Frontier") -> list[tuple[str, ...]]:
+    """Points from the fastest to the smallest, about as far from each other in bytes."""
+    points, rows = found.points, [("arena", "bytes", "time", "calls again")]
+    step = (points[0].arena_bytes - points[-1].arena_bytes) / _SHOWN
+    last = None
+    for point in points:
+        if last is None or last - point.arena_bytes >= step or point is points[-1]:
+            last = point.arena_bytes
+            again = f"{point.repeated} of {point.calls}"
+            rows.append((readable_bytes(last), f"{last:,}", f"{point.time:.3f}", again))
+    return rows
