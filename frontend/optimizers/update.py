@@ -99,6 +99,11 @@ class Update:
             )
         if isinstance(self.loss_scale, str):
             object.__setattr__(self, "loss_scale", parse_loss_scale(self.loss_scale))
+        if not isinstance(self.loss_scale, LossScale | None):
+            raise UsageError(
+                f"loss_scale {self.loss_scale!r} is neither a LossScale nor its text",
+                hint=f"write such as dynamic, or LossScale(initial={self.loss_scale!r})",
+            )
         for group in self.groups:
             group.applied(self.optimizer)
 

@@ -14,7 +14,8 @@ _OF_CALL = 2
 def operations(kernel: tirx.PrimFunc) -> int:
     """Floating-point operations of a kernel without blocks, of all elements of vectors.
 
-    Both sides of a condition count, and the longest that a loop may be.
+    Both sides of a condition count, and the longest that a loop may be; once what runs until
+    something comes true.
     """
     return _Count().of(kernel.body)
 
@@ -29,22 +30,24 @@ class _Count:
         if isinstance(statement, tirx.SeqStmt):
             return sum(self.of(each) for each in statement)
         if isinstance(statement, tirx.For):
-            length = self._spelled_out(statement.extent)
-            longest = int(self._analyzer.const_int_bound(length).max_value)
-            extent = max(0, longest) if longest < _UNKNOWN else 1
-            self._analyzer.bind(
-                statement.loop_var, ir.Range.from_min_extent(statement.min, statement.extent)
-            )
-            return extent * self.of(statement.body)
+            return self._loop(statement)
         if isinstance(statement, tirx.IfThenElse):
             cases = (statement.then_case, statement.else_case)
             return sum(self.of(each) for each in cases if each is not None)
-        if isinstance(statement, tirx.BufferStore):
-            return _in_expression(statement.value)
+        if isinstance(statement, tirx.AttrStmt | tirx.While):
+            return self.of(statement.body)
         if isinstance(statement, tirx.Bind):
             self._names[statement.var] = self._spelled_out(statement.value)
-            return _in_expression(statement.value)
-        return 0
+        computes = isinstance(statement, tirx.BufferStore | tirx.Bind)
+        return _in_expression(statement.value) if computes else 0
+
+    def _loop(self, loop: tirx.For) -> int:
+        length = self._spelled_out(loop.extent)
+        longest = int(self._analyzer.const_int_bound(length).max_value)
+        extent = max(0, longest) if longest < _UNKNOWN else 1
+        first = self._spelled_out(loop.min)
+        self._analyzer.bind(loop.loop_var, ir.Range.from_min_extent(first, length))
+        return extent * self.of(loop.body)
 
     def _spelled_out(self, expression: ir.Expr) -> ir.Expr:
         names = self._names

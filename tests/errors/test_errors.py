@@ -172,6 +172,7 @@ CAUSES: dict[str, Cause] = {
     "clip-norm 0": compile_digits("--clip-norm", "0"),
     "clip-norm and clip-value": compile_digits("--clip-norm", "1", "--clip-value", "1"),
     "Update: two kinds of clipping": update(clip_norm=1.0, clip_value=2.0),
+    "Update: a number as loss scale": update(loss_scale=128.0),
     "Update: accumulate 0": update(accumulate=0),
     "Update: accumulate a half": update(accumulate=2.5),
     "accumulate 0": compile_digits("--accumulate", "0"),

@@ -200,7 +200,9 @@ def test_numbers_of_bytes(text: str | int, size: int) -> None:
     assert parse_bytes(text, "memory_budget") == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1MiB", "0", 0, "1 e6", "5 parsecs", "0.1B", "1e9"])
+@pytest.mark.parametrize(
+    "text", ["", "much", "-1MiB", "0", 0, "1 e6", "5 parsecs", "0.1B", "1e9", "9" * 400, True]
+)
 def test_what_is_no_number_of_bytes(text: str | int) -> None:
-    with pytest.raises(UsageError, match="is not a number of bytes"):
+    with pytest.raises(UsageError, match="is not a positive number of bytes"):
         parse_bytes(text, "memory_budget")

@@ -98,6 +98,16 @@ def test_a_length_that_is_bound_to_a_name_is_known() -> None:
     assert operations(kernel) == 3 * 4
 
 
+def test_what_stands_under_an_attribute_counts() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(y: T.Buffer((10,), "float32")):
+        with T.attr(0, "hint", 1):
+            for i in range(10):
+                y[i] = y[i] + T.float32(1)
+
+    assert operations(kernel) == 10
+
+
 def test_a_length_that_is_data_counts_once() -> None:
     @T.prim_func(private=True, s_tir=True)
     def kernel(count: T.Buffer((1,), "int64"), y: T.Buffer((10,), "float32")):
