@@ -8,24 +8,20 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 
 from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.grid import Axis, Walk
-from odtc.backends.kernels.panel_product import (
-    Panels,
-    Sizes,
-    collides,
-    fits_dense,
-    panel_product,
-    sets_of,
-)
+from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.panel_product import Sizes, collides
 from odtc.backends.kernels.places import index, load, unflatten
+from odtc.backends.kernels.point_product import (
+    is_point_product,
+    point_data_gradient,
+    point_forward,
+)
 from odtc.backends.kernels.shifted_product import Shape, staged_product
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import WORTH_A_COPY, weight_gradient
 
 # Channels of an image that are too few for a tile's rows.
 _FEW_CHANNELS = 2
-# Sets of a cache that are too few for the rows of a weight.
-_FEW_SETS = 4
 
 
 @dataclass(frozen=True)
@@ -73,90 +69,41 @@ class _Space:
 
 def _forward(product: Product, machine: Machine) -> None:
     (x, w), space = product.operands, _space(product.numbers)
-    collide = collides(math.prod(_sizes(w)[1:]))
-    _product(
-        _shape(x, _sizes(w)[0]),
-        space,
+    shape = _shape(x, _sizes(w)[0])
+    if is_point_product(space.given, sizes := _matrix(shape, space)):
+        point_forward(product, space.given, sizes, machine)
+        return
+    staged_product(
+        shape,
         [[axis.forward() for axis in space.axes]],
-        (x, lambda m, c, *at: load(w, [m, c, *at])),
-        product,
+        lambda n, c, *at: load(x, [n, c, *space.flat(at)]),
+        lambda m, c, *taps: load(w, [m, c, *space.tap(taps)]),
+        lambda n, m, at, value: product.store([n, m, *space.position(at)], value),
         machine,
-        lies_well=not collide,
-        scattered=collide,
+        scattered=collides(math.prod(_sizes(w)[1:])),
     )
 
 
 def _data_gradient(product: Product, machine: Machine) -> None:
     (dy, w), space = product.operands, _space(product.numbers)
-    _product(
-        _shape(dy, _sizes(w)[1]),
-        space,
+    shape = _shape(dy, _sizes(w)[1])
+    if is_point_product(space.given, sizes := _matrix(shape, space)):
+        point_data_gradient(product, space.given, sizes, machine)
+        return
+    staged_product(
+        shape,
         list(itertools.product(*(axis.backward() for axis in space.axes))),
-        (dy, lambda c, m, *at: load(w, [m, c, *at])),
-        product,
+        lambda n, m, *at: load(dy, [n, m, *space.flat(at)]),
+        lambda c, m, *taps: load(w, [m, c, *space.tap(taps)]),
+        lambda n, c, at, value: product.store([n, c, *space.position(at)], value),
         machine,
-        lies_well=True,
         scattered=True,
     )
 
 
-def _product(
-    shape: Shape,
-    space: _Space,
-    walks: Sequence[Sequence[Walk]],
-    sources: tuple[tirx.Buffer, Callable[..., ir.Expr]],
-    product: Product,
-    machine: Machine,
-    *,
-    lies_well: bool,
-    scattered: bool,
-) -> None:
-    """Emits a product that reads the image where it lies, or from a staged copy.
-
-    Args:
-        shape: sizes.
-        space: the spatial axes.
-        walks: over the image, as `staged_product` takes them.
-        sources: the image, and from `(row, channel, *taps)` to a weight.
-        product: where results go.
-        machine: the CPU.
-        lies_well: whether a product of points may read its weights where they lie.
-        scattered: whether a tile's weights are copied for a staged product.
-    """
-    image, weight = sources
-
-    def read(n: ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
-        return load(image, [n, c, *space.flat(at)])
-
-    def store(n: ir.Expr, m: ir.Expr, at: Sequence[ir.Expr], value: ir.Expr) -> None:
-        product.store([n, m, *space.position(at)], value)
-
-    # A staged product has wider tiles. It is faster only where a tall one would read weights that
-    # push each other out of a cache.
-    tall = sets_of(math.prod(_sizes(product.operands[1])[1:])) > _FEW_SETS
-    is_dense = lies_well and space.is_points and str(image.dtype) == "float32"
-    # In float16 nothing is read where it lies.
-    dtype = machine.dtype(shape.channels, shape.rows, shape.batch * space.positions)
-    is_dense = is_dense and dtype == "float32"
-    if is_dense and fits_dense(shape.rows, space.positions, machine, tall=tall):
-        panel_product(
-            Sizes(shape.batch, shape.rows, shape.channels, space.positions),
-            lambda _, m, c: weight(m, c, *space.tap([])),
-            Panels(read, True, space.positions),
-            lambda n, m, p, value: store(n, m, [p], value),
-            lambda n, m, p: product.ahead([n, m, *space.position([p])]),
-            machine,
-        )
-        return
-    staged_product(
-        shape,
-        walks,
-        read,
-        lambda m, c, *taps: weight(m, c, *space.tap(taps)),
-        store,
-        machine,
-        scattered=scattered,
-    )
+def _matrix(shape: Shape, space: _Space) -> Sizes:
+    """The product as one of matrices, if it has one tap."""
+    return Sizes(shape.batch, shape.rows, shape.channels, space.positions)
 
 
 def _weight_gradient(product: Product, machine: Machine) -> None:

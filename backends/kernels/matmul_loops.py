@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.packed_product import packed_product
+from odtc.backends.kernels.packed_product import Left, Results, is_worth_packing, packed_product
 from odtc.backends.kernels.panel_product import Panels, Read, Sizes, collides, panel_product
 from odtc.backends.kernels.places import load, unflatten
 from odtc.backends.kernels.tile import Machine
@@ -70,12 +70,16 @@ def _product(
     left_lies: bool,
     by_columns: bool = False,
 ) -> None:
-    """Emits a product that reads operands where they lie, or rounds both."""
-    if machine.dtype(sizes.depth, sizes.rows, sizes.columns) == "float16":
+    """Emits a product of packed operands, or of such that are read where they lie."""
+    dtype = machine.dtype(sizes.depth, sizes.rows, sizes.columns)
+    if dtype == "float16" or (sizes.batch == 1 and is_worth_packing(sizes)):
         packed_product(
-            *(sizes, left, right, store, ahead, machine),
-            left_lies=left_lies,
-            by_columns=by_columns,
+            sizes,
+            Left(left, left_lies, left_lies and collides(sizes.depth), shared=sizes.batch == 1),
+            right,
+            Results(store, ahead, by_columns),
+            machine,
+            dtype,
         )
         return
     panel_product(

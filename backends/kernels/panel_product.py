@@ -7,7 +7,6 @@ of it is copied first.
 """
 
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,24 +41,21 @@ class Panels:
 
     Attributes:
         read: `(n, k, p)` to an element.
-        is_dense: whether neighbours in `p` are neighbours in memory.
+        is_dense: whether neighbours in `p` are neighbours in memory; those in `k` are, otherwise.
         pitch: elements from one `k` to the next, where they are.
+        is_apart: whether neither are.
     """
 
     read: Read
     is_dense: bool
     pitch: int = 0
+    is_apart: bool = False
 
 
 def collides(pitch: int) -> bool:
     """Whether rows so many elements apart fall into the same few lines of a cache."""
-    return pitch > 0 and sets_of(pitch) == 1
-
-
-def sets_of(pitch: int) -> int:
-    """How many sets of a usual first-level cache rows so many elements apart fall into."""
     lines, rest = divmod(pitch * 4, CACHE_LINE)
-    return _SETS if rest else _SETS // math.gcd(lines, _SETS)
+    return pitch > 0 and not rest and lines % _SETS == 0
 
 
 def panel_product(
@@ -223,21 +219,6 @@ def pack(
         )
 
 
-def fits_dense(rows: int, columns: int, machine: Machine, *, tall: bool) -> bool:
-    """Whether vectors over so many columns are full enough to read an operand where it lies.
-
-    Args:
-        rows: of the product.
-        columns: of the product.
-        machine: the CPU.
-        tall: whether tiles of one vector are good enough, too.
-    """
-    tile = machine.tile(rows, columns)
-    is_full = columns >= tile.columns and columns / _rounded(columns, tile.columns) >= _FULL
-    return is_full and (tall or tile.vectors > 1)
-
-
-_FULL = 0.9
 # Sets of a usual first-level cache, and lines in each.
 _SETS, _WAYS = 64, 8
 
@@ -248,7 +229,3 @@ def split_rows(rows: int, tile_rows: int, tasks: int) -> tuple[int, int]:
     parts = min(tiles, -(-TASKS // tasks))
     each = -(-tiles // parts)
     return each, -(-tiles // each)
-
-
-def _rounded(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

@@ -60,7 +60,9 @@ class Machine:
         """The tile that takes the fewest cycles for a product of `rows` by `columns`.
 
         A step multiplies and adds `rows * vectors` vectors, two at a time, and loads each operand
-        once, two at a time. The last tile may overlap the one before it.
+        once. A core may load two vectors in a cycle, but not for long: many lie across two lines,
+        or farther away than the first cache; one is what is counted on. The last tile may overlap
+        the one before it.
         """
         shapes = [
             Tile(_even(rows, self.accumulators // vectors), vectors, self.lanes_of(dtype), dtype)
@@ -134,7 +136,7 @@ class Tile:
     @property
     def step(self) -> int:
         """Twice the cycles of a step of the sum."""
-        return max(self.rows * self.vectors, self.rows + self.vectors, IN_FLIGHT)
+        return max(self.rows * self.vectors, 2 * (self.rows + self.vectors), IN_FLIGHT)
 
     def span(self, vector: int, base: ir.Expr | int = 0) -> ir.Expr:
         """Indices of one of the tile's vectors, counted from `base`."""

@@ -34,6 +34,8 @@ SAME: dict = {
     "dilation": (1, 1),
 }
 
+POINTS = SAME | {"channels": 33, "filters": 20, "kernel": (1, 1), "pad": (0, 0, 0, 0)}
+
 
 @st.composite
 def convolutions(draw) -> dict:
@@ -48,6 +50,21 @@ def convolutions(draw) -> dict:
         "stride": (draw(size), draw(size)),
         "pad": tuple(draw(st.integers(0, 2)) for _ in range(4)),
         "dilation": (draw(size), draw(size)),
+    }
+
+
+@st.composite
+def points(draw) -> dict:
+    """Convolutions of one tap, of so many channels that both operands are packed."""
+    return {
+        "batch": draw(st.integers(1, 4)),
+        "channels": draw(st.integers(16, 70)),
+        "filters": draw(st.integers(16, 70)),
+        "image": (draw(st.integers(4, 13)), draw(st.integers(4, 13))),
+        "kernel": (1, 1),
+        "stride": (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
+        "pad": (0, 0, 0, 0),
+        "dilation": (1, 1),
     }
 
 
@@ -110,6 +127,24 @@ def run(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> lis
 @example(SAME | {"pad": (2, 2, 0, 0)})
 @example(SAME | {"image": (4, 4), "kernel": (5, 5), "stride": (2, 2), "pad": (0, 0, 1, 1)})
 def test_against_pytorch(machine: Machine, case: dict) -> None:
+    assert_as_pytorch(machine, case)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(case=points())
+# Vectors of columns that belong to two images; a panel wider than all columns.
+@example(POINTS | {"batch": 4, "image": (7, 7)})
+@example(POINTS | {"batch": 1, "image": (4, 4)})
+# Weights whose rows fall into the same lines of a cache.
+@example(POINTS | {"channels": 1024, "filters": 17})
+# Strides, of which one leaves a row of the image that no output is of.
+@example(POINTS | {"image": (6, 9), "stride": (2, 3)})
+def test_points_against_pytorch(machine: Machine, case: dict) -> None:
+    assert_as_pytorch(machine, case)
+
+
+def assert_as_pytorch(machine: Machine, case: dict) -> None:
     pads = [case["pad"][axis] + case["pad"][axis + 2] for axis in range(2)]
     sizes = zip(case["image"], case["kernel"], case["dilation"], pads, strict=True)
     assume(all(n + pad > (k - 1) * gap for n, k, gap, pad in sizes))

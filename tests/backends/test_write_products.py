@@ -1,6 +1,7 @@
 """What is fused behind a product is applied as the product stores its results."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -49,18 +50,45 @@ TAILS: dict[str, Build] = {
 }
 
 
-def conv_module(size: int, tail: Build, kernel: int) -> tvm.IRModule:
+@dataclass(frozen=True)
+class Form:
+    """A convolution to nineteen channels, or the gradient of its data."""
+
+    channels: int
+    kernel: int = 1
+    stride: int = 1
+    is_gradient: bool = False
+
+    def of(self, x: relax.Expr, w: relax.Expr) -> relax.Expr:
+        if self.is_gradient:
+            return op.nn.conv2d_transpose(x, w, strides=self.stride, output_padding=self.stride - 1)
+        return op.nn.conv2d(x, w, padding=self.kernel // 2, strides=self.stride)
+
+
+FORMS = {
+    "3x3": Form(5, kernel=3),
+    "few points": Form(5),
+    "points": Form(20),
+    "apart": Form(20, stride=2),
+    "gradient": Form(20, is_gradient=True),
+    "gradient apart": Form(20, stride=2, is_gradient=True),
+}
+
+
+def conv_module(size: int, tail: Build, form: Form) -> tvm.IRModule:
+    ends = (form.channels, 19) if form.is_gradient else (19, form.channels)
+    out = size * form.stride if form.is_gradient else -(-size // form.stride)
     shapes = {
-        "x": (2, 5, size, size),
-        "w": (19, 5, kernel, kernel),
+        "x": (2, form.channels, size, size),
+        "w": (*ends, form.kernel, form.kernel),
         "bias": (19,),
-        "other": (2, 19, size, size),
+        "other": (2, 19, out, out),
     }
     x, w, *others = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in shapes.items())
     builder = relax.BlockBuilder()
     with builder.function("main", [x, w, *others]):
         with builder.dataflow():
-            y = builder.emit(op.nn.conv2d(x, w, padding=kernel // 2))
+            y = builder.emit(form.of(x, w))
             result = builder.emit_output(tail(builder, y, others))
         builder.emit_func_output(result)
     return builder.finalize()
@@ -90,17 +118,17 @@ def arrays_for(module: tvm.IRModule) -> list[np.ndarray]:
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [4, 13])
 @pytest.mark.parametrize("name", TAILS)
-def test_a_tail_is_part_of_the_product(name: str, size: int, kernel: int) -> None:
-    module = conv_module(size, TAILS[name], kernel)
+def test_a_tail_is_part_of_the_product(name: str, size: int, form: str) -> None:
+    module = conv_module(size, TAILS[name], FORMS[form])
     arrays = arrays_for(module)
     expected = run(module, arrays)
     for machine in MACHINES:
         written = fused(module, machine)
         kernels = {v.name_hint: f for v, f in written.functions_items() if v.name_hint != "main"}
-        (product,) = (f for n, f in kernels.items() if "conv" in n)
+        (product,) = (f for n, f in kernels.items() if "conv" in n or "gradient" in n)
         assert product.attrs[IS_SCHEDULED]
         np.testing.assert_allclose(run(written, arrays), expected, rtol=1e-4, atol=1e-4)
 
