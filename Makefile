@@ -34,7 +34,7 @@ test: setup  ## lint, format, types, and the fast tests
 	@$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/pyright
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto --dist loadfile
 
 test-all: setup  ## the same with the slow tests
 	@$(VENV)/bin/ruff check

@@ -24,7 +24,7 @@ from odtc.passes.calls import Calls, workspaces_in
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.dependence import dependence
 from odtc.passes.checkpoint.frontier import frontier
-from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of
+from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.validate import validate
 from odtc.passes.contract import Pass
 from odtc.passes.immediate_update import IN_PLACE
@@ -66,21 +66,26 @@ class InsertCheckpoints(Pass):
         function = module[self.function]
         calls = Calls(function, workspaces_in(module, self.slots))
         problem = recomputation_of(calls, module, self.cost)
-        plan = self._chosen(calls, problem, frontier(problem))
-        validate(problem, plan)
-        again = len(plan.sequence) - len(calls.bindings)
-        more = plan.seconds / sum(problem.seconds) - 1
-        said = f"{again} of {len(plan.sequence)} calls run again, about {more:.1%} more work"
-        bindings = list(_Replay(function, calls).bindings(plan.sequence))
-        repeated = with_bindings(function, bindings).with_attr(REPEATED, said)
+        as_it_is = plan_of(problem, range(len(calls.bindings)))
+        if self._fits(problem, as_it_is):
+            repeated = function.with_attr(REPEATED, "no call runs again: the step fits the budget")
+        else:
+            plan = self._chosen(calls, problem, frontier(problem))
+            validate(problem, plan)
+            bindings = list(_Replay(function, calls).bindings(plan.sequence))
+            repeated = with_bindings(function, bindings).with_attr(REPEATED, _said(problem, plan))
         rewritten = module.clone()
         rewritten.update_func(module.get_global_var(self.function), repeated)
         return relax.transform.Normalize()(rewritten)
 
+    def _fits(self, problem: Recomputation, plan: Plan) -> bool:
+        """Whether a plan is within the budget, as it is packed."""
+        return plan.peak <= self.budget and arena_of(problem, plan) <= self.budget
+
     def _chosen(self, calls: Calls, problem: Recomputation, plans: Sequence[Plan]) -> Plan:
         """The fastest plan that fits."""
         for plan in plans:
-            if plan.peak <= self.budget and arena_of(problem, plan) <= self.budget:
+            if self._fits(problem, plan):
                 return plan
         highest = calls.bindings[highest_of(problem, plans[-1])]
         tags = tags_of(highest.var.name) if self.origins else ()
@@ -91,6 +96,12 @@ class InsertCheckpoints(Pass):
             where=", ".join(map(str, named(tags, self.origins))) or highest.value.args[0].name_hint,
             hint="give a larger budget, a smaller batch or --precision mixed, or freeze layers",
         )
+
+
+def _said(problem: Recomputation, plan: Plan) -> str:
+    again = len(plan.sequence) - len(problem.tasks.tasks)
+    more = plan.seconds / sum(problem.seconds) - 1
+    return f"{again} of {len(plan.sequence)} calls run again, about {more:.1%} more work"
 
 
 def recomputation_of(calls: Calls, module: tvm.IRModule, cost: Cost) -> Recomputation:

@@ -4,9 +4,9 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
-from odtc.cli.compile import add_step_options, step_options
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
 from odtc.cli.options import add_json_option
+from odtc.cli.step_options import add_step_options, step_options
 from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ which has to guess from the past when a tensor is read next; a step is known.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -73,13 +74,15 @@ class _Walk:
         uses = self.problem.uses[tensor]
         return tensor in self.alive and bool(uses) and uses[-1] >= use
 
-    def drop_for(self, size: int, pinned: set[int]) -> bool:
+    def drop_for(self, size: int, pinned: Container[int]) -> bool:
         """Drops tensors until so many bytes fit."""
         missing = self.used + size - self.limit
         if missing <= 0:
             return True
         candidates = {}
-        for tensor in self.alive - pinned:
+        for tensor in self.alive:
+            if tensor in pinned:
+                continue
             use = self.next_use(tensor)
             again = use is not None and use <= self.problem.last_made[tensor]
             if again and self.sizes[tensor] * _LEAST > missing:
@@ -105,36 +108,73 @@ class _Walk:
             / wait**self.score.wait
         )
 
-    def run(self, number: int, pinned: set[int], wanted: Iterable[int] = ()) -> bool:
-        """Runs a task, after those that make what it reads; keeps what is read later, or wanted."""
-        task = self.problem.tasks.tasks[number]
-        own = set(task.reads)
-        for tensor in sorted(own, key=lambda each: self.makers[each]):
-            if tensor not in self.alive and not self.run(
-                self.makers[tensor], pinned | own, [tensor]
-            ):
+    def run(self, number: int) -> bool:
+        """Runs a task, after those that make what it reads; keeps what is read later."""
+        waiting = [_Waiting(number, self.reads(number))]
+        pinned = Counter(waiting[-1].reads)
+        while waiting:
+            task = waiting[-1]
+            missing = next((each for each in task.reads if each not in self.alive), None)
+            if missing is not None:
+                maker = self.makers[missing]
+                waiting.append(_Waiting(maker, self.reads(maker), missing))
+                pinned.update(waiting[-1].reads)
+                continue
+            if not self.compute(task, pinned):
                 return False
-        new = [tensor for tensor in task.allocates if tensor not in self.alive]
-        if not self.drop_for(sum(self.sizes[each] for each in new), pinned | own):
+            waiting.pop()
+            for tensor in task.reads:
+                pinned[tensor] -= 1
+                if not pinned[tensor]:
+                    del pinned[tensor]
+                    self.drop_read(tensor)
+        return True
+
+    def reads(self, number: int) -> list[int]:
+        """What a task reads, in the order of what makes it."""
+        own = set(self.problem.tasks.tasks[number].reads)
+        return sorted(own, key=lambda each: self.makers[each])
+
+    def compute(self, task: "_Waiting", pinned: Container[int]) -> bool:
+        """Runs a task whose tensors are there, if what it makes fits."""
+        allocates = self.problem.tasks.tasks[task.number].allocates
+        new = [tensor for tensor in allocates if tensor not in self.alive]
+        if not self.drop_for(sum(self.sizes[each] for each in new), pinned):
             return False
-        self.sequence.append(number)
-        is_first = number == self.now
-        self.now += is_first
+        self.sequence.append(task.number)
+        self.now += task.number == self.now
         for tensor in new:
-            if tensor in wanted or self.next_use(tensor) is not None:
+            if tensor == task.wanted or self.next_use(tensor) is not None:
                 self.alive.add(tensor)
                 self.used += self.sizes[tensor]
-        for tensor in own - pinned:
-            if tensor in self.alive and self.next_use(tensor) is None:
-                self.alive.remove(tensor)
-                self.used -= self.sizes[tensor]
         return True
+
+    def drop_read(self, tensor: int) -> None:
+        """Drops a tensor if no task reads it any more."""
+        if tensor in self.alive and self.next_use(tensor) is None:
+            self.alive.remove(tensor)
+            self.used -= self.sizes[tensor]
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A task that waits for what it reads.
+
+    Attributes:
+        number: of the task.
+        reads: tensors.
+        wanted: the tensor that it runs again for, if it does.
+    """
+
+    number: int
+    reads: list[int]
+    wanted: int | None = None
 
 
 def evicting(problem: Recomputation, limit: int, score: Score) -> list[int] | None:
     """A sequence whose peak is at most `limit`, or None where this finds none."""
     walk = _Walk(problem, limit, score)
     for number in range(len(problem.tasks.tasks)):
-        if not walk.run(number, set()):
+        if not walk.run(number):
             return None
     return walk.sequence

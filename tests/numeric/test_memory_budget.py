@@ -18,10 +18,19 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
+from odtc.backends.call_cost import call_cost
+from odtc.backends.lowering import order_phase, recomputation, to_kernels
 from odtc.cli.main import main
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import BudgetError, UsageError
+from odtc.frontend.training import TRAIN_STEP
+from odtc.passes.calls import Calls, workspaces_in
+from odtc.passes.checkpoint.arena import arena_of
+from odtc.passes.checkpoint.frontier import frontier
+from odtc.passes.contract import run_pipeline
+from odtc.passes.insert_checkpoints import InsertCheckpoints
 from odtc.planning import Point
+from odtc.preparation import prepare
 
 STEPS = 3
 # Residuals and batch statistics, a recurrent layer, attention, branches that are joined.
@@ -107,6 +116,31 @@ def tower() -> onnx.ModelProto:
         tensors,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_budget_that_holds_the_step_changes_nothing(tmp_path: Path) -> None:
+    onnx.save(tower(), tmp_path / "tower.onnx")
+    whole = odtc.compile(tmp_path / "tower.onnx").memory.plan
+    same = odtc.compile(tmp_path / "tower.onnx", memory_budget=whole.arena_bytes)
+    assert same.memory.plan.calls == whole.calls
+    assert "no call runs again" in same.manifest.notes[-1]
+
+
+def test_what_runs_again_is_seen_in_the_function(tmp_path: Path) -> None:
+    onnx.save(tower(), tmp_path / "tower.onnx")
+    step = prepare(tmp_path / "tower.onnx", "host-cpu{threads=1}", {}, lambda _: None)
+    scheduled = to_kernels(*step.kernels, has_half=step.has_half)
+    problem = recomputation(scheduled, step.target, TRAIN_STEP)
+    least = frontier(problem)[-1]
+    with step.target.to_tvm():
+        ordered = run_pipeline(order_phase(TRAIN_STEP, 1), scheduled)
+        budget, cost = arena_of(problem, least), call_cost(step.target)
+        repeated = InsertCheckpoints(TRAIN_STEP, budget, 1, cost).run(ordered)
+    calls = Calls(repeated[TRAIN_STEP], workspaces_in(repeated, 1)).bindings
+    again = [each for each in calls if each.var.name.endswith("_again")]
+    assert len(again) == len(least.sequence) - len(problem.seconds) > 0
+    first = {each.var.name for each in calls} - {each.var.name for each in again}
+    assert {each.var.name.removesuffix("_again") for each in again} <= first
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,20 @@ def test_a_long_chain_needs_little() -> None:
     assert plans[-1].peak <= 100
 
 
+def test_what_is_computed_again_may_be_far_away() -> None:
+    length = 1500
+    tasks = [Task((n,), frozenset({n - 1} if n else ())) for n in range(length)]
+    # It needs the room of the last one, which is read after it.
+    tasks.append(Task((length,), frozenset()))
+    tasks.append(Task((length + 1,), frozenset({length - 1})))
+    sizes = [10] * length + [95, 10]
+    count = len(tasks)
+    problem = Recomputation(Tasks(tasks, sizes), [1.0] * count, [count] * count)
+    sequence = evicting(problem, 100, Score())
+    assert sequence == [*range(length + 1), *range(length), length + 1]
+    validate(problem, plan_of(problem, sequence))
+
+
 @settings(max_examples=60, deadline=None)
 @given(drawn(most=25), st.integers(1, 200))
 def test_retention_only_takes_away(problem: Recomputation, limit: int) -> None:

@@ -1,0 +1,56 @@
+"""The options that say which training step is made of a model, and for which target."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from odtc.cli.options import add_model_options
+from odtc.cli.selection import add_selection_options, parse_lora
+from odtc.cli.update_options import add_update_options, read_update
+
+if TYPE_CHECKING:
+    from odtc.preparation import StepOptions
+
+
+def add_step_options(parser: argparse.ArgumentParser) -> None:
+    """The model, the target, and how the step is made."""
+    add_model_options(parser)
+    parser.add_argument(
+        "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
+    )
+    add_selection_options(parser)
+    parser.add_argument(
+        "--precision",
+        default="float32",
+        metavar="P",
+        help="float32, or mixed: saved activations are stored as float16, and large products "
+        "multiply it where the CPU can (default: float32)",
+    )
+    parser.add_argument(
+        "--no-dropout",
+        dest="dropout",
+        action="store_false",
+        help="train without the model's dropout",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the masks of dropout (default: 0)"
+    )
+    add_update_options(parser)
+
+
+def step_options(args: argparse.Namespace) -> "StepOptions":
+    """What `add_step_options` read, without the model and the target."""
+    from odtc.frontend.losses.terms import parse_terms
+
+    return {
+        "batch": args.batch,
+        "loss": parse_terms(args.loss),
+        "optimizer": read_update(args),
+        "params": args.train,
+        "freeze": args.freeze,
+        "freeze_batch_norm": args.freeze_batch_norm,
+        "lora": parse_lora(args.lora) if args.lora else None,
+        "shape": dict(args.shape),
+        "precision": args.precision,
+        "dropout": args.dropout,
+        "seed": args.seed,
+    }
