@@ -5,30 +5,39 @@ the right operand is copied into panels, in which a tile reads its vectors one a
 in K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): read
 where it lies, a panel of many terms has lines in as many places, which push each other out of
 caches and are foreseen by none. A task packs as many panels as a core has room for near it; then
-each tile runs over all of them. The left operand is copied, tile by tile, where its elements are
-scattered or are rounded to float16.
+each tile runs over all of them. The left operand is copied where its elements are scattered, push
+each other out of a cache or are rounded to float16: once for all tasks, or tile by tile if it is
+large.
 
 Where all matrices share the left operand, as images share a weight, their columns are those of one
 matrix: panels go on from one image to the next.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.columns import Columns
 from odtc.backends.kernels.half_runs import multiply_into
-from odtc.backends.kernels.panel_product import LINE, TASKS, Panels, Read, Sizes, split_rows
+from odtc.backends.kernels.panel_product import (
+    LINE,
+    TASKS,
+    WAYS,
+    Panels,
+    Read,
+    Sizes,
+    split_rows,
+)
 from odtc.backends.kernels.places import index, rounded, size_of, unflatten
-from odtc.backends.kernels.row_copy import copy_rows
+from odtc.backends.kernels.row_copy import copy_all_rows, copy_rows
 from odtc.backends.kernels.tile import Machine, Tile, accumulator
 from odtc.backends.kernels.transpose import copy_transposed
 
 # Rows, terms and columns from which on copies of operands cost little.
 _WORTH_A_COPY = 16
-# Terms of the sum whose elements of the left operand are copied in one go.
-_RUN = 16
+# Bytes of a left operand that is copied for all tasks: it is a workspace for as long as they run.
+_MOST_COPIED = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -88,13 +97,18 @@ def packed_product(
         machine: the CPU.
         dtype: what is multiplied.
     """
-    columns = _Columns(sizes.batch if left.shared else 1, sizes.columns)
+    columns = Columns(sizes.batch if left.shared else 1, sizes.columns)
     matrices = 1 if left.shared else sizes.batch
     tile = machine.tile(sizes.rows, columns.total, dtype)
     groups, panels = _groups(sizes.depth, matrices, columns.total, tile, machine)
     tiles, splits = split_rows(sizes.rows, tile.rows, matrices * groups)
-    is_copied = not left.lies or left.collides or dtype == "float16"
-    of_tile = _copied_tiles(sizes, tile, left) if left.shared and is_copied else None
+    is_copied = not left.lies or dtype == "float16" or (left.collides and tile.rows > WAYS)
+    copies = None
+    if is_copied and left.shared and sizes.rows * sizes.depth * size_of(dtype) <= _MOST_COPIED:
+        shape, first = (sizes.rows, sizes.depth), index(0)
+        copies = copy_all_rows(
+            tile, shape, lambda m, k: left.read(first, m, k), side_by_side=not left.lies
+        )
     with T.parallel(matrices * groups * splits) as task:
         n, group, split = unflatten(task, (matrices, groups, splits))
         packed = T.sblock_alloc_buffer((panels, sizes.depth, tile.columns), dtype)
@@ -116,8 +130,8 @@ def packed_product(
                 return left.read(n, m + row, k)
 
             rows = row_of
-            if of_tile:
-                rows = of_tile(tirx.min(number, index(-(-sizes.rows // tile.rows) - 1)))
+            if copies:
+                rows = copies(tirx.min(number, index(-(-sizes.rows // tile.rows) - 1)))
             elif is_copied:
                 rows = copy_rows(tile, [sizes.depth], row_of, side_by_side=not left.lies)
             with T.serial(panels) as panel:
@@ -137,96 +151,10 @@ def packed_product(
                 store_tile(tile, columns, scratch, (n, m, at), results)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Columns that are counted through several matrices.
-
-    Attributes:
-        matrices: how many.
-        each: columns of one.
-    """
-
-    matrices: int
-    each: int
-
-    @property
-    def total(self) -> int:
-        """Columns of all."""
-        return self.matrices * self.each
-
-    def place(self, n: ir.Expr, at: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """The matrix and its column."""
-        return (n, at) if self.matrices == 1 else (at // self.each, at % self.each)
-
-    def by_vector(
-        self,
-        tile: Tile,
-        n: ir.Expr,
-        at: ir.Expr,
-        of_vector: Callable[[int, ir.Expr, ir.Expr], None],
-        of_element: Callable[[ir.Expr, ir.Expr, ir.Expr], None],
-        *,
-        apart: bool = False,
-    ) -> None:
-        """Emits something for the columns of a tile.
-
-        Args:
-            tile: its shape.
-            n: the matrix, where there is one.
-            at: the first column.
-            of_vector: `(vector, n, p)`, where a vector's columns are of one matrix.
-            of_element: `(j, n, p)`, where a column of the tile is on its own.
-            apart: whether each column is.
-        """
-        if apart or self.total < tile.columns:
-            with T.serial(min(self.total, tile.columns)) as j:
-                of_element(j, *self.place(n, at + j))
-            return
-        for vector in range(tile.vectors):
-            start = vector * tile.lanes
-            of, p = (T.Bind(each) for each in self.place(n, at + start))
-            if self.matrices == 1:
-                of_vector(vector, of, p)
-                continue
-            with T.If(p + tile.lanes <= self.each):
-                with T.Then():
-                    of_vector(vector, of, p)
-                with T.Else(), T.serial(tile.lanes) as lane:
-                    of_element(start + lane, *self.place(n, at + start + lane))
-
-
-def _copied_tiles(sizes: Sizes, tile: Tile, left: Left) -> Callable[[ir.Expr], Read]:
-    """From a tile to a copy of its rows; emits the copy of all, for all tasks."""
-    tiles = -(-sizes.rows // tile.rows)
-    first = index(0)
-
-    def start(t: ir.Expr) -> ir.Expr:
-        return T.Bind(tirx.min(t * tile.rows, sizes.rows - tile.rows))
-
-    if left.lies:
-        # One more, so that rows do not push each other out of a cache.
-        copy = T.sblock_alloc_buffer((tiles, tile.rows, sizes.depth + LINE), tile.dtype)
-        with T.parallel(tiles) as t:
-            m = start(t)
-            with T.grid(tile.rows, sizes.depth) as (row, k):
-                T.buffer_store(copy, rounded(left.read(first, m + row, k), tile.dtype), [t, row, k])
-        return lambda t: lambda row, k: tirx.BufferLoad(copy, [t, index(row), k])
-    copy = T.sblock_alloc_buffer((tiles, sizes.depth, tile.rows), tile.dtype)
-    run = min(_RUN, sizes.depth)
-    with T.parallel(-(-sizes.depth // run)) as part:
-        begin = T.Bind(tirx.min(part * run, sizes.depth - run))
-        with T.serial(tiles) as t:
-            m = start(t)
-            with T.serial(run) as step, T.vectorized(tile.rows) as row:
-                value = rounded(left.read(first, m + row, begin + step), tile.dtype)
-                T.buffer_store(copy, value, [t, begin + step, row])
-    return lambda t: lambda row, k: tirx.BufferLoad(copy, [t, k, index(row)])
-
-
 def _pack(
     depth: int,
     tile: Tile,
-    columns: _Columns,
+    columns: Columns,
     right: Panels,
     start: tuple[ir.Expr, ir.Expr],
     target: tuple[tirx.Buffer, ir.Expr],
@@ -261,7 +189,7 @@ def _pack(
 
 
 def _foresee(
-    tile: Tile, columns: _Columns, start: tuple[ir.Expr, ir.Expr, ir.Expr], ahead: Read
+    tile: Tile, columns: Columns, start: tuple[ir.Expr, ir.Expr, ir.Expr], ahead: Read
 ) -> None:
     """Emits prefetches of what the stores of a tile's results will touch."""
     n, m, at = start
@@ -274,7 +202,7 @@ def _foresee(
 
 def _store_columns(
     tile: Tile,
-    columns: _Columns,
+    columns: Columns,
     scratch: tirx.Buffer,
     start: tuple[ir.Expr, ir.Expr, ir.Expr],
     results: Results,
@@ -288,7 +216,7 @@ def _store_columns(
 
 def _store_rows(
     tile: Tile,
-    columns: _Columns,
+    columns: Columns,
     scratch: tirx.Buffer,
     start: tuple[ir.Expr, ir.Expr, ir.Expr],
     results: Results,

@@ -153,7 +153,7 @@ def store_tile(
 
 def near_rows(depth: int, tile: Tile, left: Read, pitch: int) -> Read:
     """The rows of a tile; emits their copy where they would push each other out of a cache."""
-    if tile.rows <= _WAYS or not collides(pitch):
+    if tile.rows <= WAYS or not collides(pitch):
         return left
     rows = T.sblock_alloc_buffer((tile.rows, depth + tile.lanes), "float32")
     with T.grid(tile.rows, depth) as (row, k):
@@ -220,7 +220,7 @@ def pack(
 
 
 # Sets of a usual first-level cache, and lines in each.
-_SETS, _WAYS = 64, 8
+_SETS, WAYS = 64, 8
 
 
 def split_rows(rows: int, tile_rows: int, tasks: int) -> tuple[int, int]:

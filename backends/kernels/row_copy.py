@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import index, rounded
+from odtc.backends.kernels.places import CACHE_LINE, index, rounded
 from odtc.backends.kernels.tile import Tile
 
 Read = Callable[..., ir.Expr]
+
+# Terms of the sum whose rows are copied in one go.
+_RUN = 16
 
 
 def copy_rows(tile: Tile, extents: Sequence[int], read: Read, *, side_by_side: bool) -> Read:
@@ -35,3 +38,44 @@ def copy_rows(tile: Tile, extents: Sequence[int], read: Read, *, side_by_side: b
     with T.grid(tile.rows, *extents) as (row, *k):
         T.buffer_store(copy, rounded(read(row, *k), tile.dtype), [row, *k])
     return lambda row, *k: tirx.BufferLoad(copy, [index(row), *k])
+
+
+def copy_all_rows(
+    tile: Tile, shape: tuple[int, int], read: Read, *, side_by_side: bool
+) -> Callable[[ir.Expr], Read]:
+    """Emits the copy of the rows of all tiles, on all threads; see `copy_rows`.
+
+    Args:
+        tile: its shape. The last one reaches back.
+        shape: rows, and terms of the sum.
+        read: `(row, k)` to an element.
+        side_by_side: whether the rows of one `k` are neighbours, in the copy and where they lie.
+
+    Returns:
+        From a tile to what reads its copy.
+    """
+    rows, depth = shape
+    tiles = -(-rows // tile.rows)
+
+    def first_row(t: ir.Expr) -> ir.Expr:
+        return T.Bind(tirx.min(t * tile.rows, rows - tile.rows))
+
+    if not side_by_side:
+        # A line more, so that rows do not push each other out of a cache.
+        copy = T.sblock_alloc_buffer((tiles, tile.rows, depth + CACHE_LINE // 4), tile.dtype)
+        with T.parallel(tiles) as t:
+            m = first_row(t)
+            with T.grid(tile.rows, depth) as (row, k):
+                T.buffer_store(copy, rounded(read(m + row, k), tile.dtype), [t, row, k])
+        return lambda t: lambda row, k: tirx.BufferLoad(copy, [t, index(row), k])
+    copy = T.sblock_alloc_buffer((tiles, depth, tile.rows), tile.dtype)
+    run = min(_RUN, depth)
+    with T.parallel(-(-depth // run)) as part:
+        # Whole rows of `k` are read then, and a tile's are written side by side.
+        begin = T.Bind(tirx.min(part * run, depth - run))
+        with T.serial(tiles) as t:
+            m = first_row(t)
+            with T.serial(run) as step, T.vectorized(tile.rows) as row:
+                value = rounded(read(m + row, begin + step), tile.dtype)
+                T.buffer_store(copy, value, [t, begin + step, row])
+    return lambda t: lambda row, k: tirx.BufferLoad(copy, [t, k, index(row)])

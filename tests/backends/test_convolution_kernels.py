@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from odtc.backends.kernels import packed_product
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
@@ -127,6 +128,9 @@ def run(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> lis
 @example(SAME | {"pad": (2, 2, 0, 0)})
 @example(SAME | {"image": (4, 4), "kernel": (5, 5), "stride": (2, 2), "pad": (0, 0, 1, 1)})
 def test_against_pytorch(machine: Machine, case: dict) -> None:
+    pads = [case["pad"][axis] + case["pad"][axis + 2] for axis in range(2)]
+    sizes = zip(case["image"], case["kernel"], case["dilation"], pads, strict=True)
+    assume(all(n + pad > (k - 1) * gap for n, k, gap, pad in sizes))
     assert_as_pytorch(machine, case)
 
 
@@ -144,10 +148,13 @@ def test_points_against_pytorch(machine: Machine, case: dict) -> None:
     assert_as_pytorch(machine, case)
 
 
+@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
+def test_a_large_weight_is_copied_by_tile(machine: Machine, monkeypatch) -> None:
+    monkeypatch.setattr(packed_product, "_MOST_COPIED", 0)
+    assert_as_pytorch(machine, POINTS)
+
+
 def assert_as_pytorch(machine: Machine, case: dict) -> None:
-    pads = [case["pad"][axis] + case["pad"][axis + 2] for axis in range(2)]
-    sizes = zip(case["image"], case["kernel"], case["dilation"], pads, strict=True)
-    assume(all(n + pad > (k - 1) * gap for n, k, gap, pad in sizes))
     module = adjoint_module(case)
     rng = np.random.default_rng(0)
     arrays = [

@@ -14,7 +14,7 @@ from tests.conformance.worker import Kind, Outcome, check, names
 from tests.workers import Limits, run_cases
 
 FOUND = Path("logs/conformance.json")
-LIMITS = Limits(processor_seconds=60.0, wall_seconds=600.0, memory=16 << 30, cases=1000)
+LIMITS = Limits(processor_seconds=300.0, wall_seconds=600.0, memory=16 << 30, cases=1000)
 
 
 def run(chosen: Sequence[str], workers: int | None = None) -> Iterator[tuple[str, Outcome]]:
