@@ -21,7 +21,7 @@ from odtc.backends.kernels.attention_scores import (
     tile_within,
     unmasked,
 )
-from odtc.backends.kernels.panel_product import Read
+from odtc.backends.kernels.panels import Read
 from odtc.backends.kernels.places import index, unflatten
 from odtc.backends.kernels.rows import row_kernel
 from odtc.backends.kernels.tile import Machine

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.attention_layout import Heads, Matrix, shifted
-from odtc.backends.kernels.panel_product import Read
+from odtc.backends.kernels.panels import Read
 from odtc.backends.kernels.places import index
 from odtc.backends.kernels.tile import Machine, Tile
 from odtc.backends.kernels.transpose import copy_transposed

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.attention_blocks import Blocks, Span
 from odtc.backends.kernels.attention_layout import Heads, shifted
-from odtc.backends.kernels.panel_product import Read
+from odtc.backends.kernels.panels import Read
 from odtc.backends.kernels.places import index
 from odtc.backends.kernels.tile import Machine, Tile, accumulate, accumulator, clear
 from odtc.backends.kernels.vectors import splat

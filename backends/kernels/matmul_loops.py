@@ -1,8 +1,8 @@
 """The loops of a matrix product's kernel.
 
 Vectors run along the columns of the result. Where the right operand is transposed, they are not
-neighbours: panels of it are transposed, or, for few rows, vectors run along those. Where the CPU
-has float16, products that are worth it multiply that.
+neighbours: panels of it are transposed, or, for few rows, vectors run along those. Operands are
+packed where that is worth it; where the CPU has float16, such products may multiply that.
 """
 
 import math
@@ -11,8 +11,9 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.packed_product import Left, Results, is_worth_packing, packed_product
-from odtc.backends.kernels.panel_product import Panels, Read, Sizes, collides, panel_product
+from odtc.backends.kernels.packed_product import Left, is_worth_packing, packed_product
+from odtc.backends.kernels.panel_product import Sizes, collides, panel_product
+from odtc.backends.kernels.panels import Panels, Read, Results
 from odtc.backends.kernels.places import load, unflatten
 from odtc.backends.kernels.tile import Machine
 
@@ -41,19 +42,20 @@ def _matmul(product: Product, machine: Machine) -> None:
             Sizes(count, columns, depth, rows),
             lambda n, p, k: right(n, k, p),
             Panels(lambda n, k, m: left(n, m, k), trans_left, rows),
-            lambda n, p, m, value: store(n, m, p, value),
-            lambda n, p, m: ahead(n, m, p),
+            Results(
+                lambda n, p, m, value: store(n, m, p, value),
+                lambda n, p, m: ahead(n, m, p),
+                by_columns=True,
+            ),
             machine,
             left_lies=True,
-            by_columns=True,
         )
     else:
         _product(
             Sizes(count, rows, depth, columns),
             left,
             Panels(right, not trans_right, columns),
-            store,
-            ahead,
+            Results(store, ahead),
             machine,
             left_lies=not trans_left,
         )
@@ -63,12 +65,10 @@ def _product(
     sizes: Sizes,
     left: Read,
     right: Panels,
-    store: Read,
-    ahead: Read,
+    results: Results,
     machine: Machine,
     *,
     left_lies: bool,
-    by_columns: bool = False,
 ) -> None:
     """Emits a product of packed operands, or of such that are read where they lie."""
     dtype = machine.dtype(sizes.depth, sizes.rows, sizes.columns)
@@ -77,16 +77,13 @@ def _product(
             sizes,
             Left(left, left_lies, left_lies and collides(sizes.depth), shared=sizes.batch == 1),
             right,
-            Results(store, ahead, by_columns),
+            results,
             machine,
             dtype,
         )
         return
-    panel_product(
-        *(sizes, left, right, store, ahead, machine),
-        left_pitch=sizes.depth if left_lies else 0,
-        by_columns=by_columns,
-    )
+    left_pitch = sizes.depth if left_lies else 0
+    panel_product(sizes, left, right, results, machine, left_pitch=left_pitch)
 
 
 # Rows of a product that make transposed panels of its right operand cheap.

@@ -20,19 +20,11 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.columns import Columns
 from odtc.backends.kernels.half_runs import multiply_into
-from odtc.backends.kernels.panel_product import (
-    LINE,
-    TASKS,
-    WAYS,
-    Panels,
-    Read,
-    Sizes,
-    split_rows,
-)
-from odtc.backends.kernels.places import index, rounded, size_of, unflatten
+from odtc.backends.kernels.panel_product import TASKS, WAYS, Sizes, split_rows
+from odtc.backends.kernels.panels import Panels, Read, Results, foresee_tile, pack, store_tile
+from odtc.backends.kernels.places import index, size_of, unflatten
 from odtc.backends.kernels.row_copy import copy_all_rows, copy_rows
 from odtc.backends.kernels.tile import Machine, Tile, accumulator
-from odtc.backends.kernels.transpose import copy_transposed
 
 # Rows, terms and columns from which on copies of operands cost little.
 _WORTH_A_COPY = 16
@@ -55,23 +47,6 @@ class Left:
     lies: bool
     collides: bool = False
     shared: bool = False
-
-
-@dataclass(frozen=True)
-class Results:
-    """How results are written.
-
-    Attributes:
-        store: `(n, m, p, value)`, takes an element.
-        ahead: `(n, m, p)`, prefetches what the store of an element touches.
-        by_columns: whether the neighbours of a result in memory are those in its column.
-        apart: whether it has none.
-    """
-
-    store: Read
-    ahead: Read
-    by_columns: bool = False
-    apart: bool = False
 
 
 def is_worth_packing(sizes: Sizes) -> bool:
@@ -119,7 +94,7 @@ def packed_product(
             return T.Bind(tirx.min((group * panels + panel) * tile.columns, last))
 
         with T.serial(panels) as panel:
-            _pack(sizes.depth, tile, columns, right, (n, column(panel)), (packed, panel))
+            pack(sizes.depth, tile, columns, right, (n, column(panel)), (packed, panel))
         registers = accumulator(tile)
         scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
         with T.serial(tiles) as t:
@@ -136,8 +111,7 @@ def packed_product(
                 rows = copy_rows(tile, [sizes.depth], row_of, side_by_side=not left.lies)
             with T.serial(panels) as panel:
                 at = column(panel)
-                if not results.by_columns:
-                    _foresee(tile, columns, (n, m, at), results.ahead)
+                foresee_tile(tile, columns, (n, m, at), results)
                 multiply_into(
                     scratch,
                     registers,
@@ -147,93 +121,7 @@ def packed_product(
                     rows,
                     lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
                 )
-                store_tile = _store_columns if results.by_columns else _store_rows
                 store_tile(tile, columns, scratch, (n, m, at), results)
-
-
-def _pack(
-    depth: int,
-    tile: Tile,
-    columns: Columns,
-    right: Panels,
-    start: tuple[ir.Expr, ir.Expr],
-    target: tuple[tirx.Buffer, ir.Expr],
-) -> None:
-    """Emits the copy of a panel: the columns of a tile, with zeros behind those that there are."""
-    (n, at), (packed, panel), dtype = start, target, tile.dtype
-    if columns.total < tile.columns:
-        with T.grid(depth, tile.columns) as (k, j):
-            T.buffer_store(packed, tirx.const(0.0, dtype), [panel, k, j])
-    if not (right.is_dense or right.is_apart):
-        copy_transposed(
-            (min(columns.total, tile.columns), depth),
-            lambda j, k: right.read(n, k, at + j),
-            packed,
-            lambda k, j: [panel, k, j],
-            tile.lanes,
-        )
-        return
-    with T.serial(depth) as k:
-
-        def put(at: ir.Expr, value: ir.Expr) -> None:
-            T.buffer_store(packed, rounded(value, dtype), [panel, k, at])
-
-        columns.by_vector(
-            tile,
-            n,
-            at,
-            lambda v, of, p: put(tile.span(v), right.read(of, k, tile.span(0, p))),
-            lambda j, of, p: put(j, right.read(of, k, p)),
-            apart=right.is_apart,
-        )
-
-
-def _foresee(
-    tile: Tile, columns: Columns, start: tuple[ir.Expr, ir.Expr, ir.Expr], ahead: Read
-) -> None:
-    """Emits prefetches of what the stores of a tile's results will touch."""
-    n, m, at = start
-    width = min(columns.total, tile.columns)
-    for line in [*range(0, width, LINE), width - 1]:
-        of, p = (T.Bind(each) for each in columns.place(n, at + line))
-        for row in range(tile.rows):
-            ahead(of, m + row, p)
-
-
-def _store_columns(
-    tile: Tile,
-    columns: Columns,
-    scratch: tirx.Buffer,
-    start: tuple[ir.Expr, ir.Expr, ir.Expr],
-    results: Results,
-) -> None:
-    """Emits the stores of a tile's results, from memory float32[rows, columns], by column."""
-    n, m, at = start
-    with T.grid(min(columns.total, tile.columns), tile.rows) as (j, row):
-        of, p = columns.place(n, at + j)
-        results.store(of, m + row, p, tirx.BufferLoad(scratch, [row, j]))
-
-
-def _store_rows(
-    tile: Tile,
-    columns: Columns,
-    scratch: tirx.Buffer,
-    start: tuple[ir.Expr, ir.Expr, ir.Expr],
-    results: Results,
-) -> None:
-    """The same by row, whose elements are neighbours unless they lie apart."""
-    n, m, at = start
-
-    def of_vector(vector: int, of: ir.Expr, p: ir.Expr) -> None:
-        with T.serial(tile.rows) as row, T.vectorized(tile.lanes) as lane:
-            value = tirx.BufferLoad(scratch, [row, vector * tile.lanes + lane])
-            results.store(of, m + row, p + lane, value)
-
-    def of_element(j: ir.Expr, of: ir.Expr, p: ir.Expr) -> None:
-        with T.serial(tile.rows) as row:
-            results.store(of, m + row, p, tirx.BufferLoad(scratch, [row, j]))
-
-    columns.by_vector(tile, n, at, of_vector, of_element, apart=results.apart)
 
 
 def _groups(

@@ -11,8 +11,9 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis
-from odtc.backends.kernels.packed_product import Left, Results, is_worth_packing, packed_product
-from odtc.backends.kernels.panel_product import Panels, Sizes, collides
+from odtc.backends.kernels.packed_product import Left, is_worth_packing, packed_product
+from odtc.backends.kernels.panel_product import Sizes, collides
+from odtc.backends.kernels.panels import Panels, Results
 from odtc.backends.kernels.places import index, load, unflatten
 from odtc.backends.kernels.tile import Machine
 

@@ -12,14 +12,9 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.panel_product import (
-    Panels,
-    Read,
-    Sizes,
-    near_rows,
-    pack,
-    split_rows,
-)
+from odtc.backends.kernels.columns import Columns
+from odtc.backends.kernels.panel_product import Sizes, near_rows, split_rows
+from odtc.backends.kernels.panels import Panels, Read, pack
 from odtc.backends.kernels.places import index, unflatten
 from odtc.backends.kernels.rows import PARALLEL_ELEMENTS
 from odtc.backends.kernels.tile import Machine, accumulator, multiply
@@ -93,15 +88,8 @@ class StepProduct:
         operand = Panels(lambda _, k, p: right(k, p), is_dense)
         with T.parallel(self._panels) as panel:
             at = self._first_column(panel)
-            pack(
-                self._sizes,
-                self._tile,
-                operand,
-                index(0),
-                at,
-                self._packed,
-                lambda k, j: [panel, k, j],
-            )
+            start, target = (index(0), at), (self._packed, panel)
+            pack(depth, self._tile, Columns(1, columns), operand, start, target)
 
     def __getitem__(self, at: tuple[ir.Expr, ir.Expr]) -> ir.Expr:
         """Element `b, p` of the last result, or a vector of them."""

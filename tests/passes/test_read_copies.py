@@ -207,13 +207,17 @@ class Dense(nn.Module):
         return self.head(torch.relu(self.norms[-1](whole)).mean((2, 3)))
 
 
+# Each model, the channels of it that need not be saved, and those by which its arena shrinks.
 MODELS = {
-    # Two rectifiers before each concat, and the one before the shuffle, in channels.
-    "branches": (Branches, 3 * 16),
-    # What the first four normalisations read.
-    "dense": (lambda: Dense(is_chain=False), 8 + 12 + 16 + 20),
-    "dense-chain": (lambda: Dense(is_chain=True), 8 + 12 + 16 + 20),
+    # Two rectifiers before each concat, and the one before the shuffle.
+    "branches": (Branches, 3 * 16, 3 * 16),
+    # What the first four normalisations read; of the arena, gradients are the most behind 24.
+    "dense": (lambda: Dense(is_chain=False), 8 + 12 + 16 + 20, 24),
+    "dense-chain": (lambda: Dense(is_chain=True), 8 + 12 + 16 + 20, 24),
 }
+CHANNEL_BYTES = 4 * 24 * 24 * 4
+# More threads have more workspaces, and the peak may fall on those.
+TARGET = "host-cpu{threads=1}"
 
 
 def exported(name: str, path: Path) -> onnx.ModelProto:
@@ -241,9 +245,9 @@ def test_a_training_step_is_exact_and_smaller(
     """Against PyTorch in double precision, and to the bit against a step without the passes."""
     model = exported(name, tmp_path / "m.onnx")
     reference = TorchTrainer(model, lr=0.01, dtype=torch.float64)
-    after = odtc.compile(tmp_path / "m.onnx")
+    after = odtc.compile(tmp_path / "m.onnx", target=TARGET)
     without_passes(monkeypatch)
-    before = odtc.compile(tmp_path / "m.onnx")
+    before = odtc.compile(tmp_path / "m.onnx", target=TARGET)
     trainers = [artifact.trainer() for artifact in (after, before)]
     rng = np.random.default_rng(0)
     for _ in range(3):
@@ -256,8 +260,10 @@ def test_a_training_step_is_exact_and_smaller(
     for weight, value in found.items():
         assert relative_error(value, expected[weight]) < 1e-4, weight
         np.testing.assert_array_equal(value, other[weight])
-    assert saved_bytes(before) - saved_bytes(after) == MODELS[name][1] * 4 * 24 * 24 * 4
-    assert after.memory.arena_bytes < before.memory.arena_bytes
+    _, unsaved, shrunk = MODELS[name]
+    assert saved_bytes(before) - saved_bytes(after) == unsaved * CHANNEL_BYTES
+    sizes = [artifact.manifest.sizes.train_step for artifact in (after, before)]
+    assert sizes[0] <= sizes[1] - shrunk * CHANNEL_BYTES
 
 
 @pytest.mark.parametrize("name", ["branches", "dense"])
