@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from odtc.core.errors import ModelError, UsageError
+from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.specs import Classes, TensorSpec
 from odtc.frontend.losses.loss import (
     MEAN,
     SUM,
     Label,
     Loss,
+    parts_of,
     require_choice,
     require_factors,
     require_float,
@@ -70,6 +71,12 @@ class CrossEntropy(Loss):
             return Label(output.shape)
         return Label(label_shape(output.shape, classes.axis), CLASS_DTYPE, classes)
 
+    def parts(self) -> str:
+        """See `Loss.parts`."""
+        if self.soft_labels:
+            return parts_of(self.reduction)
+        return _parts(self.name, self.reduction, self.weight, self.ignore_index)
+
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
     ) -> tuple["relax.Expr", "relax.Expr"]:
@@ -118,6 +125,10 @@ class NLL(Loss):
         classes = classes_of(self.name, output, self.axis, self.weight, self.ignore_index)
         return Label(label_shape(output.shape, classes.axis), CLASS_DTYPE, classes)
 
+    def parts(self) -> str:
+        """See `Loss.parts`."""
+        return _parts(self.name, self.reduction, self.weight, self.ignore_index)
+
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
     ) -> tuple["relax.Expr", "relax.Expr"]:
@@ -125,6 +136,25 @@ class NLL(Loss):
         from odtc.frontend.losses.class_scores import weighted_likelihood
 
         return weighted_likelihood(builder, output, label, self, smoothing=0.0, normalize=False)
+
+
+def _parts(loss: str, reduction: str, weight: tuple[float, ...] | None, ignored: int | None) -> str:
+    """A mean is over what the labels weigh: parts of a batch do not weigh the same.
+
+    Raises:
+        UnsupportedError: it is such a mean.
+    """
+    weighs = {
+        "the weights of the labels' classes": weight is not None,
+        "the labels that are not ignored": ignored is not None,
+    }
+    over = next((name for name, given in weighs.items() if given), None)
+    if over and reduction == MEAN:
+        raise UnsupportedError(
+            f"{loss} is a mean over {over}, which differ from one micro-batch to the next",
+            hint=f"leave them out, or take the sum: {loss}{{reduction=sum}}",
+        )
+    return parts_of(reduction)
 
 
 def classes_of(

@@ -12,6 +12,7 @@ from odtc.frontend.losses.loss import (
     SUM,
     Label,
     Loss,
+    parts_of,
     require_choice,
     require_factors,
     require_float,
@@ -41,6 +42,10 @@ class ElementLoss(Loss):
         """
         require_float(self.name, output)
         return Label(output.shape)
+
+    def parts(self) -> str:
+        """See `Loss.parts`."""
+        return parts_of(self.reduction)
 
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
@@ -217,6 +222,10 @@ class BCEWithLogits(Loss):
                 hint=f"give one number, or {output.shape[-1]}",
             )
         return Label(output.shape)
+
+    def parts(self) -> str:
+        """See `Loss.parts`."""
+        return parts_of(self.reduction)
 
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from odtc.core.errors import UnsupportedError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import Loss, require_float
 
@@ -26,6 +27,17 @@ class InModel(Loss):
             ModelError: the output is no float32 tensor.
         """
         require_float(self.name, output, rank=0)
+
+    def parts(self) -> str:
+        """None is known.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(
+            "the model computes the loss, and nothing shows that it is a mean over samples",
+            hint="train an output with one of odtc's losses",
+        )
 
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"

@@ -51,6 +51,14 @@ class Loss(ABC):
         """
 
     @abstractmethod
+    def parts(self) -> str:
+        """How the losses of equal parts of a batch make that of the whole: `mean` or `sum`.
+
+        Raises:
+            UnsupportedError: they do not make it.
+        """
+
+    @abstractmethod
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
     ) -> tuple["relax.Expr", "relax.Expr"]:
@@ -65,6 +73,11 @@ class Loss(ABC):
             The loss, a float32 scalar, and its derivative by the output, of the output's shape;
             both unbound, so that the caller may bind the derivative first.
         """
+
+
+def parts_of(reduction: str) -> str:
+    """How the losses of equal parts make that of the whole, where no label counts more."""
+    return SUM if reduction == SUM else MEAN
 
 
 def require_float(loss: str, output: TensorSpec, rank: int = 1) -> None:

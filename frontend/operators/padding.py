@@ -25,7 +25,7 @@ def pad(node: Node, emit: Emit, name: str, pads: list[int], value: float = 0.0) 
     return emit("Pad", name, np.array(pads, np.int64), value, mode="constant")
 
 
-def _amounts(node: Node) -> list[tuple[int, int]]:
+def amounts_of(node: Node) -> list[tuple[int, int]]:
     """Elements in front and behind, for each dimension; negative ones are cut off."""
     pads = node.ints("pads", 1)
     pads = pads if pads is not None else node.ints("paddings")
@@ -57,7 +57,7 @@ def _pad(node: Node) -> str:
 
 
 def _convert(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
-    data, amounts = inputs[0], _amounts(node)
+    data, amounts = inputs[0], amounts_of(node)
     mode = node.attrs.get("mode", "constant")
     if mode != "constant":
         return _copying(builder, data, amounts, _COPYING[mode])

@@ -23,7 +23,7 @@ def reduce(
     return emit(op_type, data, np.array(axes, np.int64), keepdims=keepdims)
 
 
-def _axes(node: Node) -> list[int]:
+def reduced_axes(node: Node) -> list[int]:
     """The reduced axes in order; none means all, unless `noop_with_empty_axes` is set."""
     given = node.ints("axes", 1)
     if not given:
@@ -38,7 +38,7 @@ def _constant_axes(node: Node) -> str:
 
 def _reduction(build: Callable[..., relax.Expr]) -> Convert:
     def convert(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
-        axes = _axes(node)
+        axes = reduced_axes(node)
         keepdims = bool(node.attrs.get("keepdims", 1))
         if not axes:
             return inputs[0]
@@ -53,7 +53,7 @@ def _in_steps(before: str | None, op_type: str, after: str | None) -> Expand:
     """A reduction of what one operator makes of the input; another one makes the result of it."""
 
     def expand(node: Node, emit: Emit) -> str:
-        data, axes = node.inputs[0], _axes(node)
+        data, axes = node.inputs[0], reduced_axes(node)
         if before:
             data = emit(before, data, *([2.0] if before == "Pow" else []))
         if axes:

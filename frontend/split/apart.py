@@ -1,0 +1,158 @@
+"""Shows that a graph computes each sample on its own, whatever the batch.
+
+The graph of the whole batch and that of a part are walked side by side. They have to be the same
+nodes over the same values; where shapes differ is the batch. Each operator's rule has to say where
+the samples are in its results, and both graphs' shapes have to agree with that.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from odtc.core.errors import UnsupportedError
+from odtc.frontend.graph import Graph, attributes, describe_node
+from odtc.frontend.operators.operator import Node
+from odtc.frontend.operators.slicing import spans
+from odtc.frontend.split.place import RULES, Place, Places
+
+Shape = tuple[int, ...]
+_ANOTHER = "the model is another one with a smaller batch"
+# Inputs that only say which shape a result has: the results' shapes are compared.
+_SHAPES = {"Expand": (1,), "Reshape": (1,), "Resize": (3,)}
+
+
+def places_of(whole: Graph, part: Graph) -> dict[str, Place]:
+    """Where the samples lie in each tensor of the whole batch's graph that holds some.
+
+    Args:
+        whole: normalised, of a batch of at least 2.
+        part: the same model, normalised with a smaller batch.
+
+    Raises:
+        UnsupportedError: a sample's results may depend on other samples, or on the batch.
+    """
+    walk = _Walk(whole, part)
+    for spec, other in zip(whole.inputs, part.inputs, strict=True):
+        walk.feed(spec.name, spec.shape, other.shape)
+    for node, other in zip(whole.nodes, part.nodes, strict=False):
+        if not _is_same(node, other):
+            raise _refused(_ANOTHER, node)
+        walk.step(Node(whole, node), Node(part, other))
+    if len(whole.nodes) != len(part.nodes):
+        raise UnsupportedError(_ANOTHER)
+    return walk.places
+
+
+class _Walk:
+    """What is known so far of both graphs' tensors."""
+
+    def __init__(self, whole: Graph, part: Graph) -> None:
+        self._whole, self._part = whole, part
+        self._batches = whole.inputs[0].shape[0], part.inputs[0].shape[0]
+        # What the part calls a tensor, to what the whole does.
+        self._names: dict[str, str] = {}
+        self.places: dict[str, Place] = {}
+
+    def feed(self, name: str, shape: Shape, other: Shape) -> None:
+        """An input: samples lie along its first dimension."""
+        place = Place(0)
+        if not self._fits(place, shape, other):
+            raise UnsupportedError(
+                f"the input has shape {list(shape)} for {self._batches[0]} samples, and "
+                f"{list(other)} for {self._batches[1]}: it holds no entry for each",
+                where=f"input {name}",
+            )
+        self.places[name] = place
+
+    def step(self, node: Node, other: Node) -> None:
+        """A node, in both graphs."""
+        held = [self._place_in(node, other, slot) for slot in range(len(node.inputs))]
+        given = self._results(node, held) if any(held) else self._repeated(node, other)
+        if node.proto.op_type == "Slice" and spans(node) != spans(other):
+            given = None
+        if given is None:
+            raise _refused("nothing shows that it computes each sample alone", node.proto)
+        for slot, (name, place) in enumerate(zip(node.proto.output, given, strict=False)):
+            if slot and not node.is_read(slot):
+                continue
+            self._names[other.proto.output[slot]] = name
+            if not self._agrees(name, other.output_shape(slot), place):
+                raise _refused("its results hold no entry for each sample", node.proto)
+            if place is not None:
+                self.places[name] = place
+
+    def _place_in(self, node: Node, other: Node, slot: int) -> Place | None:
+        """Where the samples lie in an input; a constant may hold the same for each of them."""
+        name = node.inputs[slot]
+        value = node.constant(slot)
+        again = other.constant(slot)
+        if value is None and again is None and self._names.get(other.inputs[slot], name) == name:
+            return self.places.get(name)
+        if value is None or again is None:
+            raise _refused(_ANOTHER, node.proto)
+        if _equal(value, again) or slot in _SHAPES.get(node.proto.op_type, ()):
+            return None
+        if node.proto.op_type == "Slice" and slot:
+            return None
+        place = self._differing(value.shape, again.shape)
+        if place is None or not _equal(value.take([0], place.axis), again.take([0], place.axis)):
+            raise _refused(f"its constant {name!r} depends on the batch", node.proto)
+        if (value != value.take([0], place.axis)).any():
+            raise _refused(f"its constant {name!r} differs between samples", node.proto)
+        return place
+
+    def _results(self, node: Node, held: Places) -> Sequence[Place] | None:
+        rule = RULES.get(node.proto.op_type)
+        places = rule(node, held) if rule else None
+        return [places] * len(node.proto.output) if isinstance(places, Place) else places
+
+    def _repeated(self, node: Node, other: Node) -> Sequence[Place | None]:
+        """Results that hold no sample, unless an Expand gives each of them the same."""
+        shape, again = node.output_shape(), other.output_shape()
+        if node.proto.op_type != "Expand" or shape is None or again is None:
+            return [None] * len(node.proto.output)
+        return [self._differing(shape, again)]
+
+    def _differing(self, shape: Shape, other: Shape) -> Place | None:
+        """The only axis along which shapes differ, where it has an index for each sample."""
+        axes = [
+            axis for axis, pair in enumerate(zip(shape, other, strict=False)) if len({*pair}) > 1
+        ]
+        place = Place(axes[0]) if axes else None
+        return place if place and self._fits(place, shape, other) else None
+
+    def _agrees(self, name: str, other: Shape | None, place: Place | None) -> bool:
+        shape = self._whole.shapes.get(name)
+        if shape is None or other is None:
+            return False
+        return shape == other if place is None else self._fits(place, shape, other)
+
+    def _fits(self, place: Place, shape: Shape, other: Shape) -> bool:
+        """Whether samples can lie there in a tensor that has these shapes."""
+        if place.axis >= min(len(shape), len(other)):
+            return False
+        many = place.outer * place.inner
+        for each, batch in zip((shape, other), self._batches, strict=True):
+            if each[place.axis] != many * batch:
+                return False
+        return _without(shape, place.axis) == _without(other, place.axis)
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _equal(value: np.ndarray, other: np.ndarray) -> bool:
+    same = value.shape == other.shape and value.dtype == other.dtype
+    return same and value.tobytes() == other.tobytes()
+
+
+def _is_same(node: onnx.NodeProto, other: onnx.NodeProto) -> bool:
+    """Whether two nodes are alike but for the tensors; attributes may hold arrays."""
+    heads = [(each.op_type, len(each.output), len(each.input)) for each in (node, other)]
+    return heads[0] == heads[1] and repr(attributes(node)) == repr(attributes(other))
+
+
+def _refused(why: str, node: onnx.NodeProto) -> UnsupportedError:
+    return UnsupportedError(why, where=f"node {describe_node(node)}")
