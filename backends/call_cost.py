@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.tirx.buffer import BufferType
 
 from odtc.backends.targets import Target
+from odtc.core.kernel_marks import ONE_OF
 from odtc.passes.checkpoint.work import operations
 
 # Of a core: operations that each element of a vector does in a second, and bytes from memory.
@@ -26,7 +27,8 @@ def call_cost(target: Target) -> Callable[[tirx.PrimFunc], float]:
 
     def seconds(kernel: tirx.PrimFunc) -> float:
         moved = sum(_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
-        return _CALL + max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
+        work = max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
+        return _CALL + work / int(kernel.attrs.get(ONE_OF, 1))
 
     return seconds
 

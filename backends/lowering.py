@@ -46,7 +46,7 @@ from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.calls import Calls, workspaces_in
-from odtc.passes.checkpoint.problem import Recomputation
+from odtc.passes.checkpoint.problem import Plan, Recomputation
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
@@ -212,9 +212,8 @@ def build(
     *,
     origins: Sequence[Origin] = (),
     has_half: bool = False,
-    budget: int | None = None,
 ) -> Built:
-    """Lowers and compiles a module for a target.
+    """Lowers and compiles a module for a target, in as many bytes as it takes.
 
     Args:
         module: Relax functions, the training step among them.
@@ -225,20 +224,45 @@ def build(
         rewrites: passes over the Relax operators, such as what is stored in half precision.
         origins: of the tensors that the variables of the training step are named by.
         has_half: whether products may multiply float16, which the target's CPU must have.
-        budget: bytes of the training step's arena, at most; None where it may be any.
+    """
+    target = target.resolved()
+    scheduled = to_kernels(module, target, train_step, schedule, rewrites, has_half=has_half)
+    return build_kernels(scheduled, target, train_step, origins=origins)
+
+
+def build_kernels(
+    scheduled: tvm.IRModule,
+    target: Target,
+    train_step: str | None,
+    *,
+    origins: Sequence[Origin] = (),
+    budget: int | None = None,
+    beside: int = 0,
+    chosen: Plan | None = None,
+) -> Built:
+    """Plans and compiles what `to_kernels` returns.
+
+    Args:
+        scheduled: the module.
+        target: what to compile for, resolved.
+        train_step: name of the training step, if there is one.
+        origins: of the tensors that its variables are named by.
+        budget: bytes of its arena and of what is beside it, at most; None where it may be any.
+        beside: bytes of the budget that other things than the arena need.
+        chosen: which calls run again, where that is known.
 
     Raises:
         BudgetError: no plan is found that fits.
     """
-    target = target.resolved()
     tvm_target = target.to_tvm()
-    scheduled = to_kernels(module, target, train_step, schedule, rewrites, has_half=has_half)
     with tvm_target:
         threads = target.threads or 1
         checkpoints = []
         if train_step and budget is not None:
             cost = call_cost(target)
-            checkpoints.append(InsertCheckpoints(train_step, budget, threads, cost, origins))
+            checkpoints.append(
+                InsertCheckpoints(train_step, budget, threads, cost, origins, beside, chosen)
+            )
         planned = run_pipeline(plan_phase(train_step, threads, origins, checkpoints), scheduled)
         executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     attributes = planned[train_step].attrs if train_step else {}

@@ -6,13 +6,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from odtc.core.specs import Argument, Block, Role, of_role
+from odtc.core.specs import ACCUMULATOR, Argument, Block, Role, of_role
 from odtc.frontend.control_kernels import TOTAL, Control, rescale_kernel, total_kernel
 from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
 from odtc.frontend.gradient_pieces import pieces
 from odtc.frontend.merge_products import MergeProducts
 from odtc.frontend.optimizers.update import (
-    ACCUMULATOR,
     LOSS_SCALE,
     Update,
     parameter_arguments,
@@ -135,6 +134,7 @@ class UpdatePhase:
             update.rule_of(item.spec.name),
             tuple(int(size) for size in gradient.ty.shape),
             controlled=update.is_controlled,
+            every=update.accumulate,
             clip_value=update.clip_value,
             ema=update.ema,
         )

@@ -12,6 +12,7 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.core.kernel_marks import ONE_OF
 from odtc.frontend.elementwise import Index, for_each, kernel, sums
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.optimizer import Change, Element
@@ -69,6 +70,7 @@ def update_kernel(
     shape: tuple[int, ...],
     *,
     controlled: bool = False,
+    every: int = 1,
     clip_value: float | None = None,
     ema: float | None = None,
 ) -> tirx.PrimFunc:
@@ -79,6 +81,7 @@ def update_kernel(
         shape: of the parameter, its gradient and its state, all float32.
         controlled: whether the clock is what the control kernel gives; else it is the number of
             updates before this one, an int32 scalar.
+        every: it applies at one of so many micro-batches.
         clip_value: bound of the gradient's elements.
         ema: what the moving average keeps of itself; None where there is none.
     """
@@ -119,7 +122,7 @@ def update_kernel(
                     T.buffer_store(buffers[name], value, at)
 
             for_each(shape, update)
-    return made()
+    return made().with_attr(ONE_OF, every)
 
 
 def _when(clock: Any, controlled: bool) -> Any:

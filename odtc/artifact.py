@@ -24,11 +24,16 @@ class Memory:
         plan: where each tensor lies in the arena, and when.
         parameter_bytes: of the weights of all kinds: trained, frozen and running statistics.
         optimizer_bytes: of the optimizer's state, accumulators and moving averages.
+        accumulator_bytes: of these, the accumulators that only the cut into micro-batches needs. A
+            memory budget holds them, and the arena.
+        micro_batches: that make a step; the plan is of one of them.
     """
 
     plan: MemoryPlan
     parameter_bytes: int
     optimizer_bytes: int
+    accumulator_bytes: int = 0
+    micro_batches: int = 1
 
     @property
     def arena_bytes(self) -> int:
@@ -74,8 +79,8 @@ class Artifact:
             ArtifactError: the plan is damaged.
         """
         plan = parse_memory_plan(self._bundle.memory.read_bytes(), bundles.MEMORY)
-        sizes = self.manifest.sizes
-        return Memory(plan, sizes.parameters, sizes.optimizer)
+        sizes, count = self.manifest.sizes, self.manifest.micro_batches
+        return Memory(plan, sizes.parameters, sizes.optimizer, sizes.accumulators, count)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact to one file, whole or not at all.

@@ -1,6 +1,6 @@
 """`compile_model`: the one path from an ONNX file to an artifact.
 
-prepare (load -> specialise -> normalise -> training graph) -> lower and build -> link -> seal
+read -> decide on micro-batches and recomputation -> lower and build -> link -> seal
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import odtc
 from odtc.artifact import Artifact
 from odtc.backends.elf import check_library
 from odtc.backends.link import export_library
-from odtc.backends.lowering import Built, build
+from odtc.backends.lowering import Built
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
 from odtc.core.bundle import private_folder
@@ -31,7 +31,8 @@ from odtc.frontend.losses.terms import Losses, Term, terms_text
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.training import TRAIN_STEP
-from odtc.preparation import Step, StepOptions, prepare
+from odtc.preparation import Step, StepOptions, read_source
+from odtc.splitting import build_step
 
 
 def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
@@ -48,6 +49,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     shape: Mapping[str, int] | None = None,
     precision: str = "float32",
     memory_budget: int | str | None = None,
+    micro_batches: int | None = None,
+    allow_split_batchnorm: bool = False,
     dropout: bool = True,
     seed: int = 0,
     progress: Progress = silent,
@@ -76,7 +79,13 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             products need a loss scale: it is `dynamic` unless the update has one. Weights,
             gradients, sums and all other arithmetic stay float32.
         memory_budget: bytes that the tensors of a step may take beside parameters and optimizer
-            state, such as `64MiB`: some calls run again then, rather than keep what they made.
+            state, such as `64MiB`. Some calls run again then, rather than keep what they made, or
+            the step runs as micro-batches, whichever is faster; what their gradients are added up
+            in is within the budget.
+        micro_batches: how many of them make a step, 1 for none. They divide the batch. By default
+            there are as many as the budget needs.
+        allow_split_batchnorm: whether batch normalisations may take the statistics of a micro-batch
+            in place of those of the batch, which changes what they compute.
         dropout: whether training steps drop elements where the model has Dropout; evaluation never
             does.
         seed: of the masks of dropout, below 2**63. With the number of the step it says which
@@ -102,15 +111,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         precision=precision,
         dropout=dropout,
         seed=seed,
+        micro_batches=micro_batches,
+        allow_split_batchnorm=allow_split_batchnorm,
     )
-    step = prepare(model, target, options, progress)
-    graph, target = step.graph, step.target
-    progress("compile the kernels")
-    built = build(
-        *step.kernels, origins=step.training.origins, has_half=step.has_half, budget=budget
-    )
-    if precision == "mixed":
-        graph.notes.append(_arithmetic(target, built.half_products, step.has_half))
+    source = read_source(model, target, options, progress)
+    step, built = build_step(source, budget, progress)
+    graph, target = step.draft.graph, source.target
+    if source.is_mixed:
+        graph.notes.append(_arithmetic(target, built.half_products, source.has_half))
     if built.repeated:
         graph.notes.append(f"to fit {budget:,} bytes {built.repeated}")
 
@@ -119,7 +127,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     try:
         export_library(built.executable, root / bundles.LIBRARY, target)
         check_library(root / bundles.LIBRARY, target)
-        _write_model(step.model, graph, root)
+        _write_model(source.model, graph, root)
         (root / bundles.MEMORY).write_text(built.plan or "", encoding="utf-8")
         return Artifact(bundles.seal(_manifest(Path(model), step, built, precision), root))
     except BaseException:
@@ -142,30 +150,28 @@ def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
 
 
 def _manifest(path: Path, step: Step, built: Built, precision: str) -> Manifest:
-    training, update = step.training, step.update
-
-    def total(*roles: Role) -> int:
-        return sum(item.spec.nbytes for item in training.arguments if item.role in roles)
-
+    source, training, update = step.source, step.training, step.source.update
     return Manifest(
         odtc=odtc.__version__,
         tvm=version("apache-tvm"),
-        target=step.target.spec,
-        triple=step.target.triple,
+        target=source.target.spec,
+        triple=source.target.triple,
         model=path.name,
         model_sha256=bundles.file_sha256(path),
-        loss=terms_text(step.terms),
+        loss=terms_text(source.terms),
         optimizer={"name": update.optimizer.name, **dataclasses.asdict(update.optimizer)},
         update=update.options(),
         precision=precision,
+        micro_batches=step.draft.micro_batches,
         arguments=training.arguments,
         evaluations=training.evaluations,
         sizes=Sizes(
-            parameters=total(*WEIGHT_ROLES),
-            optimizer=total(Role.STATE, Role.AVERAGE),
+            parameters=step.nbytes_of(*WEIGHT_ROLES),
+            optimizer=step.nbytes_of(Role.STATE, Role.AVERAGE),
+            accumulators=step.accumulator_bytes,
             train_step=built.planned_bytes[TRAIN_STEP],
             evaluate=max(built.planned_bytes[item.function] for item in training.evaluations),
         ),
-        notes=tuple(step.graph.notes),
-        adapters=step.adapters,
+        notes=tuple(step.draft.graph.notes),
+        adapters=step.draft.adapters,
     )

@@ -1,21 +1,20 @@
 """`plan_model`: what a step can be made to take in memory, and what that costs in time.
 
-prepare -> kernels -> order of calls -> Recomputation -> plans; nothing is compiled
+prepare -> kernels -> order of calls -> Recomputation -> plans, for each number of micro-batches;
+nothing is compiled
 """
 
 import os
 from dataclasses import dataclass
 from typing import Unpack
 
-from odtc.backends.lowering import recomputation, to_kernels
 from odtc.backends.targets import Target
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
-from odtc.frontend.training import TRAIN_STEP
-from odtc.passes.checkpoint.arena import arena_of
-from odtc.passes.checkpoint.frontier import frontier
+from odtc.passes.checkpoint.cuts import Cut, Way, ways
 from odtc.passes.checkpoint.problem import Recomputation
-from odtc.preparation import StepOptions, prepare
+from odtc.preparation import StepOptions, read_source
+from odtc.splitting import Cuts, Prepared
 
 
 @dataclass(frozen=True)
@@ -23,16 +22,25 @@ class Point:
     """One way to run a step.
 
     Attributes:
-        arena_bytes: of the arena: a budget of so many bytes is met by this.
+        arena_bytes: of the arena.
         time: of the calls, by a model of the target, over that of the step as it is.
-        calls: that run.
+        calls: that run, for each micro-batch.
         repeated: of them those that run again.
+        micro_batches: that make a step.
+        accumulator_bytes: of what their gradients are added up in, beside the arena.
     """
 
     arena_bytes: int
     time: float
     calls: int
     repeated: int
+    micro_batches: int = 1
+    accumulator_bytes: int = 0
+
+    @property
+    def budget_bytes(self) -> int:
+        """A budget of so many bytes is met by this."""
+        return self.arena_bytes + self.accumulator_bytes
 
 
 @dataclass(frozen=True)
@@ -41,15 +49,17 @@ class Frontier:
 
     Attributes:
         points: the fastest first: the step as it is.
-        lower_bound_bytes: of any arena: what the largest call reads and writes.
+        lower_bound_bytes: no budget below it can be met: what the largest call reads and writes.
         parameter_bytes: of weights and running statistics, beside the arena.
-        optimizer_bytes: of state and averages, beside the arena.
+        optimizer_bytes: of state and averages, beside the arena and the accumulators of points.
+        refusal: why the step cannot run as micro-batches; empty where it can.
     """
 
     points: tuple[Point, ...]
     lower_bound_bytes: int
     parameter_bytes: int
     optimizer_bytes: int
+    refusal: str = ""
 
 
 def plan_model(
@@ -70,31 +80,23 @@ def plan_model(
     Raises:
         OdtcError: as of `odtc.compile`.
     """
-    step = prepare(model, target, options, progress)
-    progress("make the kernels")
-    scheduled = to_kernels(*step.kernels, has_half=step.has_half)
-    problem = recomputation(scheduled, step.target, TRAIN_STEP)
+    cuts = Cuts(read_source(model, target, options, progress), progress)
+    every = list(cuts)
     progress("look for plans")
-
-    def total(*roles: Role) -> int:
-        return sum(item.spec.nbytes for item in step.training.arguments if item.role in roles)
-
+    step = every[0].made.step
     return Frontier(
-        _points(problem),
-        _lower_bound(problem),
-        total(*WEIGHT_ROLES),
-        total(Role.STATE, Role.AVERAGE),
+        tuple(_point(way, every[0]) for way in ways(every)),
+        min(_lower_bound(cut.problem) + cut.beside for cut in every),
+        step.nbytes_of(*WEIGHT_ROLES),
+        step.nbytes_of(Role.STATE, Role.AVERAGE) - step.accumulator_bytes,
+        cuts.refusal,
     )
 
 
-def _points(problem: Recomputation) -> tuple[Point, ...]:
-    """The plans whose arena is smaller than those of all faster ones."""
-    whole, count, points = sum(problem.seconds), len(problem.seconds), list[Point]()
-    for plan in frontier(problem):
-        arena, calls = arena_of(problem, plan), len(plan.sequence)
-        if not points or arena < points[-1].arena_bytes:
-            points.append(Point(arena, plan.seconds / whole, calls, calls - count))
-    return tuple(points)
+def _point(way: Way[Prepared], first: Cut[Prepared]) -> Point:
+    calls, once = len(way.plan.sequence), len(way.cut.problem.seconds)
+    time = way.seconds / first.seconds
+    return Point(way.arena_bytes, time, calls, calls - once, way.cut.count, way.cut.beside)
 
 
 def _lower_bound(problem: Recomputation) -> int:

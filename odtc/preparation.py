@@ -1,6 +1,9 @@
 """From an ONNX file to the training graph: what `odtc.compile` and `odtc plan` begin with.
 
 load -> specialise -> normalise -> training graph
+
+A `Draft` is what there is before gradients: cheap enough to be made for several batches, to compare
+them.
 """
 
 import dataclasses
@@ -18,10 +21,12 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import UsageError
 from odtc.core.files import check_room
 from odtc.core.progress import Progress
+from odtc.core.specs import Role
 from odtc.frontend.coverage import require_trainable
 from odtc.frontend.graph import Graph
 from odtc.frontend.lora import LoRA, adapt
-from odtc.frontend.losses.objective import join_losses
+from odtc.frontend.losses.loss import SUM
+from odtc.frontend.losses.objective import Aim, Objective, join_losses
 from odtc.frontend.losses.terms import Losses, Term, terms_of
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
@@ -55,6 +60,57 @@ class StepOptions(TypedDict, total=False):
     precision: str
     dropout: bool
     seed: int
+    micro_batches: int | None
+    allow_split_batchnorm: bool
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a step is made from, whatever its batch.
+
+    Attributes:
+        model: as it was read.
+        target: what to compile for.
+        options: as the user gave them.
+        terms: of the loss.
+        update: the update rule with what is around it.
+        has_half: whether products may multiply float16.
+        is_mixed: whether what the backward reads is stored as float16.
+    """
+
+    model: onnx.ModelProto
+    target: Target
+    options: StepOptions
+    terms: Sequence[Term]
+    update: Update
+    has_half: bool
+    is_mixed: bool
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A step before it has gradients.
+
+    Attributes:
+        source: what it is made from.
+        graph: of the model, normalised.
+        objective: the losses on its outputs.
+        selection: what is trained.
+        adapters: that were added.
+        micro_batches: how many of them the step takes; the graph is of one of them.
+    """
+
+    source: Source
+    graph: Graph
+    objective: Objective
+    selection: Selection
+    adapters: tuple[Adapter, ...]
+    micro_batches: int
+
+    @property
+    def batch(self) -> int:
+        """Samples in a step."""
+        return self.graph.inputs[0].shape[0] * self.micro_batches
 
 
 @dataclass(frozen=True)
@@ -62,39 +118,50 @@ class Step:
     """A training graph, and what it was made from.
 
     Attributes:
-        model: as it was read.
-        target: what to compile for.
-        graph: of the model.
+        source: what it was made from.
+        draft: that it is the training graph of.
         training: the training graph.
-        terms: of the loss.
-        update: the update rule with what is around it.
-        adapters: that were added.
-        has_half: whether products may multiply float16.
-        is_mixed: whether what the backward reads is stored as float16.
     """
 
-    model: onnx.ModelProto
-    target: Target
-    graph: Graph
+    source: Source
+    draft: Draft
     training: TrainingGraph
-    terms: Sequence[Term]
-    update: Update
-    adapters: tuple[Adapter, ...]
-    has_half: bool
-    is_mixed: bool
 
     @property
     def kernels(self) -> tuple[Any, ...]:
         """What lowering to kernels takes: module, target, training step, schedule, rewrites."""
-        rewrites = (HalfStorage(TRAIN_STEP),) if self.is_mixed else ()
-        schedule = schedule_passes(self.target)
-        return self.training.module, self.target, TRAIN_STEP, schedule, rewrites
+        source = self.source
+        rewrites = (HalfStorage(TRAIN_STEP),) if source.is_mixed else ()
+        schedule = schedule_passes(source.target)
+        return self.training.module, source.target, TRAIN_STEP, schedule, rewrites
+
+    @property
+    def accumulator_bytes(self) -> int:
+        """Bytes in which gradients are added up only because there are micro-batches."""
+        if self.draft.micro_batches == 1 or self.source.update.accumulate > 1:
+            return 0
+        return sum(item.spec.nbytes for item in self.training.arguments if item.is_accumulator)
+
+    def nbytes_of(self, *roles: Role) -> int:
+        """Bytes of the arguments of these roles."""
+        return sum(item.spec.nbytes for item in self.training.arguments if item.role in roles)
 
 
 def prepare(
     model: str | os.PathLike[str], target: str | Target, options: StepOptions, progress: Progress
 ) -> Step:
-    """Makes the training graph of a model; see `odtc.compile` for arguments and errors."""
+    """Makes the training graph of a model for whole batches.
+
+    See `odtc.compile` for arguments and errors.
+    """
+    source = read_source(model, target, options, progress)
+    return differentiate(draft_of(source), progress)
+
+
+def read_source(
+    model: str | os.PathLike[str], target: str | Target, options: StepOptions, progress: Progress
+) -> Source:
+    """Reads a model and what is asked of it; see `odtc.compile` for arguments and errors."""
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
     is_mixed = _check_precision(options.get("precision", "float32")) == "mixed"
@@ -107,16 +174,48 @@ def prepare(
     progress("read the model")
     onnx_model = load_model(model)
     check_room(ROOM + Path(model).stat().st_size)
-    graph = specialize(onnx_model, options.get("batch"), options.get("shape"))
+    return Source(onnx_model, target, options, terms, update, has_half, is_mixed)
+
+
+def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
+    """A step before it has gradients.
+
+    Args:
+        source: what it is made from.
+        batch: samples of a step, which micro-batches divide; what the options say if None.
+        micro_batches: how many of them make a step.
+    """
+    options = source.options
+    samples = options.get("batch") if batch is None else batch // micro_batches
+    graph = specialize(source.model, samples, options.get("shape"))
     set_dropout(graph, options.get("dropout", True), options.get("seed", 0))
-    objective = join_losses(graph, terms)
+    objective = join_losses(graph, source.terms)
     selection, adapters = _choose(graph, options)
     note_batch_norms(graph, selection.still)
     require_trainable(graph, selection.trained)
     normalize(graph)
+    return Draft(
+        source, graph, _shared(objective, micro_batches), selection, adapters, micro_batches
+    )
+
+
+def differentiate(draft: Draft, progress: Progress) -> Step:
+    """The training graph of a draft."""
     progress("differentiate")
-    training = build_training_graph(graph, objective, update, selection)
-    return Step(onnx_model, target, graph, training, terms, update, adapters, has_half, is_mixed)
+    update = draft.source.update
+    every = dataclasses.replace(update, accumulate=update.accumulate * draft.micro_batches)
+    training = build_training_graph(draft.graph, draft.objective, every, draft.selection)
+    return Step(draft.source, draft, training)
+
+
+def _shared(objective: Objective, micro_batches: int) -> Objective:
+    """The losses of a micro-batch, whose mean over all of them is that of the batch."""
+
+    def share(aim: Aim) -> Aim:
+        sums = micro_batches > 1 and aim.loss.parts() == SUM
+        return dataclasses.replace(aim, weight=aim.weight * micro_batches) if sums else aim
+
+    return dataclasses.replace(objective, aims=tuple(map(share, objective.aims)))
 
 
 def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter, ...]]:

@@ -45,10 +45,12 @@ class InsertCheckpoints(Pass):
 
     Attributes:
         function: name of the training step.
-        budget: bytes of the arena.
+        budget: bytes of the arena, and of what is beside it.
         slots: the most threads that run a kernel.
         cost: of a call; only its proportions matter.
         origins: of the tensors that variables are named by, for messages.
+        beside: bytes of the budget that other things than the arena need.
+        chosen: the plan, where it is known.
 
     Raises:
         BudgetError: no plan is found that fits.
@@ -60,17 +62,18 @@ class InsertCheckpoints(Pass):
     slots: int
     cost: Cost = field(repr=False)
     origins: Sequence[Origin] = field(default=(), repr=False)
+    beside: int = 0
+    chosen: Plan | None = field(default=None, repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the function."""
         function = module[self.function]
         calls = Calls(function, workspaces_in(module, self.slots))
         problem = recomputation_of(calls, module, self.cost)
-        as_it_is = plan_of(problem, range(len(calls.bindings)))
-        if self._fits(problem, as_it_is):
+        plan = self.chosen or self._fastest(calls, problem)
+        if len(plan.sequence) == len(calls.bindings):
             repeated = function.with_attr(REPEATED, "no call runs again: the step fits the budget")
         else:
-            plan = self._chosen(calls, problem, frontier(problem))
             validate(problem, plan)
             bindings = list(_Replay(function, calls).bindings(plan.sequence))
             repeated = with_bindings(function, bindings).with_attr(REPEATED, _said(problem, plan))
@@ -80,21 +83,27 @@ class InsertCheckpoints(Pass):
 
     def _fits(self, problem: Recomputation, plan: Plan) -> bool:
         """Whether a plan is within the budget, as it is packed."""
-        return plan.peak <= self.budget and arena_of(problem, plan) <= self.budget
+        room = self.budget - self.beside
+        return plan.peak <= room and arena_of(problem, plan) <= room
 
-    def _chosen(self, calls: Calls, problem: Recomputation, plans: Sequence[Plan]) -> Plan:
-        """The fastest plan that fits."""
+    def _fastest(self, calls: Calls, problem: Recomputation) -> Plan:
+        """The fastest plan that fits; the others are only made if the step as it is does not."""
+        as_it_is = plan_of(problem, range(len(calls.bindings)))
+        if self._fits(problem, as_it_is):
+            return as_it_is
+        plans = frontier(problem)
         for plan in plans:
             if self._fits(problem, plan):
                 return plan
         highest = calls.bindings[highest_of(problem, plans[-1])]
         tags = tags_of(highest.var.name) if self.origins else ()
-        floor = arena_of(problem, plans[-1])
+        floor = arena_of(problem, plans[-1]) + self.beside
         raise BudgetError(
             f"the step needs at least {floor:,} bytes beside its parameters; the budget is "
             f"{self.budget:,}",
             where=", ".join(map(str, named(tags, self.origins))) or highest.value.args[0].name_hint,
             hint="give a larger budget, a smaller batch or --precision mixed, or freeze layers",
+            least=floor,
         )
 
 

@@ -24,11 +24,10 @@ from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import constant_parts, fill_weights, read_tensors
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
-from odtc.runtime_rpc.checkpoint import read_checkpoint, write_checkpoint
+from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.session import CORES, Session, device_errors
 from odtc.runtime_rpc.weights import fitted_weight
 
-_SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE, Role.AVERAGE)
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
@@ -39,8 +38,7 @@ class Trainer:
     """A training step at work on one device.
 
     Attributes:
-        steps: number of steps taken, checkpoints included. With gradient accumulation each is a
-            micro-batch.
+        steps: number of steps taken, checkpoints included.
         session: where it runs.
     """
 
@@ -74,7 +72,7 @@ class Trainer:
         return self.steps // self._manifest.accumulate
 
     def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
-        """Takes one step of training.
+        """Takes one step of training, in as many micro-batches as it was compiled for.
 
         Args:
             x: the input, or `{input name: array}`; shapes as compiled, batch first.
@@ -97,22 +95,42 @@ class Trainer:
                 where="lr",
                 hint="give a lower one, such as 0.01",
             )
-        manifest = self._manifest
-        inputs = _fitted(x, manifest.of_role(Role.INPUT))
-        labels = _fitted({} if y is None else y, manifest.labels)
+        feed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
+        count = self._manifest.micro_batches
+        (rate,) = self._manifest.of_role(Role.LEARNING_RATE)
         with device_errors(self.session.name):
-            for item, array in (*inputs.items(), *labels.items()):
-                self._tensors[item].copyfrom(array)
-            self._tensors[manifest.of_role(Role.LEARNING_RATE)[0]].copyfrom(np.float32(lr))
-            self._tensors[manifest.of_role(Role.STEP)[0]].copyfrom(np.int32(self.steps))
-            loss = float(self._train_step(*self._tensors.values()).numpy())
+            self._tensors[rate].copyfrom(np.float32(lr))
+            # A step that broke off is taken again from its first micro-batch.
+            losses = [self._micro_step(feed, self.steps * count + part) for part in range(count)]
         self.steps += 1
+        loss = sum(losses) / count
         if not math.isfinite(loss) and self._loss_scale() < _LEAST_SCALE:
             raise NumericError(
                 f"the loss is {loss} at step {self.steps} (learning rate {lr:g})",
                 hint="load the last checkpoint, and train with a lower learning rate",
             )
         return loss
+
+    def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
+        """What a caller feeds of a role for a whole step, by the argument that it is for."""
+        wanted, items = self._manifest.fed(role), self._manifest.of_role(role)
+        what = role.value
+        arrays = named_arrays(feed, [item.spec.name for item in wanted], what)
+        return {
+            item: fitted_argument(arrays[whole.spec.name], whole)
+            for item, whole in zip(items, wanted, strict=True)
+        }
+
+    def _micro_step(self, feed: Mapping[Argument, np.ndarray], number: int) -> float:
+        """One call of the compiled step; its number is that of calls before it."""
+        part = number % self._manifest.micro_batches
+        for item, array in feed.items():
+            rows = item.spec.shape[0] if item.spec.shape else 0
+            own = array[part * rows : (part + 1) * rows] if rows < len(array) else array
+            self._tensors[item].copyfrom(own)
+        (step,) = self._manifest.of_role(Role.STEP)
+        self._tensors[step].copyfrom(np.int32(number))
+        return float(self._train_step(*self._tensors.values()).numpy())
 
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.
@@ -134,7 +152,7 @@ class Trainer:
         """
         evaluation = self._evaluation(output)
         averages = self._averages() if ema else {}
-        batch_size, shape = self._manifest.batch, evaluation.output.shape
+        batch_size, shape = self._manifest.micro_batch, evaluation.output.shape
         fed = [i for i in self._manifest.of_role(Role.INPUT) if i.spec.name in evaluation.inputs]
         arrays = named_arrays(x, [item.spec.name for item in fed])
         # A model may give several rows a sample, such as one a token.
@@ -202,10 +220,12 @@ class Trainer:
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, optimizer state and step count, whole or not at all.
 
+        It fits the same step compiled with another number of micro-batches, too.
+
         Raises:
             OutputError: the file cannot be written.
         """
-        saved = self._read(*self._manifest.of_role(*_SAVED_ROLES))
+        saved = self._read(*saved_arguments(self._manifest, self.steps))
         write_checkpoint(path, self._manifest, self.steps, saved)
 
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
@@ -213,12 +233,11 @@ class Trainer:
 
         Raises:
             ArtifactError: the checkpoint is missing, damaged, or of another model, optimizer or
-                number of micro-batches; nothing is changed.
+                number of steps to an update; nothing is changed.
         """
-        arguments = self._manifest.of_role(*_SAVED_ROLES)
-        step, tensors = read_checkpoint(path, self._manifest, [item.spec for item in arguments])
+        step, tensors = read_checkpoint(path, self._manifest)
         with device_errors(self.session.name):
-            for item in arguments:
+            for item in saved_arguments(self._manifest, step):
                 self._tensors[item].copyfrom(tensors[item.spec.name])
         self.steps = step
 
@@ -311,13 +330,6 @@ class Trainer:
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
         with device_errors(self.session.name):
             return {item.spec.name: self._tensors[item].numpy() for item in arguments}
-
-
-def _fitted(feed: Feed, arguments: tuple[Argument, ...]) -> dict[Argument, np.ndarray]:
-    """What a caller feeds, by the argument that it is for."""
-    what = arguments[0].role.value if arguments else Role.LABEL.value
-    arrays = named_arrays(feed, [item.spec.name for item in arguments], what)
-    return {item: fitted_argument(arrays[item.spec.name], item) for item in arguments}
 
 
 def averaged(item: Argument) -> str:

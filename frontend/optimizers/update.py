@@ -20,11 +20,10 @@ from odtc.core.checked_options import (
     positive,
 )
 from odtc.core.errors import UsageError
-from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.core.specs import ACCUMULATOR, Argument, Role, TensorSpec
 from odtc.frontend.optimizers.groups import Group, ParameterRule, check_groups, rule_of
 from odtc.frontend.optimizers.optimizer import Optimizer
 
-ACCUMULATOR = "accumulator"
 AVERAGE = "ema"
 
 
@@ -73,8 +72,7 @@ class Update:
         clip_value: each element of a gradient is taken into [-clip_value, clip_value].
         clip_norm: the norm of all gradients together is taken down to this, as
             `torch.nn.utils.clip_grad_norm_` does; not with `clip_value`.
-        accumulate: a step is a micro-batch, and every so many steps the mean of their gradients
-            makes one update.
+        accumulate: every so many steps the mean of their gradients makes one update.
         ema: keeps a moving average of each trained parameter, and how much of itself it keeps.
         loss_scale: `dynamic`, or its options.
 

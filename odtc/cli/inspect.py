@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SIZES = {
     "parameters": "parameters",
     "optimizer": "optimizer state",
+    "accumulators": "of it for micro-batches",
     "train_step": "training-step storage",
     "evaluate": "evaluation storage",
 }
@@ -109,6 +110,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "optimizer": manifest.optimizer,
         "update": manifest.update,
         "batch": manifest.batch,
+        "micro_batches": manifest.micro_batches,
         "inputs": [_spec(spec) for spec in manifest.inputs],
         "labels": [_argument(item) for item in manifest.labels],
         "outputs": [_spec(item.output) for item in manifest.evaluations],
@@ -146,15 +148,31 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         ("precision", manifest.precision),
         ("optimizer", format_choice(str(options.pop("name")), options)),
         *_update_rows(manifest.update),
+        *_micro_batches(manifest),
         *(("input", str(spec)) for spec in manifest.inputs),
         *(("label", _label(item)) for item in manifest.labels),
         *(("output", str(item.output)) for item in manifest.evaluations),
         ("tensors", ", ".join(f"{number} {kind}" for kind, number in counts(manifest).items())),
         *(("trained in part", f"{name}: {block}") for name, block in _blocks(manifest).items()),
         *(("adapter of", _adapter(manifest, adapter)) for adapter in manifest.adapters),
-        *((label, _exact(getattr(manifest.sizes, name))) for name, label in _SIZES.items()),
+        *_sizes(manifest),
         *(("note", note) for note in manifest.notes),
     ]
+
+
+def _micro_batches(manifest: "Manifest") -> list[tuple[str, str]]:
+    """How a batch is cut, where it is."""
+    if manifest.micro_batches == 1:
+        return []
+    samples = f"{manifest.micro_batch} of the {manifest.batch} samples of a step each"
+    return [("micro-batches", f"{manifest.micro_batches}, of {samples}")]
+
+
+def _sizes(manifest: "Manifest") -> list[tuple[str, str]]:
+    sizes = {name: getattr(manifest.sizes, name) for name in _SIZES}
+    if manifest.micro_batches == 1:
+        del sizes["accumulators"]
+    return [(_SIZES[name], _exact(size)) for name, size in sizes.items()]
 
 
 def _label(item: "Argument") -> str:

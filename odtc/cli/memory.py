@@ -22,6 +22,8 @@ def describe(memory: "Memory") -> dict[str, Any]:
         "lower_bound_bytes": memory.lower_bound_bytes,
         "parameter_bytes": memory.parameter_bytes,
         "optimizer_bytes": memory.optimizer_bytes,
+        "accumulator_bytes": memory.accumulator_bytes,
+        "micro_batches": memory.micro_batches,
         "peak_bytes": memory.peak_bytes,
         "proven_optimal": memory.proven_optimal,
         "result_bytes": plan.result_bytes,
@@ -76,7 +78,19 @@ def _rows(memory: "Memory") -> list[tuple[str, str]]:
         ("peak", f"{_exact(plan.peak_bytes)} alive in call {plan.peak_call:,}"),
         ("parameters", _exact(memory.parameter_bytes)),
         ("optimizer state", _exact(memory.optimizer_bytes)),
+        *_micro_batches(memory),
         *_kinds(plan),
+    ]
+
+
+def _micro_batches(memory: "Memory") -> list[tuple[str, str]]:
+    """What they are, and what the budget holds beside the arena because of them."""
+    if memory.micro_batches == 1:
+        return []
+    count = _exact(memory.accumulator_bytes)
+    return [
+        ("micro-batches", f"{memory.micro_batches}; the plan is that of one of them"),
+        ("of the state for them", count),
     ]
 
 

@@ -21,8 +21,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "plan",
         help="tell which memory budgets a step can meet",
-        description="Tells how small the arena of a training step can be made, and what it costs: "
-        "values for `odtc compile --memory-budget`. Nothing is compiled.",
+        description="Tells how small a training step can be made, by running calls again or by "
+        "micro-batches, and what it costs: values for `odtc compile --memory-budget`. Nothing is "
+        "compiled.",
     )
     add_step_options(parser)
     add_json_option(parser)
@@ -43,21 +44,23 @@ def run(args: argparse.Namespace) -> int:
     emit(*aligned(_rows(found)))
     beside = found.parameter_bytes + found.optimizer_bytes
     say(
-        f"beside the arena: {readable_bytes(beside)} of parameters and optimizer state; no arena "
-        f"is smaller than {readable_bytes(found.lower_bound_bytes)}; times are those of a model of "
-        "the target, over the step as it is"
+        f"beside the budget: {readable_bytes(beside)} of parameters and optimizer state; none is "
+        f"below {readable_bytes(found.lower_bound_bytes)}; times are those of a model of the "
+        "target, over the step as it is"
     )
+    if found.refusal:
+        say(f"no micro-batches: {found.refusal}")
     return ExitCode.OK
 
 
 def _rows(found: "Frontier") -> list[tuple[str, ...]]:
     """Points from the fastest to the smallest, about as far from each other in bytes."""
-    points, rows = found.points, [("arena", "bytes", "time", "calls again")]
-    step = (points[0].arena_bytes - points[-1].arena_bytes) / _SHOWN
+    points, rows = found.points, [("budget", "bytes", "time", "micro-batches", "calls again")]
+    step = (points[0].budget_bytes - points[-1].budget_bytes) / _SHOWN
     last = None
     for point in points:
-        if last is None or last - point.arena_bytes >= step or point is points[-1]:
-            last = point.arena_bytes
-            again = f"{point.repeated} of {point.calls}"
-            rows.append((readable_bytes(last), f"{last:,}", f"{point.time:.3f}", again))
+        if last is None or last - point.budget_bytes >= step or point is points[-1]:
+            last = point.budget_bytes
+            again, parts = f"{point.repeated} of {point.calls}", str(point.micro_batches)
+            rows.append((readable_bytes(last), f"{last:,}", f"{point.time:.3f}", parts, again))
     return rows

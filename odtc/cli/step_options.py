@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from odtc.cli.options import add_model_options
+from odtc.cli.options import add_model_options, at_least
 from odtc.cli.selection import add_selection_options, parse_lora
 from odtc.cli.update_options import add_update_options, read_update
 
@@ -34,6 +34,19 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the masks of dropout (default: 0)"
     )
+    parser.add_argument(
+        "--micro-batches",
+        type=at_least(1),
+        metavar="K",
+        help="run a step as K equal parts of its batch, whose gradients are added up (default: as "
+        "many as the memory budget needs)",
+    )
+    parser.add_argument(
+        "--allow-split-batchnorm",
+        action="store_true",
+        help="let batch normalisations take the statistics of a micro-batch: it changes what they "
+        "compute",
+    )
     add_update_options(parser)
 
 
@@ -53,4 +66,6 @@ def step_options(args: argparse.Namespace) -> "StepOptions":
         "precision": args.precision,
         "dropout": args.dropout,
         "seed": args.seed,
+        "micro_batches": args.micro_batches,
+        "allow_split_batchnorm": args.allow_split_batchnorm,
     }

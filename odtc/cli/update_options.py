@@ -39,7 +39,7 @@ def add_update_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(1),
         default=1,
         metavar="N",
-        help="a step is a micro-batch, and every N of them make one update (default: 1)",
+        help="every N steps make one update, by the mean of their gradients (default: 1)",
     )
     add(
         "--ema", type=float, metavar="F", help="keep a moving average of the weights, such as 0.999"

@@ -115,6 +115,19 @@ class BuildError(OdtcError):
 
 
 class BudgetError(OdtcError):
-    """A memory budget cannot be met."""
+    """A memory budget cannot be met.
+
+    Args:
+        what: what is wrong.
+        where: what needs the most bytes.
+        hint: what to do about it.
+        least: bytes that would do; 0 where they are not known.
+    """
 
     exit_code = ExitCode.BUDGET
+
+    def __init__(
+        self, what: str, *, where: str | None = None, hint: str | None = None, least: int = 0
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.least = least

@@ -2,6 +2,8 @@
 
 # Attribute of a kernel that came with its schedule and wants no further one.
 IS_SCHEDULED = "tirx.is_scheduled"
+# Attribute of a kernel that does its work in one of so many calls.
+ONE_OF = "odtc.one_of"
 # Attribute that says what a kernel may be fused with, and its value for "with nothing".
 PATTERN = "op_pattern"
 OPAQUE = 8

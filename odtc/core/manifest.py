@@ -10,7 +10,7 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
-SCHEMA = 4
+SCHEMA = 5
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,15 @@ class Sizes:
     Attributes:
         parameters: weights of all kinds: trained, frozen and running statistics.
         optimizer: state of the optimizer, accumulators and moving averages.
-        train_step: activations, gradients and workspaces of a training step, as planned.
+        accumulators: of it, those that only the cut into micro-batches needs.
+        train_step: activations, gradients and workspaces of a training step, or of one of its
+            micro-batches, as planned.
         evaluate: the same of an evaluation.
     """
 
     parameters: int
     optimizer: int
+    accumulators: int
     train_step: int
     evaluate: int
 
@@ -60,6 +63,7 @@ class Manifest:
         optimizer: its name and options.
         update: options of what is around the optimizer: groups, clipping, accumulation and so on.
         precision: `float32` or `mixed`.
+        micro_batches: calls of `train_step` that make a step, each with an equal part of the batch.
         arguments: of `train_step`, in order.
         evaluations: the outputs that can be evaluated; the first is the usual one.
         sizes: bytes at work.
@@ -79,6 +83,7 @@ class Manifest:
     optimizer: dict[str, Any]
     update: dict[str, Any]
     precision: str
+    micro_batches: int
     arguments: tuple[Argument, ...]
     evaluations: tuple[Evaluation, ...]
     sizes: Sizes
@@ -93,13 +98,23 @@ class Manifest:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Specs of what a caller feeds, without the labels."""
-        return tuple(item.spec for item in self.of_role(Role.INPUT))
+        """Specs of what a caller feeds a step, without the labels."""
+        return tuple(item.spec for item in self.fed(Role.INPUT))
 
     @property
     def labels(self) -> tuple[Argument, ...]:
         """What a caller feeds to compare with: nothing, where the model has its loss inside."""
-        return self.of_role(Role.LABEL)
+        return self.fed(Role.LABEL)
+
+    def fed(self, role: Role) -> tuple[Argument, ...]:
+        """Inputs or labels of a whole step: micro-batches are parts of their first dimension."""
+        items = self.of_role(role)
+        return items if self.micro_batches == 1 else tuple(map(self._whole, items))
+
+    def _whole(self, item: Argument) -> Argument:
+        first, *rest = item.spec.shape
+        spec = dataclasses.replace(item.spec, shape=(first * self.micro_batches, *rest))
+        return dataclasses.replace(item, spec=spec)
 
     @property
     def logits(self) -> TensorSpec:
@@ -112,8 +127,13 @@ class Manifest:
         return self.inputs[0].shape[0]
 
     @property
+    def micro_batch(self) -> int:
+        """Samples in a call of `train_step` or of an evaluation."""
+        return self.batch // self.micro_batches
+
+    @property
     def accumulate(self) -> int:
-        """Steps to an update: each is a micro-batch, and the last of them updates."""
+        """Steps to an update: the last of them updates."""
         return int(self.update["accumulate"])
 
     def to_json(self) -> str:
@@ -146,9 +166,13 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         )
         data["adapters"] = tuple(Adapter(**item) for item in data["adapters"])
         data["sizes"] = Sizes(**data["sizes"])
+        data["micro_batches"] = int(data["micro_batches"])
         data["notes"] = tuple(data["notes"])
         data["files"] = dict(data["files"])
-        return Manifest(**data)
+        manifest = Manifest(**data)
+        if manifest.micro_batches < 1:
+            raise ValueError(f"micro_batches is {manifest.micro_batches}")
+        return manifest
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
             f"the artifact's manifest is damaged ({type(error).__name__}: {error})",

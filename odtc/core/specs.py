@@ -50,6 +50,8 @@ class Role(StrEnum):
     AVERAGE = "average"
 
 
+# Slot of the states that gradients are added up in.
+ACCUMULATOR = "accumulator"
 # What an ONNX initializer can be to the step: it is stored in the artifact and exported again.
 WEIGHT_ROLES = frozenset({Role.PARAMETER, Role.FROZEN, Role.STATISTIC})
 
@@ -110,6 +112,11 @@ class Argument:
     classes: Classes | None = None
     block: Block | None = None
     initial: float = field(default=0.0, kw_only=True)
+
+    @property
+    def is_accumulator(self) -> bool:
+        """Whether gradients are added up in it."""
+        return self.role is Role.STATE and self.spec.name.startswith(f"{ACCUMULATOR}/")
 
     @property
     def trained_shape(self) -> tuple[int, ...]:

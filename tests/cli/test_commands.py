@@ -19,7 +19,7 @@ from odtc.cli.skyline import draw
 from odtc.core.errors import ExitCode
 from odtc.core.memory_plan import Origin
 from odtc.core.specs import TensorSpec
-from tests.cli.digits import BATCH, SAMPLES, Digits
+from tests.cli.digits import BATCH, SAMPLES, Digits, trained
 
 
 def test_compile_prints_the_path_alone(digits: Digits, here: Path):
@@ -51,6 +51,39 @@ def test_compile_with_options(digits: Digits, here: Path, run_json):
         "nesterov": False,
     }
     assert made == run_json("inspect", "x.odtc")
+
+
+def test_micro_batches_from_compile_to_train(digits: Digits, here: Path, run_json, capsys):
+    options = ["--batch", "16", "--optimizer", "sgd{momentum=0.9}", "--micro-batches", "4"]
+    assert run_json("compile", digits.model, *options, "-o", "m.odtc")["micro_batches"] == 4
+    described = run_json("inspect", "m.odtc", "--memory")
+    sizes, memory = described["sizes"], described["memory"]
+    assert described["batch"] == described["inputs"][0]["shape"][0] == 16
+    assert 2 * sizes["accumulators"] == sizes["optimizer"] > 0
+    assert memory["accumulator_bytes"] == sizes["accumulators"]
+    assert main(["inspect", "m.odtc"]) == 0
+    assert "4, of 4 of the 16 samples of a step each" in capsys.readouterr().out
+    assert main(["inspect", "m.odtc", "--memory"]) == 0
+    assert "4; the plan is that of one of them" in capsys.readouterr().out
+    whole = run_json(*trained(digits, "--steps", "3", "--lr", "0.05"))
+    arguments = ["train", "m.odtc", "--data", digits.train, "--steps", "3", "--lr", "0.05"]
+    split = run_json(*arguments, "--eval-data", digits.test)
+    assert split["steps"] == whole["steps"] == 3
+    assert split["loss"] == pytest.approx(whole["loss"], rel=1e-5)
+    assert 0 <= split["accuracy"] <= 1
+
+
+def test_plan_tells_the_number_of_micro_batches(digits: Digits, run_json, capsys):
+    arguments = ["plan", str(digits.model), "--batch", "2", "--target", "host-cpu{threads=1}"]
+    found = run_json(*arguments, "--micro-batches", "2")
+    assert {point["micro_batches"] for point in found["points"]} == {2}
+    assert found["points"][0]["accumulator_bytes"] == found["parameter_bytes"]
+    assert main([*arguments, "--loss", "cross-entropy{ignore-index=-1}"]) == 0
+    printed = capsys.readouterr()
+    heading, *lines = printed.out.splitlines()
+    assert heading.split()[:4] == ["budget", "bytes", "time", "micro-batches"]
+    assert {line.split()[4] for line in lines} == {"1"}
+    assert "no micro-batches: cross-entropy is a mean over" in printed.err
 
 
 def test_compile_says_what_is_trained_in_part(digits: Digits, here: Path, run_json, capsys):

@@ -126,6 +126,17 @@ CAUSES: dict[str, Cause] = {
     "batch negative": compile_linear("--batch", "-3"),
     "memory budget too small": compile_digits("--memory-budget", "1KiB"),
     "memory budget is no number": compile_digits("--memory-budget", "little"),
+    "micro-batches 0": compile_digits("--micro-batches", "0"),
+    "micro-batches that do not divide the batch": compile_digits("--micro-batches", "3"),
+    "micro-batches of an uneven mean": compile_digits(
+        "--micro-batches", "2", "--loss", "cross-entropy{ignore-index=-1}"
+    ),
+    "micro-batches of mixed samples": compile_model(
+        behind("Softmax", axis=0), "--micro-batches", "2"
+    ),
+    "micro-batches of batch statistics": compile_model(
+        behind("MeanVarianceNormalization", axes=[0]), "--micro-batches", "2"
+    ),
     "seed negative": compile_linear("--batch", "2", "--seed", "-1"),
     "batch is no number": compile_linear("--batch", "four"),
     "other dimension not given": compile_model(

@@ -129,12 +129,12 @@ def test_a_budget_that_holds_the_step_changes_nothing(tmp_path: Path) -> None:
 def test_what_runs_again_is_seen_in_the_function(tmp_path: Path) -> None:
     onnx.save(tower(), tmp_path / "tower.onnx")
     step = prepare(tmp_path / "tower.onnx", "host-cpu{threads=1}", {}, lambda _: None)
-    scheduled = to_kernels(*step.kernels, has_half=step.has_half)
-    problem = recomputation(scheduled, step.target, TRAIN_STEP)
+    scheduled = to_kernels(*step.kernels, has_half=step.source.has_half)
+    problem = recomputation(scheduled, step.source.target, TRAIN_STEP)
     least = frontier(problem)[-1]
-    with step.target.to_tvm():
+    with step.source.target.to_tvm():
         ordered = run_pipeline(order_phase(TRAIN_STEP, 1), scheduled)
-        budget, cost = arena_of(problem, least), call_cost(step.target)
+        budget, cost = arena_of(problem, least), call_cost(step.source.target)
         repeated = InsertCheckpoints(TRAIN_STEP, budget, 1, cost).run(ordered)
     calls = Calls(repeated[TRAIN_STEP], workspaces_in(repeated, 1)).bindings
     again = [each for each in calls if each.var.name.endswith("_again")]

@@ -34,20 +34,29 @@ EXPORTERS: dict[str, dict[str, Any]] = {
 
 
 def export(
-    module: nn.Module, inputs: Mapping[str, np.ndarray], path: Path, exporter: str = "torchscript"
+    module: nn.Module,
+    inputs: Mapping[str, np.ndarray],
+    path: Path,
+    exporter: str = "torchscript",
+    *,
+    batch: str | None = None,
 ) -> None:
-    """Writes a module in training mode as ONNX, of the batch of `inputs`.
+    """Writes a module in training mode as ONNX, of the batch of `inputs` or of a symbolic one.
 
     Args:
         module: its state is as before afterwards, though the exporters run it.
         inputs: example data by the name of the ONNX input, in the order of `forward`.
         path: of the ONNX file; weights may lie beside it, in a file that it names.
         exporter: one of `EXPORTERS`.
+        batch: name of a symbolic batch, which TorchScript's exporter can give.
     """
     state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
     with _quiet():
-        torch.onnx.export(module, arguments, path, input_names=list(inputs), **EXPORTERS[exporter])
+        options = dict(EXPORTERS[exporter])
+        if batch is not None:
+            options["dynamic_axes"] = {name: {0: batch} for name in inputs}
+        torch.onnx.export(module, arguments, path, input_names=list(inputs), **options)
     module.load_state_dict(state)
 
 

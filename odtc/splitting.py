@@ -1,0 +1,250 @@
+"""How a step runs: as a whole or as micro-batches, and with which calls again, within a budget.
+
+Source ─draft, check─→ Cuts ─prepare, one after the other; fastest─→ Prepared ─build─→ Built
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import tvm
+
+from odtc.backends.lowering import Built, build_kernels, recomputation, to_kernels
+from odtc.core.errors import BudgetError, ModelError, UnsupportedError, UsageError
+from odtc.core.progress import Progress
+from odtc.frontend.graph import Graph
+from odtc.frontend.split.check import batch_norms, check_part, check_whole
+from odtc.frontend.training import TRAIN_STEP
+from odtc.passes.checkpoint.cuts import Cut, fastest
+from odtc.passes.checkpoint.problem import Plan
+from odtc.preparation import Draft, Source, Step, differentiate, draft_of
+
+# What is said of a step that cannot be cut. A model of a fixed batch may not take another one.
+_REFUSALS = (ModelError, UnsupportedError)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A step that can be planned.
+
+    Attributes:
+        step: its training graph; of a micro-batch, where it runs as several.
+        scheduled: its kernels.
+    """
+
+    step: Step
+    scheduled: tvm.IRModule
+
+    def build(self, budget: int | None, plan: Plan | None = None) -> Built:
+        """Compiles the step.
+
+        Args:
+            budget: bytes of the arena, and of accumulators that only micro-batches need.
+            plan: which calls run again, where that is known.
+
+        Raises:
+            BudgetError: no plan is found that fits.
+        """
+        return build_kernels(
+            self.scheduled,
+            self.step.source.target,
+            TRAIN_STEP,
+            origins=self.step.training.origins,
+            budget=budget,
+            beside=self.step.accumulator_bytes,
+            chosen=plan,
+        )
+
+
+class Cuts:
+    """The numbers of micro-batches that a step may run as, each prepared when it is asked for."""
+
+    def __init__(self, source: Source, progress: Progress) -> None:
+        """Takes up what the user asks for; what else is possible is found out when it is needed.
+
+        Raises:
+            UsageError: the number that is asked for does not divide the batch.
+            UnsupportedError: the step cannot run as so many micro-batches.
+        """
+        self._source, self._progress = source, progress
+        self._whole = draft_of(source)
+        self._drafts = {1: self._whole}
+        self._made: dict[int, Cut[Prepared]] = {}
+        self._divisors = _divisors(self._whole.batch)
+        self._asked = source.options.get("micro_batches")
+        if self._asked is not None:
+            self._ask(_known(self._asked, self._divisors))
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why the step cannot run as micro-batches.
+
+        Empty where it can, and where the user says how many there are.
+        """
+        if self._asked is not None:
+            return ""
+        try:
+            self._draft(next(iter(self._divisors[1:]), 1))
+        except _REFUSALS as error:
+            return error.what
+        return ""
+
+    @property
+    def _counts(self) -> list[int]:
+        """What is possible, and not ruled out by the user."""
+        if self._asked is not None:
+            return [self._asked]
+        return self._divisors[:1] if self.refusal else self._divisors
+
+    @property
+    def has_batch_norms(self) -> bool:
+        """Whether statistics of the batch are taken."""
+        return bool(batch_norms(self._whole.graph, self._whole.selection))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether there is only one number."""
+        return len(self._counts) == 1
+
+    def first(self) -> Prepared:
+        """The step with the fewest micro-batches."""
+        return self._prepared(self._asked or 1)
+
+    def __iter__(self) -> Iterator[Cut[Prepared]]:
+        """The cuts, by rising numbers of micro-batches."""
+        for place, count in enumerate(self._counts):
+            if count not in self._made:
+                try:
+                    made = self._prepared(count)
+                except _REFUSALS:
+                    if not place:
+                        raise
+                    # A part may be too small, as for the variance of one value.
+                    return
+                problem = recomputation(made.scheduled, self._source.target, TRAIN_STEP)
+                self._made[count] = Cut(count, problem, made.step.accumulator_bytes, made)
+            yield self._made[count]
+
+    def _prepared(self, count: int) -> Prepared:
+        step = differentiate(self._draft(count), self._progress)
+        self._progress("make the kernels" if count == 1 else f"make those of {count} micro-batches")
+        return Prepared(step, to_kernels(*step.kernels, has_half=self._source.has_half))
+
+    def _draft(self, count: int) -> Draft:
+        """The draft of a micro-batch, which computes for its samples what the whole one does."""
+        if count not in self._drafts:
+            whole = self._whole
+            allowed = self._source.options.get("allow_split_batchnorm", False)
+            check_whole(whole.graph, whole.objective, whole.selection, allow_batch_norm=allowed)
+            part = draft_of(self._source, whole.batch, count)
+            _share_weights(whole.graph, part.graph)
+            check_part(whole.graph, part.graph, part.selection)
+            part.graph.notes.extend(_notes(part))
+            self._drafts[count] = part
+        return self._drafts[count]
+
+    def _ask(self, count: int) -> None:
+        try:
+            self._draft(count)
+        except _REFUSALS as error:
+            raise UnsupportedError(
+                f"the step cannot run as {count} micro-batches: {error.what}",
+                where=error.where,
+                hint=error.hint,
+            ) from error
+
+
+def build_step(source: Source, budget: int | None, progress: Progress) -> tuple[Step, Built]:
+    """Decides how a step runs, and compiles it.
+
+    Args:
+        source: what it is made from.
+        budget: bytes of its arena, and of accumulators that only micro-batches need.
+        progress: called with the name of each stage as it starts.
+
+    Raises:
+        BudgetError: no plan is found that fits.
+        UsageError: the micro-batches that are asked for do not divide the batch.
+        UnsupportedError: the step cannot run as so many micro-batches.
+    """
+    cuts, plan = Cuts(source, progress), None
+    if budget is None or cuts.is_decided:
+        chosen = cuts.first()
+    else:
+        progress("look for plans")
+        chosen, plan = _chosen(cuts, budget)
+    if budget is not None and cuts.refusal:
+        chosen.step.draft.graph.notes.append(f"no micro-batches: {cuts.refusal}")
+    progress("compile the kernels")
+    try:
+        return chosen.step, chosen.build(budget, plan)
+    except BudgetError as error:
+        way_out = _way_out(source, cuts, error.least, progress)
+        raise BudgetError(
+            error.what, where=error.where, hint=f"{error.hint}{way_out}", least=error.least
+        ) from error
+
+
+def _chosen(cuts: Cuts, budget: int) -> tuple[Prepared, Plan | None]:
+    """What is fastest within the budget; where nothing is, the smallest, which will say so."""
+    found = fastest(cuts, budget)
+    if found:
+        return found.cut.made, found.plan
+    return min(cuts, key=lambda cut: cut.floor).made, None
+
+
+def _way_out(source: Source, cuts: Cuts, least: int, progress: Progress) -> str:
+    """How micro-batches would need less, where only batch normalisations keep from them."""
+    options = source.options
+    if not cuts.refusal or not cuts.has_batch_norms or options.get("allow_split_batchnorm"):
+        return ""
+    allowed = replace(source, options={**options, "allow_split_batchnorm": True})
+    for cut in Cuts(allowed, progress):
+        if cut.count > 1 and cut.floor < least:
+            return (
+                f"; --allow-split-batchnorm lowers that: {cut.count} micro-batches need "
+                f"{cut.floor:,} bytes, and batch normalisations take the statistics of each"
+            )
+    return ""
+
+
+def _divisors(batch: int) -> list[int]:
+    return [count for count in range(1, batch + 1) if batch % count == 0]
+
+
+def _known(count: int, divisors: list[int]) -> int:
+    if count not in divisors:
+        raise UsageError(
+            f"{count} micro-batches do not divide a batch of {divisors[-1]}",
+            where="micro_batches",
+            hint=f"one of: {', '.join(map(str, divisors))}",
+        )
+    return count
+
+
+def _share_weights(whole: Graph, part: Graph) -> None:
+    """Gives both the same arrays, so that the weights are in memory once."""
+    same = whole.parameters.keys() == part.parameters.keys() and all(
+        np.array_equal(value, part.parameters[name], equal_nan=True)
+        for name, value in whole.parameters.items()
+    )
+    if not same:
+        raise UnsupportedError("the model has other weights with a smaller batch")
+    part.parameters = dict(whole.parameters)
+
+
+def _notes(part: Draft) -> Iterator[str]:
+    """What a user should know of a step of micro-batches."""
+    yield (
+        f"a step runs as {part.micro_batches} micro-batches of {part.batch // part.micro_batches} "
+        "samples, whose gradients are added up"
+    )
+    nodes = batch_norms(part.graph, part.selection)
+    if nodes:
+        yield (
+            f"{len(nodes)} batch normalisations take the statistics of each micro-batch, not those "
+            "of the batch, and their running statistics move once for each"
+        )
+    if any(node.op_type == "Dropout" for node in part.graph.nodes):
+        yield "dropout has a mask for each micro-batch: others than for the batch as a whole"

@@ -1,0 +1,137 @@
+"""Micro-batches and recomputation in one decision.
+
+A step may run as several micro-batches, each of which may compute some of its results again. Of all
+these ways the fastest one is taken that fits. More micro-batches are taken to be never faster: each
+of them reads all weights, makes all calls, and adds to all gradients. Where the model of the target
+says otherwise, as it does not know all that a kernel does, the time of fewer stands for theirs. So
+once a way takes no longer than the least time for its number of micro-batches, no larger number has
+to be looked at.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from odtc.passes.checkpoint.arena import arena_of
+from odtc.passes.checkpoint.frontier import frontier
+from odtc.passes.checkpoint.problem import Plan, Recomputation, plan_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Cut(Generic[T]):
+    """A step as so many micro-batches.
+
+    Attributes:
+        count: of micro-batches; 1 for the step as it is.
+        problem: what there is to decide for one of them.
+        beside: bytes that the step needs beside its arena only because of them.
+        made: what the caller made of the step.
+    """
+
+    count: int
+    problem: Recomputation
+    beside: int
+    made: T
+
+    @property
+    def seconds(self) -> float:
+        """Of a step in which no task runs again."""
+        return self.count * sum(self.problem.seconds)
+
+    @cached_property
+    def plans(self) -> list[Plan]:
+        """See `frontier`."""
+        return frontier(self.problem)
+
+    @property
+    def floor(self) -> int:
+        """The fewest bytes that the step needs."""
+        return arena_of(self.problem, self.plans[-1]) + self.beside
+
+
+@dataclass(frozen=True)
+class Way(Generic[T]):
+    """A way to run a step.
+
+    Attributes:
+        cut: into micro-batches.
+        plan: of each of them.
+        seconds: of the whole step.
+        arena_bytes: of the arena.
+    """
+
+    cut: Cut[T]
+    plan: Plan
+    seconds: float
+    arena_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of the arena, and of what is beside it."""
+        return self.arena_bytes + self.cut.beside
+
+
+def fastest(cuts: Iterable[Cut[T]], budget: int) -> Way[T] | None:
+    """The fastest way that fits a budget, of those the one with the fewest micro-batches.
+
+    Args:
+        cuts: of rising numbers of micro-batches; no more are asked for than needed.
+        budget: bytes of the arena, and of what is beside it.
+    """
+    best: Way[T] | None = None
+    for cut, least in _timed(cuts):
+        for plan, seconds in _plans(cut, least):
+            if best is not None and seconds >= best.seconds:
+                break
+            way = _within(cut, plan, seconds, budget)
+            if way is not None:
+                best = way
+                break
+        if best is not None and best.seconds <= least:
+            break
+    return best
+
+
+def ways(cuts: Iterable[Cut[T]]) -> list[Way[T]]:
+    """All ways of which none is both slower and larger than another one, the fastest first."""
+    every = [
+        (seconds, cut.count, plan.peak + cut.beside, cut, plan)
+        for cut, least in _timed(cuts)
+        for plan, seconds in _plans(cut, least)
+    ]
+    found: list[Way[T]] = []
+    for seconds, _, _, cut, plan in sorted(every, key=lambda each: each[:3]):
+        way = _within(cut, plan, seconds, found[-1].nbytes - 1 if found else None)
+        if way is not None and found and found[-1].seconds == seconds:
+            found[-1] = way
+        elif way is not None:
+            found.append(way)
+    return found
+
+
+def _timed(cuts: Iterable[Cut[T]]) -> Iterator[tuple[Cut[T], float]]:
+    """The cuts, each with the least time of a step that runs so."""
+    least = 0.0
+    for cut in cuts:
+        least = max(least, cut.seconds)
+        yield cut, least
+
+
+def _plans(cut: Cut[T], least: float) -> Iterator[tuple[Plan, float]]:
+    """Plans of a cut with their times, the fastest first; the others only if they are asked for."""
+    first = plan_of(cut.problem, range(len(cut.problem.seconds)))
+    yield first, least
+    for plan in cut.plans:
+        if plan.sequence != first.sequence:
+            yield plan, max(least, cut.count * plan.seconds)
+
+
+def _within(cut: Cut[T], plan: Plan, seconds: float, budget: int | None) -> Way[T] | None:
+    """A way, if it is within the budget as it is packed."""
+    if budget is not None and plan.peak + cut.beside > budget:
+        return None
+    way = Way(cut, plan, seconds, arena_of(cut.problem, plan))
+    return way if budget is None or way.nbytes <= budget else None
