@@ -1,0 +1,11 @@
+"""Steps within memory budgets, beside their peers: `python -m benchmarks.budget`.
+
+A step is compiled as it is and under budgets that are shares of its arena. For each, odtc chooses
+which calls run again and into how many micro-batches the batch is cut. Losses of all are compared
+first; then they take steps in turns, in one process, as those of `benchmarks.step_time`. What each
+process needs in memory is measured in fresh ones, as `benchmarks.memory` says, and told beside the
+plan: arena, accumulators, parameters, optimizer state, and the tensors that a call is fed.
+
+A budget that cannot be met, and a peer that cannot train the network, say why, and the others go
+on. Models that PyTorch exported have a fixed batch; those that take no other one are not cut.
+"""

@@ -1,0 +1,91 @@
+"""The command line: see the package."""
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+import benchmarks.budget as package
+from benchmarks.budget.report import draw, failures, parity_table, way_table
+from benchmarks.budget.ways import Found, Terms, found_ways
+from benchmarks.memory.__main__ import chosen_networks
+from benchmarks.options import positive
+from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.step_time.cases import case_of, names
+
+NETWORKS = ("zoo/squeezenet", "resnet18", "vgg16")
+
+
+def shares(text: str) -> list[float]:
+    """Shares of an arena, joined by commas.
+
+    Raises:
+        ArgumentTypeError: one is not between 0 and 1.
+    """
+    try:
+        found = [float(each) for each in text.split(",")]
+    except ValueError:
+        found = [0.0]
+    if not all(0 < each < 1 for each in found):
+        raise argparse.ArgumentTypeError(f"{text!r} are not shares between 0 and 1")
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.budget",
+        description=(package.__doc__ or "").splitlines()[0],
+        epilog=f"Networks: {', '.join(names())}.",
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
+    add("--shares", type=shares, default="0.75,0.5,0.35,0.25", help="budgets, by the arena")
+    add("--batch", type=positive, default=8, help="samples in a step")
+    add("--threads", type=positive, default=1, help="worker threads")
+    add("--steps", type=positive, default=10, help="timed steps of each way")
+    add("--runs", type=positive, default=3, help="processes that each way is measured in")
+    parser.add_argument(
+        "--allow-split-batchnorm", action="store_true", help="micro-batches have their statistics"
+    )
+    add_files(parser, "budget", ["picture"])
+    return parser
+
+
+def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
+    case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
+    terms = Terms(options.shares, options.allow_split_batchnorm, options.steps, options.runs)
+    with tempfile.TemporaryDirectory() as folder:
+        return found_ways(
+            case, terms, Path(folder), lambda what: console.print(f"{name}: {what} ...")
+        )
+
+
+def main() -> int:
+    """Makes the table; returns the exit status: 1 where losses of odtc differ."""
+    options = _parser().parse_args()
+    console = terminal()
+    said = about() | {"threads": options.threads}
+    title = introduce(console, said, f"batch {options.batch}, threads {options.threads}")
+    found: list[Found] = []
+    for name in options.networks:
+        found.append(_found(name, options, console))
+        # A run takes long: what is there is written after each network.
+        write_json(said, "networks", found, options.json)
+    console.print(parity_table(found), way_table(found))
+    console.print(*failures(found), f"all numbers: {options.json}", sep="\n")
+    draw(found, title, options.picture)
+    return 1 if any(_differs(item) for item in found) else 0
+
+
+def _differs(item: Found) -> bool:
+    """Whether a step within a budget has other losses than the step as it is."""
+    ours = {way.name for way in item.ways if way.plan is not None}
+    return any(timing.skipped for timing in item.comparison.timings if timing.engine in ours)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""Steps under budgets: compiled, compared, timed in turns, and measured in processes."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import onnx
+
+import odtc
+from benchmarks.memory.cases import MODEL
+from benchmarks.memory.engines import STEPS
+from benchmarks.memory.planned import Plan
+from benchmarks.memory.resident import Sample
+from benchmarks.memory.rows import ORT, TORCH
+from benchmarks.memory.worker import STORE, TaskError, run
+from benchmarks.step_time.cases import Case
+from benchmarks.step_time.compare import Comparison, compare
+from benchmarks.step_time.engines import OURS, Make, OdtcEngine, ort_engine, torch_engine
+from odtc.core.errors import BudgetError
+from odtc.core.specs import Role
+
+ARTIFACT = "step.odtc"
+# Peers with how they train, and the tasks that measure them; the last one tells the memory.
+PEERS: dict[str, tuple[Make, tuple[str, ...]]] = {
+    TORCH: (torch_engine, ("torch",)),
+    ORT: (ort_engine, ("write-onnxruntime", "onnxruntime")),
+}
+# Arguments that are neither in the arena nor parameters or state.
+_FED = (Role.INPUT, Role.LABEL, Role.LEARNING_RATE, Role.STEP)
+
+
+@dataclass
+class Way:
+    """One way to run the step.
+
+    Attributes:
+        name: of a share of the arena, or of a peer.
+        budget: bytes; None where there is none.
+        micro_batches: that odtc cuts the batch into.
+        calls: of a micro-batch, those that run again among them.
+        plan: bytes of odtc; None for a peer, and where the budget cannot be met.
+        samples: of processes that took steps.
+        failure: why there are none.
+    """
+
+    name: str
+    budget: int | None = None
+    micro_batches: int = 1
+    calls: int = 0
+    plan: Plan | None = None
+    samples: list[Sample] = field(default_factory=list)
+    failure: str = ""
+
+    @property
+    def net(self) -> int | None:
+        """What a process grew by: the median."""
+        return round(median(each.net for each in self.samples)) if self.samples else None
+
+    @property
+    def beyond(self) -> int | None:
+        """What a process grew by beside its plan and what it is fed."""
+        if self.net is None or self.plan is None:
+            return None
+        return self.net - self.plan.total - self.plan.fed
+
+
+@dataclass
+class Found:
+    """All ways of one network.
+
+    Attributes:
+        comparison: losses and times, in the order of the ways that could be made.
+        ways: the step as it is, then budgets, then peers.
+    """
+
+    comparison: Comparison
+    ways: list[Way]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How steps are compiled and measured.
+
+    Attributes:
+        shares: of the arena of the step as it is, that budgets are.
+        allow_split_batchnorm: whether batch statistics may be those of micro-batches.
+        steps: timed ones of each way.
+        runs: processes that each is measured in.
+    """
+
+    shares: Sequence[float]
+    allow_split_batchnorm: bool
+    steps: int
+    runs: int
+
+
+def found_ways(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> Found:
+    """Runs a network in all ways.
+
+    Args:
+        case: of the network.
+        terms: how.
+        folder: an empty one.
+        tell: is told what runs now.
+    """
+    ways = _compiled(case, terms, folder, tell)
+    made = [way for way in ways if not way.failure]
+    engines: dict[str, Make] = {way.name: _engine(folder / way.name) for way in made}
+    engines |= {name: make for name, (make, _) in PEERS.items()}
+    tell("losses and times")
+    comparison = compare(case, engines, terms.steps, folder)
+    peers = [
+        Way(timing.engine, failure=timing.skipped) for timing in comparison.timings[len(made) :]
+    ]
+    _measure(case, [*made, *peers], terms.runs, folder, tell)
+    return Found(comparison, [*ways, *peers])
+
+
+def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> list[Way]:
+    """The step as it is, and under each budget; artifacts lie in folders of their names."""
+    onnx.save(case.model, folder / MODEL)
+    first = Way(OURS)
+    ways = [first]
+    _compile(first, case, terms, folder, tell)
+    assert first.plan is not None
+    for share in sorted(terms.shares, reverse=True):
+        way = Way(f"{OURS}, {share:.0%}", int(share * first.plan.arena))
+        _compile(way, case, terms, folder, tell)
+        ways.append(way)
+    return ways
+
+
+def _compile(way: Way, case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> None:
+    tell(f"compile {way.name}")
+    try:
+        artifact = odtc.compile(
+            folder / MODEL,
+            f"host-cpu{{threads={case.threads}}}",
+            batch=case.batch,
+            loss=case.loss,
+            optimizer=odtc.SGD(),
+            dropout=False,
+            memory_budget=way.budget,
+            allow_split_batchnorm=terms.allow_split_batchnorm,
+        )
+    except BudgetError as error:
+        way.failure = error.what
+        return
+    manifest, sizes = artifact.manifest, artifact.manifest.sizes
+    fed = sum(item.spec.nbytes for item in manifest.of_role(*_FED))
+    bound = artifact.memory.lower_bound_bytes
+    way.plan = Plan(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
+    way.micro_batches, way.calls = manifest.micro_batches, len(artifact.memory.plan.calls)
+    (folder / way.name).mkdir()
+    artifact.save(folder / way.name / ARTIFACT)
+
+
+def _engine(own: Path) -> Make:
+    """odtc, with the artifact of a folder."""
+    return lambda case, _: OdtcEngine(case, own)
+
+
+def _measure(
+    case: Case, ways: Sequence[Way], runs: int, folder: Path, tell: Callable[[str], None]
+) -> None:
+    """Measures the memory of each way in processes of its own."""
+
+    def attempt(way: Way, task: str, *arguments: str) -> Any:
+        try:
+            return run(task, folder, case.threads, *arguments)
+        except TaskError as error:
+            way.failure = str(error)
+            return None
+
+    stored = Way(STORE)
+    attempt(stored, STORE, case.name, str(case.batch), str(case.threads))
+    for way in ways:
+        way.failure = way.failure or stored.failure
+        if way.failure:
+            continue
+        tell(f"memory of {way.name}, {runs} processes of {STEPS} steps")
+        before, task = _tasks(way)
+        if way.plan is not None:
+            shutil.copyfile(folder / way.name / ARTIFACT, folder / ARTIFACT)
+        for each in before:
+            attempt(way, each)
+        taken = [None if way.failure else attempt(way, task) for _ in range(runs)]
+        way.samples = [Sample(**each) for each in taken if each]
+
+
+def _tasks(way: Way) -> tuple[Sequence[str], str]:
+    """What prepares the measurement of a way, and what measures it."""
+    tasks: Mapping[str, tuple[str, ...]] = {name: tasks for name, (_, tasks) in PEERS.items()}
+    *before, task = tasks.get(way.name, (OURS,))
+    return before, task

@@ -1,0 +1,52 @@
+"""The table of budgets: all ways of one small network, from compiling to the picture."""
+
+import argparse
+import json
+
+import pytest
+
+from benchmarks.budget import __main__ as command_line
+from benchmarks.budget.__main__ import shares
+from benchmarks.budget.report import failures, way_table
+from benchmarks.budget.ways import Found, Way
+from benchmarks.memory.rows import ORT, TORCH
+from benchmarks.step_time.compare import Comparison, Timing
+from benchmarks.step_time.engines import OURS
+from benchmarks.workload import Work
+
+
+def test_a_network_is_run_in_all_ways(tmp_path, monkeypatch, capsys):
+    files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
+    options = ("--networks=digits", "--batch=32", "--runs=1", "--steps=2", "--shares=0.9")
+    monkeypatch.setattr("sys.argv", ["budget", *options, *files])
+    assert command_line.main() == 0
+    (found,) = json.loads((tmp_path / "x.json").read_text())["networks"]
+    ways = {way["name"]: way for way in found["ways"]}
+    assert list(ways) == [OURS, f"{OURS}, 90%", TORCH, ORT]
+    whole, less = ways[OURS]["plan"], ways[f"{OURS}, 90%"]
+    assert less["plan"]["arena"] + less["plan"]["optimizer"] <= less["budget"]
+    assert less["budget"] == int(0.9 * whole["arena"])
+    timings = {timing["engine"]: timing for timing in found["comparison"]["timings"]}
+    for name in (OURS, f"{OURS}, 90%", TORCH):
+        assert len(timings[name]["seconds"]) == 2
+        assert timings[name]["losses"] == pytest.approx(timings[OURS]["losses"], rel=1e-4)
+        (sample,) = ways[name]["samples"]
+        assert sample["imported"] < sample["peak"]
+    printed = capsys.readouterr().out
+    assert printed.index("losses of the first steps") < printed.index("beyond")
+    assert "</svg>" in (tmp_path / "x.svg").read_text()
+
+
+def test_a_budget_that_cannot_be_met_says_why():
+    ways = [Way(OURS), Way(f"{OURS}, 1%", 100, failure="the step needs at least 200 bytes")]
+    comparison = Comparison("digits", 8, 1, 0.01, Work(1, 1), (0.0, 0.0), [Timing(OURS)])
+    found = [Found(comparison, ways)]
+    assert failures(found) == ["digits, odtc, 1%: the step needs at least 200 bytes"]
+    assert way_table(found).row_count == 2
+
+
+def test_shares():
+    assert shares("0.5,0.25") == [0.5, 0.25]
+    for text in ("1.5", "0", "half", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="are not shares between 0 and 1"):
+            shares(text)
