@@ -9,10 +9,11 @@ SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 
-# Debian package = a command that it brings. The linker is needed to compile; qemu and unshare run
-# the stand-in for a phone; llvm-mca is for the tests of a phone's kernels. `make setup
-# SYSTEM=lld=ld.lld` goes without these.
-SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static util-linux=unshare llvm-19=llvm-mca-19
+# Debian package = a command or a file that it brings. The linker is needed to compile; qemu and
+# unshare run the stand-in for a phone; llvm-mca is for the tests of a phone's kernels; g++, the
+# OpenCL headers and PoCL are for host-opencl. `make setup SYSTEM=lld=ld.lld` goes without these.
+SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static util-linux=unshare llvm-19=llvm-mca-19 \
+	g++=g++ clinfo=clinfo ocl-icd-opencl-dev=/usr/include/CL/cl.h pocl-opencl-icd=/etc/OpenCL/vendors/pocl.icd
 
 # Stamps: a target is made again only when what it depends on is newer.
 MADE := $(VENV)/.made
@@ -78,7 +79,7 @@ $(INSTALLED): $(MADE) pyproject.toml
 $(SYSTEM_READY): $(MADE) Makefile
 	@missing=()
 	for item in $(SYSTEM); do
-		command -v "$${item#*=}" >/dev/null || missing+=("$${item%%=*}")
+		command -v "$${item#*=}" >/dev/null || [[ -e "$${item#*=}" ]] || missing+=("$${item%%=*}")
 	done
 	if (( $${#missing[@]} )); then
 		as_root=()

@@ -1,0 +1,382 @@
+// TVM's device interface and module loader for OpenCL, which the wheel of TVM does not have.
+//
+// Devices of all platforms are listed, GPUs first. Each has one queue, in order, so that kernels
+// and copies need no events. Calls return when they are queued; a copy to the host waits.
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "device_module.h"
+
+namespace odtc {
+
+using tvm::Device;
+
+struct CodeName {
+  cl_int code;
+  const char* name;
+};
+
+const CodeName kErrors[] = {
+    {CL_DEVICE_NOT_AVAILABLE, "the device is not available"},
+    {CL_MEM_OBJECT_ALLOCATION_FAILURE, "out of device memory"},
+    {CL_OUT_OF_RESOURCES, "out of device resources"},
+    {CL_OUT_OF_HOST_MEMORY, "out of host memory"},
+    {CL_BUILD_PROGRAM_FAILURE, "the driver's compiler failed"},
+    {CL_INVALID_BUFFER_SIZE, "a buffer is larger than the device allows"},
+    {CL_INVALID_KERNEL_ARGS, "a kernel lacks arguments"},
+    {CL_INVALID_WORK_GROUP_SIZE, "a work-group is larger than the device allows"},
+    {CL_INVALID_WORK_ITEM_SIZE, "a work-group has more items along an axis than the device allows"},
+};
+
+std::string ErrorName(cl_int code) {
+  for (const CodeName& each : kErrors) {
+    if (each.code == code) {
+      return std::string(each.name) + " (OpenCL error " + std::to_string(code) + ")";
+    }
+  }
+  return "OpenCL error " + std::to_string(code);
+}
+
+void Check(cl_int code, const std::string& what) {
+  if (code != CL_SUCCESS) {
+    TVM_FFI_THROW(RuntimeError) << what << ": " << ErrorName(code);
+  }
+}
+
+struct OpenCLDevice {
+  cl_device_id id;
+  cl_context context;
+  cl_command_queue queue;
+
+  template <typename T>
+  T Number(cl_device_info key) const {
+    T value{};
+    Check(clGetDeviceInfo(id, key, sizeof value, &value, nullptr), "a question to the device");
+    return value;
+  }
+
+  std::string Text(cl_device_info key) const {
+    size_t size = 0;
+    Check(clGetDeviceInfo(id, key, 0, nullptr, &size), "a question to the device");
+    std::string text(size, '\0');
+    Check(clGetDeviceInfo(id, key, size, text.data(), nullptr), "a question to the device");
+    return text.c_str();
+  }
+};
+
+struct Memory {
+  cl_mem buffer;
+};
+
+// What ran on a device while it was watched: a kernel, or a copy.
+struct Watched {
+  std::string name;
+  cl_event event;
+};
+
+cl_mem BufferOf(const void* data) { return static_cast<const Memory*>(data)->buffer; }
+
+class OpenCLDevices final : public tvm::runtime::DeviceAPI {
+ public:
+  static OpenCLDevices* Global() {
+    static OpenCLDevices* devices = new OpenCLDevices();
+    return devices;
+  }
+
+  static int& Current() {
+    static thread_local int number = 0;
+    return number;
+  }
+
+  const std::vector<OpenCLDevice>& All() {
+    std::call_once(found_, [this] { Find(); });
+    return devices_;
+  }
+
+  const OpenCLDevice& At(int number) {
+    if (number < 0 || number >= static_cast<int>(All().size())) {
+      TVM_FFI_THROW(RuntimeError) << "there is no OpenCL device " << number << ": this machine has "
+                                  << All().size();
+    }
+    return All()[number];
+  }
+
+  // Starts or stops watching what runs; waits for what is queued.
+  void Watch(bool on) {
+    All();
+    for (OpenCLDevice& each : devices_) {
+      clFinish(each.queue);
+      clReleaseCommandQueue(each.queue);
+      cl_int code = CL_SUCCESS;
+      each.queue = clCreateCommandQueue(each.context, each.id, on ? CL_QUEUE_PROFILING_ENABLE : 0,
+                                        &code);
+      Check(code, "a queue");
+    }
+    is_watching_ = on;
+  }
+
+  // Where a command that is about to be queued leaves its event; null where nobody watches.
+  cl_event* Watching(const std::string& name) {
+    if (!is_watching_) return nullptr;
+    watched_.push_back({name, nullptr});
+    return &watched_.back().event;
+  }
+
+  // What ran since the last call, as "name start end" in nanoseconds, one to a line.
+  std::string TakeWatched() {
+    std::string lines;
+    for (const Watched& each : watched_) {
+      if (!each.event) continue;
+      clWaitForEvents(1, &each.event);
+      cl_ulong start = 0, end = 0;
+      clGetEventProfilingInfo(each.event, CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr);
+      clGetEventProfilingInfo(each.event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr);
+      clReleaseEvent(each.event);
+      lines += each.name + " " + std::to_string(start) + " " + std::to_string(end) + "\n";
+    }
+    watched_.clear();
+    return lines;
+  }
+
+  void SetDevice(Device device) final { Current() = device.device_id; }
+
+  void GetAttr(Device device, tvm::runtime::DeviceAttrKind kind, ffi::Any* value) final {
+    using namespace tvm::runtime;
+    int number = device.device_id;
+    if (kind == kExist) {
+      *value = int64_t(number >= 0 && number < static_cast<int>(All().size()));
+      return;
+    }
+    const OpenCLDevice& of = At(number);
+    switch (kind) {
+      case kMaxThreadsPerBlock:
+        *value = int64_t(of.Number<size_t>(CL_DEVICE_MAX_WORK_GROUP_SIZE));
+        break;
+      case kWarpSize:
+        *value = int64_t(1);
+        break;
+      case kMaxSharedMemoryPerBlock:
+        *value = int64_t(of.Number<cl_ulong>(CL_DEVICE_LOCAL_MEM_SIZE));
+        break;
+      case kDeviceName:
+        *value = ffi::String(of.Text(CL_DEVICE_NAME));
+        break;
+      case kComputeVersion:
+        *value = ffi::String(of.Text(CL_DEVICE_VERSION));
+        break;
+      case kDriverVersion:
+        *value = ffi::String(of.Text(CL_DRIVER_VERSION));
+        break;
+      case kMultiProcessorCount:
+        *value = int64_t(of.Number<cl_uint>(CL_DEVICE_MAX_COMPUTE_UNITS));
+        break;
+      case kTotalGlobalMemory:
+        *value = int64_t(of.Number<cl_ulong>(CL_DEVICE_GLOBAL_MEM_SIZE));
+        break;
+      default:
+        break;
+    }
+  }
+
+  void* AllocDataSpace(Device device, size_t bytes, size_t, DLDataType) final {
+    cl_int code = CL_SUCCESS;
+    size_t size = std::max<size_t>(bytes, 1);
+    cl_mem buffer =
+        clCreateBuffer(At(device.device_id).context, CL_MEM_READ_WRITE, size, nullptr, &code);
+    Check(code, "a buffer of " + std::to_string(bytes) + " bytes");
+    return new Memory{buffer};
+  }
+
+  void FreeDataSpace(Device, void* data) final {
+    // A buffer goes when the last command that uses it has run.
+    clReleaseMemObject(BufferOf(data));
+    delete static_cast<Memory*>(data);
+  }
+
+  void StreamSync(Device device, TVMStreamHandle) final {
+    Check(clFinish(At(device.device_id).queue), "waiting for the device");
+  }
+
+ protected:
+  void CopyDataFromTo(const void* from, size_t from_offset, void* to, size_t to_offset, size_t size,
+                      Device from_device, Device to_device, DLDataType, TVMStreamHandle) final {
+    if (size == 0) return;
+    bool reads = from_device.device_type == kDLOpenCL, writes = to_device.device_type == kDLOpenCL;
+    cl_command_queue queue = At((reads ? from_device : to_device).device_id).queue;
+    cl_int code;
+    if (reads && writes) {
+      code = clEnqueueCopyBuffer(queue, BufferOf(from), BufferOf(to), from_offset, to_offset, size,
+                                 0, nullptr, Watching("copy"));
+    } else if (reads) {
+      code = clEnqueueReadBuffer(queue, BufferOf(from), CL_TRUE, from_offset, size,
+                                 static_cast<char*>(to) + to_offset, 0, nullptr,
+                                 Watching("download"));
+    } else {
+      code = clEnqueueWriteBuffer(queue, BufferOf(to), CL_TRUE, to_offset, size,
+                                  static_cast<const char*>(from) + from_offset, 0, nullptr,
+                                  Watching("upload"));
+    }
+    Check(code, "a copy of " + std::to_string(size) + " bytes");
+  }
+
+ private:
+  void Find() {
+    cl_uint count = 0;
+    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return;
+    std::vector<cl_platform_id> platforms(count);
+    clGetPlatformIDs(count, platforms.data(), nullptr);
+    for (bool gpus : {true, false}) {
+      for (cl_platform_id platform : platforms) Add(platform, gpus);
+    }
+  }
+
+  void Add(cl_platform_id platform, bool gpus) {
+    cl_uint count = 0;
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) return;
+    std::vector<cl_device_id> found(count);
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, found.data(), nullptr);
+    for (cl_device_id id : found) {
+      OpenCLDevice device{id, nullptr, nullptr};
+      bool is_gpu = device.Number<cl_device_type>(CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU;
+      if (is_gpu != gpus) continue;
+      cl_int code = CL_SUCCESS;
+      device.context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &code);
+      if (code != CL_SUCCESS) continue;  // a device that cannot be used, as one that is taken
+      device.queue = clCreateCommandQueue(device.context, id, 0, &code);
+      if (code == CL_SUCCESS) devices_.push_back(device);
+    }
+  }
+
+  std::once_flag found_;
+  std::vector<OpenCLDevice> devices_;
+  std::deque<Watched> watched_;  // an element stays where it is, since the driver writes its event
+  bool is_watching_ = false;
+};
+
+class OpenCLModule final : public ffi::ModuleObj {
+ public:
+  explicit OpenCLModule(const ffi::Bytes& bytes) : bytes_(bytes) {
+    Reader reader(bytes_);
+    if (reader.String() != "cl") {
+      TVM_FFI_THROW(RuntimeError) << "the device module holds no OpenCL source";
+    }
+    infos_ = ReadKernels(&reader);
+    source_ = reader.String();
+    const std::string mark = "// Function: ";
+    for (size_t start = source_.find(mark); start != std::string::npos;) {
+      size_t line = source_.find('\n', start), next = source_.find(mark, line);
+      size_t name = start + mark.size();
+      parts_[source_.substr(name, line - name)] = source_.substr(line + 1, next - line - 1);
+      start = next;
+    }
+  }
+
+  const char* kind() const final { return "opencl"; }
+
+  int GetPropertyMask() const final {
+    return ffi::Module::kBinarySerializable | ffi::Module::kRunnable;
+  }
+
+  ffi::Bytes SaveToBytes() const final { return bytes_; }
+
+  ffi::String InspectSource(const ffi::String&) const final { return source_; }
+
+  ffi::Optional<ffi::Function> GetFunction(const ffi::String& name) final {
+    auto found = infos_.find(std::string(name));
+    if (found == infos_.end()) return std::nullopt;
+    auto self = ffi::GetRef<ffi::Module>(this);
+    const KernelInfo* info = &found->second;
+    return ffi::Function::FromPacked([self, this, info](ffi::PackedArgs args, ffi::Any*) {
+      Enqueue(*info, reinterpret_cast<const TVMFFIAny*>(args.data()));
+    });
+  }
+
+ private:
+  void Enqueue(const KernelInfo& info, const TVMFFIAny* values) {
+    int number = OpenCLDevices::Current();
+    const OpenCLDevice& device = OpenCLDevices::Global()->At(number);
+    std::lock_guard<std::mutex> guard(mutex_);  // a kernel's arguments belong to one thread
+    cl_kernel kernel = Built(info.name, number);
+    for (size_t i = 0; i < info.arguments.size(); ++i) {
+      Check(SetArgument(kernel, static_cast<cl_uint>(i), info.arguments[i], values[i]), info.name);
+    }
+    size_t sizes[6];
+    info.Launch(values, sizes);
+    size_t items[3] = {sizes[0] * sizes[3], sizes[1] * sizes[4], sizes[2] * sizes[5]};
+    Check(clEnqueueNDRangeKernel(device.queue, kernel, 3, nullptr, items, sizes + 3, 0, nullptr,
+                                 OpenCLDevices::Global()->Watching(info.name)),
+          info.name);
+  }
+
+  static cl_int SetArgument(cl_kernel kernel, cl_uint at, DLDataType type, const TVMFFIAny& value) {
+    if (type.code == kDLOpaqueHandle) {
+      cl_mem buffer = BufferOf(value.v_ptr);
+      return clSetKernelArg(kernel, at, sizeof buffer, &buffer);
+    }
+    if (type.code == kDLFloat && type.bits == 32) {
+      float number = static_cast<float>(value.v_float64);
+      return clSetKernelArg(kernel, at, sizeof number, &number);
+    }
+    return clSetKernelArg(kernel, at, type.bits / 8, &value.v_int64);
+  }
+
+  cl_kernel Built(const std::string& name, int number) {
+    cl_kernel& kernel = kernels_[{name, number}];
+    if (kernel) return kernel;
+    const OpenCLDevice& device = OpenCLDevices::Global()->At(number);
+    const std::string& source = parts_.at(name);
+    const char* text = source.c_str();
+    size_t size = source.size();
+    cl_int code = CL_SUCCESS;
+    cl_program program = clCreateProgramWithSource(device.context, 1, &text, &size, &code);
+    Check(code, name);
+    code = clBuildProgram(program, 1, &device.id, "", nullptr, nullptr);
+    if (code != CL_SUCCESS) {
+      clGetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+      std::string log(size, '\0');
+      clGetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+      TVM_FFI_THROW(RuntimeError) << "the kernel " << name << ": " << ErrorName(code) << "\n"
+                                  << log.c_str();
+    }
+    kernel = clCreateKernel(program, name.c_str(), &code);
+    Check(code, name);
+    return kernel;
+  }
+
+  ffi::Bytes bytes_;
+  std::string source_;
+  std::map<std::string, KernelInfo> infos_;
+  std::map<std::string, std::string> parts_;
+  std::map<std::pair<std::string, int>, cl_kernel> kernels_;
+  std::mutex mutex_;
+};
+
+ffi::Module Load(const ffi::Bytes& bytes) {
+  return ffi::Module(ffi::make_object<OpenCLModule>(bytes));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  ffi::reflection::GlobalDef()
+      .def_packed("device_api.opencl",
+                  [](ffi::PackedArgs, ffi::Any* result) {
+                    *result = static_cast<void*>(OpenCLDevices::Global());
+                  })
+      .def("ffi.Module.load_from_bytes.opencl", Load)
+      .def("odtc.opencl.watch", [](bool on) { OpenCLDevices::Global()->Watch(on); })
+      .def("odtc.opencl.take_watched",
+           [] { return ffi::String(OpenCLDevices::Global()->TakeWatched()); })
+      .def("odtc.opencl.devices", [] {
+        ffi::Array<ffi::String> names;
+        for (const OpenCLDevice& each : OpenCLDevices::Global()->All()) {
+          names.push_back(each.Text(CL_DEVICE_NAME));
+        }
+        return names;
+      });
+}
+
+}  // namespace odtc
