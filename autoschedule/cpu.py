@@ -30,7 +30,6 @@ from odtc.autoschedule.loops import (
     iterations,
 )
 from odtc.autoschedule.reductions import schedule_reduction
-from odtc.backends.targets import Target
 from odtc.core.kernel_marks import IS_SCHEDULED
 from odtc.passes.contract import Pass
 
@@ -38,11 +37,6 @@ from odtc.passes.contract import Pass
 PIECES, LONG_LOOP = 64, 256
 # Operations of a block, of which an ordinary fused chain has some dozens.
 LONGEST_INLINED = 100
-
-
-def schedule_passes(target: Target) -> tuple[Pass, ...]:
-    """The passes that schedule the kernels of a CPU target."""
-    return (ScheduleCpu(lanes=target.vector_bits // 32),)
 
 
 def is_scheduled(function: tirx.PrimFunc) -> bool:

@@ -17,30 +17,12 @@ import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
-from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.call_cost import call_cost
-from odtc.backends.kernels.attention import attention_rules
-from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
-from odtc.backends.kernels.batch_norm import batch_norm_rules
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.cross_entropy import cross_entropy_rules
-from odtc.backends.kernels.cumsum import cumsum_rules
-from odtc.backends.kernels.dropout import dropout_rules
-from odtc.backends.kernels.extremum import extremum_rules
-from odtc.backends.kernels.group_norm import group_norm_rules
-from odtc.backends.kernels.grouped_convolution import grouped_rules
-from odtc.backends.kernels.layer_norm import layer_norm_rules
+from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
-from odtc.backends.kernels.max_pool2d import max_pool2d_rules
-from odtc.backends.kernels.recurrent import recurrent_rules
-from odtc.backends.kernels.softmax import softmax_rules
-from odtc.backends.kernels.take import take_rules
-from odtc.backends.kernels.tile import machine_of
-from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
-from odtc.backends.write_products import WriteProducts
 from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
@@ -52,8 +34,7 @@ from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.insert_checkpoints import REPEATED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
-from odtc.passes.memory.arena import RECORD, PlanMemory, TakeOffsets
-from odtc.passes.memory.workspaces import LiftWorkspaces
+from odtc.passes.memory.arena import RECORD, PlanMemory
 from odtc.passes.name_tensors import NameTensors
 from odtc.passes.order_calls import OrderCalls
 from odtc.passes.read_copies import ReadCopies
@@ -92,33 +73,14 @@ def rewrite_phase(train_step: str | None, rewrites: Sequence[Pass] = ()) -> tupl
     return (*name_tensors(train_step), *first, *rewrites, AbsorbActivation(train_step))
 
 
-def fuse_phase(
-    target: Target, train_step: str | None = None, *, has_half: bool = False
-) -> tuple[Pass, ...]:
-    """Relax operators to fused kernels; with `has_half`, products may multiply float16."""
-    machine = machine_of(target.vector_bits, has_half=has_half)
-    rules = (
-        grouped_rules(convolution_rules(), machine)
-        | max_pool2d_rules(machine.lanes)
-        | avg_pool2d_rules(machine.lanes)
-        | batch_norm_rules(machine.lanes)
-        | layer_norm_rules(machine.lanes)
-        | group_norm_rules(machine.lanes)
-        | softmax_rules(machine.lanes)
-        | recurrent_rules(machine)
-        | attention_rules(machine)
-        | cross_entropy_rules(machine.lanes)
-        | dropout_rules()
-        | cumsum_rules()
-        | take_rules()
-        | topk_rules()
-        | extremum_rules()
-    )
+def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...]:
+    """Relax operators to fused kernels."""
     return (
+        *family.rewrites,
         JoinReshapes(),
         AbsorbTranspose(matmul),
         # Casts and slices are kept at first: kernels look through them for what is stored.
-        TvmPass("LegalizeOps", lambda: X.LegalizeOps(rules, skip_ops=_LOOKED_THROUGH)),
+        TvmPass("LegalizeOps", lambda: X.LegalizeOps(family.rules, skip_ops=_LOOKED_THROUGH)),
         *name_tensors(train_step),
         # A tuple that is only taken apart again, as of the gradient of a split, is none: FuseOps
         # mixes up the arguments of a kernel that takes elements of several tuples.
@@ -131,7 +93,7 @@ def fuse_phase(
             X.RewriteDataflowReshape,
             X.DeadCodeElimination,
         ),
-        WriteProducts(machine),
+        family.products,
     )
 
 
@@ -142,7 +104,7 @@ def name_tensors(train_step: str | None) -> tuple[Pass, ...]:
 
 def plan_phase(
     train_step: str | None,
-    threads: int,
+    family: Family,
     origins: Sequence[Origin] = (),
     checkpoints: Sequence[Pass] = (),
 ) -> tuple[Pass, ...]:
@@ -150,42 +112,28 @@ def plan_phase(
 
     Args:
         train_step: name of the training step.
-        threads: the most that run a kernel.
+        family: of the target.
         origins: of the tensors that the variables of the training step are named by.
         checkpoints: what lets calls run again, for a budget.
     """
     return (
-        *order_phase(train_step, threads),
+        *order_phase(train_step, family),
         *checkpoints,
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(train_step)] if train_step else []),
-        LiftWorkspaces(threads),
+        family.workspaces,
         PlanMemory(train_step, origins),
-        TakeOffsets(),
+        family.offsets,
     )
 
 
-def order_phase(train_step: str | None, threads: int) -> tuple[Pass, ...]:
+def order_phase(train_step: str | None, family: Family) -> tuple[Pass, ...]:
     """Kernel calls in the order in which they run."""
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
-        *block_phase(),
+        *family.blocks,
         *([ImmediateUpdate(train_step)] if train_step else []),
-        OrderCalls(threads),
-    )
-
-
-def block_phase() -> tuple[Pass, ...]:
-    """Blocks of kernels to plain loops, and their buffers to allocations where they are used."""
-    return tvm_passes(
-        S.CanonicalizeLoop,
-        S.LowerInitBlock,
-        S.PlanAndUpdateBufferAllocationLocation,
-        S.ConvertBlocksToOpaque,
-        S.CompactBufferAllocation,
-        S.LowerMatchBuffer,
-        S.StmtSimplify,
-        S.LowerOpaqueBlock,
+        OrderCalls(family.slots),
     )
 
 
@@ -255,16 +203,17 @@ def build_kernels(
         BudgetError: no plan is found that fits.
     """
     tvm_target = target.to_tvm()
+    family = family_of(target)
     with tvm_target:
-        threads = target.threads or 1
         checkpoints = []
         if train_step and budget is not None:
             cost = call_cost(target)
             checkpoints.append(
-                InsertCheckpoints(train_step, budget, threads, cost, origins, beside, chosen)
+                InsertCheckpoints(train_step, budget, family.slots, cost, origins, beside, chosen)
             )
-        planned = run_pipeline(plan_phase(train_step, threads, origins, checkpoints), scheduled)
-        executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
+        planned = run_pipeline(plan_phase(train_step, family, origins, checkpoints), scheduled)
+        with family.compiling():
+            executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     attributes = planned[train_step].attrs if train_step else {}
     return Built(
         executable,
@@ -288,7 +237,7 @@ def to_kernels(
     register_vector_math()
     phases = (
         *rewrite_phase(train_step, rewrites),
-        *fuse_phase(target, train_step, has_half=has_half),
+        *fuse_phase(family_of(target, has_half=has_half), train_step),
         *schedule,
     )
     with target.to_tvm():
@@ -297,9 +246,9 @@ def to_kernels(
 
 def recomputation(scheduled: tvm.IRModule, target: Target, train_step: str) -> Recomputation:
     """What there is to decide for a budget, of a module of scheduled kernels."""
-    threads = target.threads or 1
-    ordered = run_pipeline(order_phase(train_step, threads), scheduled)
-    calls = Calls(ordered[train_step], workspaces_in(ordered, threads))
+    family = family_of(target)
+    ordered = run_pipeline(order_phase(train_step, family), scheduled)
+    calls = Calls(ordered[train_step], workspaces_in(ordered, family.slots))
     return recomputation_of(calls, ordered, call_cost(target))
 
 

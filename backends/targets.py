@@ -19,6 +19,11 @@ from odtc.core.option_text import format_options, parse_options
 if TYPE_CHECKING:
     import tvm
 
+# Kind of the targets that compute on a CPU; that of others is the interface of their GPU.
+CPU = "llvm"
+# Work-items of a group that every OpenCL device of a phone allows.
+_GROUP = 256
+
 _LATER = "it comes with a later version of odtc"
 
 # (system, machine) of the computer that compiles -> triple and linker emulation of its libraries.
@@ -122,7 +127,7 @@ class Target:
     mcpu: str | None
     mattr: tuple[str, ...] = ()
     threads: int | None = None
-    kind: str = "llvm"
+    kind: str = CPU
     available_from: str | None = None
 
     @property
@@ -267,8 +272,15 @@ def _registry() -> dict[str, Target]:
         mattr=_CORES["cortex-a76"],
         threads=_MOST_THREADS,
     )
+    host = _host(platform.system(), platform.machine())
     listed = (
-        _host(platform.system(), platform.machine()),
+        host,
+        replace(
+            host,
+            name="host-opencl",
+            description="OpenCL device of the machine that compiles",
+            kind="opencl",
+        ),
         Target(
             name="linux-arm64-cpu",
             description="64-bit ARM CPU under Linux, any core unless mcpu names one",
@@ -284,7 +296,6 @@ def _registry() -> dict[str, Target]:
             name="android-opencl",
             description="GPU of an Android phone through OpenCL",
             kind="opencl",
-            available_from=_LATER,
         ),
         replace(
             phone,
@@ -312,16 +323,26 @@ def _host(system: str, machine: str) -> Target:
 
 
 def _tvm_target(target: Target) -> "tvm.target.Target":
+    """What TVM compiles for: of a GPU, with the CPU that launches its kernels."""
     import tvm
 
-    fields: dict[str, Any] = {"kind": target.kind, "mtriple": target.triple, "mcpu": target.mcpu}
+    cpu = _tvm_cpu(target)
+    if target.kind == CPU:
+        return cpu
+    return tvm.target.Target({"kind": target.kind, "max_num_threads": _GROUP}, host=cpu)
+
+
+def _tvm_cpu(target: Target) -> "tvm.target.Target":
+    import tvm
+
+    fields: dict[str, Any] = {"kind": CPU, "mtriple": target.triple, "mcpu": target.mcpu}
     return tvm.target.Target(fields | ({"mattr": list(target.mattr)} if target.mattr else {}))
 
 
 def _llvm_features(target: Target) -> set[str]:
     from tvm.target.codegen import llvm_get_cpu_features
 
-    return {str(feature) for feature in llvm_get_cpu_features(_tvm_target(target))}
+    return {str(feature) for feature in llvm_get_cpu_features(_tvm_cpu(target))}
 
 
 def lacking_features(target: Target) -> list[str]:
@@ -352,7 +373,7 @@ def _check_cpu(target: Target) -> None:
     from tvm.target.codegen import llvm_get_cpu_archlist
 
     any_cpu = replace(target, mcpu="generic", mattr=())
-    known = sorted(str(cpu) for cpu in llvm_get_cpu_archlist(_tvm_target(any_cpu)))
+    known = sorted(str(cpu) for cpu in llvm_get_cpu_archlist(_tvm_cpu(any_cpu)))
     mcpu = target.mcpu or ""
     if mcpu not in known:
         usual = [cpu for cpu in known if cpu in _CORES or cpu.startswith("x86-64")]

@@ -1,21 +1,20 @@
 """Gives every product its loops, once it is known what is fused behind it."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import tvm
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.convolution_loops import CONVOLUTION_LOOPS
-from odtc.backends.kernels.fused import FusedProduct, fused_product
-from odtc.backends.kernels.matmul_loops import MATMUL_LOOPS
-from odtc.backends.kernels.tile import Machine
+from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
 from odtc.core.kernel_marks import IS_SCHEDULED
 from odtc.passes.contract import Pass
 
-_LOOPS = CONVOLUTION_LOOPS | MATMUL_LOOPS
+# From a family of products to what emits its loops, for a machine.
+Loops = Mapping[str, Callable[[Product, Any], None]]
 
 
 @dataclass(frozen=True)
@@ -23,11 +22,13 @@ class WriteProducts(Pass):
     """Writes the loops of the kernels that are a product and elementwise operators behind it.
 
     Attributes:
-        machine: the CPU.
+        machine: the CPU or GPU.
+        loops: of each family.
     """
 
     name: ClassVar[str] = "write-products"
-    machine: Machine
+    machine: Any
+    loops: Loops = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the kernels of a module that are marked as products."""
@@ -35,11 +36,11 @@ class WriteProducts(Pass):
         for variable, function in module.functions_items():
             product = fused_product(function) if isinstance(function, tirx.PrimFunc) else None
             if product:
-                written.update_func(variable, write_product(product, self.machine))
+                written.update_func(variable, write_product(product, self.machine, self.loops))
         return written
 
 
-def write_product(product: FusedProduct, machine: Machine) -> tirx.PrimFunc:
+def write_product(product: FusedProduct, machine: Any, loops: Loops) -> tirx.PrimFunc:
     """The kernel of a product."""
     with IRBuilder() as builder:
         with T.prim_func(is_private=True, s_tir=True):
@@ -49,5 +50,5 @@ def write_product(product: FusedProduct, machine: Machine) -> tirx.PrimFunc:
                 T.arg(f"arg{i}", T.buffer([int(size) for size in p.shape], str(p.dtype)))
                 for i, p in enumerate(product.parameters)
             ]
-            _LOOPS[product.family](product.product(arguments), machine)
+            loops[product.family](product.product(arguments), machine)
         return builder.get()

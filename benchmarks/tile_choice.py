@@ -22,6 +22,7 @@ from tvm import tirx
 
 from benchmarks.output import about, add_files, terminal, write_json
 from benchmarks.step_time.cases import Case, case_of, names
+from odtc.backends.families import CPU_LOOPS, family_of
 from odtc.backends.kernels.fused import FusedProduct, fused_product
 from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.lowering import fuse_phase
@@ -72,7 +73,7 @@ def products_of(case: Case) -> Iterator[tuple[str, FusedProduct]]:
     training = build_training_graph(graph, objective, as_update(SGD()), selection)
     with target.to_tvm():
         # All but the last pass, which is what is tried here.
-        module = run_pipeline(fuse_phase(target)[:-1], training.module)
+        module = run_pipeline(fuse_phase(family_of(target))[:-1], training.module)
     for variable, function in module.functions_items():
         product = fused_product(function) if isinstance(function, tirx.PrimFunc) else None
         if product:
@@ -103,7 +104,7 @@ def measured(kernel: str, product: FusedProduct, of: Machine) -> Choice:
 def _compiled(product: FusedProduct, machine: Machine) -> tvm.runtime.Executable:
     target = parse_target("host-cpu").to_tvm()
     with target:
-        function = write_product(product, machine).with_attr("global_symbol", "main")
+        function = write_product(product, machine, CPU_LOOPS).with_attr("global_symbol", "main")
     return tvm.compile(tvm.IRModule({"main": function}), target)
 
 

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN
 
 # A large kernel is cut into at most so many chunks, one of fewer elements than this into none.
 MAX_CHUNKS = 64
@@ -37,11 +37,15 @@ def kernel(name: str) -> Iterator[Callable[[], tirx.PrimFunc]]:
 
 
 def for_each(shape: Sequence[int], body: Callable[[Index], None]) -> None:
-    """Runs a body for every element."""
+    """Runs a body for every element; a GPU runs it for all at once."""
     size = math.prod(shape)
     chunks, length = _cut(size)
     loop = _chunk_loop(size)
-    with loop(chunks) as chunk, T.serial(_length(size, chunk)) as at, T.sblock("element"):
+    with (
+        loop(chunks, annotations={INDEPENDENT: chunks}) as chunk,
+        T.serial(_length(size, chunk), annotations={INDEPENDENT: length}) as at,
+        T.sblock("element"),
+    ):
         body(_unflatten(T.axis.spatial(size, chunk * length + at), shape))
 
 
@@ -92,7 +96,7 @@ def _length(size: int, chunk: ir.Expr) -> ir.Expr | int:
     return length if size == chunks * length else tirx.min(length, size - chunk * length)
 
 
-def _chunk_loop(size: int) -> Callable[[int], T.frame.ForFrame]:
+def _chunk_loop(size: int) -> Callable[..., T.frame.ForFrame]:
     return T.parallel if size >= PARALLEL_ELEMENTS else T.serial
 
 

@@ -18,7 +18,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 from tvm import relax
 
-from odtc.autoschedule.cpu import schedule_passes
+from odtc.autoschedule.table import schedule_passes
 from odtc.backends.lowering import build
 from odtc.backends.targets import parse_target
 from odtc.core.errors import DataError, OdtcError, UnsupportedError

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 
 import onnx
 
-from odtc.autoschedule.cpu import schedule_passes
+from odtc.autoschedule.table import schedule_passes
 from odtc.backends.targets import Target, parse_target
 from odtc.core.adapters import Adapter
 from odtc.core.errors import UsageError

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -22,6 +22,8 @@ import tvm
 from tvm import relax, rpc
 from tvm.rpc.base import RPC_TRACKER_MAGIC
 
+from odtc.backends.native.build import load_runtime
+from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError, UsageError
 
 CONNECT_SECONDS = 5.0
@@ -38,6 +40,8 @@ _FREE_ARENAS = "vm.builtin.memory_manager.clear"
 # Which cores threads are bound to, as modes of `runtime.config_threadpool`: the fastest first, or
 # the slowest.
 CORES = {"big": 1, "little": -1}
+# Kind of a target -> TVM's name of such a device, and the number of the one that is used.
+_DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0)}
 
 
 class Session(Protocol):
@@ -57,6 +61,15 @@ class Session(Protocol):
     @property
     def device(self) -> Any:
         """TVM's device."""
+        ...
+
+    def on(self, kind: str) -> "Session":
+        """The same place, with the device of a kind as `device`: of a target's, see `Target`.
+
+        Raises:
+            BuildError: what drives such devices cannot be built here.
+            DeviceError: there is none.
+        """
         ...
 
     def load(self, library: Path) -> relax.VirtualMachine:
@@ -88,15 +101,28 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class LocalSession:
-    """This process."""
+    """This process.
+
+    Attributes:
+        kind: of its device.
+    """
 
     name: str = "this machine"
+    kind: str = CPU
     is_local: ClassVar[bool] = True
 
     @property
     def device(self) -> Any:
         """TVM's device."""
-        return tvm.cpu()
+        return tvm.device(*_DEVICES[self.kind])
+
+    def on(self, kind: str) -> Session:
+        """This process with its first device of a kind; GPUs come before others."""
+        if kind == self.kind:
+            return self
+        load_runtime(kind)
+        _check_exists(found := replace(self, kind=kind))
+        return found
 
     def load(self, library: Path) -> relax.VirtualMachine:
         """Loads a library into this process.
@@ -108,11 +134,17 @@ class LocalSession:
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         tvm.get_global_func(_FREE_ARENAS)()
         with device_errors(self.name):
-            return relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+            return relax.VirtualMachine(tvm.runtime.load_module(str(library)), self.device)
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
-        """Writes the parts where they belong, so that only one of them is in memory twice."""
-        _write(np.from_dlpack(tensor), parts)
+        """Writes the parts where they belong, so that only one of them is in memory twice.
+
+        A GPU is sent the tensor as a whole.
+        """
+        if self.kind == CPU:
+            _write(np.from_dlpack(tensor), parts)
+        else:
+            _send(tensor, parts)
 
     def use_threads(self, count: int, cores: str = "big") -> None:
         """Sets the threads of this process's pool, up to the number of cores."""
@@ -128,16 +160,29 @@ class LocalSession:
 
 @dataclass(frozen=True)
 class RemoteSession:
-    """A session on a device behind a tracker."""
+    """A session on a device behind a tracker.
+
+    Attributes:
+        remote: TVM's session.
+        kind: of the device there.
+    """
 
     name: str
     remote: rpc.RPCSession
+    kind: str = CPU
     is_local: ClassVar[bool] = False
 
     @property
     def device(self) -> Any:
         """TVM's device, on the other side."""
-        return self.remote.cpu(0)
+        return self.remote.device(*_DEVICES[self.kind])
+
+    def on(self, kind: str) -> Session:
+        """The same session with the first device of a kind there."""
+        if kind == self.kind:
+            return self
+        _check_exists(found := replace(self, kind=kind))
+        return found
 
     def load(self, library: Path) -> relax.VirtualMachine:
         """Uploads a library under a new name and loads it.
@@ -153,9 +198,7 @@ class RemoteSession:
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Sends a tensor as a whole: RPC copies to the beginning of a tensor only."""
-        whole = np.empty(tensor.shape, str(tensor.dtype))
-        _write(whole, parts)
-        tensor.copyfrom(whole)
+        _send(tensor, parts)
 
     def use_threads(self, count: int, cores: str = "big") -> None:
         """Sets the threads of the device's pool."""
@@ -174,6 +217,23 @@ class RemoteSession:
             except AttributeError:
                 return {"emulated": False}
             return {"emulated": False, **json.loads(str(describe()))}
+
+
+def _check_exists(session: LocalSession | RemoteSession) -> None:
+    with device_errors(session.name):
+        exists = session.device.exist
+    if not exists:
+        raise DeviceError(
+            f"{session.name} has no {session.kind} device",
+            where=session.name,
+            hint=f"install a driver for {session.kind}; on Linux, `clinfo -l` lists OpenCL devices",
+        )
+
+
+def _send(tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+    whole = np.empty(tensor.shape, str(tensor.dtype))
+    _write(whole, parts)
+    tensor.copyfrom(whole)
 
 
 def _write(array: np.ndarray, parts: Iterable[np.ndarray]) -> None:

@@ -51,10 +51,11 @@ class Trainer:
     ) -> None:
         _check_threads(threads, cores, bundle.manifest)
         self.steps = 0
-        self.session = session
         self._bundle = bundle
         self._manifest = bundle.manifest
         _check_machine(session, bundle.manifest)
+        session = session.on(parse_target(bundle.manifest.target).kind)
+        self.session = session
         machine = session.load(bundle.library)
         if threads is not None or cores is not None:
             session.use_threads(threads or 0, cores or "big")

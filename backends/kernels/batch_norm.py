@@ -12,14 +12,14 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.moments import mean_of, scale_of, variance_of
 from odtc.backends.kernels.operand import channels_of, shape_of
-from odtc.backends.kernels.rows import Row, row_kernel, rows
+from odtc.backends.kernels.rows import Lanes, Row, row_kernel, rows
 from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
 
 Shape = tuple[int, int, int]
 
 
 def batch_norm_rules(
-    lanes: int,
+    lanes: Lanes,
 ) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
@@ -32,7 +32,7 @@ def batch_norm_kernel(
     shape: Shape,
     epsilon: float,
     momentum: float,
-    lanes: int,
+    lanes: Lanes,
     dtype: str = "float32",
     activation: str = "",
 ) -> tirx.PrimFunc:
@@ -59,7 +59,7 @@ def batch_norm_kernel(
         *changed, mean_out, scale_out = _per_channel(
             channels, dtype, "new_mean", "new_var", "mean", "scale"
         )
-        with rows(channels, math.prod(shape)) as channel:
+        with rows(channels, math.prod(shape), lanes) as channel:
             row = Row(samples, size, lanes, dtype)
             mean = mean_of(row, lambda n, i: x[n, channel, i])
 
@@ -97,7 +97,7 @@ def _activated(activation: str, value: ir.Expr) -> ir.Expr:
 def batch_norm_gradient(
     shape: Shape,
     stored_dtype: str,
-    lanes: int,
+    lanes: Lanes,
     dtype: str = "float32",
     held: tuple[int, int] | None = None,
 ) -> tirx.PrimFunc:
@@ -122,7 +122,7 @@ def batch_norm_gradient(
         gamma, mean_in, scale_in = _per_channel(channels, dtype, "gamma", "mean", "scale")
         dx = T.arg("dx", T.buffer(shape, dtype))
         dgamma, dbeta = _per_channel(channels, dtype, "dgamma", "dbeta")
-        with rows(channels, math.prod(shape)) as channel:
+        with rows(channels, math.prod(shape), lanes) as channel:
             row = Row(samples, size, lanes, dtype)
             mean, scale = T.bind(mean_in[channel]), T.bind(scale_in[channel])
 
@@ -154,7 +154,7 @@ def _planes(shape: list[int]) -> Shape:
     return shape[0], shape[1], math.prod(shape[2:])
 
 
-def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     data, *others = call.args
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
     epsilon, momentum = float(call.attrs["epsilon"]), float(call.attrs["momentum"])
@@ -164,7 +164,7 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
     return _called(builder, kernel, [data], others, [whole, *[part] * 4])
 
 
-def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     grad, data, *others = call.args
     data, first = channels_of(builder, data)
     planes, dtype = _planes(shape_of(grad)), str(grad.ty.dtype)

@@ -93,7 +93,7 @@ def _forward(
 ) -> ir.Expr:
     """`y[n, m, o] = sum over c, t of x[n, c, o * stride + t * dilation - pad] * w[m, c, t]`."""
     (x, w), (n, m, *o), (c, *t) = operands, at, k
-    return _inside(x, n, c, _positions(axes, o, t)) * load(w, m, c, *t)
+    return inside(x, n, c, positions(axes, o, t)) * load(w, m, c, *t)
 
 
 def _data_gradient(
@@ -104,7 +104,7 @@ def _data_gradient(
     steps = [a.pad + x - tap * a.dilation for a, x, tap in zip(axes, i, t, strict=True)]
     hits = [step % a.stride == 0 for a, step in zip(axes, steps, strict=True)]
     source = [step // a.stride for a, step in zip(axes, steps, strict=True)]
-    return _inside(dy, n, m, source, hits) * load(w, m, c, *t)
+    return inside(dy, n, m, source, hits) * load(w, m, c, *t)
 
 
 def _weight_gradient(
@@ -112,7 +112,7 @@ def _weight_gradient(
 ) -> ir.Expr:
     """`dw[m, c, t] = sum over n, o of x[n, c, o * stride + t * dilation - pad] * dy[n, m, o]`."""
     (x, dy), (m, c, *t), (n, *o) = operands, at, k
-    return _inside(x, n, c, _positions(axes, o, t)) * load(dy, n, m, *o)
+    return inside(x, n, c, positions(axes, o, t)) * load(dy, n, m, *o)
 
 
 _TERMS: dict[str, Term] = {
@@ -147,14 +147,15 @@ def _kernel(
     return function.with_attr(PATTERN, OPAQUE if is_alone else FUSABLE)
 
 
-def _positions(axes: list[Axis], o: Sequence[ir.Expr], t: Sequence[ir.Expr]) -> list[ir.Expr]:
+def positions(axes: list[Axis], o: Sequence[ir.Expr], t: Sequence[ir.Expr]) -> list[ir.Expr]:
+    """Where in the image the taps of an output read."""
     return [
         position * axis.stride + tap * axis.dilation - axis.pad
         for axis, position, tap in zip(axes, o, t, strict=True)
     ]
 
 
-def _inside(
+def inside(
     x: te.Tensor,
     n: ir.Expr,
     channel: ir.Expr,

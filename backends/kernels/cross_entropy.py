@@ -11,13 +11,13 @@ from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.operand import shape_of
-from odtc.backends.kernels.rows import Row, row_kernel, rows
+from odtc.backends.kernels.rows import Lanes, Row, row_kernel, rows
 from odtc.core.kernel_marks import CROSS_ENTROPY, CROSS_ENTROPY_SLOPE
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
-def cross_entropy_rules(lanes: int) -> dict[str, Rule]:
+def cross_entropy_rules(lanes: Lanes) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     kinds = {CROSS_ENTROPY: cross_entropy_kernel, CROSS_ENTROPY_SLOPE: cross_entropy_slope_kernel}
 
@@ -33,7 +33,7 @@ def cross_entropy_rules(lanes: int) -> dict[str, Rule]:
     return {name: rule(name) for name in kinds}
 
 
-def cross_entropy_kernel(shape: tuple[int, int], lanes: int) -> tirx.PrimFunc:
+def cross_entropy_kernel(shape: tuple[int, int], lanes: Lanes) -> tirx.PrimFunc:
     """A kernel `(x, label, chosen, top, level)`: `log softmax(x) = x - top - level`.
 
     `chosen` is that of the label, or zero where there is no such class.
@@ -49,7 +49,7 @@ def cross_entropy_kernel(shape: tuple[int, int], lanes: int) -> tirx.PrimFunc:
         chosen, top, level = (
             T.arg(name, T.buffer((count,))) for name in ("chosen", "top", "level")
         )
-        with rows(count, math.prod(shape)) as at:
+        with rows(count, math.prod(shape), lanes) as at:
             (most,) = row.fold(lambda _, i: [x[at, i]], -math.inf, tirx.max)
             (total,) = row.fold(lambda _, i: [tirx.exp(x[at, i] - most)])
             T.buffer_store(top, most, [at])
@@ -60,7 +60,7 @@ def cross_entropy_kernel(shape: tuple[int, int], lanes: int) -> tirx.PrimFunc:
     return made()
 
 
-def cross_entropy_slope_kernel(shape: tuple[int, int], lanes: int) -> tirx.PrimFunc:
+def cross_entropy_slope_kernel(shape: tuple[int, int], lanes: Lanes) -> tirx.PrimFunc:
     """A kernel `(x, label, top, level, factor, dx)`: `dx = factor * (softmax(x) - label)`.
 
     The label stands for one at its class and zeros elsewhere.
@@ -77,15 +77,16 @@ def cross_entropy_slope_kernel(shape: tuple[int, int], lanes: int) -> tirx.PrimF
             T.arg(name, T.buffer((count,))) for name in ("top", "level", "factor")
         )
         dx = T.arg("dx", T.buffer(shape))
-        with rows(count, math.prod(shape)) as at:
+        with rows(count, math.prod(shape), lanes) as at:
 
             def share(i: ir.Expr) -> ir.Expr:
                 return tirx.exp(x[at, i] - top[at] - level[at])
 
-            row.write(lambda _, i: T.buffer_store(dx, share(i) * factor[at], [at, i]))
-            with T.If(_is_class(label[at], size)), T.Then():
-                value = (share(label[at]) - 1.0) * factor[at]
-                T.buffer_store(dx, value, [at, label[at]])
+            def slope(_: ir.Expr, i: ir.Expr) -> None:
+                value = tirx.Select(tirx.EQ(i, label[at]), share(i) - 1.0, share(i))
+                T.buffer_store(dx, value * factor[at], [at, i])
+
+            row.write(slope)
     return made()
 
 

@@ -12,14 +12,14 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.moments import normal_of
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.rows import Row, row_kernel, rows
+from odtc.backends.kernels.rows import Lanes, Row, row_kernel, rows
 from odtc.core.kernel_marks import GROUP_NORM_BACKWARD
 
 Shape = tuple[int, int, int, int]
 
 
 def group_norm_rules(
-    lanes: int,
+    lanes: Lanes,
 ) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
@@ -29,7 +29,7 @@ def group_norm_rules(
 
 
 def group_norm_kernel(
-    shape: Shape, epsilon: float, lanes: int, dtype: str = "float32"
+    shape: Shape, epsilon: float, lanes: Lanes, dtype: str = "float32"
 ) -> tirx.PrimFunc:
     """A kernel `(x, gamma, beta, y)`; the scale and the shift are `[groups, channels]`.
 
@@ -45,7 +45,7 @@ def group_norm_kernel(
         x = T.arg("x", T.buffer(shape, dtype))
         gamma, beta = (T.arg(n, T.buffer(shape[1:3], dtype)) for n in ("gamma", "beta"))
         y = T.arg("y", T.buffer(shape, dtype))
-        with rows(samples * groups, math.prod(shape)) as at:
+        with rows(samples * groups, math.prod(shape), lanes) as at:
             sample, group = at // groups, at % groups
             distance, scale = normal_of(row, lambda c, i: x[sample, group, c, i], epsilon)
 
@@ -58,7 +58,7 @@ def group_norm_kernel(
 
 
 def group_norm_gradient(
-    shape: Shape, epsilon: float, stored_dtype: str, lanes: int, dtype: str = "float32"
+    shape: Shape, epsilon: float, stored_dtype: str, lanes: Lanes, dtype: str = "float32"
 ) -> tirx.PrimFunc:
     """A kernel `(dy, x, gamma, dx, dgamma, dbeta)`, as that of a layer normalisation.
 
@@ -78,7 +78,7 @@ def group_norm_gradient(
         dx = T.arg("dx", T.buffer(shape, dtype))
         results = [T.arg(name, T.buffer(shape[1:3], dtype)) for name in ("dgamma", "dbeta")]
         parts = T.sblock_alloc_buffer((2, *shape[:3]), dtype)
-        with rows(samples * groups, math.prod(shape)) as at:
+        with rows(samples * groups, math.prod(shape), lanes) as at:
             sample, group = at // groups, at % groups
 
             def value(c: ir.Expr, i: ir.Expr) -> ir.Expr:
@@ -121,7 +121,7 @@ def _view(shape: list[int], groups: int) -> Shape:
     return samples, groups, channels // groups, math.prod(sizes)
 
 
-def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     data, *affine = call.args
     shape, dtype = shape_of(data), str(data.ty.dtype)
     view = _view(shape, int(call.attrs.num_groups))
@@ -135,7 +135,7 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
     return relax.op.reshape(builder.emit(result), shape)
 
 
-def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     grad, data, gamma = call.args
     data = stored(builder, data)
     shape, dtype = shape_of(grad), str(grad.ty.dtype)

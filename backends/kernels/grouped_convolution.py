@@ -54,7 +54,7 @@ def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule
         def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
             operands = [stored(builder, argument) for argument in call.args]
             dtypes = [str(operand.ty.dtype) for operand in operands]
-            kernel = _kernel(form, call, machine, dtypes) if _is_grouped(call) else None
+            kernel = _kernel(form, call, machine, dtypes) if is_grouped(call) else None
             if kernel is None:
                 otherwise = rules.get(name) or call.op.get_attr("FLegalize")
                 return otherwise(builder, call)
@@ -66,7 +66,7 @@ def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule
     return {**rules, **{name: rule(name, form) for name, form in _FORMS.items()}}
 
 
-def _is_grouped(call: relax.Call) -> bool:
+def is_grouped(call: relax.Call) -> bool:
     """Whether a convolution has groups, and the layout that exporters write."""
     layout = "NCHW" if call.op.name == GROUPED_WEIGHT_GRADIENT else str(call.attrs["data_layout"])
     return int(call.attrs["groups"]) > 1 and layout == "NCHW" and call.ty.dtype == "float32"

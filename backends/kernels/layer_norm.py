@@ -12,17 +12,19 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.moments import Value, normal_of, scale_of, variance_of
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.rows import Row, row_kernel, rows
+from odtc.backends.kernels.rows import Lanes, Row, Team, row_kernel, rows
 from odtc.core.kernel_marks import LAYER_NORM_BACKWARD
 
 Shape = tuple[int, int]
 
 # Sums over rows are taken in at most so many parts, which threads share.
 MAX_PARTS = 16
+# The same for teams of a GPU: each part keeps one of them busy.
+TEAM_PARTS = 128
 
 
 def layer_norm_rules(
-    lanes: int,
+    lanes: Lanes,
 ) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
 
@@ -44,7 +46,7 @@ def _normal(row: Row, value: Value, epsilon: float, centred: bool) -> tuple[Valu
 
 
 def layer_norm_kernel(
-    shape: Shape, epsilon: float, lanes: int, dtype: str = "float32", *, centred: bool = True
+    shape: Shape, epsilon: float, lanes: Lanes, dtype: str = "float32", *, centred: bool = True
 ) -> tirx.PrimFunc:
     """A kernel `(x, gamma, beta, y)`, or `(x, gamma, y)` where the mean is not taken off.
 
@@ -62,7 +64,7 @@ def layer_norm_kernel(
             T.arg(name, T.buffer((size,), dtype)) for name in ("gamma", "beta")[: 1 + centred]
         )
         y = T.arg("y", T.buffer(shape, dtype))
-        with rows(count, math.prod(shape)) as at:
+        with rows(count, math.prod(shape), lanes) as at:
             row = Row(1, size, lanes, dtype)
             distance, scale = _normal(row, lambda _, i: x[at, i], epsilon, centred)
 
@@ -78,7 +80,7 @@ def layer_norm_gradient(
     shape: Shape,
     epsilon: float,
     stored_dtype: str,
-    lanes: int,
+    lanes: Lanes,
     dtype: str = "float32",
     *,
     centred: bool = True,
@@ -97,7 +99,7 @@ def layer_norm_gradient(
         centred: whether the mean is taken off, and a shift added.
     """
     count, size = shape
-    length = -(-count // MAX_PARTS)
+    length = -(-count // (TEAM_PARTS if isinstance(lanes, Team) else MAX_PARTS))
     parts, sums = -(-count // length), 1 + centred
     share, zero = tirx.const(1 / size, dtype), tirx.const(0.0, dtype)
     row = Row(1, size, lanes, dtype)
@@ -132,13 +134,13 @@ def layer_norm_gradient(
 
             row.write(write)
 
-        with rows(parts, math.prod(shape)) as part:
+        with rows(parts, math.prod(shape), lanes) as part:
             for number in range(sums):
                 row.write(lambda _, i, n=number: T.buffer_store(partial, zero, [n, part, i]))
             with T.serial(tirx.min(length, count - part * length)) as step:
                 backward(part * length + step, part)
         for number, total in enumerate(totals):
-            with T.sblock("total"):
+            with rows(1, size, lanes):
                 _sum_parts(row, partial, number, parts, total)
     return made()
 
@@ -151,7 +153,7 @@ def _sum_parts(row: Row, partial: tirx.Buffer, number: int, parts: int, total: t
         row.write(lambda _, i: T.buffer_store(total, total[i] + partial[number, part, i], [i]))
 
 
-def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     data, *affine = call.args
     shape, dtype = _as_rows(call, data), str(data.ty.dtype)
     epsilon = float(call.attrs.epsilon)
@@ -162,7 +164,7 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
     return relax.op.reshape(builder.emit(result), shape_of(data))
 
 
-def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     grad, data, gamma = call.args
     data = stored(builder, data)
     size = math.prod(shape_of(gamma))

@@ -10,7 +10,7 @@ chooses none, and passes no gradient back.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tvm import ir, relax, tirx
@@ -18,7 +18,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels import planes
 from odtc.backends.kernels.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
-from odtc.backends.kernels.operand import call_kernel, shape_of
+from odtc.backends.kernels.operand import call_kernel
 from odtc.backends.kernels.planes import Line, Pair, Window
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
 from odtc.core.chosen import chosen_dtype
@@ -281,16 +281,20 @@ def _sum_chosen(
         each_vector(line.vectors, lanes, partial(add, phase))
 
 
-def _window(image: list[int], out: list[int], attrs: Mapping) -> Window:
+def pooling_of(
+    call: relax.Call, image: Sequence[ir.Expr], out: Sequence[ir.Expr]
+) -> tuple[Pair, Window]:
+    """Samples and channels of a pooling, and how its window walks, from its call and shapes."""
     names = ("pool_size", "strides", "dilation", "padding")
-    steps = (planes.pair(attrs[name]) for name in names)
-    return Window(planes.pair(image[2:]), planes.pair(out[2:]), *steps)
+    steps = (planes.pair(call.attrs[name]) for name in names)
+    shapes = [int(size) for size in image], [int(size) for size in out]
+    window = Window(*(planes.pair(shape[2:]) for shape in shapes), *steps)
+    return planes.pair(shapes[0]), window
 
 
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
     (data,) = call.args
-    image, out = shape_of(data), [int(size) for size in call.ty.fields[0].shape]
-    window, sizes = _window(image, out, call.attrs), planes.pair(image)
+    sizes, window = pooling_of(call, data.ty.shape, call.ty.fields[0].shape)
     rectifies = bool(call.attrs["rectifies"])
     if window.is_small or (window.has_few_phases and math.prod(window.out) >= lanes):
         kernel = max_pool2d(sizes, window, lanes, rectifies=rectifies)
@@ -300,8 +304,7 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
 
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
-    image, out = shape_of(call), shape_of(call.args[0])
-    window, sizes = _window(image, out, call.attrs), planes.pair(image)
+    sizes, window = pooling_of(call, call.ty.shape, call.args[0].ty.shape)
     if window.is_small:
         kernel = max_pool2d_gradient(sizes, window, lanes)
     else:

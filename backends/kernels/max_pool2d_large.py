@@ -41,9 +41,9 @@ def large_max_pool2d(sizes: Pair, window: Window, *, rectifies: bool = False) ->
         y: T.Buffer((samples, channels, rows, columns), "float32"),
         chosen: T.Buffer((samples, channels, rows, columns), dtype),
     ):
-        for plane in T.parallel(count):
-            with T.sblock("plane"):
-                p = T.axis.spatial(count, plane)
+        for window_number in T.parallel(count * rows * columns):
+            with T.sblock("window"):
+                v = T.axis.spatial(count * rows * columns, window_number)
                 T.reads(x[0:samples, 0:channels, 0:height, 0:width])
                 T.writes(
                     y[0:samples, 0:channels, 0:rows, 0:columns],
@@ -51,19 +51,21 @@ def large_max_pool2d(sizes: Pair, window: Window, *, rectifies: bool = False) ->
                 )
                 largest = T.sblock_alloc_buffer((1,), "float32")
                 number = T.sblock_alloc_buffer((1,), "int32")
-                for i, j in T.grid(rows, columns):
-                    largest[0] = T.float32(lowest)
-                    number[0] = taps
-                    for a in range(start(0, i), end(0, i)):
-                        for b in range(start(1, j), end(1, j)):
-                            value: T.let = x[
-                                p // channels, p % channels, place(0, i, a), place(1, j, b)
-                            ]
-                            if value > largest[0] or is_first(number[0]) or T.isnan(value):
-                                largest[0] = value
-                                number[0] = a * kernel_columns + b
-                    y[p // channels, p % channels, i, j] = largest[0]
-                    chosen[p // channels, p % channels, i, j] = T.Cast(dtype, number[0])
+                p: T.let = v // (rows * columns)
+                i: T.let = v // columns % rows
+                j: T.let = v % columns
+                largest[0] = T.float32(lowest)
+                number[0] = taps
+                for a in range(start(0, i), end(0, i)):
+                    for b in range(start(1, j), end(1, j)):
+                        value: T.let = x[
+                            p // channels, p % channels, place(0, i, a), place(1, j, b)
+                        ]
+                        if value > largest[0] or is_first(number[0]) or T.isnan(value):
+                            largest[0] = value
+                            number[0] = a * kernel_columns + b
+                y[p // channels, p % channels, i, j] = largest[0]
+                chosen[p // channels, p % channels, i, j] = T.Cast(dtype, number[0])
 
     return _finished(pool)
 

@@ -2,25 +2,38 @@
 
 A row is some segments, each of elements that lie side by side: the planes of a channel, or the last
 dimensions of a tensor. A pass sums over it, or writes it. Sums are kept in several vectors at once:
-one would wait for itself, and many short sums lose fewer digits than a long one.
+one would wait for itself, and many short sums lose fewer digits than a long one. On a GPU a team of
+work-items shares a row: each takes every so manieth element, the same ones in each pass.
 
 All of this is emitted into the open block of an IR builder.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.places import unflatten
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 # Vectors that a sum is kept in: an addition takes about as many cycles.
 VECTORS = 4
 # Below this many elements a kernel is not worth a second thread.
 PARALLEL_ELEMENTS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Team:
+    """Work-items of a GPU that share a row, a power of two, in place of the lanes of vectors."""
+
+    items: int
+
+
+Lanes = int | Team
 
 # From the segment and the position in it to values there, or to nothing: it stores them.
 Terms = Callable[[ir.Expr, ir.Expr], Sequence[ir.Expr]]
@@ -40,19 +53,20 @@ class Row:
     Attributes:
         segments: number of segments.
         size: elements of a segment.
-        lanes: elements of a vector, a power of two; shorter segments have shorter vectors.
+        lanes: elements of a vector, a power of two; shorter segments have shorter vectors. Or the
+            team that shares the row.
         dtype: of sums.
     """
 
     segments: int
     size: int
-    lanes: int
+    lanes: Lanes
     dtype: str = "float32"
 
     @property
     def width(self) -> int:
         """Elements of a vector: the largest power of two that fits."""
-        return min(self.lanes, 1 << (self.size.bit_length() - 1))
+        return min(_items(self.lanes), 1 << (self.size.bit_length() - 1))
 
     def vectors(self, body: Callable[[ir.Expr, ir.Expr, ir.Expr | int, int], None]) -> None:
         """Runs `body(segment, position, accumulator, elements)` for each vector of the row.
@@ -79,6 +93,9 @@ class Row:
 
     def write(self, body: Body) -> None:
         """Runs a body that stores for every element."""
+        if isinstance(self.lanes, Team):
+            self._share(body)
+            return
 
         def vector(segment: ir.Expr, start: ir.Expr, _: ir.Expr | int, width: int) -> None:
             with T.vectorized(width) as lane:
@@ -90,6 +107,8 @@ class Row:
         self, terms: Terms, start: float = 0.0, combine: Combine = add, count: int = 1
     ) -> list[ir.Expr]:
         """Combines each of `count` terms over all elements."""
+        if isinstance(self.lanes, Team):
+            return self._fold_shared(terms, (start, combine), count)
         made = [_Accumulator(self, start, combine) for _ in range(count)]
 
         def vector(segment: ir.Expr, at: ir.Expr, slot: ir.Expr | int, elements: int) -> None:
@@ -99,6 +118,57 @@ class Row:
 
         self.vectors(vector)
         return [accumulator.total() for accumulator in made]
+
+    def _share(self, body: Body) -> None:
+        """Runs a body for each element of the row, by the item of the team that has it."""
+        items, item, total = _items(self.lanes), _ITEM.get(), self.segments * self.size
+        steps = -(-total // items)
+        with T.serial(steps) as step:
+            flat = step * items + item
+
+            def run() -> None:
+                body(*unflatten(flat, [self.segments, self.size]))
+
+            if steps * items == total:
+                run()
+            else:
+                with T.If(flat < total), T.Then():
+                    run()
+
+    def _fold_shared(self, terms: Terms, rule: tuple[float, Combine], count: int) -> list[ir.Expr]:
+        """The terms of each item, then those of all, by halves, in memory that the team shares."""
+        (start, combine), items, item = rule, _items(self.lanes), _ITEM.get()
+        own = T.sblock_alloc_buffer((count,), self.dtype, scope="local")
+        shared = [T.sblock_alloc_buffer((items,), self.dtype, scope="shared") for _ in range(count)]
+        for number in range(count):
+            T.buffer_store(own, tirx.const(start, self.dtype), [number])
+
+        def take(segment: ir.Expr, at: ir.Expr) -> None:
+            for number, term in enumerate(terms(segment, at)):
+                T.buffer_store(own, combine(own[number], term), [number])
+
+        self._share(take)
+        for number in range(count):
+            T.buffer_store(shared[number], own[number], [item])
+        half = items // 2
+        while half:
+            for each in shared:
+                with T.If(item < half), T.Then():
+                    T.buffer_store(each, combine(each[item], each[item + half]), [item])
+            half //= 2
+        found = T.sblock_alloc_buffer((count,), self.dtype, scope="local")
+        for number in range(count):
+            T.buffer_store(found, shared[number][0], [number])
+        return [T.bind(found[number]) for number in range(count)]
+
+
+# The work-item of the team that the open kernel is being written for.
+_ITEM: ContextVar[ir.Expr] = ContextVar("item")
+
+
+def _items(lanes: Lanes) -> int:
+    """How many elements are taken at once."""
+    return lanes.items if isinstance(lanes, Team) else lanes
 
 
 class _Accumulator:
@@ -154,8 +224,24 @@ def row_kernel(name: str) -> Iterator[Callable[[], tirx.PrimFunc]]:
 
 
 @contextmanager
-def rows(count: int, elements: int) -> Iterator[ir.Expr]:
-    """A loop over rows, on several threads where all of them have many elements."""
+def rows(count: int, elements: int, lanes: Lanes) -> Iterator[ir.Expr]:
+    """A loop over rows, on several threads where all of them have many elements.
+
+    Args:
+        count: of rows.
+        elements: of all of them.
+        lanes: as those of the rows; each team has a row.
+    """
+    if isinstance(lanes, Team):
+        with (
+            T.thread_binding(count, "blockIdx.x") as row,
+            T.thread_binding(lanes.items, "threadIdx.x") as item,
+            T.sblock("row"),
+        ):
+            before = _ITEM.set(T.axis.spatial(lanes.items, item))
+            yield T.axis.spatial(count, row)
+            _ITEM.reset(before)
+        return
     loop = T.parallel if elements >= PARALLEL_ELEMENTS and count > 1 else T.serial
     with loop(count) as row, T.sblock("row"):
         yield T.axis.spatial(count, row)

@@ -10,14 +10,14 @@ from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.operand import shape_of, stored
-from odtc.backends.kernels.rows import Row, row_kernel, rows
+from odtc.backends.kernels.rows import Lanes, Row, row_kernel, rows
 from odtc.core.kernel_marks import SAFE_SOFTMAX, SOFTMAX_BACKWARD
 
 Shape = tuple[int, int]
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
-def softmax_rules(lanes: int) -> dict[str, Rule]:
+def softmax_rules(lanes: Lanes) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     kinds = {
         "relax.nn.softmax": softmax_kernel,
@@ -28,13 +28,13 @@ def softmax_rules(lanes: int) -> dict[str, Rule]:
     return forward | {SOFTMAX_BACKWARD: lambda builder, call: _lower_backward(builder, call, lanes)}
 
 
-def softmax_kernel(shape: Shape, lanes: int, *, safe: bool = False) -> tirx.PrimFunc:
+def softmax_kernel(shape: Shape, lanes: Lanes, *, safe: bool = False) -> tirx.PrimFunc:
     """A kernel `(x, y)`, float32. If `safe`, a row that is masked as a whole is zero, not NaN."""
     count, size = shape
     row = Row(1, size, lanes)
     with row_kernel("softmax") as made:
         x, y = (T.arg(name, T.buffer(shape)) for name in "xy")
-        with rows(count, math.prod(shape)) as at:
+        with rows(count, math.prod(shape), lanes) as at:
             top = _largest(row, lambda i: x[at, i])
 
             def power(_: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
@@ -54,18 +54,18 @@ def softmax_kernel(shape: Shape, lanes: int, *, safe: bool = False) -> tirx.Prim
     return made()
 
 
-def safe_softmax_kernel(shape: Shape, lanes: int) -> tirx.PrimFunc:
+def safe_softmax_kernel(shape: Shape, lanes: Lanes) -> tirx.PrimFunc:
     """A kernel `(x, y)` in which a row that is masked as a whole is zero, not NaN."""
     return softmax_kernel(shape, lanes, safe=True)
 
 
-def log_softmax_kernel(shape: Shape, lanes: int) -> tirx.PrimFunc:
+def log_softmax_kernel(shape: Shape, lanes: Lanes) -> tirx.PrimFunc:
     """A kernel `(x, y)`, float32."""
     count, size = shape
     row = Row(1, size, lanes)
     with row_kernel("log_softmax") as made:
         x, y = (T.arg(name, T.buffer(shape)) for name in "xy")
-        with rows(count, math.prod(shape)) as at:
+        with rows(count, math.prod(shape), lanes) as at:
             top = _largest(row, lambda i: x[at, i])
             (total,) = row.fold(lambda _, i: [tirx.exp(x[at, i] - top)])
             # Stored, not bound: TVM cannot bind an expression that binds names itself.
@@ -76,7 +76,7 @@ def log_softmax_kernel(shape: Shape, lanes: int) -> tirx.PrimFunc:
 
 
 def softmax_gradient(
-    shape: Shape, stored_dtype: str, lanes: int, *, log: bool = False
+    shape: Shape, stored_dtype: str, lanes: Lanes, *, log: bool = False
 ) -> tirx.PrimFunc:
     """A kernel `(dy, y, dx)`: `dx = y * (dy - sum(dy * y))`, or `dy - e^y * sum(dy)` of the log.
 
@@ -91,7 +91,7 @@ def softmax_gradient(
     with row_kernel("softmax_gradient") as made:
         dy, y = T.arg("dy", T.buffer(shape)), T.arg("y", T.buffer(shape, stored_dtype))
         dx = T.arg("dx", T.buffer(shape))
-        with rows(count, math.prod(shape)) as at:
+        with rows(count, math.prod(shape), lanes) as at:
 
             def value(i: ir.Expr) -> ir.Expr:
                 return y[at, i].astype("float32")
@@ -121,7 +121,7 @@ def _axis(call: relax.Call) -> int:
     return int(axis) % len(call.args[0].ty.shape)
 
 
-def _forward_rule(kernel: Callable[[Shape, int], tirx.PrimFunc], lanes: int) -> Rule:
+def _forward_rule(kernel: Callable[[Shape, Lanes], tirx.PrimFunc], lanes: Lanes) -> Rule:
     def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         (data,) = call.args
         shape, axis = shape_of(data), _axis(call)
@@ -137,7 +137,7 @@ def _forward_rule(kernel: Callable[[Shape, int], tirx.PrimFunc], lanes: int) -> 
     return lower
 
 
-def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     grad, result = call.args
     result, shape = stored(builder, result), shape_of(grad)
     size = shape[_axis(call)]

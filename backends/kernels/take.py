@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN
 
 # Elements of a row that one thread sums, and from how many elements on there are several threads.
 CHUNK = 64
@@ -23,10 +23,14 @@ PARALLEL_ELEMENTS = 1 << 14
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
-def take_rules() -> dict[str, Rule]:
-    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
+def take_rules(chunk: int = CHUNK) -> dict[str, Rule]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator.
+
+    Args:
+        chunk: columns of a gradient that a thread sums.
+    """
     return {
-        "relax.grad.take_backward": _lower_gradient,
+        "relax.grad.take_backward": lambda builder, call: _lower_gradient(builder, call, chunk),
         "relax.scatter_nd": _lower_scatter,
         "relax.take": _lower_take,
     }
@@ -66,14 +70,23 @@ def take_kernel(
 
 
 def take_gradient_kernel(
-    outer: int, size: int, inner: int, count: int, dtype: str, index: str
+    outer: int, size: int, inner: int, count: int, dtype: str, index: str, chunk_size: int
 ) -> tirx.PrimFunc:
     """A kernel `(adjoint [outer, count, inner], indices [count], result [outer, size, inner])`.
 
     A thread has a range of columns to itself, so that no two write the same element, and rows that
     are read often burden all threads alike.
+
+    Args:
+        outer: matrices.
+        size: rows of each.
+        inner: elements of a row.
+        count: indices.
+        dtype: of the elements.
+        index: dtype of the indices.
+        chunk_size: columns of a thread.
     """
-    width = min(CHUNK, inner)
+    width = min(chunk_size, inner)
     chunks = -(-inner // width)
     loop = _loop(outer * (size + count) * inner)
 
@@ -83,6 +96,13 @@ def take_gradient_kernel(
         indices: T.Buffer((count,), index),
         result: T.Buffer((outer, size, inner), dtype),
     ):
+        for row in loop(outer * size):
+            for column in T.serial(inner, annotations={INDEPENDENT: inner}):
+                with T.sblock("zero"):
+                    r, i = T.axis.remap("SS", [row, column])
+                    T.reads()
+                    T.writes(result[r // size, r % size, i])
+                    result[r // size, r % size, i] = T.cast(0, dtype)
         for chunk in loop(outer * chunks):
             with T.sblock("chunk"):
                 c = T.axis.spatial(outer * chunks, chunk)
@@ -92,8 +112,6 @@ def take_gradient_kernel(
                 length = T.sblock_alloc_buffer((1,), "int64", scope="local")
                 first[0] = T.int64(width) * (c % chunks)
                 length[0] = T.min(T.int64(width), inner - first[0])
-                for s, i in T.grid(size, length[0]):
-                    result[c // chunks, s, first[0] + i] = T.cast(0, dtype)
                 for n, i in T.grid(count, length[0]):
                     result[c // chunks, T.floormod(indices[n], size), first[0] + i] += adjoint[
                         c // chunks, n, first[0] + i
@@ -177,13 +195,13 @@ def _lower_take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return relax.op.reshape(taken, _shape(call))
 
 
-def _lower_gradient(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+def _lower_gradient(builder: relax.BlockBuilder, call: relax.Call, chunk: int) -> relax.Expr:
     adjoint, data, indices = call.args
     shape = _shape(data)
     outer, size, inner = _around(shape, int(call.attrs.axis))
     count = math.prod(_shape(indices))
     kernel = take_gradient_kernel(
-        outer, size, inner, count, str(data.ty.dtype), str(indices.ty.dtype)
+        outer, size, inner, count, str(data.ty.dtype), str(indices.ty.dtype), chunk
     )
     operands = [(adjoint, (outer, count, inner)), (indices, (count,))]
     gradient = _apply(builder, "take_gradient", kernel, operands, (outer, size, inner))

@@ -15,7 +15,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.places import index, size_of
-from odtc.backends.kernels.vectors import ramp
+from odtc.backends.kernels.vectors import ramp, splat
 
 # Fused multiply-adds in flight that keep two units of a latency of four busy.
 IN_FLIGHT = 8
@@ -188,7 +188,7 @@ def multiply(
 def clear(results: tirx.Buffer, tile: Tile) -> None:
     """Emits `results = 0`."""
     for at in _places(tile):
-        T.buffer_store(results, tirx.Broadcast(tirx.const(0.0, tile.dtype), tile.lanes), at)
+        T.buffer_store(results, splat(tirx.const(0.0, tile.dtype), tile.lanes), at)
 
 
 def accumulate(
@@ -202,7 +202,7 @@ def accumulate(
                 loops(rest[1:], [*k, step])
             return
         for row in range(tile.rows):
-            element = tirx.Broadcast(left(row, *k), tile.lanes)
+            element = splat(left(row, *k), tile.lanes)
             for vector in range(tile.vectors):
                 at = [index(row), tile.span(vector)]
                 term = element * right(vector, *k)

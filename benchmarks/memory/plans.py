@@ -9,6 +9,7 @@ import odtc
 from benchmarks.memory.cases import MODEL, Stored
 from benchmarks.memory.planned import Plan, TvmPlan
 from benchmarks.memory.tvm_planner import as_relax_training, planner_alone
+from odtc.backends.families import family_of
 from odtc.backends.lowering import plan_phase, storage_bytes
 from odtc.backends.targets import Target, parse_target
 from odtc.core.specs import Role
@@ -57,7 +58,7 @@ def _target(case: Stored) -> Target:
 def planned_by_tvm(case: Stored, folder: Path) -> TvmPlan:
     """Plans the step once more, by TVM; workspaces of kernels too. Nothing is compiled for it."""
     module = tvm.ir.load_json((folder / _SCHEDULED).read_text())
-    usual = plan_phase(TRAIN_STEP, case.threads)
+    usual = plan_phase(TRAIN_STEP, family_of(_target(case)))
     with _target(case).to_tvm():
         return TvmPlan(
             _storage(module, as_relax_training(usual, TRAIN_STEP)),

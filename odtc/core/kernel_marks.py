@@ -9,6 +9,8 @@ PATTERN = "op_pattern"
 OPAQUE = 8
 # Fused with what stands in front of it, never with its readers: TVM's class of reductions.
 SINK = 3
+# Annotation of a loop whose iterations may run at once, wherever it stands: the most of them.
+INDEPENDENT = "odtc.independent"
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
 DROPOUT = "odtc.dropout"
 # Elementwise operators behind it may be fused with it: TVM's class of convolutions.

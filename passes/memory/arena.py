@@ -89,36 +89,42 @@ class TakeOffsets(Pass):
     """Lets the tensors that kernels are given begin anywhere in their storage.
 
     Kernels hold no blocks any more. Without this a kernel refuses a tensor that does not begin
-    where its storage does. A kernel adds the offset to an argument's address once, where it begins:
-    added to each index, it would keep LLVM from folding these into addresses.
+    where its storage does. On a CPU a kernel adds the offset to an argument's address once, where
+    it begins: added to each index, it would keep LLVM from folding these into addresses. The host
+    cannot add to the address of a device's memory; there it is added to each index.
+
+    Attributes:
+        to_index: whether it is.
     """
 
     name: ClassVar[str] = "take-offsets"
+    to_index: bool = False
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the arguments of all kernels."""
         moved = module.clone()
         for variable, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc):
-                moved.update_func(variable, _anywhere(function))
+                moved.update_func(variable, _anywhere(function, to_index=self.to_index))
         return moved
 
 
-def _anywhere(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+def _anywhere(kernel: tirx.PrimFunc, *, to_index: bool) -> tirx.PrimFunc:
     arguments, views, declared = {}, {}, []
     for each in kernel.params:
         if isinstance(each.ty, BufferType):
             shape, dtype = list(each.shape), str(each.dtype)
             factor = TENSOR_ALIGNMENT // np.dtype(dtype).itemsize
             argument = tirx.decl_buffer(shape, dtype, each.name, offset_factor=factor)
-            first = tirx.BufferLoad(argument, [tirx.const(0, "int32")] * len(shape))
-            views[each] = tirx.decl_buffer(shape, dtype, data_alignment=TENSOR_ALIGNMENT)
-            declared.append(tirx.DeclBuffer(views[each], data=tirx.address_of(first)))
-            arguments[each] = argument
+            arguments[each] = views[each] = argument
+            if not to_index:
+                first = tirx.BufferLoad(argument, [tirx.const(0, "int32")] * len(shape))
+                views[each] = tirx.decl_buffer(shape, dtype, data_alignment=TENSOR_ALIGNMENT)
+                declared.append(tirx.DeclBuffer(views[each], data=tirx.address_of(first)))
     body = tvm_ffi.structural_map(kernel.body, (ir.Var, lambda var: views.get(var, var)))
     return tirx.PrimFunc(
         [arguments.get(each, each) for each in kernel.params],
-        tirx.SeqStmt([*declared, body]),
+        tirx.SeqStmt([*declared, body]) if declared else body,
         kernel.ret_type,
         attrs=kernel.attrs,
     )

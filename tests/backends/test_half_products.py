@@ -11,6 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels import half_runs, tile
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.fused import fused_product
@@ -127,7 +128,7 @@ def test_matrix_products(sizes, transposed, batch, stored: str) -> None:
 def written(kernel: tvm.tirx.PrimFunc, machine: Machine) -> tvm.tirx.PrimFunc:
     product = fused_product(kernel)
     assert product
-    result = write_product(product, machine)
+    result = write_product(product, machine, CPU_LOOPS)
     assert half_products(tvm.IRModule({"main": result})) == 1
     return result
 

@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
+from odtc.backends.families import family_of
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
@@ -56,7 +57,7 @@ def test_elements_of_several_tuples_meet_in_one_kernel(
     # FuseOps goes through tuples in the order of their addresses, which is right now and then.
     modules = [folded(tuple_of) for _ in range(8)]
     for module in modules:
-        fused = run_pipeline(fuse_phase(parse_target("host-cpu")), module)
+        fused = run_pipeline(fuse_phase(family_of(parse_target("host-cpu").resolved())), module)
         executable = tvm.compile(fused, tvm.target.Target({"kind": "llvm"}))
         found = relax.VirtualMachine(executable, tvm.cpu())["main"](*tensors).numpy()
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -14,7 +14,8 @@ import pytest
 import tvm
 from onnx import helper, numpy_helper
 
-from odtc.autoschedule.cpu import schedule_passes
+from odtc.autoschedule.table import schedule_passes
+from odtc.backends.families import family_of
 from odtc.backends.kernels.attention_backward import attention_gradient
 from odtc.backends.kernels.attention_forward import attention_kernel
 from odtc.backends.kernels.attention_layout import Heads
@@ -83,7 +84,7 @@ def step_kernels(model: onnx.ModelProto, *, has_half: bool = False) -> dict[str,
     normalize(graph)
     training = build_training_graph(graph, objective, as_update(SGD()), selection)
     with target.to_tvm():
-        fuse = fuse_phase(target, has_half=has_half)
+        fuse = fuse_phase(family_of(target, has_half=has_half))
         module = run_pipeline((*fuse, *schedule_passes(target)), training.module)
     functions = {variable.name_hint: function for variable, function in module.functions_items()}
     return {k: f for k, f in functions.items() if isinstance(f, tvm.tirx.PrimFunc)}

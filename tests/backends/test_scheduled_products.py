@@ -9,7 +9,8 @@ import tvm
 from tvm import relax, te
 from tvm.relax import op
 
-from odtc.autoschedule.cpu import schedule_passes
+from odtc.autoschedule.table import schedule_passes
+from odtc.backends.families import family_of
 from odtc.backends.kernels.fused import fused_product
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target
@@ -62,7 +63,7 @@ def built(columns: int, tail: Tail, is_applied: bool) -> relax.VMExecutable:
     register_vector_math()
     target = parse_target("host-cpu").resolved()
     with target.to_tvm():
-        module = run_pipeline(fuse_phase(target), builder.finalize())
+        module = run_pipeline(fuse_phase(family_of(target)), builder.finalize())
         functions = [function for _, function in module.functions_items()]
         (kernel,) = (each for each in functions if isinstance(each, tvm.tirx.PrimFunc))
         assert (bool(kernel.attrs) and IS_SCHEDULED in kernel.attrs) == is_applied

@@ -19,7 +19,9 @@ from benchmarks.memory.rows import ALONE, ENGINES, ORT, OURS, TORCH, TVM, Row, T
 from benchmarks.memory.tvm_planner import NewParameters, as_relax_training, planned_by_tvm
 from benchmarks.memory.worker import TaskError, run
 from odtc.backends import lowering
+from odtc.backends.families import Family, family_of
 from odtc.backends.lowering import plan_phase, storage_bytes
+from odtc.backends.targets import parse_target
 from odtc.frontend.update_kernels import assign_kernel
 from odtc.passes.contract import run_pipeline
 
@@ -107,12 +109,18 @@ def step_in_place():
     return builder.finalize()
 
 
+def host() -> Family:
+    return family_of(parse_target("host-cpu{threads=2}").resolved())
+
+
 def test_only_parameters_become_new_tensors():
     module = step_in_place()
     text = NewParameters("train_step").run(module)["train_step"].script()
     assert text.count("call_dps_packed(") == 1
     assert text.count("call_tir_inplace(") == 1
-    planned = run_pipeline(as_relax_training(plan_phase("train_step", 2), "train_step"), module)
+    planned = run_pipeline(
+        as_relax_training(plan_phase("train_step", host()), "train_step"), module
+    )
     # The tensor of its own, which is returned too, and the new parameter.
     assert storage_bytes(planned)["train_step"] == 2 * 4096
 
@@ -120,8 +128,8 @@ def test_only_parameters_become_new_tensors():
 def test_the_planner_is_odtc_s_again_afterwards():
     before = lowering.plan_phase
     with planned_by_tvm():
-        assert "tvm.StaticPlanBlockMemory" in map(str, lowering.plan_phase("train_step", 2))
-        assert "take-offsets" not in map(str, lowering.plan_phase("train_step", 2))
+        assert "tvm.StaticPlanBlockMemory" in map(str, lowering.plan_phase("train_step", host()))
+        assert "take-offsets" not in map(str, lowering.plan_phase("train_step", host()))
     assert lowering.plan_phase is before
 
 

@@ -55,7 +55,7 @@ def initializers(path: Path) -> dict[str, np.ndarray]:
     return {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
 
 
-def pair(model: TorchModel, exporter: str, folder: Path) -> Pair:
+def pair(model: TorchModel, exporter: str, folder: Path, target: str) -> Pair:
     """Exports and compiles a model, and makes a reference that starts with the same values."""
     module = make(model)
     inputs, _ = next(batches(model))
@@ -72,11 +72,12 @@ def pair(model: TorchModel, exporter: str, folder: Path) -> Pair:
     )
     artifact = odtc.compile(
         path,
+        target,
         loss=model.loss,
         optimizer=odtc.SGD(momentum=MOMENTUM),
         params=f"{model.trained}*",
     )
-    trainer = artifact.trainer(threads=2)
+    trainer = artifact.trainer(threads=2 if target == "host-cpu" else None)
     first = trainer.parameters()
     arrays = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
     matches = match_initializers(first, arrays)
@@ -91,13 +92,13 @@ def relative(value: np.ndarray, reference: np.ndarray) -> float:
     return float(np.linalg.norm(value.astype(np.float64) - reference)) / max(norm, 1e-30)
 
 
-def check_parity(model: TorchModel, exporter: str, folder: Path) -> None:
+def check_parity(model: TorchModel, exporter: str, folder: Path, target: str = "host-cpu") -> None:
     """Trains both for three steps; the loss and every tensor agree.
 
     Every parameter of the module that got a gradient is one of the export's, so that none was
     folded away.
     """
-    both = pair(model, exporter, folder)
+    both = pair(model, exporter, folder, target)
     for x, y in islice(batches(model), STEPS):
         expected = both.reference.step(x, y)
         both.double.step(x, y)

@@ -19,6 +19,7 @@ from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
 from odtc.backends.call_cost import call_cost
+from odtc.backends.families import family_of
 from odtc.backends.lowering import order_phase, recomputation, to_kernels
 from odtc.cli.main import main
 from odtc.core.byte_sizes import parse_bytes
@@ -133,7 +134,8 @@ def test_what_runs_again_is_seen_in_the_function(tmp_path: Path) -> None:
     problem = recomputation(scheduled, step.source.target, TRAIN_STEP)
     least = frontier(problem)[-1]
     with step.source.target.to_tvm():
-        ordered = run_pipeline(order_phase(TRAIN_STEP, 1), scheduled)
+        family = family_of(step.source.target)
+        ordered = run_pipeline(order_phase(TRAIN_STEP, family), scheduled)
         budget, cost = arena_of(problem, least), call_cost(step.source.target)
         repeated = InsertCheckpoints(TRAIN_STEP, budget, 1, cost).run(ordered)
     calls = Calls(repeated[TRAIN_STEP], workspaces_in(repeated, 1)).bindings

@@ -21,6 +21,8 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends import lowering
+from odtc.backends.families import family_of
+from odtc.backends.targets import parse_target
 from odtc.core.relax_calls import operator_of
 from odtc.passes.contract import run_pipeline
 from odtc.passes.memory.arena import PlanMemory
@@ -185,7 +187,10 @@ def test_kernels_take_tensors_that_begin_anywhere() -> None:
         builder = relax.BlockBuilder()
         with builder.function("main", [x]):
             builder.emit_func_output(builder.emit_te(lambda t: tvm.topi.reshape(t, (64, 2)), x))
-        module = run_pipeline(lowering.plan_phase(None, threads=2), builder.finalize())
+        module = run_pipeline(
+            lowering.plan_phase(None, family_of(parse_target("host-cpu{threads=2}").resolved())),
+            builder.finalize(),
+        )
         kernels = [f for _, f in module.functions_items() if isinstance(f, tirx.PrimFunc)]
         width = np.dtype(dtype).itemsize
         assert [p.offset_factor for k in kernels for p in k.params] == [64 // width] * 2

@@ -10,7 +10,9 @@ from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 from tvm.sym import Analyzer
 
+from odtc.backends.families import family_of
 from odtc.backends.lowering import plan_phase, storage_bytes, vm_phase
+from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
 from odtc.passes.memory.workspaces import LiftWorkspaces
 
@@ -63,7 +65,8 @@ def called_thrice(kernel: tirx.PrimFunc, rows: int) -> tvm.IRModule:
 
 def planned(rows: int, slots: int, kind: str = "parallel") -> tvm.IRModule:
     kernel = reversed_rows(rows, kind)
-    return run_pipeline(plan_phase(None, slots), called_thrice(kernel, rows))
+    family = family_of(parse_target(f"host-cpu{{threads={slots}}}").resolved())
+    return run_pipeline(plan_phase(None, family), called_thrice(kernel, rows))
 
 
 @settings(max_examples=15, deadline=None)

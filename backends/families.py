@@ -1,0 +1,161 @@
+"""What lowering does differently for each kind of target: one row of a table for each."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from tvm import relax
+from tvm.s_tir import transform as S  # noqa: N812
+
+from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
+from odtc.backends.gpu.machine import gpu_of
+from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
+from odtc.backends.gpu.product_loops import GPU_LOOPS
+from odtc.backends.gpu.source import compact_source
+from odtc.backends.kernels.attention import attention_rules
+from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
+from odtc.backends.kernels.batch_norm import batch_norm_rules
+from odtc.backends.kernels.convolution import convolution_rules
+from odtc.backends.kernels.convolution_loops import CONVOLUTION_LOOPS
+from odtc.backends.kernels.cross_entropy import cross_entropy_rules
+from odtc.backends.kernels.cumsum import cumsum_rules
+from odtc.backends.kernels.dropout import dropout_rules
+from odtc.backends.kernels.extremum import extremum_rules
+from odtc.backends.kernels.group_norm import group_norm_rules
+from odtc.backends.kernels.grouped_convolution import grouped_rules
+from odtc.backends.kernels.layer_norm import layer_norm_rules
+from odtc.backends.kernels.matmul_loops import MATMUL_LOOPS
+from odtc.backends.kernels.max_pool2d import max_pool2d_rules
+from odtc.backends.kernels.recurrent import recurrent_rules
+from odtc.backends.kernels.rows import Lanes, Team
+from odtc.backends.kernels.softmax import softmax_rules
+from odtc.backends.kernels.take import take_rules
+from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.topk import topk_rules
+from odtc.backends.targets import Target
+from odtc.backends.write_products import WriteProducts
+from odtc.passes.bind_loops import BindLoops
+from odtc.passes.contract import Pass, tvm_passes
+from odtc.passes.memory.arena import TakeOffsets
+from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
+from odtc.passes.memory.workspaces import LiftWorkspaces
+from odtc.passes.spell_out_attention import SpellOutAttention
+
+Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of target.
+
+    Attributes:
+        rewrites: of operators that the family has no kernel for.
+        rules: legalisation rules, by operator.
+        products: the pass that writes the loops of products.
+        blocks: what lowers blocks to loops, and binds these.
+        workspaces: what takes the allocations out of kernels.
+        offsets: what lets tensors begin anywhere in the arena.
+        slots: threads that may each need a workspace.
+        compiling: a context in which TVM generates the code.
+    """
+
+    rewrites: tuple[Pass, ...]
+    rules: Mapping[str, Rule]
+    products: Pass
+    blocks: tuple[Pass, ...]
+    workspaces: Pass
+    offsets: Pass
+    slots: int
+    compiling: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+# What emits the loops of products on a CPU.
+CPU_LOOPS = CONVOLUTION_LOOPS | MATMUL_LOOPS
+
+
+def family_of(target: Target, *, has_half: bool = False) -> Family:
+    """The family of a resolved target; with `has_half`, products may multiply float16."""
+    return _FAMILIES[target.kind](target, has_half)
+
+
+def _row_rules(lanes: Lanes) -> dict[str, Rule]:
+    """The rules of kernels that take a row at a time."""
+    return (
+        batch_norm_rules(lanes)
+        | layer_norm_rules(lanes)
+        | group_norm_rules(lanes)
+        | softmax_rules(lanes)
+        | cross_entropy_rules(lanes)
+    )
+
+
+def _plain_rules(machine: Machine) -> dict[str, Rule]:
+    """The rules of kernels that are the same for all."""
+    return (
+        recurrent_rules(machine)
+        | dropout_rules()
+        | cumsum_rules()
+        | topk_rules()
+        | extremum_rules()
+    )
+
+
+def _cpu(target: Target, has_half: bool) -> Family:
+    machine, slots = machine_of(target.vector_bits, has_half=has_half), target.threads or 1
+    return Family(
+        (),
+        grouped_rules(convolution_rules(), machine)
+        | max_pool2d_rules(machine.lanes)
+        | avg_pool2d_rules(machine.lanes)
+        | _row_rules(machine.lanes)
+        | attention_rules(machine)
+        | take_rules()
+        | _plain_rules(machine),
+        WriteProducts(machine, CPU_LOOPS),
+        _block_passes(),
+        LiftWorkspaces(slots),
+        TakeOffsets(),
+        slots,
+    )
+
+
+# How kernels without a form for GPUs are written for one: each item has some scalars.
+_ONE_ITEM = Machine(lanes=1, accumulators=16, cache_bytes=1 << 14)
+
+
+def _gpu(target: Target, _: bool) -> Family:
+    gpu = gpu_of(target.name)
+    return Family(
+        (SpellOutAttention(),),
+        gpu_grouped_rules(convolution_rules())
+        | gpu_max_pool2d_rules()
+        | _row_rules(Team(gpu.group))
+        | take_rules(chunk=1)
+        | _plain_rules(_ONE_ITEM),
+        WriteProducts(gpu, GPU_LOOPS),
+        (*_block_passes(), BindLoops(gpu.group)),
+        LiftDeviceWorkspaces(),
+        TakeOffsets(to_index=True),
+        1,
+        compact_source,
+    )
+
+
+_FAMILIES: dict[str, Callable[[Target, bool], Family]] = {"llvm": _cpu, "opencl": _gpu}
+
+
+def _block_passes() -> tuple[Pass, ...]:
+    """Blocks of kernels to plain loops, and their buffers to allocations where they are used."""
+    return tvm_passes(
+        S.CanonicalizeLoop,
+        S.LowerCrossThreadReduction,
+        S.LowerInitBlock,
+        S.PlanAndUpdateBufferAllocationLocation,
+        S.ConvertBlocksToOpaque,
+        S.LiftThreadBinding,
+        S.CompactBufferAllocation,
+        S.UnifyThreadBinding,
+        S.LowerMatchBuffer,
+        S.StmtSimplify,
+        S.LowerOpaqueBlock,
+    )

@@ -1,0 +1,1 @@
+"""Kernels of GPUs, and how kernels that were written for CPUs run on them."""

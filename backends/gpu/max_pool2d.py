@@ -1,0 +1,108 @@
+"""2-D max pooling in training on a GPU, and its gradient: a work-item for each element.
+
+The gradient is gathered: an element of the image asks the windows that cover it whether they chose
+it, so that no two items add to the same sum.
+"""
+
+# TVMScript writes shapes where Python has types.
+# pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
+
+import math
+from collections.abc import Callable
+
+from tvm import ir, relax, tirx
+from tvm.script import tirx as T  # noqa: N812
+
+from odtc.backends.kernels.max_pool2d import pooling_of
+from odtc.backends.kernels.max_pool2d_large import large_max_pool2d
+from odtc.backends.kernels.operand import call_kernel
+from odtc.backends.kernels.planes import Pair, Window
+from odtc.core.chosen import chosen_dtype
+from odtc.core.kernel_marks import (
+    IS_SCHEDULED,
+    MAX_POOL,
+    MAX_POOL_BACKWARD,
+    OPAQUE,
+    PATTERN,
+)
+
+Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+
+
+def max_pool2d_rules() -> dict[str, Rule]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
+    return {MAX_POOL: _lower_forward, MAX_POOL_BACKWARD: _lower_backward}
+
+
+def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
+    """A kernel `(dy, chosen, dx)`.
+
+    Args:
+        sizes: samples and channels.
+        window: how the window walks over a plane of `dx`.
+    """
+    (samples, channels), (height, width), (rows, columns) = sizes, window.image, window.out
+    count, (kernel_rows, kernel_columns) = samples * channels, window.kernel
+    dtype, (row_gap, column_gap) = chosen_dtype(math.prod(window.kernel)), window.dilation
+
+    def first(axis: int, at: ir.Expr) -> ir.Expr:
+        """The first window that may cover a place."""
+        reach = (window.kernel[axis] - 1) * window.dilation[axis]
+        return tirx.max(-(-(at + window.pad[axis] - reach) // window.stride[axis]), 0)
+
+    def end(axis: int, at: ir.Expr) -> ir.Expr:
+        """The one behind the last."""
+        last = (at + window.pad[axis]) // window.stride[axis]
+        return tirx.min(last + 1, window.out[axis])
+
+    def offset(axis: int, at: ir.Expr, step: ir.Expr) -> ir.Expr:
+        """How far behind the start of a window a place is."""
+        return at + window.pad[axis] - step * window.stride[axis]
+
+    @T.prim_func(private=True, s_tir=True)
+    def gradient(
+        dy: T.Buffer((samples, channels, rows, columns), "float32"),
+        chosen: T.Buffer((samples, channels, rows, columns), dtype),
+        dx: T.Buffer((samples, channels, height, width), "float32"),
+    ):
+        for element in T.parallel(count * height * width):
+            with T.sblock("element"):
+                v = T.axis.spatial(count * height * width, element)
+                T.reads(
+                    dy[0:samples, 0:channels, 0:rows, 0:columns],
+                    chosen[0:samples, 0:channels, 0:rows, 0:columns],
+                )
+                T.writes(dx[0:samples, 0:channels, 0:height, 0:width])
+                total = T.sblock_alloc_buffer((1,), "float32")
+                p: T.let = v // (height * width)
+                h: T.let = v // width % height
+                w: T.let = v % width
+                total[0] = T.float32(0)
+                for i in range(first(0, h), end(0, h)):
+                    for j in range(first(1, w), end(1, w)):
+                        a: T.let = offset(0, h, i)
+                        b: T.let = offset(1, w, j)
+                        number: T.let = T.Cast("int32", chosen[p // channels, p % channels, i, j])
+                        if (
+                            a % row_gap == 0
+                            and b % column_gap == 0
+                            and a // row_gap < kernel_rows
+                            and number == a // row_gap * kernel_columns + b // column_gap
+                        ):
+                            total[0] = total[0] + dy[p // channels, p % channels, i, j]
+                dx[p // channels, p % channels, h, w] = total[0]
+
+    return gradient.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
+
+
+def _lower_forward(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    (data,) = call.args
+    sizes, window = pooling_of(call, data.ty.shape, call.ty.fields[0].shape)
+    kernel = large_max_pool2d(sizes, window, rectifies=bool(call.attrs["rectifies"]))
+    return call_kernel(builder, kernel, "max_pool2d", call, [data])
+
+
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    sizes, window = pooling_of(call, call.ty.shape, call.args[0].ty.shape)
+    name = builder.add_func(max_pool2d_gradient(sizes, window), "max_pool2d_gradient")
+    return relax.call_tir(name, relax.Tuple(list(call.args)), call.ty)

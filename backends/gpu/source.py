@@ -1,0 +1,45 @@
+"""How the OpenCL source of kernels is written, so that a phone's driver has little to compile.
+
+Short loops stay loops, with a hint to unroll them: TVM would write every iteration out, hundreds of
+kilobytes of a large kernel. And a kernel is not told of all others, which it does not call.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tvm
+import tvm_ffi
+
+# Iterations of a loop that is unrolled, at most: those of the tiles and slices of products.
+_MOST = 8
+_LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MULTILINE)
+_DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
+
+
+@contextmanager
+def compact_source() -> Iterator[None]:
+    """Within it, TVM writes such source."""
+    tvm_ffi.register_global_func("tvm_callback_opencl_postproc", _rewritten, override=True)
+    with tvm.transform.PassContext(config={"tirx.UnrollLoop": {"explicit_unroll": 0}}):
+        yield
+
+
+def hinted(source: str) -> str:
+    """The source with a hint at each short loop."""
+
+    def hint(match: re.Match[str]) -> str:
+        if int(match[3]) > _MOST:
+            return match[0]
+        return f"{match[1]}#pragma unroll\n{match[0]}"
+
+    return _LOOP.sub(hint, source)
+
+
+def alone(source: str) -> str:
+    """The source of a kernel without the declarations of others."""
+    return _DECLARATION.sub("", source)
+
+
+def _rewritten(source: str, _: object) -> str:
+    return hinted(alone(str(source)))

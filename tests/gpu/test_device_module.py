@@ -1,0 +1,77 @@
+"""The bytes of a device module, read by a reader of the tests' own."""
+
+import re
+import struct
+from dataclasses import dataclass
+
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import digits_model
+from odtc.backends.gpu.source import alone, hinted
+
+HANDLE = (3, 64, 1)
+
+
+@dataclass
+class Reader:
+    data: bytes
+    at: int
+
+    def take(self, form: str) -> tuple:
+        found = struct.unpack_from(form, self.data, self.at)
+        self.at += struct.calcsize(form)
+        return found
+
+    def text(self) -> str:
+        (size,) = self.take("<Q")
+        self.at += size
+        return self.data[self.at - size : self.at].decode()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("phone")
+    onnx.save(digits_model(), folder / "m.onnx")
+    artifact = odtc.compile(folder / "m.onnx", "android-opencl", batch=8)
+    return artifact._bundle.library.read_bytes()
+
+
+def test_the_format(library: bytes) -> None:
+    """Format, kernels with the types of their arguments and launch sizes, then the source."""
+    start = library.index(struct.pack("<Q2s", 2, b"cl"))
+    reader = Reader(library, start)
+    assert reader.text() == "cl"
+    kernels = {}
+    for _ in range(*reader.take("<Q")):
+        key, name = reader.text(), reader.text()
+        types = [reader.take("<BBH") for _ in range(*reader.take("<Q"))]
+        tags = [reader.text() for _ in range(*reader.take("<Q"))]
+        reader.at += 4 * reader.take("<Q")[0]
+        assert key == name
+        assert HANDLE in types
+        assert set(tags) <= {f"{of}.{axis}" for of in ("blockIdx", "threadIdx") for axis in "xyz"}
+        kernels[name] = types
+    source = reader.text()
+    parts = dict(re.findall(r"// Function: (\w+)\n(.*?)(?=// Function: |\Z)", source, re.S))
+    assert parts.keys() == kernels.keys()
+    for name, part in parts.items():
+        (declared,) = re.findall(rf"__kernel void (?:__attribute__.*? )?{name}\((.*?)\)", part)
+        assert len(declared.split(",")) == len(kernels[name])
+
+
+def test_a_kernel_stands_alone_and_is_short(library: bytes) -> None:
+    source = library[library.index(b"// Function: ") :].decode(errors="replace")
+    assert not re.search(r"^__kernel void \w+\([^;{]*\);$", source, re.M)
+    assert "#pragma unroll" in source
+
+
+def test_hints() -> None:
+    loops = "  for (int i = 0; i < 8; ++i) {\n  }\n  for (int i = 0; i < 9; ++i) {\n  }\n"
+    assert hinted(loops) == "  #pragma unroll\n" + loops
+
+
+def test_declarations_of_others() -> None:
+    body = "__kernel void a(__global float* x) {\n}\n"
+    assert alone("__kernel void b(__global float* y, int n);\n" + body) == body

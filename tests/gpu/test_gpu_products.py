@@ -1,0 +1,106 @@
+"""Products over tiles of a GPU, against PyTorch, on this machine's OpenCL device."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.gpu.product import Extent, tiling_of
+from odtc.backends.gpu.product_loops import GPU_LOOPS
+from odtc.backends.kernels.fused import Product
+from tests.gpu.on_device import run_kernel
+
+MACHINES = {"phone": PHONE, "large": LARGE}
+
+
+def product(
+    family: str, numbers: Sequence[int], arrays: Sequence[np.ndarray], out: Sequence[int], gpu: Gpu
+) -> np.ndarray:
+    """Twice the product and one, so that a tail is applied to each result once."""
+    shapes = [list(each.shape) for each in arrays] + [list(out)]
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_name("main")
+            T.func_attr({"tirx.noalias": True})
+            buffers = [T.arg(f"a{i}", T.buffer(shape)) for i, shape in enumerate(shapes)]
+            tail = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v * 2.0 + 1.0)
+            GPU_LOOPS[family](tail, gpu)
+        kernel = builder.get()
+    return (run_kernel(kernel, arrays, out) - 1) / 2
+
+
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("sizes", [(1, 70, 33, 45), (3, 5, 1300, 9), (1, 1, 1, 1)])
+def test_matrices(machine: str, transposed: tuple[int, int], sizes: tuple[int, ...]) -> None:
+    count, rows, depth, columns = sizes
+    a, b = noise(count, rows, depth), noise(count, depth, columns)
+    stored = [x.swapaxes(1, 2).copy() if t else x for x, t in zip((a, b), transposed, strict=True)]
+    out = (count, rows, columns)
+    assert_close(product("matmul", transposed, stored, out, MACHINES[machine]), a @ b)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 20)),
+    st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(0, 2)),
+    st.sampled_from(sorted(MACHINES)),
+)
+def test_convolutions(
+    sizes: tuple[int, int, int], window: tuple[int, int, int, int], machine: str
+) -> None:
+    (batch, channels, rows), (kernel, stride, gap, pad) = sizes, window
+    gpu = MACHINES[machine]
+    x = torch.tensor(noise(batch, channels, 9, 8), requires_grad=True)
+    w = torch.tensor(noise(rows, channels, kernel, kernel), requires_grad=True)
+    y = F.conv2d(x, w, stride=stride, dilation=gap, padding=pad)
+    dy = noise(*y.shape)
+    y.backward(torch.tensor(dy))
+    assert x.grad is not None
+    assert w.grad is not None
+    numbers = [n for i in (0, 1) for n in ((9, 8)[i], kernel, stride, gap, pad, y.shape[2 + i])]
+    image, weight = x.detach().numpy(), w.detach().numpy()
+    cases = {
+        "convolution": ([image, weight], y.detach()),
+        "data-gradient": ([dy, weight], x.grad),
+        "weight-gradient": ([image, dy], w.grad),
+    }
+    for family, (arrays, expected) in cases.items():
+        found = product(family, numbers, arrays, tuple(expected.shape), gpu)
+        assert_close(found, expected.numpy())
+
+
+@given(st.integers(1, 64), st.integers(1, 4096), st.integers(1, 1 << 16), st.integers(1, 1 << 16))
+def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int) -> None:
+    extent = Extent(batch, rows, depth, columns)
+    for gpu in MACHINES.values():
+        tiling = tiling_of(extent, gpu)
+        assert tiling.tiles(extent) * tiling.height * tiling.width >= batch * rows * columns
+        assert 1 <= tiling.splits <= depth
+        assert tiling.splits == 1 or tiling.splits * batch * rows * columns * 4 <= gpu.split_bytes
+        # Both slices lie in the memory that a group shares.
+        assert 8 * (tiling.height + tiling.width) * 4 <= gpu.local_bytes
+
+
+def test_equal_runs_give_equal_bits() -> None:
+    """Sums that are cut are added up in one order."""
+    x, dy = noise(4, 6, 20, 20), noise(4, 5, 20, 20)
+    numbers = [20, 3, 1, 1, 1, 20] * 2
+    runs = [product("weight-gradient", numbers, [x, dy], (5, 6, 3, 3), LARGE) for _ in range(3)]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run, runs[0])

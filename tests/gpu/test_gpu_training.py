@@ -1,0 +1,80 @@
+"""Whole training steps on this machine's OpenCL device, against PyTorch."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import bn_model, digits_data, digits_model
+from benchmarks.models.pytorch.table import SMALL
+from odtc.core.errors import DeviceError
+from tests.models.parity import check_parity
+
+FAST = "lenet squeezenet mobilenet_v2 bert_base char_cnn_lstm".split()
+SLOW = "resnet18 densenet40_12 googlenet gpt2 vit_tiny unet keyword mobilenet_v3 seq2seq".split()
+
+
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)])
+def test_as_pytorch_trains_it(name: str, tmp_path: Path) -> None:
+    check_parity(SMALL[name], "torchscript", tmp_path, "host-opencl")
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        odtc.Update(odtc.Adam(), clip_norm=1.0),
+        odtc.Update(odtc.LAMB(), accumulate=2, ema=0.9),
+        odtc.Update(odtc.SGD(momentum=0.9), loss_scale="dynamic"),
+    ],
+    ids=str,
+)
+def test_updates_as_on_the_cpu(optimizer: odtc.Update, tmp_path: Path) -> None:
+    """Norms, conditions and accumulators: values that a CPU's kernel would hand on."""
+    onnx.save(bn_model(), tmp_path / "m.onnx")
+    x, y, *_ = digits_data()
+    trainers = [
+        odtc.compile(tmp_path / "m.onnx", target, batch=32, optimizer=optimizer).trainer()
+        for target in ("host-opencl", "host-cpu")
+    ]
+    for step in range(4):
+        part = slice(32 * step, 32 * step + 32)
+        gpu, cpu = (trainer.step(x[part], y[part], lr=0.01) for trainer in trainers)
+        assert gpu == pytest.approx(cpu, rel=1e-5)
+    found, expected = (trainer.parameters() for trainer in trainers)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_checkpoints_go_from_one_device_to_another(tmp_path: Path) -> None:
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    x, y, *_ = digits_data()
+    gpu, cpu = (
+        odtc.compile(tmp_path / "m.onnx", target, batch=32).trainer()
+        for target in ("host-opencl", "host-cpu")
+    )
+    gpu.step(x[:32], y[:32], lr=0.05)
+    gpu.save_checkpoint(tmp_path / "c.safetensors")
+    cpu.load_checkpoint(tmp_path / "c.safetensors")
+    losses = [trainer.step(x[32:64], y[32:64], lr=0.05) for trainer in (gpu, cpu)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    np.testing.assert_allclose(gpu.evaluate(x[:7]), cpu.evaluate(x[:7]), rtol=1e-4, atol=1e-5)
+
+
+def test_the_arena_is_one_buffer_of_the_device(tmp_path: Path) -> None:
+    """What the artifact says is what a step allocates: nothing else is asked for."""
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", "host-opencl", batch=32)
+    sizes = {tensor.offset % 64 for tensor in artifact.memory.plan.tensors}
+    assert sizes == {0}
+    assert artifact.memory.arena_bytes <= 1.01 * artifact.memory.lower_bound_bytes
+
+
+def test_the_headline_command_makes_a_library_that_a_phone_loads(tmp_path: Path) -> None:
+    """The gate of phones' libraries is part of compiling; see `backends/elf.py`."""
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", "android-opencl", batch=32)
+    assert artifact.manifest.triple == "aarch64-linux-android"
+    with pytest.raises(DeviceError, match="the artifact is for aarch64"):
+        artifact.trainer()
