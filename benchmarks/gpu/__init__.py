@@ -1,0 +1,11 @@
+"""Training steps on a GPU beside PyTorch's, and where their time goes.
+
+    python -m benchmarks.gpu.prepare FOLDER --networks squeezenet,resnet50
+    python -m benchmarks.gpu.run FOLDER
+
+The first wants odtc, the second a GPU: they may run on different machines. The second needs PyTorch
+with CUDA, torchvision and transformers for the modules, numpy and the runtime of TVM (not its
+compiler), and the GPU's OpenCL driver. Both sides train the same module from the same weights on
+the same batch, in float32 (without TF32), by plain SGD; a step begins with the batch in the host's
+memory and ends when the loss is there.
+"""

@@ -1,0 +1,89 @@
+"""Compiles training steps for `benchmarks.gpu.run`: a folder for each network."""
+
+import argparse
+import dataclasses
+import json
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+import odtc
+from benchmarks.models.pytorch.export import export
+from benchmarks.models.pytorch.spec import batches, make
+from benchmarks.models.pytorch.table import FULL
+from benchmarks.options import listed, positive
+from odtc.backends.native.build import RUNTIMES, built
+from odtc.core import bundle as bundles
+
+NETWORKS = ("squeezenet", "resnet50", "mobilenet_v2", "bert_base")
+# The usual host code of a machine with a GPU, not that of this machine.
+TARGET = "host-opencl{mcpu=x86-64-v3}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.prepare", description=__doc__)
+    add = partial(parser.add_argument, metavar="")
+    parser.add_argument("folder", type=Path)
+    add("--networks", default=",".join(NETWORKS), help="by name, joined by commas")
+    add("--batch", type=positive, default=32, help="samples in a step")
+    add("--target", default=TARGET, help="what to compile for")
+    return parser
+
+
+def main() -> None:
+    """Writes the folders, and the native runtime beside them."""
+    args = _parser().parse_args()
+    console = Console(stderr=True)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for kind, runtime in RUNTIMES.items():
+        shutil.copy(built(runtime), args.folder / f"{kind}.so")
+    for name in listed(args.networks, list(FULL), "network"):
+        with console.status(f"{name}: compile"):
+            prepare(name, args.batch, args.target, args.folder / name)
+        console.print(f"{name}: {args.folder / name}")
+
+
+def prepare(name: str, batch: int, target: str, folder: Path) -> None:
+    """Compiles one network."""
+    entry = dataclasses.replace(FULL[name], batch=batch)
+    module = make(entry)
+    with tempfile.TemporaryDirectory() as made:
+        model, artifact_path = Path(made, "model.onnx"), Path(made, "step.odtc")
+        x, _ = next(batches(entry))
+        export(module, x, model)
+        artifact = odtc.compile(model, target=target, batch=batch, loss=entry.loss)
+        artifact.save(artifact_path)
+        bundle = bundles.load(artifact_path, artifact.manifest.tvm)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(bundle.library, folder / "step.so")
+    known = module.state_dict()
+    arguments = [
+        {
+            "role": str(item.role),
+            "name": item.spec.name,
+            "shape": list(item.spec.shape),
+            "dtype": item.spec.dtype,
+        }
+        for item in artifact.manifest.arguments
+    ]
+    strange = [a["name"] for a in arguments if a["role"] in WEIGHTS and a["name"] not in known]
+    assert not strange, f"the export renamed {strange}"
+    about = {
+        "network": name,
+        "batch": batch,
+        "target": artifact.manifest.target,
+        "odtc": artifact.manifest.odtc,
+        "arena_bytes": artifact.memory.arena_bytes,
+        "parameter_bytes": artifact.memory.parameter_bytes,
+        "arguments": arguments,
+    }
+    (folder / "step.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+WEIGHTS = ("parameter", "frozen", "statistic")
+
+if __name__ == "__main__":
+    main()
