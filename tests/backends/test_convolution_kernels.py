@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels import packed_product
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.tile import Machine, machine_of
@@ -93,7 +94,7 @@ def adjoint_module(case: dict) -> tvm.IRModule:
 def run(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """The convolution and its two gradients, each by its kernel."""
     module = relax.transform.LegalizeOps(convolution_rules())(module)
-    module = WriteProducts(machine).run(module)
+    module = WriteProducts(machine, CPU_LOOPS).run(module)
     x, w, dy = arrays
     inputs = {
         "convolution": [x, w],

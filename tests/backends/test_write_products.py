@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.relax import op
 from tvm.relax import transform as X  # noqa: N812
 
+from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.tile import Machine, machine_of
@@ -103,7 +104,7 @@ def fused(module: tvm.IRModule, machine: Machine) -> tvm.IRModule:
         X.DeadCodeElimination(),
     ):
         module = step(module)
-    return WriteProducts(machine).run(module)
+    return WriteProducts(machine, CPU_LOOPS).run(module)
 
 
 def run(module: tvm.IRModule, arrays: list[np.ndarray]) -> np.ndarray:
@@ -187,7 +188,7 @@ def test_matrix_products(
             )
             result = builder.emit_output(op.matmul(a, b))
         builder.emit_func_output(result)
-    module = WriteProducts(machine).run(AbsorbTranspose(matmul).run(builder.finalize()))
+    module = WriteProducts(machine, CPU_LOOPS).run(AbsorbTranspose(matmul).run(builder.finalize()))
     assert "permute_dims" not in module["main"].script()
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in stored]

@@ -18,6 +18,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.elf import check_library
+from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.tile import machine_of
@@ -70,7 +71,7 @@ def written(kernels: Mapping[str, tvm.tirx.PrimFunc]) -> tvm.IRModule:
     """The kernels with their loops, each of which multiplies float16."""
     module = tvm.IRModule({k: f.with_attr("global_symbol", k) for k, f in kernels.items()})
     machine = machine_of(TARGET.vector_bits, has_half=True)
-    module = WriteProducts(machine).run(module)
+    module = WriteProducts(machine, CPU_LOOPS).run(module)
     assert half_products(module) == len(kernels)
     public = {k: module[k].with_attr("global_symbol", k) for k in kernels}
     return tvm.IRModule(public)
