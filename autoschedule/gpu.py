@@ -2,8 +2,8 @@
 
 Elementwise blocks have a work-item for each element. A reduction with many results has one for
 each of these; one with few has a work-group, whose items share the terms and combine what they
-have. With very few results and many terms, each result has several groups, and a second kernel
-combines these.
+have, if TVM can take its terms in parts. With very few results and many terms, each result has
+several groups, and a second kernel combines these.
 """
 
 from dataclasses import dataclass
@@ -41,15 +41,18 @@ def schedule_kernel(function: tirx.PrimFunc, gpu: Gpu) -> tirx.PrimFunc:
             spatial = [schedule.add_unit_loop(reduce[0] if reduce else block)]
         results = schedule.fuse(*spatial)
         terms = schedule.fuse(*reduce) if reduce else None
-        if terms is None or not _is_worth_a_group(schedule, results, terms):
-            _bind_elements(schedule, results, gpu)
-        else:
+        if terms is not None and _is_worth_a_group(schedule, block, results, terms):
             _share_terms(schedule, block, results, terms, gpu)
+        else:
+            _bind_elements(schedule, results, gpu)
     return schedule.mod["main"]
 
 
-def _is_worth_a_group(schedule: s_tir.Schedule, results: LoopRV, terms: LoopRV) -> bool:
-    return extent(schedule, results) < _MANY_RESULTS and extent(schedule, terms) >= _MANY_TERMS
+def _is_worth_a_group(
+    schedule: s_tir.Schedule, block: SBlockRV, results: LoopRV, terms: LoopRV
+) -> bool:
+    few = extent(schedule, results) < _MANY_RESULTS and extent(schedule, terms) >= _MANY_TERMS
+    return few and can_be_split(schedule.get(block))
 
 
 def _bind_elements(schedule: s_tir.Schedule, results: LoopRV, gpu: Gpu) -> None:
@@ -65,7 +68,7 @@ def _share_terms(
 ) -> None:
     """A work-group for each result, or for each of a result's parts."""
     parts = _parts(extent(schedule, results), extent(schedule, terms), gpu)
-    if parts > 1 and can_be_split(schedule.get(block)):
+    if parts > 1:
         part, _ = schedule.split(terms, [parts, None])
         partial = schedule.rfactor(part, 0)
         _bind_elements(schedule, schedule.get_loops(block)[0], gpu)

@@ -80,6 +80,11 @@ class Tiling:
         """Columns of a tile."""
         return self.columns * _ACROSS
 
+    @property
+    def local_bytes(self) -> int:
+        """Of a slice of both operands."""
+        return _SLICE * (self.height + self.width) * 4
+
     def tiles(self, extent: Extent) -> int:
         """Number of tiles of a product."""
         return extent.batch * _parts(extent.rows, self.height) * _parts(extent.columns, self.width)
@@ -93,7 +98,8 @@ class Tiling:
 def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
     """The fastest tiles, and sums in as many parts as it takes to keep the GPU busy."""
     down = gpu.group // _ACROSS
-    speeds = {Tiling(*share, down, 1): speed for share, speed in _SHARES.items()}
+    tilings = {Tiling(*share, down, 1): speed for share, speed in _SHARES.items()}
+    speeds = {each: speed for each, speed in tilings.items() if each.local_bytes <= gpu.local_bytes}
     chosen = max(speeds, key=lambda each: speeds[each] * each.use(extent))
     size = extent.batch * extent.rows * extent.columns * 4
     splits = min(

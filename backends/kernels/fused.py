@@ -79,10 +79,12 @@ class FusedProduct:
 
 def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
     """The product in a kernel, where all else in the kernel is its tail."""
-    blocks = _blocks(function)
-    if not blocks or PRODUCT not in blocks[0].annotations:
+    if not any(map(_is_product, _blocks(function))):
         return None
+    blocks = _blocks(_inlined_beside(function))
     product = blocks[0]
+    if not _is_product(product):
+        return None
     parameters = list(function.params)
     sources = [region.source for region in product.reads]
     if not all(any(p.same_as(source) for p in parameters) for source in sources):
@@ -105,6 +107,38 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
         parameters,
         [next(i for i, p in enumerate(parameters) if p.same_as(s)) for s in sources],
         lambda new: _tail(steps, dict(zip(parameters, new, strict=True))),
+    )
+
+
+def _is_product(block: s_tir.SBlock) -> bool:
+    return PRODUCT in block.annotations
+
+
+def _inlined_beside(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The kernel, where a block that does not hang on the product stands where it is read.
+
+    Such a block may have any shape: numbers of rows in the shape of a column, for one.
+    """
+    hanging: set[ir.Var] = set()
+    schedule = s_tir.Schedule(function)
+    for handle in schedule.get_child_blocks(schedule.get_sblock("root")):
+        block = schedule.get(handle)
+        if _is_product(block) or any(region.source in hanging for region in block.reads):
+            hanging.update(region.source for region in block.writes)
+        elif _stores_each(block) and schedule.get_consumers(handle):
+            schedule.compute_inline(handle)
+    return schedule.mod["main"]
+
+
+def _stores_each(block: s_tir.SBlock) -> bool:
+    """Whether a block computes each element of what it writes from nothing but others."""
+    own = [axis.var for axis in block.iter_vars]
+    return isinstance(block.body, tirx.BufferStore) and _is_same(block.body.indices, own)
+
+
+def _is_same(index: Sequence[ir.Expr], own: Sequence[ir.Var]) -> bool:
+    return len(index) == len(own) and all(
+        at.same_as(variable) for at, variable in zip(index, own, strict=True)
     )
 
 
@@ -142,19 +176,13 @@ def _at(
 
 def _is_pointwise(block: s_tir.SBlock, before: dict[ir.Var, Any], product: ir.Var) -> bool:
     """Whether a block maps the product's elements, and reads others as it reads parameters."""
-    body = block.body
-    own = [axis.var for axis in block.iter_vars]
-
-    def is_own(index: Sequence[ir.Expr]) -> bool:
-        return len(index) == len(own) and all(
-            at.same_as(variable) for at, variable in zip(index, own, strict=True)
-        )
-
-    if not isinstance(body, tirx.BufferStore) or not is_own(body.indices):
+    if not _stores_each(block):
         return False
-    same_shape = [int(size) for size in body.buffer.shape] == [int(size) for size in product.shape]
+    own = [axis.var for axis in block.iter_vars]
+    written = block.body.buffer
+    same_shape = [int(size) for size in written.shape] == [int(size) for size in product.shape]
     inner = [read for read in _loads(block) if read.source in before]
-    return same_shape and all(is_own(read.indices) for read in inner)
+    return same_shape and all(_is_same(read.indices, own) for read in inner)
 
 
 def _loads(block: s_tir.SBlock) -> list[ir.TensorLoad]:

@@ -8,7 +8,7 @@ import pytest
 import tvm
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tvm import relax
+from tvm import relax, te
 from tvm.relax import op
 from tvm.relax import transform as X  # noqa: N812
 
@@ -17,7 +17,7 @@ from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
-from odtc.core.kernel_marks import IS_SCHEDULED
+from odtc.core.kernel_marks import IS_SCHEDULED, PRODUCT
 from odtc.passes.absorb_transpose import AbsorbTranspose
 
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
@@ -150,6 +150,36 @@ def test_a_tail_that_broadcasts_the_product_is_scheduled_as_any_kernel() -> None
     arrays = arrays_for(module)
     written = fused(module, MACHINES[0])
     np.testing.assert_allclose(run(written, arrays), run(module, arrays), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.lanes}-lanes")
+def test_a_tail_reads_all_but_the_product_anywhere(machine: Machine) -> None:
+    """Numbers of rows in the shape of a column, and such at places that are read."""
+    a, b = (te.placeholder((40, 40), name=name) for name in "ab")
+    numbers, order = te.placeholder((40,), name="c"), te.placeholder((40,), "int64", "order")
+    k = te.reduce_axis((0, 40), "k")
+    product = te.compute(
+        (40, 40),
+        lambda i, j: te.sum(a[i, k] * b[k, j], axis=k),
+        name="product",
+        attrs={PRODUCT: ["matmul", 0, 0]},
+    )
+    negative = te.compute((40,), lambda i: -numbers[i], name="negative")
+    column = te.compute((40, 1), lambda i, _: negative[i], name="column")
+    total = te.compute((40, 40), lambda i, j: product[i, j] + column[i, 0], name="total")
+    result = te.compute((40, 40), lambda i, j: total[i, j] * column[order[j], 0], name="result")
+    kernel = te.create_prim_func([a, b, numbers, order, result])
+    module = WriteProducts(machine, CPU_LOOPS).run(tvm.IRModule({"main": kernel}))
+    assert module["main"].attrs[IS_SCHEDULED]
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 40, 40)).astype(np.float32)
+    z, at = rng.standard_normal(40).astype(np.float32), rng.permutation(40)
+    found = tvm.runtime.empty((40, 40))
+    module["main"] = module["main"].with_attr("global_symbol", "main")
+    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
+    executable["main"](*map(tvm.runtime.tensor, (x, y, z, at)), found)
+    wanted = (x @ y - z[:, None]) * -z[at]
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.lanes}-lanes")

@@ -93,8 +93,12 @@ def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int
         assert tiling.tiles(extent) * tiling.height * tiling.width >= batch * rows * columns
         assert 1 <= tiling.splits <= depth
         assert tiling.splits == 1 or tiling.splits * batch * rows * columns * 4 <= gpu.split_bytes
-        # Both slices lie in the memory that a group shares.
-        assert 8 * (tiling.height + tiling.width) * 4 <= gpu.local_bytes
+
+
+@given(st.integers(1, 4096), st.integers(1, 4096), st.sampled_from([2 << 10, 4 << 10, 8 << 10]))
+def test_slices_fit_the_memory_of_a_group(rows: int, columns: int, local_bytes: int) -> None:
+    tiling = tiling_of(Extent(1, rows, 64, columns), Gpu(local_bytes=local_bytes))
+    assert 8 * (tiling.height + tiling.width) * 4 <= local_bytes
 
 
 def test_equal_runs_give_equal_bits() -> None:
