@@ -28,7 +28,7 @@ from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.calls import Calls, workspaces_in
-from odtc.passes.checkpoint.problem import Plan, Recomputation
+from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
@@ -36,13 +36,34 @@ from odtc.passes.insert_checkpoints import REPEATED, InsertCheckpoints, recomput
 from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.memory.arena import RECORD, PlanMemory
 from odtc.passes.name_tensors import NameTensors
+from odtc.passes.offer_plans import OfferPlans
 from odtc.passes.order_calls import OrderCalls
 from odtc.passes.read_copies import ReadCopies
 from odtc.passes.return_loss import ReturnLoss
 from odtc.passes.slice_splits import SliceSplits
 
+# What lets calls of the training step run again.
+Checkpoints = InsertCheckpoints | OfferPlans
+
 _LOOKED_THROUGH = ["relax.astype", "relax.strided_slice"]
-_ALLOCATE = "relax.memory.alloc_storage"
+_ALLOCATE, _ALLOCATE_RESULT = "relax.memory.alloc_storage", "relax.builtin.alloc_tensor"
+
+
+@dataclass(frozen=True)
+class BuiltStep:
+    """A function of a module that is a training step.
+
+    Attributes:
+        function: its name.
+        arena_bytes: of its arena.
+        record: of its memory plan, as JSON.
+        repeated: what is said of calls that run again; empty where nobody asked for it.
+    """
+
+    function: str
+    arena_bytes: int
+    record: str
+    repeated: str
 
 
 @dataclass(frozen=True)
@@ -53,15 +74,13 @@ class Built:
         executable: what `export_library` takes.
         planned_bytes: storage of each Relax function, by name.
         half_products: kernels that multiply float16.
-        plan: of the training step's memory, as JSON; None where there is no training step.
-        repeated: what is said of calls that run again; None where there is no budget.
+        steps: the training step, by each of its plans.
     """
 
     executable: relax.VMExecutable
     planned_bytes: dict[str, int]
     half_products: int
-    plan: str | None
-    repeated: str | None
+    steps: tuple[BuiltStep, ...]
 
 
 def rewrite_phase(train_step: str | None, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
@@ -106,7 +125,7 @@ def plan_phase(
     train_step: str | None,
     family: Family,
     origins: Sequence[Origin] = (),
-    checkpoints: Sequence[Pass] = (),
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[Pass, ...]:
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after.
 
@@ -116,15 +135,23 @@ def plan_phase(
         origins: of the tensors that the variables of the training step are named by.
         checkpoints: what lets calls run again, for a budget.
     """
+    steps = _steps(train_step, checkpoints)
     return (
         *order_phase(train_step, family),
-        *checkpoints,
+        *([checkpoints] if checkpoints else []),
         *tvm_passes(X.CallTIRRewrite),
-        *([ReturnLoss(train_step)] if train_step else []),
+        *([ReturnLoss(steps)] if steps else []),
         family.workspaces,
-        PlanMemory(train_step, origins),
+        PlanMemory(steps, origins),
         family.offsets,
     )
+
+
+def _steps(train_step: str | None, checkpoints: Checkpoints | None) -> tuple[str, ...]:
+    """Names of the functions that are training steps."""
+    if checkpoints:
+        return checkpoints.functions
+    return (train_step,) if train_step else ()
 
 
 def order_phase(train_step: str | None, family: Family) -> tuple[Pass, ...]:
@@ -184,9 +211,7 @@ def build_kernels(
     train_step: str | None,
     *,
     origins: Sequence[Origin] = (),
-    budget: int | None = None,
-    beside: int = 0,
-    chosen: Plan | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Built:
     """Plans and compiles what `to_kernels` returns.
 
@@ -195,9 +220,7 @@ def build_kernels(
         target: what to compile for, resolved.
         train_step: name of the training step, if there is one.
         origins: of the tensors that its variables are named by.
-        budget: bytes of its arena and of what is beside it, at most; None where it may be any.
-        beside: bytes of the budget that other things than the arena need.
-        chosen: which calls run again, where that is known.
+        checkpoints: what lets calls of it run again, if anything does.
 
     Raises:
         BudgetError: no plan is found that fits.
@@ -205,23 +228,22 @@ def build_kernels(
     tvm_target = target.to_tvm()
     family = family_of(target)
     with tvm_target:
-        checkpoints = []
-        if train_step and budget is not None:
-            cost = call_cost(target)
-            checkpoints.append(
-                InsertCheckpoints(train_step, budget, family.slots, cost, origins, beside, chosen)
-            )
         planned = run_pipeline(plan_phase(train_step, family, origins, checkpoints), scheduled)
         with family.compiling():
             executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
-    attributes = planned[train_step].attrs if train_step else {}
+    names = _steps(train_step, checkpoints)
     return Built(
         executable,
         storage_bytes(planned),
         half_products(scheduled),
-        attributes.get(RECORD),
-        attributes.get(REPEATED),
+        tuple(_built_step(name, planned[name]) for name in names),
     )
+
+
+def _built_step(name: str, function: relax.Function) -> BuiltStep:
+    arena = sum(size for op, size in _allocations(function) if op == _ALLOCATE)
+    said = (str(function.attrs.get(attribute, "")) for attribute in (RECORD, REPEATED))
+    return BuiltStep(name, arena, *said)
 
 
 def to_kernels(
@@ -255,7 +277,7 @@ def recomputation(scheduled: tvm.IRModule, target: Target, train_step: str) -> R
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:
     """Bytes of planned storage in each Relax function."""
     return {
-        variable.name_hint: sum(_allocations(function))
+        variable.name_hint: sum(size for _, size in _allocations(function))
         for variable, function in module.functions_items()
         if isinstance(function, relax.Function)
     }
@@ -276,18 +298,18 @@ def _has_half_sums(function: tirx.PrimFunc) -> bool:
     return any(each.scope() == "local" and str(each.dtype) == "float16" for each in buffers)
 
 
-def _allocations(function: relax.Function) -> list[int]:
-    """Bytes that each allocation of a function asks for, of storage or of a result's tensor."""
-    found: list[int] = []
+def _allocations(function: relax.Function) -> list[tuple[str, int]]:
+    """The allocations of a function: of storage or of a result's tensor, and how many bytes."""
+    found: list[tuple[str, int]] = []
 
     def visit(expression: relax.Expr) -> None:
         op_name = operator_of(expression)
         if op_name == _ALLOCATE:
-            found.append(int(expression.args[0].values[0]))
-        elif op_name == "relax.builtin.alloc_tensor":
+            found.append((op_name, int(expression.args[0].values[0])))
+        elif op_name == _ALLOCATE_RESULT:
             shape = [int(size) for size in expression.args[0].values]
             dtype = str(expression.args[1].value)
-            found.append(math.prod(shape) * np.dtype(dtype).itemsize)
+            found.append((op_name, math.prod(shape) * np.dtype(dtype).itemsize))
 
     relax.analysis.post_order_visit(function.body, visit)
     return found

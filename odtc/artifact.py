@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from odtc.core import bundle as bundles
 from odtc.core.bundle import Bundle
+from odtc.core.errors import ArtifactError
 from odtc.core.manifest import Manifest
-from odtc.core.memory_plan import MemoryPlan, parse_memory_plan
+from odtc.core.memory_plan import MemoryPlan, parse_memory_plans
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.session import Session
@@ -71,16 +72,32 @@ class Artifact:
         """What the artifact says of itself."""
         return self._bundle.manifest
 
-    @cached_property
+    @property
     def memory(self) -> Memory:
-        """The memory plan of the training step, and bytes beside it.
+        """The memory plan of the training step, of several the fastest, and bytes beside it.
 
         Raises:
             ArtifactError: the plan is damaged.
         """
-        plan = parse_memory_plan(self._bundle.memory.read_bytes(), bundles.MEMORY)
+        return self.memories[0]
+
+    @cached_property
+    def memories(self) -> tuple[Memory, ...]:
+        """The memory plans of the training step, in the order of the manifest's `plans`.
+
+        Raises:
+            ArtifactError: a plan is damaged.
+        """
+        plans = parse_memory_plans(self._bundle.memory.read_bytes(), bundles.MEMORY)
+        if len(plans) != len(self.manifest.plans):
+            raise ArtifactError(
+                f"the artifact has {len(plans)} memory plans for {len(self.manifest.plans)} steps",
+                where=bundles.MEMORY,
+                hint="compile the model again",
+            )
         sizes, count = self.manifest.sizes, self.manifest.micro_batches
-        return Memory(plan, sizes.parameters, sizes.optimizer, sizes.accumulators, count)
+        beside = sizes.parameters, sizes.optimizer, sizes.accumulators
+        return tuple(Memory(plan, *beside, count) for plan in plans)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact to one file, whole or not at all.

@@ -16,12 +16,12 @@ import odtc
 from odtc.artifact import Artifact
 from odtc.backends.elf import check_library
 from odtc.backends.link import export_library
-from odtc.backends.lowering import Built
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
 from odtc.core.bundle import private_folder
-from odtc.core.byte_sizes import parse_bytes
-from odtc.core.manifest import Manifest, Sizes
+from odtc.core.byte_sizes import AUTO, parse_bytes
+from odtc.core.manifest import Manifest, Sizes, StepPlan
+from odtc.core.memory_plan import memory_plans_json
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.core.weights import strip_weights, write_tensors
@@ -31,8 +31,8 @@ from odtc.frontend.losses.terms import Losses, Term, terms_text
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.training import TRAIN_STEP
-from odtc.preparation import Step, StepOptions, read_source
-from odtc.splitting import build_step
+from odtc.preparation import StepOptions, read_source
+from odtc.splitting import BuiltPlans, build_step
 
 
 def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
@@ -81,7 +81,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         memory_budget: bytes that the tensors of a step may take beside parameters and optimizer
             state, such as `64MiB`. Some calls run again then, rather than keep what they made, or
             the step runs as micro-batches, whichever is faster; what their gradients are added up
-            in is within the budget.
+            in is within the budget. With `auto` the artifact holds several plans, from the fastest
+            to the smallest, between which `Trainer.set_budget` and `Trainer.follow_memory` change;
+            they differ in which calls run again, and give the same bits.
         micro_batches: how many of them make a step, 1 for none. They divide the batch. By default
             there are as many as the budget needs.
         allow_split_batchnorm: whether batch normalisations may take the statistics of a micro-batch
@@ -98,7 +100,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     Raises:
         OdtcError: the model, an option or the machine does not allow it; see `odtc.core.errors`.
     """
-    budget = None if memory_budget is None else parse_bytes(memory_budget, "memory_budget")
+    budget = None if memory_budget is None else _budget(memory_budget)
     options = StepOptions(
         batch=batch,
         loss=loss,
@@ -115,12 +117,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         allow_split_batchnorm=allow_split_batchnorm,
     )
     source = read_source(model, target, options, progress)
-    step, built = build_step(source, budget, progress)
-    graph, target = step.draft.graph, source.target
+    made = build_step(source, budget, progress)
+    built, graph, target = made.built, made.step.draft.graph, source.target
     if source.is_mixed:
         graph.notes.append(_arithmetic(target, built.half_products, source.has_half))
-    if built.repeated:
-        graph.notes.append(f"to fit {budget:,} bytes {built.repeated}")
+    if isinstance(budget, int):
+        graph.notes.append(f"to fit {budget:,} bytes {built.steps[0].repeated}")
+    elif budget == AUTO:
+        graph.notes.append(_said_of(made))
 
     progress("link")
     root = private_folder()
@@ -128,11 +132,27 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         export_library(built.executable, root / bundles.LIBRARY, target)
         check_library(root / bundles.LIBRARY, target)
         _write_model(source.model, graph, root)
-        (root / bundles.MEMORY).write_text(built.plan or "", encoding="utf-8")
-        return Artifact(bundles.seal(_manifest(Path(model), step, built, precision), root))
+        plans = memory_plans_json(step.record for step in built.steps)
+        (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
+        return Artifact(bundles.seal(_manifest(Path(model), made, precision), root))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
+
+
+def _budget(memory_budget: int | str) -> int | str:
+    if memory_budget == AUTO:
+        return AUTO
+    return parse_bytes(memory_budget, "memory_budget")
+
+
+def _said_of(made: BuiltPlans) -> str:
+    """What is said of several plans."""
+    arenas = [step.arena_bytes for step in made.built.steps]
+    return (
+        f"{len(arenas)} plans, from {arenas[0]:,} bytes to {arenas[-1]:,} in {made.times[-1]:.2f} "
+        "times the time, by a model of the target"
+    )
 
 
 def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
@@ -149,7 +169,8 @@ def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
 
 
-def _manifest(path: Path, step: Step, built: Built, precision: str) -> Manifest:
+def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
+    step, built = made.step, made.built
     source, training, update = step.source, step.training, step.source.update
     return Manifest(
         odtc=odtc.__version__,
@@ -164,6 +185,10 @@ def _manifest(path: Path, step: Step, built: Built, precision: str) -> Manifest:
         precision=precision,
         micro_batches=step.draft.micro_batches,
         arguments=training.arguments,
+        plans=tuple(
+            StepPlan(each.function, each.arena_bytes, time)
+            for each, time in zip(built.steps, made.times, strict=True)
+        ),
         evaluations=training.evaluations,
         sizes=Sizes(
             parameters=step.nbytes_of(*WEIGHT_ROLES),

@@ -1,16 +1,20 @@
 """How a step runs: as a whole or as micro-batches, and with which calls again, within a budget.
 
 Source ─draft, check─→ Cuts ─prepare, one after the other; fastest─→ Prepared ─build─→ Built
+
+Or by several plans, between which a run may change; these differ in the calls that run again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import tvm
 
-from odtc.backends.lowering import Built, build_kernels, recomputation, to_kernels
+from odtc.backends.call_cost import call_cost
+from odtc.backends.families import family_of
+from odtc.backends.lowering import Built, Checkpoints, build_kernels, recomputation, to_kernels
 from odtc.core.errors import BudgetError, ModelError, UnsupportedError, UsageError
 from odtc.core.progress import Progress
 from odtc.frontend.graph import Graph
@@ -18,6 +22,9 @@ from odtc.frontend.split.check import batch_norms, check_part, check_whole
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.checkpoint.cuts import Cut, fastest
 from odtc.passes.checkpoint.problem import Plan
+from odtc.passes.checkpoint.spread import spread
+from odtc.passes.insert_checkpoints import Cost, InsertCheckpoints
+from odtc.passes.offer_plans import OfferPlans
 from odtc.preparation import Draft, Source, Step, differentiate, draft_of
 
 # What is said of a step that cannot be cut. A model of a fixed batch may not take another one.
@@ -36,8 +43,12 @@ class Prepared:
     step: Step
     scheduled: tvm.IRModule
 
-    def build(self, budget: int | None, plan: Plan | None = None) -> Built:
-        """Compiles the step.
+    def build(self) -> Built:
+        """Compiles the step as it is."""
+        return self._build(None)
+
+    def build_within(self, budget: int, plan: Plan | None = None) -> Built:
+        """Compiles the step so that it fits.
 
         Args:
             budget: bytes of the arena, and of accumulators that only micro-batches need.
@@ -46,15 +57,25 @@ class Prepared:
         Raises:
             BudgetError: no plan is found that fits.
         """
-        return build_kernels(
-            self.scheduled,
-            self.step.source.target,
-            TRAIN_STEP,
-            origins=self.step.training.origins,
-            budget=budget,
-            beside=self.step.accumulator_bytes,
-            chosen=plan,
+        slots, cost = self._slots_and_cost()
+        origins, beside = self.step.training.origins, self.step.accumulator_bytes
+        return self._build(
+            InsertCheckpoints(TRAIN_STEP, budget, slots, cost, origins, beside, plan)
         )
+
+    def build_offering(self, plans: Sequence[Plan]) -> Built:
+        """Compiles the step by several plans."""
+        return self._build(OfferPlans(TRAIN_STEP, *self._slots_and_cost(), plans))
+
+    def _build(self, checkpoints: Checkpoints | None) -> Built:
+        target, origins = self.step.source.target, self.step.training.origins
+        return build_kernels(
+            self.scheduled, target, TRAIN_STEP, origins=origins, checkpoints=checkpoints
+        )
+
+    def _slots_and_cost(self) -> tuple[int, Cost]:
+        target = self.step.source.target
+        return family_of(target).slots, call_cost(target)
 
 
 class Cuts:
@@ -155,12 +176,28 @@ class Cuts:
             ) from error
 
 
-def build_step(source: Source, budget: int | None, progress: Progress) -> tuple[Step, Built]:
+@dataclass(frozen=True)
+class BuiltPlans:
+    """A compiled step.
+
+    Attributes:
+        step: its training graph.
+        built: the module.
+        times: of its plans, over that of the first.
+    """
+
+    step: Step
+    built: Built
+    times: Sequence[float] = (1.0,)
+
+
+def build_step(source: Source, budget: int | str | None, progress: Progress) -> BuiltPlans:
     """Decides how a step runs, and compiles it.
 
     Args:
         source: what it is made from.
-        budget: bytes of its arena, and of accumulators that only micro-batches need.
+        budget: bytes of its arena, and of accumulators that only micro-batches need; None for as
+            many as it takes; `AUTO` for several plans, of which the run chooses.
         progress: called with the name of each stage as it starts.
 
     Raises:
@@ -168,17 +205,38 @@ def build_step(source: Source, budget: int | None, progress: Progress) -> tuple[
         UsageError: the micro-batches that are asked for do not divide the batch.
         UnsupportedError: the step cannot run as so many micro-batches.
     """
-    cuts, plan = Cuts(source, progress), None
-    if budget is None or cuts.is_decided:
+    cuts = Cuts(source, progress)
+    if budget is None:
+        step = cuts.first()
+        progress("compile the kernels")
+        return BuiltPlans(step.step, step.build())
+    if isinstance(budget, str):
+        return _offered(next(iter(cuts)), progress)
+    return _within(source, cuts, budget, progress)
+
+
+def _offered(cut: Cut[Prepared], progress: Progress) -> BuiltPlans:
+    """The step by several plans, from the fastest to the smallest."""
+    progress("look for plans")
+    plans = spread(cut.problem)
+    times = [plan.seconds / plans[0].seconds for plan in plans]
+    progress("compile the kernels")
+    return BuiltPlans(cut.made.step, cut.made.build_offering(plans), times)
+
+
+def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BuiltPlans:
+    """The step as it is fastest within a budget."""
+    plan = None
+    if cuts.is_decided:
         chosen = cuts.first()
     else:
         progress("look for plans")
         chosen, plan = _chosen(cuts, budget)
-    if budget is not None and cuts.refusal:
+    if cuts.refusal:
         chosen.step.draft.graph.notes.append(f"no micro-batches: {cuts.refusal}")
     progress("compile the kernels")
     try:
-        return chosen.step, chosen.build(budget, plan)
+        return BuiltPlans(chosen.step, chosen.build_within(budget, plan))
     except BudgetError as error:
         way_out = _way_out(source, cuts, error.least, progress)
         raise BudgetError(

@@ -71,15 +71,15 @@ class InsertCheckpoints(Pass):
         calls = Calls(function, workspaces_in(module, self.slots))
         problem = recomputation_of(calls, module, self.cost)
         plan = self.chosen or self._fastest(calls, problem)
-        if len(plan.sequence) == len(calls.bindings):
-            repeated = function.with_attr(REPEATED, "no call runs again: the step fits the budget")
-        else:
-            validate(problem, plan)
-            bindings = list(_Replay(function, calls).bindings(plan.sequence))
-            repeated = with_bindings(function, bindings).with_attr(REPEATED, _said(problem, plan))
+        repeated = replayed(function, calls, problem, plan)
         rewritten = module.clone()
         rewritten.update_func(module.get_global_var(self.function), repeated)
         return relax.transform.Normalize()(rewritten)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The training step's name."""
+        return (self.function,)
 
     def _fits(self, problem: Recomputation, plan: Plan) -> bool:
         """Whether a plan is within the budget, as it is packed."""
@@ -105,6 +105,17 @@ class InsertCheckpoints(Pass):
             hint="give a larger budget, a smaller batch or --precision mixed, or freeze layers",
             least=floor,
         )
+
+
+def replayed(
+    function: relax.Function, calls: Calls, problem: Recomputation, plan: Plan
+) -> relax.Function:
+    """The function with its calls as a plan has them, and what is said of it as `REPEATED`."""
+    if len(plan.sequence) == len(calls.bindings):
+        return function.with_attr(REPEATED, "no call runs again: the step fits the budget")
+    validate(problem, plan)
+    bindings = list(_Replay(function, calls).bindings(plan.sequence))
+    return with_bindings(function, bindings).with_attr(REPEATED, _said(problem, plan))
 
 
 def _said(problem: Recomputation, plan: Plan) -> str:

@@ -25,6 +25,7 @@ from tvm.rpc.base import RPC_TRACKER_MAGIC
 from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError, UsageError
+from odtc.runtime_rpc.free_memory import available_bytes
 
 CONNECT_SECONDS = 5.0
 SESSION_SECONDS = 3600
@@ -34,7 +35,9 @@ _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)"
 # An RPC function of devices that describe themselves: JSON with `emulated` and `machine`.
 _INFO = "odtc.device_info"
 # TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
-_FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
+FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
+# What they say, in C++ or by an OpenCL driver, where an arena cannot be allocated.
+_OUT_OF_MEMORY = re.compile(r"bad_alloc|out of (device|host) (memory|resources)")
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 _FREE_ARENAS = "vm.builtin.memory_manager.clear"
 # Which cores threads are bound to, as modes of `runtime.config_threadpool`: the fastest first, or
@@ -89,6 +92,18 @@ class Session(Protocol):
         """
         ...
 
+    def free_arenas(self) -> None:
+        """Gives back the memory that the device keeps for steps to come."""
+        ...
+
+    def available_bytes(self) -> int:
+        """Bytes of memory that a step could still take.
+
+        Raises:
+            DeviceError: the device does not say.
+        """
+        ...
+
     def info(self) -> dict[str, Any]:
         """What the device says of itself.
 
@@ -132,7 +147,7 @@ class LocalSession:
         """
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
-        tvm.get_global_func(_FREE_ARENAS)()
+        self.free_arenas()
         with device_errors(self.name):
             return relax.VirtualMachine(tvm.runtime.load_module(str(library)), self.device)
 
@@ -152,6 +167,19 @@ class LocalSession:
         tvm.get_global_func("runtime.config_threadpool")(CORES[cores], count)
         # TVM binds the calling thread to one core; threads that its owner starts would inherit it.
         os.sched_setaffinity(0, before)
+
+    def free_arenas(self) -> None:
+        """Frees idle arenas of this process, on all of its devices."""
+        tvm.get_global_func(_FREE_ARENAS)()
+
+    def available_bytes(self) -> int:
+        """What this process may still take; a GPU does not say it."""
+        if self.kind != CPU:
+            raise _says_nothing(f"the {self.kind} device", self.name)
+        try:
+            return available_bytes()
+        except OSError as error:
+            raise _says_nothing(str(error), self.name) from error
 
     def info(self) -> dict[str, Any]:
         """This machine, which is real."""
@@ -191,8 +219,8 @@ class RemoteSession:
             DeviceError: the device refused it or went away.
         """
         member = f"odtc-{secrets.token_hex(8)}.so"
+        self.free_arenas()
         with device_errors(self.name):
-            self.remote.get_function(_FREE_ARENAS)()
             self.remote.upload(str(library), member)
             return relax.VirtualMachine(self.remote.load_module(member), self.device)
 
@@ -204,6 +232,15 @@ class RemoteSession:
         """Sets the threads of the device's pool."""
         with device_errors(self.name):
             self.remote.get_function("runtime.config_threadpool")(CORES[cores], count)
+
+    def free_arenas(self) -> None:
+        """Frees idle arenas of the server's process."""
+        with device_errors(self.name):
+            self.remote.get_function(_FREE_ARENAS)()
+
+    def available_bytes(self) -> int:
+        """TVM's RPC has no function that says it."""
+        raise _says_nothing("TVM's RPC server", self.name)
 
     def info(self) -> dict[str, Any]:
         """What the device says of itself; one that says nothing is taken for real.
@@ -217,6 +254,19 @@ class RemoteSession:
             except AttributeError:
                 return {"emulated": False}
             return {"emulated": False, **json.loads(str(describe()))}
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether one of `FAILURES` says that something cannot be allocated."""
+    return bool(_OUT_OF_MEMORY.search(str(error)))
+
+
+def _says_nothing(what: str, where: str) -> DeviceError:
+    return DeviceError(
+        f"{what} does not say how much memory is left",
+        where=where,
+        hint="give a function that does as `available`, or a budget",
+    )
 
 
 def _check_exists(session: LocalSession | RemoteSession) -> None:
@@ -275,7 +325,7 @@ def connect(url: str | None = None, session_seconds: int = SESSION_SECONDS) -> S
     tracker._sock.settimeout(CONNECT_SECONDS)
     try:
         remote = tracker.request(match["key"], max_retry=1, session_timeout=session_seconds)
-    except _FAILURES as error:
+    except FAILURES as error:
         raise DeviceError(
             f"no free device {match['key']!r} within {CONNECT_SECONDS:.0f} s",
             where=url,
@@ -298,7 +348,7 @@ def device_errors(name: str) -> Iterator[None]:
     """TVM's failures become a device error that names the device."""
     try:
         yield
-    except _FAILURES as error:
+    except FAILURES as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise DeviceError(
             f"the device failed: {reason}",

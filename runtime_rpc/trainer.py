@@ -17,14 +17,17 @@ import tvm
 from odtc.backends.targets import lacking_features, parse_target
 from odtc.core.adapters import merge_adapters
 from odtc.core.bundle import Bundle
+from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
 from odtc.core.files import atomic_write
-from odtc.core.manifest import Evaluation, Manifest
+from odtc.core.manifest import Evaluation, Manifest, StepPlan
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import constant_parts, fill_weights, read_tensors
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
+from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
+from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.session import CORES, Session, device_errors
 from odtc.runtime_rpc.weights import fitted_weight
 
@@ -60,7 +63,7 @@ class Trainer:
         if threads is not None or cores is not None:
             session.use_threads(threads or 0, cores or "big")
         with device_errors(session.name):
-            self._train_step = machine["train_step"]
+            self._calls = Calls(bundle.manifest, session, machine)
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = self._allocate()
 
@@ -71,6 +74,44 @@ class Trainer:
         A schedule is a function of this: `trainer.step(x, y, lr=schedule(trainer.updates))`.
         """
         return self.steps // self._manifest.accumulate
+
+    @property
+    def plan(self) -> StepPlan:
+        """What the last step ran by, or the next one will."""
+        return self._calls.plan
+
+    def set_budget(self, budget: int | str) -> None:
+        """Takes steps from now on by the artifact's fastest plan that fits.
+
+        Args:
+            budget: bytes, or text such as `64MiB`, as of `odtc.compile`.
+
+        Raises:
+            UsageError: it is no number of bytes.
+            BudgetError: no plan fits; nothing is changed.
+            DeviceError: the device failed.
+        """
+        self._calls.set_budget(parse_bytes(budget, "budget"))
+
+    def follow_memory(
+        self, reserve: int | str = "256MiB", available: Available | None = None
+    ) -> None:
+        """Takes each step from now on by the fastest plan that the device's memory allows.
+
+        A plan that does not fit is left before the next step; a faster one is taken when it has
+        fitted with room to spare for some steps. `set_budget` ends this.
+
+        Args:
+            reserve: bytes to leave to others, or text such as `256MiB`.
+            available: bytes that are left, beside the arena that is there; what the session's
+                device says by default.
+
+        Raises:
+            UsageError: `reserve` is no number of bytes.
+            DeviceError: the device does not say how much memory it has left.
+        """
+        left = available or self.session.available_bytes
+        self._calls.follow(left, parse_bytes(reserve, "reserve"))
 
     def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
         """Takes one step of training, in as many micro-batches as it was compiled for.
@@ -99,6 +140,7 @@ class Trainer:
         feed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
         count = self._manifest.micro_batches
         (rate,) = self._manifest.of_role(Role.LEARNING_RATE)
+        self._calls.prepare()
         with device_errors(self.session.name):
             self._tensors[rate].copyfrom(np.float32(lr))
             # A step that broke off is taken again from its first micro-batch.
@@ -131,7 +173,7 @@ class Trainer:
             self._tensors[item].copyfrom(own)
         (step,) = self._manifest.of_role(Role.STEP)
         self._tensors[step].copyfrom(np.int32(number))
-        return float(self._train_step(*self._tensors.values()).numpy())
+        return self._calls.run(list(self._tensors.values()))
 
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.

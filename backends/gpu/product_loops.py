@@ -52,8 +52,7 @@ def _forward(product: Product, gpu: Gpu) -> None:
     def image(_: ir.Expr, p: ir.Expr, k: ir.Expr) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
         c, *t = unflatten(k, [channels, *taps])
-        at = [_source(axis, *both) for axis, *both in zip(axes, o, t, strict=True)]
-        return _inside(x, [n, c], at, axes, [])
+        return _in_window(x, [n, c], axes, o, t)
 
     def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         n, *o = unflatten(p, [batch, *(axis.out for axis in given)])
@@ -121,8 +120,7 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
     def image(_: ir.Expr, p: ir.Expr, k: ir.Expr) -> ir.Expr:
         c, *t = unflatten(p, [channels, *taps])
         n, *o = unflatten(k, [batch, *out])
-        at = [_source(axis, *both) for axis, *both in zip(axes, o, t, strict=True)]
-        return _inside(x, [n, c], at, axes, [])
+        return _in_window(x, [n, c], axes, o, t)
 
     def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         c, *t = unflatten(p, [channels, *taps])
@@ -145,9 +143,19 @@ GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {
 }
 
 
-def _source(axis: Axis, o: ir.Expr, t: ir.Expr) -> ir.Expr:
-    """The place in the image that a tap of an output reads."""
-    return o * axis.stride + t * axis.dilation - axis.pad
+def _in_window(
+    image: tirx.Buffer,
+    outer: Sequence[ir.Expr],
+    axes: Sequence[Axis],
+    o: Sequence[ir.Expr],
+    t: Sequence[ir.Expr],
+) -> ir.Expr:
+    """The element of an image that tap `t` of output `o` reads."""
+    at = [
+        place * axis.stride + tap * axis.dilation - axis.pad
+        for axis, place, tap in zip(axes, o, t, strict=True)
+    ]
+    return _inside(image, outer, at, axes, [])
 
 
 def _inside(

@@ -28,7 +28,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--memory-budget",
         metavar="BYTES",
         help="such as 64MiB: what a step may take beside parameters and optimizer state; some "
-        "calls run again then, or the batch is cut into micro-batches (see `odtc plan`)",
+        "calls run again then, or the batch is cut into micro-batches (see `odtc plan`); auto: "
+        "several plans, between which a run may change",
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"

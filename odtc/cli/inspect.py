@@ -118,6 +118,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
         "adapters": [dataclasses.asdict(adapter) for adapter in manifest.adapters],
         "sizes": dataclasses.asdict(manifest.sizes),
+        "plans": [dataclasses.asdict(plan) for plan in manifest.plans],
         "notes": list(manifest.notes),
     }
 
@@ -156,6 +157,7 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *(("trained in part", f"{name}: {block}") for name, block in _blocks(manifest).items()),
         *(("adapter of", _adapter(manifest, adapter)) for adapter in manifest.adapters),
         *_sizes(manifest),
+        *_plans(manifest),
         *(("note", note) for note in manifest.notes),
     ]
 
@@ -173,6 +175,16 @@ def _sizes(manifest: "Manifest") -> list[tuple[str, str]]:
     if manifest.micro_batches == 1:
         del sizes["accumulators"]
     return [(_SIZES[name], _exact(size)) for name, size in sizes.items()]
+
+
+def _plans(manifest: "Manifest") -> list[tuple[str, str]]:
+    """Budgets that the step fits, where it has several plans."""
+    if len(manifest.plans) == 1:
+        return []
+    return [
+        ("plan", f"{_exact(manifest.budget_of(plan))}, {plan.time:.3f} of the fastest one's time")
+        for plan in manifest.plans
+    ]
 
 
 def _label(item: "Argument") -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from odtc.cli.console import emit, emit_json, progress_of, say
+from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
 from odtc.cli.interrupts import interruption
 from odtc.cli.options import add_json_option, at_least
 from odtc.core.errors import ExitCode, UsageError
@@ -93,6 +93,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--export", type=Path, metavar="ONNX", help="write the trained model")
     add("--export-adapters", type=Path, metavar="FILE", help="write the adapters alone")
     add("--device", metavar="URL", help="rpc://HOST:PORT/KEY of a tracker (default: this machine)")
+    memory = parser.add_mutually_exclusive_group()
+    memory.add_argument(
+        "--memory-budget",
+        metavar="BYTES",
+        help="of the artifact's plans, take the fastest that fits (see `odtc inspect`)",
+    )
+    memory.add_argument(
+        "--follow-memory",
+        action="store_true",
+        help="before each step, take the fastest plan that the machine's memory allows",
+    )
     add("--threads", type=int, metavar="N", help="worker threads")
     add("--cores", choices=["big", "little"], help="bind them to the fastest or slowest cores")
     add_json_option(parser)
@@ -119,6 +130,10 @@ def run(args: argparse.Namespace) -> int:
         say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")
     schedule = _schedule(args, total // manifest.accumulate)
     trainer = artifact.trainer(args.device, args.threads, args.cores)
+    if args.memory_budget:
+        trainer.set_budget(args.memory_budget)
+    if args.follow_memory:
+        trainer.follow_memory()
     if args.resume:
         trainer.load_checkpoint(args.checkpoint)
         say(f"resumed from {args.checkpoint} at step {trainer.steps} of {total}")
@@ -154,9 +169,11 @@ def train(
     remaining = max(total - trainer.steps, 0)
     with interruption(at_once=False) as interrupted, progress_of(total, trainer.steps) as update:
         for x, y in islice(feed, remaining):
-            began = time.perf_counter()
+            began, plan = time.perf_counter(), trainer.plan
             done.loss = trainer.step(x, y, schedule(trainer.updates))
             done.seconds += time.perf_counter() - began
+            if trainer.plan != plan:
+                say(f"step {trainer.steps}: {_plan_text(trainer)}")
             done.steps += 1
             update(trainer.steps, f"loss {done.loss:.4f}, {done.time_text()}")
             if args.checkpoint_every and trainer.steps % args.checkpoint_every == 0:
@@ -164,6 +181,11 @@ def train(
             if interrupted.is_set():
                 break
     return done
+
+
+def _plan_text(trainer: "Trainer") -> str:
+    plan = trainer.plan
+    return f"went on with an arena of {readable_bytes(plan.arena_bytes)}, for the memory left"
 
 
 def _check_manifest(args: argparse.Namespace, manifest: "Manifest") -> None:

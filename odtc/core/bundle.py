@@ -4,7 +4,7 @@
     step.so                  the compiled library: `train_step` and `evaluate`
     parameters.safetensors   initial weights, by ONNX initializer name
     model.onnx               the original graph without those weights
-    memory.json              where the tensors of the training step lie, and when
+    memory.json              where the tensors of the training step lie, and when, for each plan
 
 Members are stored, not compressed. A library is always loaded from a fresh private path: `dlopen`
 gives a stale module back for a path that it has seen, and a user may compile over an artifact
@@ -71,7 +71,7 @@ class Bundle:
 
     @property
     def memory(self) -> Path:
-        """The memory plan of the training step."""
+        """The memory plans of the training step."""
         return self.root / MEMORY
 
 

@@ -14,6 +14,10 @@ _BY_NAME = {name.lower(): size for name, size in _UNITS.items()}
 _FORM = re.compile(r"\s*(?P<number>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>[A-Za-z]*)\s*")
 
 
+# A budget that is left to the run: the step has several plans.
+AUTO = "auto"
+
+
 def parse_bytes(text: str | int, what: str) -> int:
     """A number of bytes, rounded down.
 

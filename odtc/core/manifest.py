@@ -10,7 +10,7 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
-SCHEMA = 5
+SCHEMA = 6
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Sizes:
         optimizer: state of the optimizer, accumulators and moving averages.
         accumulators: of it, those that only the cut into micro-batches needs.
         train_step: activations, gradients and workspaces of a training step, or of one of its
-            micro-batches, as planned.
+            micro-batches, by its fastest plan.
         evaluate: the same of an evaluation.
     """
 
@@ -31,6 +31,21 @@ class Sizes:
     accumulators: int
     train_step: int
     evaluate: int
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One of the ways in which a library runs the training step; all give the same bits.
+
+    Attributes:
+        function: of the library.
+        arena_bytes: of its arena.
+        time: of its calls, by a model of the target, over that of the fastest.
+    """
+
+    function: str
+    arena_bytes: int
+    time: float
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,7 @@ class Manifest:
         precision: `float32` or `mixed`.
         micro_batches: calls of `train_step` that make a step, each with an equal part of the batch.
         arguments: of `train_step`, in order.
+        plans: of the training step, the fastest first; each is smaller than the one before it.
         evaluations: the outputs that can be evaluated; the first is the usual one.
         sizes: bytes at work.
         notes: what was assumed about the model.
@@ -85,6 +101,7 @@ class Manifest:
     precision: str
     micro_batches: int
     arguments: tuple[Argument, ...]
+    plans: tuple[StepPlan, ...]
     evaluations: tuple[Evaluation, ...]
     sizes: Sizes
     notes: tuple[str, ...] = ()
@@ -131,6 +148,10 @@ class Manifest:
         """Samples in a call of `train_step` or of an evaluation."""
         return self.batch // self.micro_batches
 
+    def budget_of(self, plan: StepPlan) -> int:
+        """The bytes of a budget that a plan needs: its arena, and accumulators of micro-batches."""
+        return plan.arena_bytes + self.sizes.accumulators
+
     @property
     def accumulate(self) -> int:
         """Steps to an update: the last of them updates."""
@@ -160,6 +181,10 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         )
     try:
         data["arguments"] = tuple(_argument(item) for item in data["arguments"])
+        data["plans"] = tuple(
+            StepPlan(str(item["function"]), int(item["arena_bytes"]), float(item["time"]))
+            for item in data["plans"]
+        )
         data["evaluations"] = tuple(
             Evaluation(str(item["function"]), _spec(item["output"]), tuple(item["inputs"]))
             for item in data["evaluations"]
@@ -172,6 +197,8 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:
             raise ValueError(f"micro_batches is {manifest.micro_batches}")
+        if not manifest.plans:
+            raise ValueError("there is no training step")
         return manifest
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(

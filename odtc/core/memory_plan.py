@@ -157,14 +157,28 @@ def _covered(tensors: Iterable[PlannedTensor]) -> int:
     return covered
 
 
-def parse_memory_plan(text: str | bytes, where: str) -> MemoryPlan:
-    """Reads a plan.
+def memory_plans_json(plans: Iterable[str]) -> str:
+    """The JSON text of several plans, of the texts of each."""
+    return f"[{','.join(plans)}]"
+
+
+def parse_memory_plans(text: str | bytes, where: str) -> tuple[MemoryPlan, ...]:
+    """Reads plans.
 
     Raises:
-        ArtifactError: it is not a plan, or a tensor of it has no place in it.
+        ArtifactError: these are no plans, or a tensor has no place in its plan.
     """
     try:
-        data = json.loads(text)
+        found = json.loads(text)
+        if not isinstance(found, list):
+            raise TypeError("not a list")
+    except (TypeError, ValueError) as error:
+        raise _damaged(f"{type(error).__name__}: {error}", where) from error
+    return tuple(_plan(data, where) for data in found)
+
+
+def _plan(data: Mapping[str, Any], where: str) -> MemoryPlan:
+    try:
         calls = tuple(map(str, data["calls"]))
         tensors = tuple(_tensor(item) for item in data["tensors"])
         numbers = {name: int(data[name]) for name in data.keys() - {"calls", "tensors"}}

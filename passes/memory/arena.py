@@ -35,13 +35,12 @@ class PlanMemory(Pass):
     """Gives every tensor of a function that is not its result a place in the function's arena.
 
     Attributes:
-        recorded: a function that gets the record of its plan as its attribute `RECORD`; None for
-            no function.
-        origins: of the tensors that its variables are named by.
+        recorded: functions that get the record of their plan as their attribute `RECORD`.
+        origins: of the tensors that their variables are named by.
     """
 
     name: ClassVar[str] = "plan-memory"
-    recorded: str | None = None
+    recorded: Sequence[str] = ()
     origins: Sequence[Origin] = field(default=(), repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
@@ -49,7 +48,7 @@ class PlanMemory(Pass):
         planned = module.clone()
         for variable, function in module.functions_items():
             if isinstance(function, relax.Function):
-                origins = self.origins if variable.name_hint == self.recorded else None
+                origins = self.origins if variable.name_hint in self.recorded else None
                 planned.update_func(variable, _planned(function, origins))
         return relax.transform.Normalize()(planned)
 

@@ -11,6 +11,7 @@ import odtc
 from odtc.core.specs import Block
 from odtc.frontend import gradient_pieces
 from odtc.frontend.gradient_pieces import row_blocks
+from tests.fast import fast_if
 
 ROWS, COLUMNS, BATCH, STEPS = 96, 40, 4, 3
 FORMS = {
@@ -62,7 +63,7 @@ def trained(form: str, update: odtc.Update, folder: Path) -> tuple[dict[str, np.
     return values, sum(call.startswith("update") for call in artifact.memory.plan.calls)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", fast_if(lambda form: form == "plain", FORMS))
 @pytest.mark.parametrize(
     "update",
     [

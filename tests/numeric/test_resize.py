@@ -15,6 +15,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import odtc
+from tests.fast import fast_if
 from tests.numeric.cases.resize import resize
 from tests.numeric.conftest import relative_error
 
@@ -88,7 +89,10 @@ def resized(model: onnx.ModelProto, images: np.ndarray) -> np.ndarray:
     return ReferenceEvaluator(alone).run(None, {"h": images})[0]
 
 
-@pytest.mark.parametrize("name", CASES)
+FAST = [*CASES][::3]
+
+
+@pytest.mark.parametrize("name", fast_if(FAST.__contains__, CASES))
 def test_values_and_gradient(name: str, tmp_path: Path) -> None:
     model = resize(SHAPE, **CASES[name])
     onnx.save(model, tmp_path / "model.onnx")

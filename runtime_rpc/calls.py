@@ -1,0 +1,86 @@
+"""Calls of the compiled training step, by one of its plans at a time."""
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax
+
+from odtc.core.errors import DeviceError
+from odtc.core.manifest import Manifest, StepPlan
+from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_plan
+from odtc.runtime_rpc.session import FAILURES, Session, device_errors, is_out_of_memory
+
+
+class Calls:
+    """The training step on a device.
+
+    Attributes:
+        plan: by which the last call ran, or the next one will.
+    """
+
+    def __init__(self, manifest: Manifest, session: Session, machine: relax.VirtualMachine) -> None:
+        self._manifest, self._session = manifest, session
+        self._functions = {plan: machine[plan.function] for plan in manifest.plans}
+        self._follower: Follower | None = None
+        # Bytes of the arena that the device keeps for the next call.
+        self._held = 0
+        self.plan = manifest.plans[0]
+
+    def set_budget(self, budget: int) -> None:
+        """Runs by the fastest plan that fits.
+
+        Raises:
+            BudgetError: none does; nothing is changed.
+        """
+        plan = plan_within(self._manifest, budget)
+        self._follower = None
+        self._change_to(plan)
+
+    def follow(self, available: Available, reserve: int) -> None:
+        """Lets `prepare` choose the plan; see `Trainer.follow_memory`."""
+        available()
+        self._follower = Follower(self._manifest.plans, available, reserve)
+
+    def prepare(self) -> None:
+        """Looks at the memory that is left, if it is followed; to be called before each step."""
+        if self._follower:
+            self._change_to(self._follower.choose(self.plan, self._held))
+
+    def run(self, tensors: Sequence[tvm.runtime.Tensor]) -> float:
+        """Runs the step, by a smaller plan where there is no memory for this one.
+
+        The arena is allocated before anything else is done: a call that fails so changed nothing.
+
+        Returns:
+            The loss.
+
+        Raises:
+            DeviceError: the device failed, or has no memory for any smaller plan.
+        """
+        while True:
+            try:
+                loss = self._functions[self.plan](*tensors)
+                self._held = self.plan.arena_bytes
+                return float(loss.numpy())
+            except FAILURES as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._change_to(self._smaller(error))
+
+    def _smaller(self, error: Exception) -> StepPlan:
+        """The next smaller plan, after one that there was no memory for."""
+        smaller = smaller_plan(self._manifest.plans, self.plan)
+        if smaller is None:
+            raise DeviceError(
+                f"there is no memory for a step's arena of {self.plan.arena_bytes:,} bytes",
+                where=self._session.name,
+                hint="compile the model with a --memory-budget below that, or auto for several",
+            ) from error
+        return smaller
+
+    def _change_to(self, plan: StepPlan) -> None:
+        """Gives the arena of the last plan back first, so that never both are there."""
+        if plan != self.plan:
+            with device_errors(self._session.name):
+                self._session.free_arenas()
+            self.plan, self._held = plan, 0
