@@ -5,6 +5,7 @@ nothing is compiled
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -12,7 +13,8 @@ from odtc.backends.targets import Target
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
-from odtc.passes.checkpoint.problem import Recomputation
+from odtc.passes.checkpoint.problem import Recomputation, plan_of
+from odtc.passes.checkpoint.segments import segmented
 from odtc.preparation import StepOptions, read_source
 from odtc.splitting import Cuts, Prepared
 
@@ -53,6 +55,8 @@ class Frontier:
         parameter_bytes: of weights and running statistics, beside the arena.
         optimizer_bytes: of state and averages, beside the arena and the accumulators of points.
         refusal: why the step cannot run as micro-batches; empty where it can.
+        segments: for comparison, what checkpoints of segments alone reach for the step as a whole
+            (Chen et al., 2016): peaks in place of arenas, which are never smaller.
     """
 
     points: tuple[Point, ...]
@@ -60,6 +64,7 @@ class Frontier:
     parameter_bytes: int
     optimizer_bytes: int
     refusal: str = ""
+    segments: tuple[Point, ...] = ()
 
 
 def plan_model(
@@ -90,7 +95,19 @@ def plan_model(
         step.nbytes_of(*WEIGHT_ROLES),
         step.nbytes_of(Role.STATE, Role.AVERAGE) - step.accumulator_bytes,
         cuts.refusal,
+        tuple(_segments(every[0].problem)),
     )
+
+
+def _segments(problem: Recomputation) -> Iterator[Point]:
+    """Points by checkpoints of segments, of which none is slower and larger than another one."""
+    whole, least = sum(problem.seconds), None
+    plans = (plan_of(problem, sequence) for sequence in segmented(problem))
+    for plan in sorted(plans, key=lambda each: (each.seconds, each.peak)):
+        if least is None or plan.peak < least:
+            least, calls = plan.peak, len(plan.sequence)
+            again = calls - len(problem.seconds)
+            yield Point(least, plan.seconds / whole, calls, again)
 
 
 def _point(way: Way[Prepared], first: Cut[Prepared]) -> Point:

@@ -147,7 +147,14 @@ def recomputation_of(calls: Calls, module: tvm.IRModule, cost: Cost) -> Recomput
         # A result has storage of its own.
         until[tensor] = sizes[tensor] = 0
     tasks = replace(calls.tasks, sizes=sizes)
-    return Recomputation(tasks, [costs[kernel] for kernel in kernels], until)
+    return Recomputation(tasks, [costs[kernel] for kernel in kernels], until, _turn(calls))
+
+
+def _turn(calls: Calls) -> int:
+    """The first call that makes a gradient."""
+    tags = (tags_of(binding.var.name)[:1] for binding in calls.bindings)
+    gradients = (at for at, first in enumerate(tags) if any(tag.gradient for tag in first))
+    return next(gradients, len(calls.bindings))
 
 
 class _Replay:

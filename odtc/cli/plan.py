@@ -2,12 +2,15 @@
 
 import argparse
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
+from odtc.cli.inspect import picture
 from odtc.cli.options import add_json_option
 from odtc.cli.step_options import add_step_options, step_options
 from odtc.core.errors import ExitCode
+from odtc.core.files import check_writable
 
 if TYPE_CHECKING:
     from odtc.planning import Frontier
@@ -26,6 +29,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "compiled.",
     )
     add_step_options(parser)
+    parser.add_argument(
+        "--plot",
+        type=picture,
+        metavar="FILE",
+        help="draw bytes against time as FILE.svg or FILE.html",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -33,11 +42,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plans, and prints a table."""
     options = step_options(args)
+    if args.plot:
+        check_writable(args.plot)
     with stages() as progress:
         progress("load the compiler")
         from odtc.planning import plan_model
 
         found = plan_model(args.model, args.target, progress=progress, **options)
+    if args.plot:
+        from odtc.cli.frontier_plot import draw
+
+        draw(found, f"{Path(args.model).name} on {args.target}", args.plot)
     if args.json:
         emit_json(dataclasses.asdict(found))
         return ExitCode.OK

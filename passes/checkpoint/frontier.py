@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.problem import Plan, Recomputation, plan_of
 from odtc.passes.checkpoint.retention import retained
+from odtc.passes.checkpoint.segments import segmented
 
 # None is best on all graphs; each takes milliseconds.
 _SCORES = (
@@ -31,13 +32,18 @@ def frontier(problem: Recomputation) -> list[Plan]:
     The first is the step as it is; the peak of the last is the lowest that is found.
     """
     first = plan_of(problem, range(len(problem.tasks.tasks)))
-    found = [first, *_lowest(problem, first)]
+    found = [first, *_by_segments(problem), *_lowest(problem, first)]
     low = max(1, min(plan.peak for plan in found))
     # Closer to each other where plans are expensive.
     steps = (round(low * (first.peak / low) ** (n / _LIMITS)) for n in range(1, _LIMITS))
     for limit in steps:
         found += _within(problem, limit)
     return list(_best(found))
+
+
+def _by_segments(problem: Recomputation) -> Iterator[Plan]:
+    for sequence in segmented(problem):
+        yield retained(problem, sequence, plan_of(problem, sequence).peak)
 
 
 def _within(problem: Recomputation, limit: int) -> list[Plan]:

@@ -21,11 +21,13 @@ class Recomputation:
         seconds: that each takes, or anything in proportion to it.
         until: for each tensor the number of the first task that changes what its maker reads for
             it: from there on the maker would make another one. 0 where it is never made again.
+        turn: the first task of the backward pass.
     """
 
     tasks: Tasks
     seconds: Sequence[float]
     until: Sequence[int]
+    turn: int = 0
 
     @cached_property
     def uses(self) -> list[list[int]]:

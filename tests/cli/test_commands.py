@@ -1,5 +1,6 @@
 """What `odtc compile`, `inspect`, `targets` and `check` print, and what options reach."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,12 +14,14 @@ from safetensors.numpy import load_file
 import odtc
 from benchmarks.models.digits import bn_model
 from odtc.artifact import Memory
+from odtc.cli import frontier_plot
 from odtc.cli.main import main
 from odtc.cli.memory import report
 from odtc.cli.skyline import draw
 from odtc.core.errors import ExitCode
 from odtc.core.memory_plan import Origin
 from odtc.core.specs import TensorSpec
+from odtc.planning import Frontier, Point
 from tests.cli.digits import BATCH, SAMPLES, Digits, trained
 
 
@@ -71,6 +74,35 @@ def test_micro_batches_from_compile_to_train(digits: Digits, here: Path, run_jso
     assert split["steps"] == whole["steps"] == 3
     assert split["loss"] == pytest.approx(whole["loss"], rel=1e-5)
     assert 0 <= split["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html"])
+def test_the_picture_of_a_frontier_has_all_of_its_points(
+    suffix: str, digits: Digits, run_json, tmp_path: Path
+) -> None:
+    path = tmp_path / f"frontier.{suffix}"
+    found = run_json(
+        *("plan", digits.model, "--batch", "4", "--target", "host-cpu{threads=1}"),
+        *("--plot", path),
+    )
+    text = path.read_text()
+    for point in found["points"]:
+        nbytes = point["arena_bytes"] + point["accumulator_bytes"]
+        assert f"{nbytes:,} bytes, {point['time']:.3f} of the time" in text
+    circles = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)
+    assert len(circles) == len(found["points"]) + len(found["segments"])
+    assert all(0 <= float(x) <= 1280 and 0 <= float(y) <= 720 for x, y in circles)
+
+
+def test_micro_batches_have_a_colour_of_their_own(tmp_path: Path) -> None:
+    points = Point(1000, 1.0, 9, 0), Point(700, 1.2, 12, 3), Point(400, 1.3, 9, 0, 2, 100)
+    frontier_plot.draw(Frontier(points, 300, 5, 5), "a step", tmp_path / "plot.svg")
+    text = (tmp_path / "plot.svg").read_text()
+    colours = re.findall(r'<circle [^>]*fill="(#\w+)"', text)
+    assert len(colours) == 3
+    assert colours[0] == colours[1] != colours[2]
+    assert "500 bytes, 1.300 of the time: 0 of 9 calls again, 2 micro-batches" in text
+    ElementTree.fromstring(text)
 
 
 def test_plan_tells_the_number_of_micro_batches(digits: Digits, run_json, capsys):

@@ -40,10 +40,7 @@ NAMES = ("resnet18", "char_cnn_lstm", "bert_base", "googlenet")
 Compile = Callable[..., Artifact]
 
 
-FAST = ("char_cnn_lstm", "bert_base")
-
-
-@pytest.fixture(scope="module", params=fast_if(lambda name: name in FAST, NAMES))
+@pytest.fixture(scope="module", params=fast_if(lambda name: name == "char_cnn_lstm", NAMES))
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """Compiles a small model with a budget, and yields the batches that it is trained with."""
     model = SMALL[request.param]
@@ -148,18 +145,18 @@ def test_what_runs_again_is_seen_in_the_function(tmp_path: Path) -> None:
     assert {each.var.name.removesuffix("_again") for each in again} <= first
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"optimizer": odtc.Update(odtc.AdamW(), clip_norm=0.1)},
-        {"optimizer": odtc.Update(odtc.SGD(momentum=0.9), accumulate=2, ema=0.9)},
-        {"optimizer": odtc.Update(odtc.SGD(), loss_scale="dynamic")},
-        {"precision": "mixed"},
-    ],
-    ids=["sgd", "clipped", "accumulated", "scaled", "mixed"],
-)
-def test_masks_and_updates_stay_the_same(options: dict, tmp_path: Path) -> None:
+OPTIONS = {
+    "sgd": {},
+    "clipped": {"optimizer": odtc.Update(odtc.AdamW(), clip_norm=0.1)},
+    "accumulated": {"optimizer": odtc.Update(odtc.SGD(momentum=0.9), accumulate=2, ema=0.9)},
+    "scaled": {"optimizer": odtc.Update(odtc.SGD(), loss_scale="dynamic")},
+    "mixed": {"precision": "mixed"},
+}
+
+
+@pytest.mark.parametrize("kind", fast_if(lambda kind: kind == "accumulated", OPTIONS))
+def test_masks_and_updates_stay_the_same(kind: str, tmp_path: Path) -> None:
+    options = OPTIONS[kind]
     onnx.save(tower(), tmp_path / "tower.onnx")
 
     def compile_(**more) -> Artifact:
@@ -194,7 +191,7 @@ def test_more_bytes_are_never_slower(tmp_path: Path) -> None:
 
     whole = compile_().memory
     floor = floor_of(compile_)
-    budgets = np.linspace(floor, whole.arena_bytes, 6).astype(int)
+    budgets = np.linspace(floor, whole.arena_bytes, 4).astype(int)
     plans = [compile_(memory_budget=int(budget)).memory for budget in budgets]
     calls = [len(memory.plan.calls) for memory in plans]
     assert all(memory.arena_bytes <= budget for memory, budget in zip(plans, budgets, strict=True))

@@ -14,6 +14,7 @@ from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.frontier import frontier
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.retention import retained
+from odtc.passes.checkpoint.segments import segmented
 from odtc.passes.checkpoint.validate import validate
 from odtc.passes.memory.operator_order import Task, Tasks
 
@@ -108,6 +109,26 @@ def test_chains_come_close_to_the_best() -> None:
         assert best is not None
         assert found is not None, (length, limit)
         assert found.seconds <= 1.15 * best, (length, limit)
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn(most=30), st.integers(0, 30))
+def test_segments_are_possible_and_never_better(problem: Recomputation, turn: int) -> None:
+    problem = replace(problem, turn=min(turn, len(problem.seconds)))
+    plans = frontier(problem)
+    for sequence in segmented(problem):
+        plan = plan_of(problem, sequence)
+        validate(problem, plan)
+        assert any(each.seconds <= plan.seconds and each.peak <= plan.peak for each in plans)
+
+
+def test_segments_of_a_chain_take_one_more_forward_pass() -> None:
+    length = 64
+    problem = replace(chain(length), turn=length)
+    plans = [plan_of(problem, sequence) for sequence in segmented(problem)]
+    assert max(plan.seconds for plan in plans) <= 3 * length
+    # Chen et al. (2016): what is kept and what is made again are each the root of all.
+    assert min(plan.peak for plan in plans) <= 10 * (2 * 8 + 3)
 
 
 def test_a_long_chain_needs_little() -> None:

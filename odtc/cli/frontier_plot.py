@@ -1,0 +1,154 @@
+"""The frontier of a step: what each budget costs in time, as SVG or as a page of HTML.
+
+Along x are bytes, of the arena and of what only micro-batches need; along y is the time of the
+calls, by a model of the target, over that of the step as it is. Each number of micro-batches has a
+colour.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import cycle, groupby
+
+from odtc.cli.console import readable_bytes
+from odtc.cli.svg import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    horizontal_label,
+    line_between,
+    opening,
+    step_of,
+    text_at,
+    unit_of,
+    vertical_label,
+    write_picture,
+)
+from odtc.planning import Frontier, Point
+
+_COLOURS = ("#2f6db3", "#e8833a", "#4ea65a", "#8e5bb5", "#c9a227", "#5b9aa0")
+_SEGMENTS = "#a3a3a8"
+# About how many marks an axis has.
+_MARKS_X, _MARKS_Y = 10, 8
+
+
+def draw(frontier: Frontier, title: str, path: str | os.PathLike[str]) -> None:
+    """Writes the picture, whole or not at all.
+
+    Args:
+        frontier: what to draw.
+        title: of the picture.
+        path: where it goes; `.svg` or `.html`.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    write_picture(lambda titles: _Picture(frontier, title, with_titles=titles).lines(), title, path)
+
+
+class _Picture:
+    """A frontier on a plane.
+
+    Args:
+        frontier: what to draw.
+        title: of the picture.
+        with_titles: whether a viewer of the SVG shows a point's text; a page does it by itself.
+    """
+
+    def __init__(self, frontier: Frontier, title: str, *, with_titles: bool) -> None:
+        self._frontier, self._title, self._with_titles = frontier, title, with_titles
+        counts = sorted({point.micro_batches for point in frontier.points})
+        colours = cycle(_COLOURS)
+        self._colours = {count: next(colours) for count in counts}
+        self._most = max(1, frontier.points[0].budget_bytes) * 1.04
+        slowest = max(point.time for point in (*frontier.points, *frontier.segments))
+        self._slowest = 1 + max(slowest - 1, 0.01) * 1.06
+
+    def lines(self) -> Iterator[str]:
+        """The SVG, line by line."""
+        yield from opening(self._title, self._summary())
+        yield from self._legend()
+        yield from self._axes()
+        x = self._x(self._frontier.lower_bound_bytes)
+        yield line_between(x, TOP, x, HEIGHT - BOTTOM, "bound")
+        yield from self._curve(self._frontier.segments, _SEGMENTS)
+        for count, points in groupby(self._frontier.points, lambda each: each.micro_batches):
+            yield from self._curve(list(points), self._colours[count])
+        yield "</svg>"
+
+    def _x(self, count: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * count / self._most
+
+    def _y(self, time: float) -> float:
+        share = (time - 1) / (self._slowest - 1)
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
+
+    def _summary(self) -> str:
+        found, last = self._frontier, self._frontier.points[-1]
+        most, least, beside = map(
+            readable_bytes,
+            (
+                found.points[0].budget_bytes,
+                last.budget_bytes,
+                found.parameter_bytes + found.optimizer_bytes,
+            ),
+        )
+        return (
+            f"{most} as it is, {least} at least, in {last.time:.2f} times the time; beside these "
+            f"{beside} of parameters and optimizer state"
+        )
+
+    def _legend(self) -> Iterator[str]:
+        """What the colours are."""
+        known = {
+            colour: "calls again" if count == 1 else f"{count} micro-batches"
+            for count, colour in self._colours.items()
+        }
+        if self._frontier.segments:
+            known[_SEGMENTS] = "checkpoints of segments (Chen et al., 2016)"
+        x, y = float(LEFT), 84
+        for colour, label in known.items():
+            yield f'<rect x="{x:g}" y="{y - 10}" width="12" height="12" fill="{colour}"/>'
+            yield text_at(x + 18, y, label)
+            x += 40 + 7.2 * len(label)
+        yield line_between(x, y - 4, x + 22, y - 4, "bound")
+        yield text_at(x + 28, y, "no budget is below this")
+
+    def _axes(self) -> Iterator[str]:
+        left, right, bottom = self._x(0), self._x(self._most), self._y(1)
+        step = step_of(self._slowest - 1, _MARKS_Y)
+        for number in range(int((self._slowest - 1) / step) + 1):
+            y = self._y(1 + number * step)
+            yield line_between(left, y, right, y, "grid" if number else "axis")
+            yield text_at(left - 8, y + 4, f"{1 + number * step:.4g}", "quiet", "end")
+        unit, name = unit_of(self._most)
+        step = step_of(self._most / unit, _MARKS_X)
+        for number in range(int(self._most / unit / step) + 1):
+            x = self._x(number * step * unit)
+            yield line_between(x, bottom, x, bottom + 5, "axis")
+            yield text_at(x, bottom + 20, f"{number * step:,g}", "quiet", "middle")
+        yield horizontal_label(f"budget ({name})")
+        yield vertical_label("time, over that of the step as it is (model)")
+
+    def _curve(self, points: Sequence[Point], colour: str) -> Iterator[str]:
+        places = [(self._x(each.budget_bytes), self._y(each.time)) for each in points]
+        line = " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
+        yield f'<polyline class="way" stroke="{colour}" points="{line}"/>'
+        for point, (x, y) in zip(points, places, strict=True):
+            tip = escape(_tip(point))
+            dot = f'<circle cx="{x:.2f}" cy="{y:.2f}" r="4" fill="{colour}"'
+            if self._with_titles:
+                yield f"{dot}><title>{tip}</title></circle>"
+            else:
+                yield f'{dot} data-tip="{tip}"/>'
+
+
+def _tip(point: Point) -> str:
+    parts = f", {point.micro_batches} micro-batches" if point.micro_batches > 1 else ""
+    return (
+        f"{point.budget_bytes:,} bytes, {point.time:.3f} of the time: "
+        f"{point.repeated:,} of {point.calls:,} calls again{parts}"
+    )
