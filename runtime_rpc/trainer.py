@@ -14,21 +14,22 @@ import numpy as np
 import onnx
 import tvm
 
-from odtc.backends.targets import lacking_features, parse_target
+from odtc.backends.targets import parse_target
 from odtc.core.adapters import merge_adapters
 from odtc.core.bundle import Bundle
 from odtc.core.byte_sizes import parse_bytes
-from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
+from odtc.core.errors import DataError, NumericError, UsageError
 from odtc.core.files import atomic_write
-from odtc.core.manifest import Evaluation, Manifest, StepPlan
+from odtc.core.manifest import Evaluation, StepPlan
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import constant_parts, fill_weights, read_tensors
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
+from odtc.runtime_rpc.fit import check_machine, check_threads
 from odtc.runtime_rpc.plans import Available
-from odtc.runtime_rpc.session import CORES, Session, device_errors
+from odtc.runtime_rpc.session import Session, device_errors
 from odtc.runtime_rpc.weights import fitted_weight
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -52,11 +53,11 @@ class Trainer:
         threads: int | None = None,
         cores: str | None = None,
     ) -> None:
-        _check_threads(threads, cores, bundle.manifest)
+        check_threads(threads, cores, bundle.manifest)
         self.steps = 0
         self._bundle = bundle
         self._manifest = bundle.manifest
-        _check_machine(session, bundle.manifest)
+        check_machine(session, bundle.manifest)
         session = session.on(parse_target(bundle.manifest.target).kind)
         self.session = session
         machine = session.load(bundle.library)
@@ -379,38 +380,3 @@ def averaged(item: Argument) -> str:
     """Name of the parameter whose average the argument is; of any other, its own."""
     name = item.spec.name
     return name.partition("/")[2] if item.role is Role.AVERAGE else name
-
-
-def _check_threads(threads: int | None, cores: str | None, manifest: Manifest) -> None:
-    """Checks what a caller asks for, against what the artifact's workspaces suffice for."""
-    if threads is not None and threads < 1:
-        raise UsageError(
-            f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
-        )
-    most = parse_target(manifest.target).threads
-    if threads is not None and most is not None and threads > most:
-        raise UsageError(
-            f"threads {threads} is above {most}, for which the artifact is compiled",
-            hint=f"compile it for a target with threads={threads}, or give fewer",
-        )
-    if cores is not None and cores not in CORES:
-        raise UsageError(f"cores {cores!r} is unknown", hint=f"give one of {', '.join(CORES)}")
-
-
-def _check_machine(session: Session, manifest: Manifest) -> None:
-    """Checks that the device can run the artifact's code, as far as it is known."""
-    wanted, found = manifest.triple.partition("-")[0], session.info().get("machine")
-    hint = "give the device that it is for, or compile the model for this one"
-    if found not in (None, wanted):
-        raise DeviceError(
-            f"the artifact is for {wanted} ({manifest.target}); {session.name} is {found}",
-            where=session.name,
-            hint=hint,
-        )
-    lacking = lacking_features(parse_target(manifest.target)) if session.is_local else []
-    if lacking:
-        raise DeviceError(
-            f"the artifact is for {manifest.target}; {session.name} lacks {', '.join(lacking)}",
-            where=session.name,
-            hint=hint,
-        )

@@ -1,0 +1,49 @@
+"""Whether an artifact fits what it is to run on."""
+
+from odtc.backends.targets import lacking_features, parse_target
+from odtc.core.errors import DeviceError, UsageError
+from odtc.core.manifest import Manifest
+from odtc.runtime_rpc.session import CORES, Session
+
+
+def check_threads(threads: int | None, cores: str | None, manifest: Manifest) -> None:
+    """Checks what a caller asks for, against what the artifact's workspaces suffice for.
+
+    Raises:
+        UsageError: `threads` is not positive or above the target's, or `cores` unknown.
+    """
+    if threads is not None and threads < 1:
+        raise UsageError(
+            f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
+        )
+    most = parse_target(manifest.target).threads
+    if threads is not None and most is not None and threads > most:
+        raise UsageError(
+            f"threads {threads} is above {most}, for which the artifact is compiled",
+            hint=f"compile it for a target with threads={threads}, or give fewer",
+        )
+    if cores is not None and cores not in CORES:
+        raise UsageError(f"cores {cores!r} is unknown", hint=f"give one of {', '.join(CORES)}")
+
+
+def check_machine(session: Session, manifest: Manifest) -> None:
+    """Checks that the device can run the artifact's code, as far as it is known.
+
+    Raises:
+        DeviceError: it cannot.
+    """
+    wanted, found = manifest.triple.partition("-")[0], session.info().get("machine")
+    hint = "give the device that it is for, or compile the model for this one"
+    if found not in (None, wanted):
+        raise DeviceError(
+            f"the artifact is for {wanted} ({manifest.target}); {session.name} is {found}",
+            where=session.name,
+            hint=hint,
+        )
+    lacking = lacking_features(parse_target(manifest.target)) if session.is_local else []
+    if lacking:
+        raise DeviceError(
+            f"the artifact is for {manifest.target}; {session.name} lacks {', '.join(lacking)}",
+            where=session.name,
+            hint=hint,
+        )
