@@ -37,7 +37,9 @@ _INFO = "odtc.device_info"
 # TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
 FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
 # What they say, in C++ or by an OpenCL driver, where an arena cannot be allocated.
-_OUT_OF_MEMORY = re.compile(r"bad_alloc|out of (device|host) (memory|resources)")
+_OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|out of (device|host) (memory|resources)|a buffer of \d+ bytes"
+)
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 _FREE_ARENAS = "vm.builtin.memory_manager.clear"
 # Which cores threads are bound to, as modes of `runtime.config_threadpool`: the fastest first, or

@@ -9,7 +9,7 @@ import tvm_ffi
 from odtc.backends.native.build import RUNTIMES, built, load_runtime
 from odtc.core.errors import BuildError, DeviceError
 from odtc.runtime_rpc import session as sessions
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.session import LocalSession, is_out_of_memory
 
 RUNTIME = RUNTIMES["opencl"]
 
@@ -67,5 +67,7 @@ def test_memory_that_the_device_does_not_have() -> None:
     import tvm
 
     load_runtime("opencl")
-    with pytest.raises(RuntimeError, match=r"a buffer of 1125899906842624 bytes: .*OpenCL error"):
+    text = r"a buffer of 1125899906842624 bytes: .*OpenCL error"
+    with pytest.raises(RuntimeError, match=text) as caught:
         tvm.runtime.empty((1 << 50,), "uint8", tvm.device("opencl", 0))
+    assert is_out_of_memory(caught.value)
