@@ -91,7 +91,8 @@ class Artifact:
         plans = parse_memory_plans(self._bundle.memory.read_bytes(), bundles.MEMORY)
         if len(plans) != len(self.manifest.plans):
             raise ArtifactError(
-                f"the artifact has {len(plans)} memory plans for {len(self.manifest.plans)} steps",
+                f"the artifact has {len(plans)} memory plans; its manifest has "
+                f"{len(self.manifest.plans)}",
                 where=bundles.MEMORY,
                 hint="compile the model again",
             )

@@ -23,8 +23,7 @@ def plan_within(manifest: Manifest, budget: int) -> StepPlan:
             return plan
     least = manifest.budget_of(manifest.plans[-1])
     raise BudgetError(
-        f"the smallest of {len(manifest.plans)} plans needs {least:,} bytes beside the parameters; "
-        f"the budget is {budget:,}",
+        f"the step needs at least {least:,} bytes beside the parameters; the budget is {budget:,}",
         hint="give a larger budget, or compile the model with --memory-budget auto, or for a "
         "smaller batch",
         least=least,

@@ -202,9 +202,14 @@ def manifest_with(**fields: Any) -> Cause:
 
 def plan_with(**fields: Any) -> Cause:
     """`odtc inspect --memory` with fields of the plan changed, and a hash that fits."""
+    return plans_with(lambda plans: [plan | fields for plan in plans])
+
+
+def plans_with(changed: Callable[[list[dict]], list[dict]]) -> Cause:
+    """`odtc inspect --memory` with other plans, and a hash that fits."""
 
     def change(members: dict[str, bytes]) -> None:
-        plan = json.dumps(json.loads(members["memory.json"]) | fields).encode()
+        plan = json.dumps(changed(json.loads(members["memory.json"]))).encode()
         manifest = json.loads(members["manifest.json"])
         manifest["files"]["memory.json"] = hashlib.sha256(plan).hexdigest()
         members |= {"memory.json": plan, "manifest.json": json.dumps(manifest).encode()}

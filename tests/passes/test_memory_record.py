@@ -19,7 +19,8 @@ from odtc.core.memory_plan import (
     MemoryPlan,
     Origin,
     PlannedTensor,
-    parse_memory_plan,
+    memory_plans_json,
+    parse_memory_plans,
 )
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.session import LocalSession
@@ -205,9 +206,14 @@ def small_plan() -> MemoryPlan:
     return MemoryPlan(("one", "two"), 1, tensors, 128, 66, 4)
 
 
+def parsed(text: str) -> MemoryPlan:
+    (plan,) = parse_memory_plans(memory_plans_json([text]), "here")
+    return plan
+
+
 def test_a_plan_reads_back_as_itself(tmp_path: Path) -> None:
     for plan in (small_plan(), compiled(named_model(), tmp_path).memory.plan):
-        assert parse_memory_plan(plan.to_json(), "here") == plan
+        assert parsed(plan.to_json()) == plan
     assert small_plan().live_bytes == (64, 66)
     assert not small_plan().proven_optimal
 
@@ -234,13 +240,13 @@ def test_what_lies_within_another_tensor_counts_once() -> None:
 def test_a_damaged_plan_is_refused(change: dict, why: str) -> None:
     text = json.dumps(json.loads(small_plan().to_json()) | change)
     with pytest.raises(ArtifactError, match=why):
-        parse_memory_plan(text, "here")
+        parsed(text)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "nan", '{"calls": []}', b"\xff"])
+@pytest.mark.parametrize("text", ["", "{}", "[[]]", "nan", '[{"calls": []}]', b"\xff"])
 def test_what_is_no_plan_is_refused(text: str | bytes) -> None:
     with pytest.raises(ArtifactError, match="memory plan is damaged"):
-        parse_memory_plan(text, "here")
+        parse_memory_plans(text, "here")
 
 
 @pytest.mark.parametrize(
@@ -251,4 +257,4 @@ def test_a_damaged_tensor_is_refused(field: str, value: object) -> None:
     data = json.loads(small_plan().to_json())
     data["tensors"][0]["spec"][field] = value
     with pytest.raises(ArtifactError, match="memory plan is damaged"):
-        parse_memory_plan(json.dumps(data), "here")
+        parsed(json.dumps(data))
