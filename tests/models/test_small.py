@@ -14,7 +14,8 @@ FAST_DYNAMO = "mobilenet_v2 shufflenet_v2 bert_base gpt2".split()
 # The rest from the other's, but for what shares its blocks with another model, or with test_gan.
 FAST_TORCHSCRIPT = SMALL.keys() - {
     *FAST_DYNAMO,
-    *("resnet18", "densenet121", "dcgan_discriminator", "dcgan_generator"),
+    *("alexnet", "vgg16", "vgg19", "resnet18", "densenet121"),
+    *("dcgan_discriminator", "dcgan_generator"),
 }
 
 

@@ -17,6 +17,7 @@ from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError, ExitCode
+from tests.fast import fast_if
 
 STEPS = 60
 Batch = tuple[np.ndarray, np.ndarray]
@@ -24,7 +25,10 @@ Batch = tuple[np.ndarray, np.ndarray]
 UPDATE = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9)
 
 
-@pytest.fixture(scope="module", params=["resnet18", "bert_base"])
+NAMES = ["char_cnn_lstm", "resnet18", "bert_base"]
+
+
+@pytest.fixture(scope="module", params=fast_if(lambda name: name == "char_cnn_lstm", NAMES))
 def compiled(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Artifact, list[Batch], list[float]]:
