@@ -5,18 +5,22 @@ nothing is compiled
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Unpack
 
 from odtc.backends.targets import Target
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
-from odtc.passes.checkpoint.problem import Recomputation, plan_of
-from odtc.passes.checkpoint.segments import segmented
+from odtc.passes.checkpoint.frontier import STRATEGIES, best_of
+from odtc.passes.checkpoint.moment import Moment
+from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.preparation import StepOptions, read_source
 from odtc.splitting import Cuts, Prepared
+
+# For how many the least time is told.
+_BUDGETS = 40
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,19 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Least:
+    """What no plan within a budget is faster than.
+
+    Attributes:
+        budget_bytes: of the arena.
+        time: as of `Point`.
+    """
+
+    budget_bytes: int
+    time: float
+
+
+@dataclass(frozen=True)
 class Frontier:
     """All ways of which none is both slower and larger than another one.
 
@@ -55,8 +72,9 @@ class Frontier:
         parameter_bytes: of weights and running statistics, beside the arena.
         optimizer_bytes: of state and averages, beside the arena and the accumulators of points.
         refusal: why the step cannot run as micro-batches; empty where it can.
-        segments: for comparison, what checkpoints of segments alone reach for the step as a whole
-            (Chen et al., 2016): peaks in place of arenas, which are never smaller.
+        strategies: for comparison, what known ways reach alone for the step as a whole, by name:
+            peaks in place of arenas, which are never smaller.
+        least: no plan of the step as a whole is faster.
     """
 
     points: tuple[Point, ...]
@@ -64,7 +82,8 @@ class Frontier:
     parameter_bytes: int
     optimizer_bytes: int
     refusal: str = ""
-    segments: tuple[Point, ...] = ()
+    strategies: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+    least: tuple[Least, ...] = ()
 
 
 def plan_model(
@@ -88,26 +107,36 @@ def plan_model(
     cuts = Cuts(read_source(model, target, options, progress), progress)
     every = list(cuts)
     progress("look for plans")
-    step = every[0].made.step
+    step, problem = every[0].made.step, every[0].problem
     return Frontier(
         tuple(_point(way, every[0]) for way in ways(every)),
         min(_lower_bound(cut.problem) + cut.beside for cut in every),
         step.nbytes_of(*WEIGHT_ROLES),
         step.nbytes_of(Role.STATE, Role.AVERAGE) - step.accumulator_bytes,
         cuts.refusal,
-        tuple(_segments(every[0].problem)),
+        {name: tuple(_alone(name, problem)) for name in STRATEGIES},
+        tuple(_least(problem)),
     )
 
 
-def _segments(problem: Recomputation) -> Iterator[Point]:
-    """Points by checkpoints of segments, of which none is slower and larger than another one."""
-    whole, least = sum(problem.seconds), None
-    plans = (plan_of(problem, sequence) for sequence in segmented(problem))
-    for plan in sorted(plans, key=lambda each: (each.seconds, each.peak)):
-        if least is None or plan.peak < least:
-            least, calls = plan.peak, len(plan.sequence)
-            again = calls - len(problem.seconds)
-            yield Point(least, plan.seconds / whole, calls, again)
+def _alone(name: str, problem: Recomputation) -> Iterator[Point]:
+    """Points by one strategy."""
+    whole, once = sum(problem.seconds), len(problem.seconds)
+    for plan in best_of(plan_of(problem, each) for each in STRATEGIES[name](problem)):
+        calls = len(plan.sequence)
+        yield Point(plan.peak, plan.seconds / whole, calls, calls - once)
+
+
+def _least(problem: Recomputation) -> Iterator[Least]:
+    """What the moment at which most bytes are alive says of budgets."""
+    first, whole = plan_of(problem, range(len(problem.seconds))), sum(problem.seconds)
+    moment = Moment(problem, highest_of(problem, first))
+    for part in range(_BUDGETS, 0, -1):
+        limit = first.peak * part // _BUDGETS
+        choice = moment.cheapest(limit)
+        if choice is None:
+            return
+        yield Least(limit, 1 + choice.seconds / whole)
 
 
 def _point(way: Way[Prepared], first: Cut[Prepared]) -> Point:

@@ -16,6 +16,8 @@ from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import case_of, names
+from odtc.core.byte_sizes import parse_bytes
+from odtc.core.errors import OdtcError
 
 NETWORKS = ("zoo/squeezenet", "resnet18", "vgg16")
 
@@ -35,6 +37,18 @@ def shares(text: str) -> list[float]:
     return found
 
 
+def totals(text: str) -> list[int]:
+    """Sizes in bytes, joined by commas.
+
+    Raises:
+        ArgumentTypeError: one is none.
+    """
+    try:
+        return [parse_bytes(each, "--totals") for each in text.split(",")]
+    except OdtcError as error:
+        raise argparse.ArgumentTypeError(error.what) from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.budget",
@@ -44,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
     add("--shares", type=shares, default="0.75,0.5,0.35,0.25", help="budgets, by the arena")
+    add("--totals", type=totals, default=(), help="budgets of all bytes, such as 2GiB")
     add("--batch", type=positive, default=8, help="samples in a step")
     add("--threads", type=positive, default=1, help="worker threads")
     add("--steps", type=positive, default=10, help="timed steps of each way")
@@ -57,7 +72,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
     case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
-    terms = Terms(options.shares, options.allow_split_batchnorm, options.steps, options.runs)
+    terms = Terms(
+        options.shares, options.totals, options.allow_split_batchnorm, options.steps, options.runs
+    )
     with tempfile.TemporaryDirectory() as folder:
         return found_ways(
             case, terms, Path(folder), lambda what: console.print(f"{name}: {what} ...")

@@ -19,6 +19,7 @@ from benchmarks.memory.worker import STORE, TaskError, run
 from benchmarks.step_time.cases import Case
 from benchmarks.step_time.compare import Comparison, compare
 from benchmarks.step_time.engines import OURS, Make, OdtcEngine, ort_engine, torch_engine
+from odtc.cli.console import readable_bytes
 from odtc.core.errors import BudgetError
 from odtc.core.specs import Role
 
@@ -86,12 +87,14 @@ class Terms:
 
     Attributes:
         shares: of the arena of the step as it is, that budgets are.
+        totals: bytes that arena, accumulators, parameters and optimizer state may take together.
         allow_split_batchnorm: whether batch statistics may be those of micro-batches.
         steps: timed ones of each way.
         runs: processes that each is measured in.
     """
 
     shares: Sequence[float]
+    totals: Sequence[int]
     allow_split_batchnorm: bool
     steps: int
     runs: int
@@ -126,8 +129,13 @@ def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None
     ways = [first]
     _compile(first, case, terms, folder, tell)
     assert first.plan is not None
-    for share in sorted(terms.shares, reverse=True):
-        way = Way(f"{OURS}, {share:.0%}", int(share * first.plan.arena))
+    beside = first.plan.total - first.plan.arena
+    budgets = {
+        **{f"{share:.0%}": int(share * first.plan.arena) for share in terms.shares},
+        **{readable_bytes(total): max(1, total - beside) for total in terms.totals},
+    }
+    for name, budget in sorted(budgets.items(), key=lambda each: -each[1]):
+        way = Way(f"{OURS}, {name}", budget)
         _compile(way, case, terms, folder, tell)
         ways.append(way)
     return ways

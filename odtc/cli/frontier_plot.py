@@ -6,7 +6,7 @@ colour.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import cycle, groupby
 
@@ -30,7 +30,10 @@ from odtc.cli.svg import (
 from odtc.planning import Frontier, Point
 
 _COLOURS = ("#2f6db3", "#e8833a", "#4ea65a", "#8e5bb5", "#c9a227", "#5b9aa0")
-_SEGMENTS = "#a3a3a8"
+_OTHERS = ("#a3a3a8", "#c9a0a0", "#9db8a4")
+_LEAST = "#202020"
+# Up to how many times what the slowest point takes more, other curves are drawn.
+_TALLEST = 2.5
 # About how many marks an axis has.
 _MARKS_X, _MARKS_Y = 10, 8
 
@@ -64,8 +67,11 @@ class _Picture:
         colours = cycle(_COLOURS)
         self._colours = {count: next(colours) for count in counts}
         self._most = max(1, frontier.points[0].budget_bytes) * 1.04
-        slowest = max(point.time for point in (*frontier.points, *frontier.segments))
-        self._slowest = 1 + max(slowest - 1, 0.01) * 1.06
+        self._others = dict(zip(frontier.strategies, cycle(_OTHERS), strict=False))
+        # Known ways may be so slow that nothing else could be seen.
+        more = max(point.time for point in frontier.points) - 1
+        known = (point.time for points in frontier.strategies.values() for point in points)
+        self._slowest = 1 + max(0.01, min(max(known, default=1) - 1, _TALLEST * more), more) * 1.06
 
     def lines(self) -> Iterator[str]:
         """The SVG, line by line."""
@@ -74,7 +80,10 @@ class _Picture:
         yield from self._axes()
         x = self._x(self._frontier.lower_bound_bytes)
         yield line_between(x, TOP, x, HEIGHT - BOTTOM, "bound")
-        yield from self._curve(self._frontier.segments, _SEGMENTS)
+        for name, points in self._frontier.strategies.items():
+            seen = [point for point in points if point.time <= self._slowest]
+            yield from self._curve(seen, self._others[name])
+        yield self._line([(each.budget_bytes, each.time) for each in self._frontier.least], _LEAST)
         for count, points in groupby(self._frontier.points, lambda each: each.micro_batches):
             yield from self._curve(list(points), self._colours[count])
         yield "</svg>"
@@ -107,8 +116,9 @@ class _Picture:
             colour: "calls again" if count == 1 else f"{count} micro-batches"
             for count, colour in self._colours.items()
         }
-        if self._frontier.segments:
-            known[_SEGMENTS] = "checkpoints of segments (Chen et al., 2016)"
+        known |= {colour: name for name, colour in self._others.items()}
+        if self._frontier.least:
+            known[_LEAST] = "no plan is below"
         x, y = float(LEFT), 84
         for colour, label in known.items():
             yield f'<rect x="{x:g}" y="{y - 10}" width="12" height="12" fill="{colour}"/>'
@@ -133,12 +143,14 @@ class _Picture:
         yield horizontal_label(f"budget ({name})")
         yield vertical_label("time, over that of the step as it is (model)")
 
+    def _line(self, points: Iterable[tuple[int, float]], colour: str) -> str:
+        line = " ".join(f"{self._x(count):.2f},{self._y(time):.2f}" for count, time in points)
+        return f'<polyline class="way" stroke="{colour}" points="{line}"/>'
+
     def _curve(self, points: Sequence[Point], colour: str) -> Iterator[str]:
-        places = [(self._x(each.budget_bytes), self._y(each.time)) for each in points]
-        line = " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
-        yield f'<polyline class="way" stroke="{colour}" points="{line}"/>'
-        for point, (x, y) in zip(points, places, strict=True):
-            tip = escape(_tip(point))
+        yield self._line([(each.budget_bytes, each.time) for each in points], colour)
+        for point in points:
+            x, y, tip = self._x(point.budget_bytes), self._y(point.time), escape(_tip(point))
             dot = f'<circle cx="{x:.2f}" cy="{y:.2f}" r="4" fill="{colour}"'
             if self._with_titles:
                 yield f"{dot}><title>{tip}</title></circle>"

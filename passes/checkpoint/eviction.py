@@ -3,15 +3,16 @@
 Where a task does not fit, tensors are dropped: those that cost least to compute again for their
 bytes and the time until they are read next. What is read and not there is computed again, with all
 that it needs. The score is that of Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021),
-which has to guess from the past when a tensor is read next; a step is known.
+which has to guess from the past when a tensor is read next; a step is known. A choice of what is
+alive at one moment (`moment.py`) goes before the score: what it does not keep is dropped first.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from odtc.passes.checkpoint.moment import Choice
 from odtc.passes.checkpoint.problem import Recomputation
 
 # What is dropped has at least this part of the bytes that are missing.
@@ -40,6 +41,7 @@ class _Walk:
     problem: Recomputation
     limit: int
     score: Score
+    choice: Choice | None = None
     now: int = 0
     used: int = 0
     alive: set[int] = field(default_factory=set)
@@ -48,13 +50,14 @@ class _Walk:
     def __post_init__(self):
         problem = self.problem
         self.makers, self.sizes = problem.tasks.makers, problem.tasks.sizes
+        # How many of the tasks that read a tensor have run first.
+        self.read = [0] * len(self.sizes)
         self.clock = [0.0, *accumulate(problem.seconds)]
 
     def next_use(self, tensor: int) -> int | None:
         """The next task that reads a tensor, if one does."""
-        uses = self.problem.uses[tensor]
-        place = bisect_left(uses, self.now)
-        return uses[place] if place < len(uses) else None
+        uses, done = self.problem.uses[tensor], self.read[tensor]
+        return uses[done] if done < len(uses) else None
 
     def chain(self, tensor: int, use: int) -> float:
         """Seconds to compute a tensor again before a task, with what is not there by then."""
@@ -99,25 +102,32 @@ class _Walk:
             missing -= self.sizes[lowest]
         return True
 
-    def rank(self, tensor: int, use: int) -> float:
+    def rank(self, tensor: int, use: int) -> tuple[bool, float]:
         """What tensors are chosen by."""
         wait = self.clock[use] - self.clock[self.now] + 1e-9
-        return (
+        return self.is_chosen(tensor, use), (
             self.chain(tensor, use) ** self.score.cost
             / self.sizes[tensor] ** self.score.size
             / wait**self.score.wait
         )
 
+    def is_chosen(self, tensor: int, use: int) -> bool:
+        """Whether a tensor is to be alive at the moment of the choice; it is if it is read before."""
+        choice = self.choice
+        if choice is None or self.now > choice.task or use < choice.task:
+            return True
+        return tensor in choice.kept
+
     def run(self, number: int) -> bool:
         """Runs a task, after those that make what it reads; keeps what is read later."""
-        waiting = [_Waiting(number, self.reads(number))]
+        waiting = [_Waiting(number, self.problem.reads[number])]
         pinned = Counter(waiting[-1].reads)
         while waiting:
             task = waiting[-1]
             missing = next((each for each in task.reads if each not in self.alive), None)
             if missing is not None:
                 maker = self.makers[missing]
-                waiting.append(_Waiting(maker, self.reads(maker), missing))
+                waiting.append(_Waiting(maker, self.problem.reads[maker], missing))
                 pinned.update(waiting[-1].reads)
                 continue
             if not self.compute(task, pinned):
@@ -130,11 +140,6 @@ class _Walk:
                     self.drop_read(tensor)
         return True
 
-    def reads(self, number: int) -> list[int]:
-        """What a task reads, in the order of what makes it."""
-        own = set(self.problem.tasks.tasks[number].reads)
-        return sorted(own, key=lambda each: self.makers[each])
-
     def compute(self, task: "_Waiting", pinned: Container[int]) -> bool:
         """Runs a task whose tensors are there, if what it makes fits."""
         allocates = self.problem.tasks.tasks[task.number].allocates
@@ -142,7 +147,10 @@ class _Walk:
         if not self.drop_for(sum(self.sizes[each] for each in new), pinned):
             return False
         self.sequence.append(task.number)
-        self.now += task.number == self.now
+        if task.number == self.now:
+            self.now += 1
+            for tensor in task.reads:
+                self.read[tensor] += 1
         for tensor in new:
             if tensor == task.wanted or self.next_use(tensor) is not None:
                 self.alive.add(tensor)
@@ -171,9 +179,11 @@ class _Waiting:
     wanted: int | None = None
 
 
-def evicting(problem: Recomputation, limit: int, score: Score) -> list[int] | None:
+def evicting(
+    problem: Recomputation, limit: int, score: Score, choice: Choice | None = None
+) -> list[int] | None:
     """A sequence whose peak is at most `limit`, or None where this finds none."""
-    walk = _Walk(problem, limit, score)
+    walk = _Walk(problem, limit, score, choice)
     for number in range(len(problem.tasks.tasks)):
         if not walk.run(number):
             return None

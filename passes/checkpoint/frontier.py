@@ -3,26 +3,39 @@
 They do not depend on a budget: more bytes are never slower then, and less are never larger.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from odtc.passes.checkpoint.eviction import Score, evicting
-from odtc.passes.checkpoint.problem import Plan, Recomputation, plan_of
+from odtc.passes.checkpoint.minimum_cut import cutting
+from odtc.passes.checkpoint.moment import Moment
+from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.retention import retained
+from odtc.passes.checkpoint.revolve import revolving
 from odtc.passes.checkpoint.segments import segmented
 
-# None is best on all graphs; each takes milliseconds.
-_SCORES = (
-    Score(1, 1, 1),
+Strategy = Callable[[Recomputation], Iterator[list[int]]]
+# Known ways, by the names of those who found them: what is found is never worse.
+STRATEGIES: dict[str, Strategy] = {
+    "Chen et al., 2016": segmented,
+    "Revolve, 2000": revolving,
+    "minimum cut": cutting,
+}
+# How tensors are chosen, the choice for the moment at which most bytes are alive going before that.
+# Where it decides what is kept, these are hardly slower than what no plan is faster than.
+_GUIDED = (Score(1, 1, 0), Score(1, 1, 1))
+# And without it, for limits at which it is not one moment that decides. None is best on all graphs.
+_FREE = (
     Score(1, 1, 0.5),
     Score(1, 1, 0),
-    Score(1, 1, 2),
     Score(1, 0.5, 0.5),
-    Score(0.5, 1, 1),
+    Score(1, 1, 1),
     Score(1, 0, 1),
     Score(0, 0, 1),
 )
-# Limits between the lowest peak and that of the step as it is.
-_LIMITS = 32
+# A plan that takes at most this part of the step longer than any must is not improved.
+_NEAR = 3e-4
+# Limits between the lowest peak and that of the step as it is, for guided ways and for all.
+_LIMITS, _ALL_WAYS = 192, 32
 _BISECTIONS = 12
 
 
@@ -32,34 +45,50 @@ def frontier(problem: Recomputation) -> list[Plan]:
     The first is the step as it is; the peak of the last is the lowest that is found.
     """
     first = plan_of(problem, range(len(problem.tasks.tasks)))
-    found = [first, *_by_segments(problem), *_lowest(problem, first)]
+    moment = Moment(problem, highest_of(problem, first))
+    found = [first, *_known(problem), *_lowest(problem, first, moment)]
     low = max(1, min(plan.peak for plan in found))
+    ratio = first.peak / low
+    even = {low + (first.peak - low) * n // _LIMITS for n in range(1, _LIMITS)}
     # Closer to each other where plans are expensive.
-    steps = (round(low * (first.peak / low) ** (n / _LIMITS)) for n in range(1, _LIMITS))
-    for limit in steps:
-        found += _within(problem, limit)
-    return list(_best(found))
+    closer = {round(low * ratio ** (n / _ALL_WAYS)) for n in range(1, _ALL_WAYS)}
+    for limit in sorted(even | closer):
+        found += _within(problem, limit, moment, _FREE if limit in closer else ())
+    return list(best_of(found))
 
 
-def _by_segments(problem: Recomputation) -> Iterator[Plan]:
-    for sequence in segmented(problem):
-        yield retained(problem, sequence, plan_of(problem, sequence).peak)
+def _known(problem: Recomputation) -> Iterator[Plan]:
+    """Plans of the known ways, without the repetitions that they do not need."""
+    for strategy in STRATEGIES.values():
+        for sequence in strategy(problem):
+            yield retained(problem, sequence, plan_of(problem, sequence).peak)
 
 
-def _within(problem: Recomputation, limit: int) -> list[Plan]:
-    """Plans within a limit."""
-    sequences = (evicting(problem, limit, score) for score in _SCORES)
-    return [retained(problem, each, limit) for each in sequences if each is not None]
+def _within(
+    problem: Recomputation, limit: int, moment: Moment, free: Sequence[Score] = _FREE
+) -> Iterator[Plan]:
+    """Plans within a limit, until one takes hardly longer than what no plan is faster than."""
+    choice = moment.cheapest(limit)
+    if choice is None:
+        return
+    enough = (1 + _NEAR) * sum(problem.seconds) + choice.seconds
+    for score, guide in (*((each, choice) for each in _GUIDED), *((each, None) for each in free)):
+        sequence = evicting(problem, limit, score, guide)
+        if sequence is not None:
+            plan = retained(problem, sequence, limit)
+            yield plan
+            if plan.seconds <= enough:
+                return
 
 
-def _lowest(problem: Recomputation, first: Plan) -> Iterator[Plan]:
+def _lowest(problem: Recomputation, first: Plan, moment: Moment) -> Iterator[Plan]:
     """Plans of falling peaks, down to the lowest that is found."""
     low, high = max(problem.grown, default=0), first.peak
     for _ in range(_BISECTIONS):
         if low >= high:
             return
         middle = (low + high) // 2
-        plans = _within(problem, middle)
+        plans = list(_within(problem, middle, moment))
         yield from plans
         if plans:
             high = min(plan.peak for plan in plans)
@@ -67,7 +96,7 @@ def _lowest(problem: Recomputation, first: Plan) -> Iterator[Plan]:
             low = middle + 1
 
 
-def _best(plans: Iterable[Plan]) -> Iterator[Plan]:
+def best_of(plans: Iterable[Plan]) -> Iterator[Plan]:
     """The plans that are not both slower and larger than another one."""
     peak = None
     for plan in sorted(plans, key=lambda each: (each.seconds, each.peak)):

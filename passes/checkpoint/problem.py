@@ -41,6 +41,12 @@ class Recomputation:
         return found
 
     @cached_property
+    def reads(self) -> list[list[int]]:
+        """For each task the tensors that it reads, in the order of what makes them."""
+        makers = self.tasks.makers
+        return [sorted(task.reads, key=makers.__getitem__) for task in self.tasks.tasks]
+
+    @cached_property
     def last_run(self) -> list[int]:
         """For each task the first one behind which it may not run again.
 

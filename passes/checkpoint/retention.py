@@ -62,10 +62,12 @@ class _Lives:
                 self._copies[tensor].append(_Copy(place))
         for tensor in problem.tasks.kept:
             self._copies[tensor][-1].reads.append(len(sequence))
-        self._alive = np.zeros(len(sequence) + 1, np.int64)
+        change = np.zeros(len(sequence) + 2, np.int64)
         for tensor, copies in enumerate(self._copies):
             for copy in copies:
-                self._alive[copy.made : copy.last + 1] += self._sizes[tensor]
+                change[copy.made] += self._sizes[tensor]
+                change[copy.last + 1] -= self._sizes[tensor]
+        self._alive = np.cumsum(change[:-1])
 
     def leave_out(self, place: int, limit: int) -> bool:
         """Leaves a repetition out if the rest is within the limit; returns whether it did."""

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from benchmarks.budget import __main__ as command_line
-from benchmarks.budget.__main__ import shares
+from benchmarks.budget.__main__ import shares, totals
 from benchmarks.budget.report import failures, way_table
 from benchmarks.budget.ways import Found, Way
 from benchmarks.memory.rows import ORT, TORCH
@@ -18,11 +18,14 @@ from benchmarks.workload import Work
 def test_a_network_is_run_in_all_ways(tmp_path, monkeypatch, capsys):
     files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
     options = ("--networks=digits", "--batch=32", "--runs=1", "--steps=2", "--shares=0.9")
+    options += ("--totals=1MB",)
     monkeypatch.setattr("sys.argv", ["budget", *options, *files])
     assert command_line.main() == 0
     (found,) = json.loads((tmp_path / "x.json").read_text())["networks"]
     ways = {way["name"]: way for way in found["ways"]}
-    assert list(ways) == [OURS, f"{OURS}, 90%", TORCH, ORT]
+    assert list(ways) == [OURS, f"{OURS}, 90%", f"{OURS}, 976.6 KiB", TORCH, ORT]
+    within = ways[f"{OURS}, 976.6 KiB"]["plan"]
+    assert within["arena"] + within["parameters"] + within["optimizer"] <= 1_000_000
     whole, less = ways[OURS]["plan"], ways[f"{OURS}, 90%"]
     assert less["plan"]["arena"] + less["plan"]["optimizer"] <= less["budget"]
     assert less["budget"] == int(0.9 * whole["arena"])
@@ -50,3 +53,9 @@ def test_shares():
     for text in ("1.5", "0", "half", ""):
         with pytest.raises(argparse.ArgumentTypeError, match="are not shares between 0 and 1"):
             shares(text)
+
+
+def test_totals():
+    assert totals("2GiB,1MB") == [2 << 30, 1_000_000]
+    with pytest.raises(argparse.ArgumentTypeError, match="not a positive number of bytes"):
+        totals("2GiB,few")

@@ -15,7 +15,7 @@ FAST_DYNAMO = "mobilenet_v2 shufflenet_v2 bert_base gpt2".split()
 FAST_TORCHSCRIPT = SMALL.keys() - {
     *FAST_DYNAMO,
     *("alexnet", "vgg16", "vgg19", "resnet18", "densenet121"),
-    *("dcgan_discriminator", "dcgan_generator"),
+    *("dcgan_discriminator", "dcgan_generator", "fcn8", "segnet"),
 }
 
 

@@ -1,6 +1,7 @@
 """Plans of recomputation: possible ones by a validator of their own, within limits, and not far
 from the best of small drawn problems."""
 
+import functools
 import heapq
 from dataclasses import replace
 from itertools import pairwise
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.eviction import Score, evicting
-from odtc.passes.checkpoint.frontier import frontier
+from odtc.passes.checkpoint.frontier import STRATEGIES, frontier
+from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.retention import retained
+from odtc.passes.checkpoint.revolve import revolving, split
 from odtc.passes.checkpoint.segments import segmented
 from odtc.passes.checkpoint.validate import validate
 from odtc.passes.memory.operator_order import Task, Tasks
@@ -111,15 +114,73 @@ def test_chains_come_close_to_the_best() -> None:
         assert found.seconds <= 1.15 * best, (length, limit)
 
 
-@settings(max_examples=60, deadline=None)
-@given(drawn(most=30), st.integers(0, 30))
-def test_segments_are_possible_and_never_better(problem: Recomputation, turn: int) -> None:
+@pytest.mark.parametrize("name", STRATEGIES)
+@settings(max_examples=40, deadline=None)
+@given(problem=drawn(most=30), turn=st.integers(0, 30))
+def test_known_ways_are_possible_and_never_better(
+    name: str, problem: Recomputation, turn: int
+) -> None:
     problem = replace(problem, turn=min(turn, len(problem.seconds)))
     plans = frontier(problem)
-    for sequence in segmented(problem):
+    for sequence in STRATEGIES[name](problem):
         plan = plan_of(problem, sequence)
         validate(problem, plan)
         assert any(each.seconds <= plan.seconds and each.peak <= plan.peak for each in plans)
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn(most=5), st.integers(0, 40), st.data())
+def test_no_plan_is_faster_than_a_moment_says(
+    problem: Recomputation, limit: int, data: st.DataObject
+) -> None:
+    task = data.draw(st.sampled_from(range(len(problem.seconds))))
+    choice, best = Moment(problem, task).cheapest(limit), fastest_within(problem, limit)
+    if best is not None:
+        assert choice is not None
+        assert sum(problem.seconds) + choice.seconds <= best + 1e-6
+
+
+def test_a_moment_chooses_what_is_cheap_for_its_bytes() -> None:
+    # Tasks 0 to 2 make tensors that tasks 4 to 6 read; task 3 needs the room.
+    tasks = [Task((n,), frozenset()) for n in range(4)]
+    tasks += [Task((4 + n,), frozenset({n})) for n in range(3)]
+    sizes = [10, 10, 10, 50, 0, 0, 0]
+    problem = Recomputation(Tasks(tasks, sizes), [3.0, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0], [7] * 7)
+    choice = Moment(problem, 3).cheapest(70)
+    assert choice is not None
+    assert choice.kept == {0, 2}
+    assert choice.seconds == pytest.approx(1)
+    half = Moment(problem, 3).cheapest(65)
+    assert half is not None
+    assert half.seconds == pytest.approx(2), "half of a tensor is kept by the relaxation"
+    assert Moment(problem, 3).cheapest(49) is None
+
+
+def test_snapshots_are_where_the_fewest_steps_are_taken() -> None:
+    @functools.cache
+    def least(length: int, snapshots: int) -> float:
+        """Steps forward that reverse a chain, the state before it being kept."""
+        if length == 1:
+            return 0
+        if not snapshots:
+            return length * (length - 1) / 2
+        return min(taken(length, snapshots, at) for at in range(1, length))
+
+    def taken(length: int, snapshots: int, at: int) -> float:
+        return at + least(length - at, snapshots - 1) + least(at, snapshots)
+
+    for length in range(2, 30):
+        for snapshots in range(1, 6):
+            at = split(length, snapshots)
+            assert taken(length, snapshots, at) == least(length, snapshots), (length, snapshots)
+
+
+def test_few_snapshots_reverse_a_long_chain() -> None:
+    length = 64
+    problem = replace(chain(length), turn=length)
+    plans = [plan_of(problem, sequence) for sequence in revolving(problem)]
+    segments = [plan_of(problem, sequence) for sequence in segmented(problem)]
+    assert min(plan.peak for plan in plans) < min(plan.peak for plan in segments) / 2
 
 
 def test_segments_of_a_chain_take_one_more_forward_pass() -> None:

@@ -6,6 +6,7 @@ from benchmarks.models.pytorch import attention, small, tasks
 from benchmarks.models.pytorch.classic import LeNet, densenet
 from benchmarks.models.pytorch.generative import Adversary, DeepQ, UNet, discriminator
 from benchmarks.models.pytorch.residual import bottleneck_net
+from benchmarks.models.pytorch.segmentation import FCN8, SegNet
 from benchmarks.models.pytorch.sequence import CharCnnLstm, CharLstm, Seq2Seq, keyword_net
 from benchmarks.models.pytorch.spec import TorchModel
 from benchmarks.models.pytorch.torchvision_models import models
@@ -53,6 +54,8 @@ FULL: dict[str, TorchModel] = {
     "deep_q": tasks.plays(DeepQ, 18),
     "unet": tasks.segmentation(UNet, 128),
     "unet_resize": tasks.segmentation(partial(UNet, resize=True), 128),
+    "fcn8": tasks.segmentation(FCN8, 128),
+    "segnet": tasks.segmentation(SegNet, 128),
     "vit_tiny": tasks.image_net(attention.vit),
     "bert_base": tasks.sentences(attention.bert, 128, 30522, lr=0.01),
     "bert_tiny": tasks.sentences(
@@ -103,6 +106,8 @@ SMALL: dict[str, TorchModel] = {
     "deep_q": tasks.plays(partial(DeepQ, 4, (4, 8, 8, 16)), 4),
     "unet": tasks.segmentation(partial(UNet, (4, 8, 8)), 16),
     "unet_resize": tasks.segmentation(partial(UNet, (4, 8, 8), resize=True), 16),
+    "fcn8": tasks.segmentation(partial(FCN8, ((4, 1), (4, 1), (8, 2), (8, 1), (8, 1)), 16), 32),
+    "segnet": tasks.segmentation(partial(SegNet, ((4, 1), (8, 2))), 16),
     "vit_tiny": tasks.cifar(partial(attention.vit, img_size=32, num_classes=10, **_VIT)),
     "bert_base": tasks.sentences(partial(attention.bert, **_BERT), 12, 64, lr=0.1),
     "mobile_bert": tasks.sentences(partial(attention.mobile_bert, **_MOBILE_BERT), 12, 64, lr=1.0),

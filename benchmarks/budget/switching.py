@@ -1,0 +1,154 @@
+"""What a change of plan costs: `python -m benchmarks.budget.switching`.
+
+A step is compiled with several plans. A run changes from each plan to each other one, takes a step,
+and takes another one, by the same plan: what the first takes longer, the change with it, is its cost.
+It frees the arena, so that the memory goes back to the system, and gets another.
+"""
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+
+import onnx
+from rich.table import Table
+
+import odtc
+from benchmarks.memory.__main__ import chosen_networks
+from benchmarks.measure import Spread, spread
+from benchmarks.options import positive
+from benchmarks.output import (
+    about,
+    add_files,
+    introduce,
+    numbers_table,
+    panels,
+    save_figure,
+    terminal,
+    write_json,
+)
+from benchmarks.step_time.cases import Case, case_of
+
+NETWORKS = ("zoo/squeezenet", "resnet18", "mobilenet_v2")
+
+
+@dataclass
+class Changes:
+    """Changes to one plan of a network.
+
+    Attributes:
+        network: its name.
+        arena_bytes: of the plan.
+        changed: seconds of a change to the plan and a step, each time.
+        same: seconds of the step after that.
+        losses: of each pair of steps, on the same batch; with a learning rate of 0 all are the same.
+    """
+
+    network: str
+    arena_bytes: int
+    changed: list[float] = field(default_factory=list)
+    same: list[float] = field(default_factory=list)
+    losses: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> Spread:
+        """How many times the time of a step it takes to change and take one."""
+        return spread([a / b for a, b in zip(self.changed, self.same, strict=True)])
+
+
+def measured(case: Case, rounds: int, folder: Path) -> list[Changes]:
+    """Changes between all plans of a network, so many times."""
+    path = folder / "model.onnx"
+    onnx.save(case.model, path)
+    artifact = odtc.compile(
+        path,
+        f"host-cpu{{threads={case.threads}}}",
+        batch=case.batch,
+        loss=case.loss,
+        dropout=False,
+        memory_budget="auto",
+    )
+    trainer = artifact.trainer(threads=case.threads)
+    plans = [Changes(case.name, plan.arena_bytes) for plan in artifact.manifest.plans]
+    for _ in range(rounds):
+        for _, plan in permutations(plans, 2):
+            began = time.perf_counter()
+            trainer.set_budget(plan.arena_bytes)
+            first = trainer.step(case.x, case.y, 0.0)
+            changed = time.perf_counter()
+            second = trainer.step(case.x, case.y, 0.0)
+            plan.same.append(time.perf_counter() - changed)
+            plan.changed.append(changed - began)
+            plan.losses.append((first, second))
+    return plans
+
+
+def table_of(found: Sequence[Changes]) -> Table:
+    """A row for each plan."""
+    table = numbers_table("network", "arena, MB", "step, ms", "first step by it, ms", "ratio")
+    for item in found:
+        table.add_row(
+            item.network,
+            f"{item.arena_bytes / 1e6:.1f}",
+            spread(item.same).text(1e3, 1),
+            spread(item.changed).text(1e3, 1),
+            item.ratio.text(),
+        )
+    return table
+
+
+def draw(found: Sequence[Changes], title: str, path: Path) -> None:
+    """Writes a bar for each plan as SVG."""
+    figure, (panel,) = panels(1, 1, (8, 1.2 + 0.25 * len(found)))
+    names = [f"{item.network}, {item.arena_bytes / 1e6:.0f} MB" for item in found]
+    bars = panel.barh(names, [100 * (item.ratio.median - 1) for item in found])
+    panel.bar_label(bars, fmt="%.1f", padding=4, fontsize=8)
+    panel.set_xlabel("% of a step that a change to this plan takes")
+    panel.margins(x=0.15)
+    panel.invert_yaxis()
+    save_figure(figure, title, path)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.budget.switching",
+        description=(__doc__ or "").splitlines()[0],
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
+    add("--batch", type=positive, default=8, help="samples in a step")
+    add("--threads", type=positive, default=1, help="worker threads")
+    add("--rounds", type=positive, default=5, help="how often each change is made")
+    add_files(parser, "switching", ["picture"])
+    return parser
+
+
+def main() -> int:
+    """Measures the changes; returns the exit status: 1 where a loss differs."""
+    options = _parser().parse_args()
+    console = terminal()
+    said = about() | {"threads": options.threads, "batch": options.batch}
+    title = introduce(console, said, f"batch {options.batch}, threads {options.threads}")
+    found: list[Changes] = []
+    for name in options.networks:
+        console.print(f"{name} ...")
+        case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
+        with tempfile.TemporaryDirectory() as folder:
+            found += measured(case, options.rounds, Path(folder))
+        write_json(said, "plans", found, options.json)
+    losses = {(item.network, loss) for item in found for pair in item.losses for loss in pair}
+    agree = len(losses) == len({item.network for item in found})
+    console.print("all losses of a network are the same" if agree else "losses differ")
+    console.print(table_of(found), f"raw samples: {options.json}")
+    draw(found, title, options.picture)
+    return 0 if agree else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
