@@ -112,7 +112,7 @@ class _Walk:
         )
 
     def is_chosen(self, tensor: int, use: int) -> bool:
-        """Whether a tensor is to be alive at the moment of the choice; it is if it is read before."""
+        """Whether a tensor is to be alive at the choice's moment, or is read before that."""
         choice = self.choice
         if choice is None or self.now > choice.task or use < choice.task:
             return True
