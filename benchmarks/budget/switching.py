@@ -1,8 +1,8 @@
 """What a change of plan costs: `python -m benchmarks.budget.switching`.
 
-A step is compiled with several plans. A run changes from each plan to each other one, takes a step,
-and takes another one, by the same plan: what the first takes longer, the change with it, is its cost.
-It frees the arena, so that the memory goes back to the system, and gets another.
+A step is compiled with several plans. A run changes from each plan to each other one, takes a step
+and then another one by the same plan: what change and first step take longer is the cost. A change
+frees the arena, so that its memory goes back to the system, and gets another.
 """
 
 import argparse
@@ -20,8 +20,8 @@ import onnx
 from rich.table import Table
 
 import odtc
-from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.measure import Spread, spread
+from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import positive
 from benchmarks.output import (
     about,
@@ -47,7 +47,7 @@ class Changes:
         arena_bytes: of the plan.
         changed: seconds of a change to the plan and a step, each time.
         same: seconds of the step after that.
-        losses: of each pair of steps, on the same batch; with a learning rate of 0 all are the same.
+        losses: of each pair of steps; all are the same, since the learning rate is 0.
     """
 
     network: str
@@ -140,7 +140,11 @@ def main() -> int:
         console.print(f"{name} ...")
         case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
         with tempfile.TemporaryDirectory() as folder:
-            found += measured(case, options.rounds, Path(folder))
+            plans = measured(case, options.rounds, Path(folder))
+        if len(plans) == 1:
+            console.print(f"{name} has only one plan")
+            continue
+        found += plans
         write_json(said, "plans", found, options.json)
     losses = {(item.network, loss) for item in found for pair in item.losses for loss in pair}
     agree = len(losses) == len({item.network for item in found})

@@ -1,30 +1,39 @@
 """The benchmark of changes between plans, on a small network."""
 
-import json
 from pathlib import Path
 
+import onnx
 import pytest
 
 from benchmarks.budget import switching
-from benchmarks.budget.switching import Changes
+from benchmarks.budget.switching import Changes, draw, measured, table_of
+from benchmarks.models.pytorch.export import export
+from benchmarks.models.pytorch.spec import batches, make
+from benchmarks.models.pytorch.table import SMALL
+from benchmarks.step_time.cases import Case
 
 
-def test_changes_are_timed_and_change_no_loss(tmp_path: Path, monkeypatch, capsys) -> None:
-    files = {name: tmp_path / f"found.{name}" for name in ("json", "svg")}
-    monkeypatch.setattr(
-        "sys.argv",
-        [
-            *("switching", "--networks", "digits", "--batch", "16", "--rounds", "2"),
-            *("--json", str(files["json"]), "--picture", str(files["svg"])),
-        ],
-    )
-    assert switching.main() == 0
-    plans = json.loads(files["json"].read_text())["plans"]
+def test_changes_are_timed_and_change_no_loss(tmp_path: Path) -> None:
+    entry = SMALL["char_cnn_lstm"]
+    module = make(entry)
+    x, y = next(batches(entry))
+    export(module, x, tmp_path / "model.onnx")
+    case = Case("small", onnx.load(tmp_path / "model.onnx"), x, y, entry.lr, entry.loss)
+    plans = measured(case, 2, tmp_path)
     assert len(plans) > 1
     for plan in plans:
-        assert len(plan["changed"]) == len(plan["same"]) == 2 * (len(plans) - 1)
-    assert "all losses of a network are the same" in capsys.readouterr().out
-    assert files["svg"].read_text().startswith("<?xml")
+        assert len(plan.changed) == len(plan.same) == 2 * (len(plans) - 1)
+    assert len({loss for plan in plans for pair in plan.losses for loss in pair}) == 1
+    assert table_of(plans).row_count == len(plans)
+    draw(plans, "changes", tmp_path / "changes.svg")
+    assert (tmp_path / "changes.svg").read_text().startswith("<?xml")
+
+
+def test_a_step_with_one_plan_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
+    files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
+    monkeypatch.setattr("sys.argv", ["switching", "--networks", "digits", "--rounds", "1", *files])
+    assert switching.main() == 0
+    assert "digits has only one plan" in capsys.readouterr().out
 
 
 def test_the_ratio_is_of_pairs() -> None:

@@ -1,4 +1,4 @@
-"""FCN-8 (Long et al. 2015) and SegNet (Badrinarayanan et al. 2017), with one logit for each pixel."""
+"""FCN-8 (Long et al. 2015) and SegNet (Badrinarayanan et al. 2017), a logit for each pixel."""
 
 from itertools import pairwise
 
