@@ -32,6 +32,7 @@ from odtc.backends.kernels.softmax import softmax_rules
 from odtc.backends.kernels.take import take_rules
 from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.kernels.topk import topk_rules
+from odtc.backends.spirv.build import spirv_code
 from odtc.backends.targets import Target
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.bind_loops import BindLoops
@@ -137,11 +138,17 @@ def _gpu(target: Target, _: bool) -> Family:
         LiftDeviceWorkspaces(),
         TakeOffsets(to_index=True),
         1,
-        compact_source,
+        GPU_CODE[target.kind],
     )
 
 
-_FAMILIES: dict[str, Callable[[Target, bool], Family]] = {"llvm": _cpu, "opencl": _gpu}
+_FAMILIES: dict[str, Callable[[Target, bool], Family]] = {
+    "llvm": _cpu,
+    "opencl": _gpu,
+    "vulkan": _gpu,
+}
+# What lets TVM write the code of a GPU's kernels.
+GPU_CODE = {"opencl": compact_source, "vulkan": spirv_code}
 
 
 def _block_passes() -> tuple[Pass, ...]:

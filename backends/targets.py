@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 # Kind of the targets that compute on a CPU; that of others is the interface of their GPU.
 CPU = "llvm"
-# Work-items of a group that every OpenCL device of a phone allows.
+# Work-items of a group that every GPU of a phone allows.
 _GROUP = 256
-
-_LATER = "it comes with a later version of odtc"
 
 # (system, machine) of the computer that compiles -> triple and linker emulation of its libraries.
 _HOSTS = {
@@ -194,7 +192,7 @@ class Target:
 
 
 def targets() -> tuple[Target, ...]:
-    """All targets, in the order of a listing, those of later versions too."""
+    """All targets, in the order of a listing, those too that cannot be compiled for here."""
     return tuple(_registry().values())
 
 
@@ -281,6 +279,12 @@ def _registry() -> dict[str, Target]:
             description="OpenCL device of the machine that compiles",
             kind="opencl",
         ),
+        replace(
+            host,
+            name="host-vulkan",
+            description="Vulkan device of the machine that compiles",
+            kind="vulkan",
+        ),
         Target(
             name="linux-arm64-cpu",
             description="64-bit ARM CPU under Linux, any core unless mcpu names one",
@@ -302,7 +306,6 @@ def _registry() -> dict[str, Target]:
             name="android-vulkan",
             description="GPU of an Android phone through Vulkan",
             kind="vulkan",
-            available_from=_LATER,
         ),
     )
     return {target.name: target for target in listed}

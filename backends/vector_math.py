@@ -39,7 +39,7 @@ _SMALLEST_NORMAL, _MANTISSA_BITS, _BIAS = 1.17549435e-38, 23, 127
 _ONE_BIT, _ONE, _ROOT_OF_HALF = 1 << _MANTISSA_BITS, 0x3F800000, 0x3F3504F3
 
 
-def _named(value: Expr, build: Callable[[Expr], Expr]) -> Expr:
+def named(value: Expr, build: Callable[[Expr], Expr]) -> Expr:
     """`build` of a value that is computed once."""
     name = tirx.Var("v", value.ty)
     return tirx.Let(name, value, build(name))
@@ -72,19 +72,19 @@ def exp(x: Expr) -> Expr:
         )
 
     def inside(near: Expr) -> Expr:
-        return _named(
+        return named(
             tirx.floor(near * (1 / math.log(2)) + 0.5),
-            lambda n: _named(near - n * _LN2_HIGH - n * _LN2_LOW, lambda rest: scaled(n, rest)),
+            lambda n: named(near - n * _LN2_HIGH - n * _LN2_LOW, lambda rest: scaled(n, rest)),
         )
 
     def whole_line(x: Expr) -> Expr:
         zero = _like(x, 0.0)
-        value = _named(tirx.max(tirx.min(x, _HIGHEST), _LOWEST), inside)
+        value = named(tirx.max(tirx.min(x, _HIGHEST), _LOWEST), inside)
         # What is not below either bound is beyond the upper one, or NaN, which it stays.
         outside = tirx.Select(x < _LOWEST, zero, x + _like(x, math.inf))
         return tirx.Select(tirx.all(x <= _HIGHEST, x >= _LOWEST), value, outside)
 
-    return _named(x, whole_line)
+    return named(x, whole_line)
 
 
 def log(x: Expr) -> Expr:
@@ -100,37 +100,37 @@ def log(x: Expr) -> Expr:
         raised = bits + (_ONE - _ROOT_OF_HALF)
         mantissa = (raised & (_ONE_BIT - 1)) + _ROOT_OF_HALF
         exponent = (raised >> _MANTISSA_BITS) - _BIAS
-        return _named(
+        return named(
             tirx.reinterpret(_typed(bits, "float32"), mantissa) - 1.0,
-            lambda s: _named(exponent.astype(_typed(bits, "float32")), lambda e: polynomial(s, e)),
+            lambda s: named(exponent.astype(_typed(bits, "float32")), lambda e: polynomial(s, e)),
         )
 
     def whole_line(x: Expr) -> Expr:
         infinity = _like(x, math.inf)
-        value = _named(tirx.reinterpret(_typed(x, "int32"), x), split)
+        value = named(tirx.reinterpret(_typed(x, "int32"), x), split)
         # Denormal numbers count as zero.
         small = tirx.Select(x < 0.0, x - x + _like(x, math.nan), -infinity)
         # Infinity and NaN are their own logarithms.
         large = tirx.Select(x < infinity, value, x)
         return tirx.Select(x < _SMALLEST_NORMAL, small, large)
 
-    return _named(x, whole_line)
+    return named(x, whole_line)
 
 
 def erf(x: Expr) -> Expr:
     """An odd rational function; from 4 on it is 1."""
 
     def ratio(x: Expr) -> Expr:
-        return _named(x * x, lambda s: x * _horner(s, _ERF_ABOVE) / _horner(s, _ERF_BELOW))
+        return named(x * x, lambda s: x * _horner(s, _ERF_ABOVE) / _horner(s, _ERF_BELOW))
 
     def whole_line(x: Expr) -> Expr:
-        value = _named(tirx.max(tirx.min(x, 4.0), -4.0), ratio)
+        value = named(tirx.max(tirx.min(x, 4.0), -4.0), ratio)
         # Beyond 4 it is 1; what is beyond neither end is NaN, which it stays.
         beyond = tirx.Select(x < -4.0, _like(x, -1.0), x)
         beyond = tirx.Select(x > 4.0, _like(x, 1.0), beyond)
         return tirx.Select(tirx.all(x >= -4.0, x <= 4.0), value, beyond)
 
-    return _named(x, whole_line)
+    return named(x, whole_line)
 
 
 def sigmoid(x: Expr) -> Expr:
@@ -138,18 +138,18 @@ def sigmoid(x: Expr) -> Expr:
     return 1.0 / (1.0 + exp(-x))
 
 
-def tanh(x: Expr) -> Expr:
+def tanh(x: Expr, exp: Callable[[Expr], Expr] = exp) -> Expr:
     """By the exponential of a negative number, which cannot overflow; near zero by a series."""
 
     def body(x: Expr) -> Expr:
         square = x * x
         series = x * (1.0 - square * (1.0 / 3.0) * (1.0 - square * 0.4))
         power = exp(-2.0 * tirx.abs(x))
-        ratio = _named(power, lambda p: (1.0 - p) / (1.0 + p))
+        ratio = named(power, lambda p: (1.0 - p) / (1.0 + p))
         signed = tirx.Select(x < 0.0, -ratio, ratio)
         return tirx.Select(tirx.abs(x) < 0.02, series, signed)
 
-    return _named(x, body)
+    return named(x, body)
 
 
 _FUNCTIONS = {

@@ -46,7 +46,9 @@ _FREE_ARENAS = "vm.builtin.memory_manager.clear"
 # the slowest.
 CORES = {"big": 1, "little": -1}
 # Kind of a target -> TVM's name of such a device, and the number of the one that is used.
-_DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0)}
+_DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0), "vulkan": ("vulkan", 0)}
+# What lists such devices on Linux.
+_LISTED_BY = {"opencl": "clinfo -l", "vulkan": "vulkaninfo --summary"}
 
 
 class Session(Protocol):
@@ -278,7 +280,8 @@ def _check_exists(session: LocalSession | RemoteSession) -> None:
         raise DeviceError(
             f"{session.name} has no {session.kind} device",
             where=session.name,
-            hint=f"install a driver for {session.kind}; on Linux, `clinfo -l` lists OpenCL devices",
+            hint=f"install a driver for {session.kind}; on Linux, `{_LISTED_BY[session.kind]}` "
+            "lists its devices",
         )
 
 

@@ -31,19 +31,29 @@ class Runtime:
         kind: as TVM calls the interface.
         library: that it is linked with.
         packages: of Debian, with all that its build needs.
+        headers: of ours, that it includes.
     """
 
     kind: str
     library: str
     packages: str
+    headers: tuple[str, ...] = ("device_module.h",)
 
     @property
     def sources(self) -> list[Path]:
         """The file to compile, and those that it includes."""
-        return [_SOURCES / f"{self.kind}.cc", _SOURCES / "device_module.h"]
+        return [_SOURCES / name for name in (f"{self.kind}.cc", *self.headers)]
 
 
-RUNTIMES = {"opencl": Runtime("opencl", "OpenCL", "g++ ocl-icd-opencl-dev")}
+RUNTIMES = {
+    "opencl": Runtime("opencl", "OpenCL", "g++ ocl-icd-opencl-dev"),
+    "vulkan": Runtime(
+        "vulkan",
+        "vulkan",
+        "g++ libvulkan-dev",
+        ("device_module.h", "vulkan_device.h", "vulkan_memory.h", "vulkan_queue.h"),
+    ),
+}
 
 
 @functools.cache

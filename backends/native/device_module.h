@@ -3,6 +3,8 @@
 // Little endian; a string is its length as u64 and its bytes:
 //
 //   opencl:  str "cl" | kernels | str source, each kernel behind a line "// Function: NAME"
+//   vulkan:  str "vulkan" | kernels | u64 n, n x (str key, str {u32 flags, u64 n, n x u32 SPIR-V});
+//            flag 1: scalars lie in a uniform buffer behind the others
 //   kernels: u64 n, n x (str key, str name, u64 n, n x {u8 code, u8 bits, u16 lanes},
 //            u64 n, n x str tag, u64 n, n x i32 unused)
 #pragma once
@@ -29,7 +31,10 @@ namespace ffi = tvm::ffi;
 
 class Reader {
  public:
+  // The bytes have to outlive the reader.
   explicit Reader(const ffi::Bytes& bytes)
+      : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+  explicit Reader(const std::string& bytes)
       : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
   template <typename T>
@@ -81,6 +86,33 @@ struct KernelInfo {
       reader->Number<int32_t>();
     }
     return info;
+  }
+
+  // Buffers, which come before other arguments.
+  size_t Buffers() const {
+    return std::count_if(arguments.begin(), arguments.end(), [](const DLDataType& each) {
+      return each.code == kDLOpaqueHandle;
+    });
+  }
+
+  // Values of the other arguments, each at the beginning of 8 bytes.
+  std::vector<uint64_t> Scalars(const TVMFFIAny* values) const {
+    std::vector<uint64_t> scalars;
+    for (size_t i = Buffers(); i < arguments.size(); ++i) {
+      scalars.push_back(0);
+      Scalar(arguments[i], values[i], &scalars.back());
+    }
+    return scalars;
+  }
+
+  // Writes a number as its type says.
+  static void Scalar(DLDataType type, const TVMFFIAny& value, void* to) {
+    if (type.code == kDLFloat && type.bits == 32) {
+      float number = static_cast<float>(value.v_float64);
+      std::memcpy(to, &number, sizeof number);
+    } else {
+      std::memcpy(to, &value.v_int64, type.bits / 8);
+    }
   }
 
   // Sizes of the launch: work-groups along three axes, then work-items of each group.

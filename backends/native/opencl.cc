@@ -318,11 +318,9 @@ class OpenCLModule final : public ffi::ModuleObj {
       cl_mem buffer = BufferOf(value.v_ptr);
       return clSetKernelArg(kernel, at, sizeof buffer, &buffer);
     }
-    if (type.code == kDLFloat && type.bits == 32) {
-      float number = static_cast<float>(value.v_float64);
-      return clSetKernelArg(kernel, at, sizeof number, &number);
-    }
-    return clSetKernelArg(kernel, at, type.bits / 8, &value.v_int64);
+    uint64_t number = 0;
+    KernelInfo::Scalar(type, value, &number);
+    return clSetKernelArg(kernel, at, type.bits / 8, &number);
   }
 
   cl_kernel Built(const std::string& name, int number) {

@@ -154,7 +154,6 @@ CAUSES: dict[str, Cause] = {
     "command missing": lambda _: [],
     "option unknown": compile_digits("--fast"),
     "target unknown": compile_digits("--target", "android-gpu"),
-    "target of a later version": compile_digits("--target", "android-vulkan"),
     "loss unknown": compile_digits("--loss", "hinge"),
     "loss malformed": compile_digits("--loss", "[hinge]"),
     "loss's option unknown": compile_digits("--loss", "mse{delta=1}"),

@@ -1,4 +1,4 @@
-"""Runs a kernel on this machine's first OpenCL device."""
+"""Runs a kernel on this machine's first device of a kind."""
 
 import tempfile
 from collections.abc import Sequence
@@ -8,19 +8,33 @@ import numpy as np
 import tvm
 from tvm import tirx
 
+from odtc.backends.families import GPU_CODE
 from odtc.backends.native.build import load_runtime
+
+# Kinds of targets; what one of them is right in, the other has to be.
+KINDS = ("opencl", "vulkan")
+
+
+def compiled(kernel: tirx.PrimFunc, kind: str) -> tvm.runtime.Executable:
+    """A module whose function `main` launches the kernel."""
+    load_runtime(kind)
+    target = tvm.target.Target(
+        {"kind": kind, "max_num_threads": 256}, host=tvm.target.Target({"kind": "llvm"})
+    )
+    with GPU_CODE[kind]():
+        return tvm.compile(tvm.IRModule({"main": kernel}), target=target)
 
 
 def run_kernel(
-    kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], out: Sequence[int], dtype: str = "float32"
+    kind: str,
+    kernel: tirx.PrimFunc,
+    arrays: Sequence[np.ndarray],
+    out: Sequence[int],
+    dtype: str = "float32",
 ) -> np.ndarray:
     """What a kernel `main` of these arrays writes to its last argument."""
-    load_runtime("opencl")
-    target = tvm.target.Target(
-        {"kind": "opencl", "max_num_threads": 256}, host=tvm.target.Target({"kind": "llvm"})
-    )
-    device = tvm.device("opencl", 0)
-    executable = tvm.compile(tvm.IRModule({"main": kernel}), target=target)
+    executable = compiled(kernel, kind)
+    device = tvm.device(kind, 0)
     with tempfile.TemporaryDirectory() as folder:
         executable.export_library(str(Path(folder, "kernel.so")))
         library = tvm.runtime.load_module(str(Path(folder, "kernel.so")))

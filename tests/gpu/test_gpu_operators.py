@@ -1,5 +1,6 @@
 """Operators with kernels of their own on a GPU, in training steps, against PyTorch."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from benchmarks.models.pytorch.spec import TorchModel, classes, signals
+from tests.fast import fast_if
+from tests.gpu.on_device import KINDS
 from tests.models.parity import check_parity
 
 
@@ -88,18 +91,23 @@ class Rounded(nn.Module):
 
 
 # The others take minutes together.
-FAST = {"max-pool", "max-pool-dilated", "depthwise-wider", "attention-causal", "embedding"}
+FAST = {
+    "opencl": {"max-pool", "max-pool-dilated", "depthwise-wider", "attention-causal", "embedding"},
+    "vulkan": {"max-pool-dilated", "embedding"},
+}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in MODULES]
+    "case", fast_if(lambda case: case[0] in FAST[case[1]], product(MODULES, KINDS)), ids=str
 )
-def test_as_pytorch(name: str, tmp_path: Path) -> None:
+def test_as_pytorch(case: tuple[str, str], tmp_path: Path) -> None:
+    name, kind = case
     model = TorchModel(MODULES[name], signals(2, 11, 9), classes(4), batch=3, lr=0.05)
-    check_parity(model, "torchscript", tmp_path, "host-opencl")
+    check_parity(model, "torchscript", tmp_path, f"host-{kind}")
 
 
-def test_the_same_step_gives_the_same_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_step_gives_the_same_bits(kind: str, tmp_path: Path) -> None:
     """No sum hangs on which work-item comes first."""
     import odtc
     from benchmarks.models.pytorch.export import export
@@ -108,7 +116,7 @@ def test_the_same_step_gives_the_same_bits(tmp_path: Path) -> None:
     model = TorchModel(MODULES["max-pool"], signals(2, 11, 9), classes(4), batch=3, lr=0.05)
     x, y = next(batches(model))
     export(make(model), x, tmp_path / "m.onnx")
-    artifact = odtc.compile(tmp_path / "m.onnx", "host-opencl", batch=3)
+    artifact = odtc.compile(tmp_path / "m.onnx", f"host-{kind}", batch=3)
     runs = []
     for _ in range(2):
         trainer = artifact.trainer()

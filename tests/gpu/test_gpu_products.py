@@ -1,4 +1,4 @@
-"""Products over tiles of a GPU, against PyTorch, on this machine's OpenCL device."""
+"""Products over tiles of a GPU, against PyTorch, on this machine's devices."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,18 @@ from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product import Extent, tiling_of
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.fused import Product
-from tests.gpu.on_device import run_kernel
+from tests.gpu.on_device import KINDS, run_kernel
 
 MACHINES = {"phone": PHONE, "large": LARGE}
 
 
 def product(
-    family: str, numbers: Sequence[int], arrays: Sequence[np.ndarray], out: Sequence[int], gpu: Gpu
+    kind: str,
+    family: str,
+    numbers: Sequence[int],
+    arrays: Sequence[np.ndarray],
+    out: Sequence[int],
+    gpu: Gpu,
 ) -> np.ndarray:
     """Twice the product and one, so that a tail is applied to each result once."""
     shapes = [list(each.shape) for each in arrays] + [list(out)]
@@ -33,7 +38,7 @@ def product(
             tail = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v * 2.0 + 1.0)
             GPU_LOOPS[family](tail, gpu)
         kernel = builder.get()
-    return (run_kernel(kernel, arrays, out) - 1) / 2
+    return (run_kernel(kind, kernel, arrays, out) - 1) / 2
 
 
 def noise(*shape: int) -> np.ndarray:
@@ -44,17 +49,21 @@ def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("sizes", [(1, 70, 33, 45), (3, 5, 1300, 9), (1, 1, 1, 1)])
-def test_matrices(machine: str, transposed: tuple[int, int], sizes: tuple[int, ...]) -> None:
+def test_matrices(
+    kind: str, machine: str, transposed: tuple[int, int], sizes: tuple[int, ...]
+) -> None:
     count, rows, depth, columns = sizes
     a, b = noise(count, rows, depth), noise(count, depth, columns)
     stored = [x.swapaxes(1, 2).copy() if t else x for x, t in zip((a, b), transposed, strict=True)]
     out = (count, rows, columns)
-    assert_close(product("matmul", transposed, stored, out, MACHINES[machine]), a @ b)
+    assert_close(product(kind, "matmul", transposed, stored, out, MACHINES[machine]), a @ b)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 20)),
@@ -62,7 +71,7 @@ def test_matrices(machine: str, transposed: tuple[int, int], sizes: tuple[int, .
     st.sampled_from(sorted(MACHINES)),
 )
 def test_convolutions(
-    sizes: tuple[int, int, int], window: tuple[int, int, int, int], machine: str
+    kind: str, sizes: tuple[int, int, int], window: tuple[int, int, int, int], machine: str
 ) -> None:
     (batch, channels, rows), (kernel, stride, gap, pad) = sizes, window
     gpu = MACHINES[machine]
@@ -81,7 +90,7 @@ def test_convolutions(
         "weight-gradient": ([image, dy], w.grad),
     }
     for family, (arrays, expected) in cases.items():
-        found = product(family, numbers, arrays, tuple(expected.shape), gpu)
+        found = product(kind, family, numbers, arrays, tuple(expected.shape), gpu)
         assert_close(found, expected.numpy())
 
 
@@ -101,10 +110,13 @@ def test_slices_fit_the_memory_of_a_group(rows: int, columns: int, local_bytes: 
     assert 8 * (tiling.height + tiling.width) * 4 <= local_bytes
 
 
-def test_equal_runs_give_equal_bits() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_runs_give_equal_bits(kind: str) -> None:
     """Sums that are cut are added up in one order."""
     x, dy = noise(4, 6, 20, 20), noise(4, 5, 20, 20)
     numbers = [20, 3, 1, 1, 1, 20] * 2
-    runs = [product("weight-gradient", numbers, [x, dy], (5, 6, 3, 3), LARGE) for _ in range(3)]
+    runs = [
+        product(kind, "weight-gradient", numbers, [x, dy], (5, 6, 3, 3), LARGE) for _ in range(3)
+    ]
     for run in runs[1:]:
         np.testing.assert_array_equal(run, runs[0])

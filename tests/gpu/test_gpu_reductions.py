@@ -1,4 +1,4 @@
-"""Reductions, scheduled by rule, on this machine's OpenCL device."""
+"""Reductions, scheduled by rule, on this machine's devices."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from odtc.autoschedule.gpu import schedule_kernel
 from odtc.backends.families import family_of
 from odtc.backends.gpu.machine import LARGE, PHONE
 from odtc.backends.targets import parse_target
-from tests.gpu.on_device import run_kernel
+from tests.gpu.on_device import KINDS, run_kernel
 
 FORMS: dict[str, tuple[Callable[..., relax.Expr], Callable[..., np.ndarray], str]] = {
     "sum": (op.sum, np.sum, "float32"),
@@ -23,9 +23,10 @@ FORMS: dict[str, tuple[Callable[..., relax.Expr], Callable[..., np.ndarray], str
 }
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("sizes", [(3, 130), (2, 20000), (2, 7)], ids=str)
-def test_of_neighbours(name: str, sizes: tuple[int, int]) -> None:
+def test_of_neighbours(kind: str, name: str, sizes: tuple[int, int]) -> None:
     reduce, reference, dtype = FORMS[name]
     x = relax.Var("x", relax.TensorType(sizes, dtype))
     builder = relax.BlockBuilder()
@@ -33,7 +34,7 @@ def test_of_neighbours(name: str, sizes: tuple[int, int]) -> None:
         with builder.dataflow():
             result = builder.emit_output(reduce(x, -1))
         builder.emit_func_output(result)
-    rules = family_of(parse_target("host-opencl").resolved()).rules
+    rules = family_of(parse_target(f"host-{kind}").resolved()).rules
     module = X.LegalizeOps(rules)(builder.finalize())
     (kernel,) = (f for _, f in module.functions_items() if isinstance(f, tirx.PrimFunc))
     data = np.random.default_rng(0).uniform(-4, 4, sizes)
@@ -45,5 +46,5 @@ def test_of_neighbours(name: str, sizes: tuple[int, int]) -> None:
     wanted = reference(given.astype("int64" if "int" in dtype else "float64"), axis=-1)
     for gpu in (PHONE, LARGE):
         scheduled = schedule_kernel(kernel.with_attr("global_symbol", "main"), gpu)
-        found = run_kernel(scheduled, [given], wanted.shape, dtype)
+        found = run_kernel(kind, scheduled, [given], wanted.shape, dtype)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Whole training steps on this machine's OpenCL device, against PyTorch."""
+"""Whole training steps on this machine's devices, against PyTorch."""
 
 from pathlib import Path
 
@@ -9,7 +9,11 @@ import pytest
 import odtc
 from benchmarks.models.digits import bn_model, digits_data, digits_model
 from benchmarks.models.pytorch.table import SMALL
+from odtc.backends.spirv.assemble import Shader
 from odtc.core.errors import DeviceError
+from tests.fast import fast_if
+from tests.gpu.on_device import KINDS
+from tests.gpu.spirv_tools import check_valid
 from tests.models.parity import check_parity
 
 FAST = "lenet squeezenet bert_base char_cnn_lstm".split()
@@ -24,6 +28,18 @@ def test_as_pytorch_trains_it(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", fast_if(lambda name: name in ("lenet", "squeezenet"), [*FAST, *SLOW])
+)
+def test_as_pytorch_trains_it_through_vulkan(name: str, tmp_path: Path, made: list[Shader]) -> None:
+    """With kernels that the validator accepts, and that ask little of a device."""
+    check_parity(SMALL[name], "torchscript", tmp_path, "host-vulkan")
+    assert made
+    for shader in made:
+        check_valid(shader)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
     "optimizer",
     [
         odtc.Update(odtc.Adam(), clip_norm=1.0),
@@ -32,13 +48,13 @@ def test_as_pytorch_trains_it(name: str, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_updates_as_on_the_cpu(optimizer: odtc.Update, tmp_path: Path) -> None:
+def test_updates_as_on_the_cpu(kind: str, optimizer: odtc.Update, tmp_path: Path) -> None:
     """Norms, conditions and accumulators: values that a CPU's kernel would hand on."""
     onnx.save(bn_model(), tmp_path / "m.onnx")
     x, y, *_ = digits_data()
     trainers = [
         odtc.compile(tmp_path / "m.onnx", target, batch=32, optimizer=optimizer).trainer()
-        for target in ("host-opencl", "host-cpu")
+        for target in (f"host-{kind}", "host-cpu")
     ]
     for step in range(4):
         part = slice(32 * step, 32 * step + 32)
@@ -49,12 +65,13 @@ def test_updates_as_on_the_cpu(optimizer: odtc.Update, tmp_path: Path) -> None:
         np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_checkpoints_go_from_one_device_to_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_checkpoints_go_from_one_device_to_another(kind: str, tmp_path: Path) -> None:
     onnx.save(digits_model(), tmp_path / "m.onnx")
     x, y, *_ = digits_data()
     gpu, cpu = (
         odtc.compile(tmp_path / "m.onnx", target, batch=32).trainer()
-        for target in ("host-opencl", "host-cpu")
+        for target in (f"host-{kind}", "host-cpu")
     )
     gpu.step(x[:32], y[:32], lr=0.05)
     gpu.save_checkpoint(tmp_path / "c.safetensors")
@@ -73,10 +90,11 @@ def test_the_arena_is_one_buffer_of_the_device(tmp_path: Path) -> None:
     assert artifact.memory.arena_bytes <= 1.01 * artifact.memory.lower_bound_bytes
 
 
-def test_the_headline_command_makes_a_library_that_a_phone_loads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_headline_command_makes_a_library_that_a_phone_loads(kind: str, tmp_path: Path) -> None:
     """The gate of phones' libraries is part of compiling; see `backends/elf.py`."""
     onnx.save(digits_model(), tmp_path / "m.onnx")
-    artifact = odtc.compile(tmp_path / "m.onnx", "android-opencl", batch=32)
+    artifact = odtc.compile(tmp_path / "m.onnx", f"android-{kind}", batch=32)
     assert artifact.manifest.triple == "aarch64-linux-android"
     with pytest.raises(DeviceError, match="the artifact is for aarch64"):
         artifact.trainer()

@@ -11,15 +11,17 @@ from odtc.core.errors import BuildError, DeviceError
 from odtc.runtime_rpc import session as sessions
 from odtc.runtime_rpc.session import LocalSession, is_out_of_memory
 
-RUNTIME = RUNTIMES["opencl"]
+EVERY_KIND = pytest.mark.parametrize("kind", RUNTIMES)
 
 
-def test_it_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@EVERY_KIND
+def test_it_is_built_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = built(RUNTIME)
+    runtime = RUNTIMES[kind]
+    first = built(runtime)
     made = first.stat()
     assert first.parent == tmp_path / "odtc" / "native"
-    assert built(RUNTIME).stat().st_mtime_ns == made.st_mtime_ns
+    assert built(runtime).stat().st_mtime_ns == made.st_mtime_ns
     assert os.listdir(first.parent) == [first.name]
 
 
@@ -28,7 +30,7 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(BuildError) as error:
-        built(RUNTIME)
+        built(RUNTIMES["opencl"])
     assert str(error.value) == (
         "no C++ compiler was found for the opencl runtime\n"
         "  hint: run `apt-get install g++ ocl-icd-opencl-dev`, or name one in CXX"
@@ -41,25 +43,29 @@ def test_a_compiler_that_fails_leaves_nothing(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "g++ -include /nonexistent.h")
     with pytest.raises(BuildError, match="nonexistent"):
-        built(RUNTIME)
+        built(RUNTIMES["opencl"])
     assert not list((tmp_path / "odtc" / "native").iterdir())
 
 
-def test_devices_have_names() -> None:
-    load_runtime("opencl")
-    names = list(tvm_ffi.get_global_func("odtc.opencl.devices")())
+@EVERY_KIND
+def test_devices_have_names(kind: str) -> None:
+    load_runtime(kind)
+    names = list(tvm_ffi.get_global_func(f"odtc.{kind}.devices")())
     assert names
     assert all(names)
 
 
-def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sessions._DEVICES, "opencl", ("opencl", 99))
+@pytest.mark.parametrize(
+    ("kind", "lister"), [("opencl", "clinfo -l"), ("vulkan", "vulkaninfo --summary")]
+)
+def test_no_device(kind: str, lister: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sessions._DEVICES, kind, (kind, 99))
     with pytest.raises(DeviceError) as error:
-        LocalSession().on("opencl")
+        LocalSession().on(kind)
     assert str(error.value) == (
-        "this machine has no opencl device\n"
+        f"this machine has no {kind} device\n"
         "  where: this machine\n"
-        "  hint: install a driver for opencl; on Linux, `clinfo -l` lists OpenCL devices"
+        f"  hint: install a driver for {kind}; on Linux, `{lister}` lists its devices"
     )
 
 

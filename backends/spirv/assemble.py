@@ -1,0 +1,95 @@
+"""Kernels as TVM hands them to a code generator, as SPIR-V and as a device module."""
+
+import struct
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from odtc.backends.spirv.expressions import EXPRESSIONS
+from odtc.backends.spirv.interface import Interface, declare
+from odtc.backends.spirv.kernel import Kernel, Translators
+from odtc.backends.spirv.module import Entry
+from odtc.backends.spirv.statements import STATEMENTS
+
+_TRANSLATORS = Translators(EXPRESSIONS, STATEMENTS)
+# Of the device module: scalars lie in a uniform buffer.
+_UNIFORM_FLAG = 1
+
+
+@dataclass(frozen=True)
+class Shader:
+    """A kernel as SPIR-V.
+
+    Attributes:
+        name: of the kernel.
+        interface: what a launch has to know.
+        launch: names of the sizes of a launch, in the order of the arguments that give them.
+        words: the module.
+    """
+
+    name: str
+    interface: Interface
+    launch: tuple[str, ...]
+    words: tuple[int, ...]
+
+
+def assemble(function: tirx.PrimFunc) -> Shader:
+    """One kernel.
+
+    Raises:
+        BuildError: it has something that cannot be written as SPIR-V.
+    """
+    name = str(function.attrs["global_symbol"])
+    kernel = Kernel(name, _TRANSLATORS)
+    interface = declare(kernel, function)
+    kernel.run(function.body)
+    entry = Entry(name, list(kernel.inputs.values()), kernel.group)
+    words = kernel.module.words(entry, kernel.body.words())
+    launch = tuple(str(each) for each in function.attrs["tirx.kernel_launch_params"])
+    return Shader(name, interface, launch, tuple(words))
+
+
+def device_module(module: tvm.IRModule) -> bytes:
+    """The bytes of a device module with all kernels, as TVM writes and reads it.
+
+    Little endian; a string is its length as u64 and its bytes:
+
+        str "vulkan" | u64 n, n x (str key, kernel) | u64 n, n x (str key, str code)
+        kernel: str name | u64 n, n x {u8 code, u8 bits, u16 lanes} | u64 n, n x str launch size
+                | u64 n, n x i32 zero
+        code:   u32 flags, u64 words, words x u32
+    """
+    shaders = [
+        assemble(function)
+        for _, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    ]
+    kernels = [_string(each.name) + _described(each) for each in shaders]
+    codes = [_string(each.name) + _string(_code(each)) for each in shaders]
+    return _string("vulkan") + _list(kernels) + _list(codes)
+
+
+def _described(shader: Shader) -> bytes:
+    arguments = shader.interface.arguments
+    return (
+        _string(shader.name)
+        + _list([struct.pack("<BBH", *each) for each in arguments])
+        + _list([_string(each) for each in shader.launch])
+        + _list([bytes(4)] * len(arguments))
+    )
+
+
+def _code(shader: Shader) -> bytes:
+    flags = _UNIFORM_FLAG if shader.interface.is_uniform else 0
+    head = struct.pack("<IQ", flags, len(shader.words))
+    return head + struct.pack(f"<{len(shader.words)}I", *shader.words)
+
+
+def _string(value: str | bytes) -> bytes:
+    data = value.encode() if isinstance(value, str) else value
+    return struct.pack("<Q", len(data)) + data
+
+
+def _list(items: list[bytes]) -> bytes:
+    return struct.pack("<Q", len(items)) + b"".join(items)

@@ -1,0 +1,81 @@
+"""Casts between scalars.
+
+Integers change their width and their sign in two steps, the sign always at the larger width: there
+a device needs to compute with it, while small integers may be something that it can only store.
+"""
+
+from odtc.backends.spirv.kernel import Kernel
+from odtc.backends.spirv.opcodes import Op
+from odtc.backends.spirv.types import BOOL, INT32, UINT32, Kind
+
+# From and to a float, by whether the integer has a sign.
+_TO_FLOAT = {"int": Op.CONVERT_S_TO_F, "uint": Op.CONVERT_U_TO_F}
+_FROM_FLOAT = {"int": Op.CONVERT_F_TO_S, "uint": Op.CONVERT_F_TO_U}
+_WIDTH = {"int": Op.S_CONVERT, "uint": Op.U_CONVERT}
+
+
+def cast(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+    """The value as another kind, as a cast of C's."""
+    if source == target:
+        return value
+    if target == BOOL:
+        return _is_not_zero(kernel, source, value)
+    return _FROM[source.code](kernel, source, target, value)
+
+
+def _converted(kernel: Kernel, op: Op, target: Kind, value: int) -> int:
+    """A conversion, which a device may do of what it cannot compute with."""
+    return kernel.body.pure(op, kernel.types.scalar(target), value)
+
+
+def _is_not_zero(kernel: Kernel, source: Kind, value: int) -> int:
+    if source.code == "float":
+        zero = kernel.constant(source, 0.0)
+        return kernel.compute(Op.F_UNORD_NOT_EQUAL, BOOL, value, zero)
+    if source.bits < 32:
+        value, source = cast(kernel, source, UINT32, value), UINT32
+    return kernel.compute(Op.I_NOT_EQUAL, BOOL, value, kernel.constant(source, 0))
+
+
+def _of_bool(kernel: Kernel, _: Kind, target: Kind, value: int) -> int:
+    if target.is_integer and target.bits < 32:
+        return cast(kernel, UINT32, target, cast(kernel, BOOL, UINT32, value))
+    one, zero = kernel.constant(target, 1), kernel.constant(target, 0)
+    return kernel.compute(Op.SELECT, target, value, one, zero)
+
+
+def _of_float(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+    if target.code == "float":
+        return _converted(kernel, Op.F_CONVERT, target, value)
+    if target.bits < 32:
+        return cast(kernel, INT32, target, _of_float(kernel, source, INT32, value))
+    return kernel.compute(_FROM_FLOAT[target.code], target, value)
+
+
+def _to_float(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+    if source.bits < 32:
+        value, source = cast(kernel, source, INT32, value), INT32
+    return kernel.compute(_TO_FLOAT[source.code], target, value)
+
+
+def _of_integer(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+    if target.code == "float":
+        return _to_float(kernel, source, target, value)
+    if source.bits > target.bits:
+        source, value = _signed(kernel, source, target.code, value)
+        return _converted(kernel, _WIDTH[target.code], target, value)
+    if source.bits < target.bits:
+        wide = Kind(source.code, target.bits)
+        source, value = wide, _converted(kernel, _WIDTH[source.code], wide, value)
+    return _signed(kernel, source, target.code, value)[1]
+
+
+def _signed(kernel: Kernel, source: Kind, code: str, value: int) -> tuple[Kind, int]:
+    """The same bits, with a sign or without one."""
+    if source.code == code:
+        return source, value
+    target = Kind(code, source.bits)
+    return target, kernel.compute(Op.BITCAST, target, value)
+
+
+_FROM = {"bool": _of_bool, "float": _of_float, "int": _of_integer, "uint": _of_integer}

@@ -1,0 +1,228 @@
+"""Expressions of TIR, one table row for each kind of node; what calls mean is in `intrinsics.py`.
+
+Comparisons are as in C: with a NaN only `!=` holds. The larger of two floats is what OpenCL says:
+the second one if the first is less than it, so that a NaN in front stays one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir
+
+from odtc.backends.spirv.body import Value
+from odtc.backends.spirv.conversions import cast
+from odtc.backends.spirv.intrinsics import call
+from odtc.backends.spirv.kernel import Kernel
+from odtc.backends.spirv.opcodes import Glsl, Op, Storage
+from odtc.backends.spirv.types import BOOL, Kind
+
+Translate = Callable[[Kernel, Any], Value]
+
+
+@dataclass(frozen=True)
+class ByKind:
+    """The instruction of an operator, by what it computes with."""
+
+    floats: Op | None
+    signed: Op | None
+    unsigned: Op | None
+    bools: Op | None = None
+
+    def op(self, kernel: Kernel, kind: Kind) -> Op:
+        """That of a kind."""
+        columns = {"float": self.floats, "int": self.signed, "uint": self.unsigned}
+        found = columns.get(kind.code, self.bools)
+        if found is None:
+            raise kernel.unknown(f"such an operator of {kind.code}s")
+        return found
+
+
+_ARITHMETIC = {
+    "Add": ByKind(Op.F_ADD, Op.I_ADD, Op.I_ADD),
+    "Sub": ByKind(Op.F_SUB, Op.I_SUB, Op.I_SUB),
+    "Mul": ByKind(Op.F_MUL, Op.I_MUL, Op.I_MUL),
+    "Div": ByKind(Op.F_DIV, Op.S_DIV, Op.U_DIV),
+    "LShift": ByKind(None, Op.SHIFT_LEFT_LOGICAL, Op.SHIFT_LEFT_LOGICAL),
+    "RShift": ByKind(None, Op.SHIFT_RIGHT_ARITHMETIC, Op.SHIFT_RIGHT_LOGICAL),
+    "BitwiseAnd": ByKind(None, Op.BITWISE_AND, Op.BITWISE_AND, Op.LOGICAL_AND),
+    "BitwiseOr": ByKind(None, Op.BITWISE_OR, Op.BITWISE_OR, Op.LOGICAL_OR),
+    "BitwiseXor": ByKind(None, Op.BITWISE_XOR, Op.BITWISE_XOR, Op.LOGICAL_NOT_EQUAL),
+}
+
+_COMPARISONS = {
+    "EQ": ByKind(Op.F_ORD_EQUAL, Op.I_EQUAL, Op.I_EQUAL, Op.LOGICAL_EQUAL),
+    "NE": ByKind(Op.F_UNORD_NOT_EQUAL, Op.I_NOT_EQUAL, Op.I_NOT_EQUAL, Op.LOGICAL_NOT_EQUAL),
+    "LT": ByKind(Op.F_ORD_LESS_THAN, Op.S_LESS_THAN, Op.U_LESS_THAN),
+    "LE": ByKind(Op.F_ORD_LESS_THAN_EQUAL, Op.S_LESS_THAN_EQUAL, Op.U_LESS_THAN_EQUAL),
+    "GT": ByKind(Op.F_ORD_GREATER_THAN, Op.S_GREATER_THAN, Op.U_GREATER_THAN),
+    "GE": ByKind(Op.F_ORD_GREATER_THAN_EQUAL, Op.S_GREATER_THAN_EQUAL, Op.U_GREATER_THAN_EQUAL),
+}
+
+# With and without a sign.
+_EXTREMA = {"Min": (Glsl.S_MIN, Glsl.U_MIN), "Max": (Glsl.S_MAX, Glsl.U_MAX)}
+
+
+def _lanes_of(kernel: Kernel, node: Any) -> list[tuple[int, int]]:
+    """The operands of a node, lane by lane."""
+    return list(zip(kernel.value(node.a), kernel.value(node.b), strict=True))
+
+
+def _arithmetic(table: ByKind) -> Translate:
+    def translate(kernel: Kernel, node: Any) -> Value:
+        kind = kernel.kind(node)
+        op = table.op(kernel, kind)
+        return tuple(kernel.compute(op, kind, a, b) for a, b in _lanes_of(kernel, node))
+
+    return translate
+
+
+def _comparison(table: ByKind) -> Translate:
+    def translate(kernel: Kernel, node: Any) -> Value:
+        kind = kernel.kind(node.a)
+        kernel.types.computed(kind)
+        op = table.op(kernel, kind)
+        return tuple(kernel.compute(op, BOOL, a, b) for a, b in _lanes_of(kernel, node))
+
+    return translate
+
+
+def _extremum(name: str) -> Translate:
+    signed, unsigned = _EXTREMA[name]
+
+    def one(kernel: Kernel, kind: Kind, a: int, b: int) -> int:
+        if kind.is_integer:
+            return kernel.extended(signed if kind.code == "int" else unsigned, kind, a, b)
+        pair = (a, b) if name == "Max" else (b, a)
+        less = kernel.compute(Op.F_ORD_LESS_THAN, BOOL, *pair)
+        return kernel.compute(Op.SELECT, kind, less, b, a)
+
+    def translate(kernel: Kernel, node: Any) -> Value:
+        kind = kernel.kind(node)
+        return tuple(one(kernel, kind, a, b) for a, b in _lanes_of(kernel, node))
+
+    return translate
+
+
+def _remainder(kernel: Kernel, node: Any) -> Value:
+    """With the sign of what is divided; SPIR-V's own is undefined of negative numbers."""
+    kind = kernel.kind(node)
+    own = {"float": Op.F_REM, "uint": Op.U_MOD}.get(kind.code)
+
+    def one(a: int, b: int) -> int:
+        if own is not None:
+            return kernel.compute(own, kind, a, b)
+        quotient = kernel.compute(Op.S_DIV, kind, a, b)
+        return kernel.compute(Op.I_SUB, kind, a, kernel.compute(Op.I_MUL, kind, quotient, b))
+
+    return tuple(one(a, b) for a, b in _lanes_of(kernel, node))
+
+
+def _logical(op: Op) -> Translate:
+    def translate(kernel: Kernel, node: Any) -> Value:
+        """What reads memory on the right is skipped where the left one decides, as in C."""
+        left = kernel.value(node.a)
+        if len(left) > 1 or not _reads(node.b):
+            pairs = zip(left, kernel.value(node.b), strict=True)
+            return tuple(kernel.compute(op, BOOL, a, b) for a, b in pairs)
+        decided = (kernel.constant(BOOL, op is Op.LOGICAL_OR),)
+        arms = [lambda: kernel.value(node.b), lambda: decided]
+        then, otherwise = arms if op is Op.LOGICAL_AND else reversed(arms)
+        return kernel.body.choice(left[0], BOOL, then, otherwise)
+
+    return translate
+
+
+def _reads(expression: ir.Expr) -> bool:
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(expression, (ir.TensorLoad, loads.append))
+    return bool(loads)
+
+
+def _not(kernel: Kernel, node: Any) -> Value:
+    return tuple(kernel.compute(Op.LOGICAL_NOT, BOOL, a) for a in kernel.value(node.a))
+
+
+def _inverse(kernel: Kernel, node: Any) -> Value:
+    kind = kernel.kind(node)
+    return tuple(kernel.compute(Op.NOT, kind, a) for a in kernel.value(node.a))
+
+
+def _select(kernel: Kernel, node: Any) -> Value:
+    kind = kernel.kind(node)
+    conditions, yes, no = map(kernel.value, (node.condition, node.true_value, node.false_value))
+    conditions *= len(yes) if len(conditions) == 1 else 1
+    return tuple(
+        kernel.compute(Op.SELECT, kind, *each) for each in zip(conditions, yes, no, strict=True)
+    )
+
+
+def _cast(kernel: Kernel, node: Any) -> Value:
+    source, target = kernel.kind(node.value), kernel.kind(node)
+    return tuple(cast(kernel, source, target, each) for each in kernel.value(node.value))
+
+
+def _number(kernel: Kernel, node: Any) -> Value:
+    return (kernel.constant(kernel.kind(node), node.value),)
+
+
+def _variable(kernel: Kernel, node: Any) -> Value:
+    return kernel.values[node]
+
+
+def _let(kernel: Kernel, node: Any) -> Value:
+    kernel.values[node.var] = kernel.value(node.value)
+    return kernel.value(node.body)
+
+
+def _broadcast(kernel: Kernel, node: Any) -> Value:
+    return kernel.value(node.value) * int(node.lanes)
+
+
+def _ramp(kernel: Kernel, node: Any) -> Value:
+    kind, base, stride = kernel.kind(node), kernel.scalar(node.base), kernel.scalar(node.stride)
+
+    def at(lane: int) -> int:
+        way = kernel.compute(Op.I_MUL, kind, stride, kernel.constant(kind, lane))
+        return kernel.compute(Op.I_ADD, kind, base, way)
+
+    return (base, *(at(lane) for lane in range(1, int(node.lanes))))
+
+
+def _shuffle(kernel: Kernel, node: Any) -> Value:
+    lanes = [lane for vector in node.vectors for lane in kernel.value(vector)]
+    return tuple(lanes[int(index)] for index in node.indices)
+
+
+def _load(kernel: Kernel, node: Any) -> Value:
+    place, kind = kernel.buffers[node.source], kernel.kind(node)
+    (index,) = node.indices
+    of = kernel.types.scalar(place.stored)
+    loaded = [kernel.body.value(Op.LOAD, of, each) for each in kernel.elements(place, index)]
+    if place.storage is Storage.STORAGE_BUFFER:
+        return tuple(cast(kernel, place.stored, kind, each) for each in loaded)
+    return tuple(loaded)
+
+
+EXPRESSIONS: dict[str, Translate] = {
+    **{name: _arithmetic(table) for name, table in _ARITHMETIC.items()},
+    **{name: _comparison(table) for name, table in _COMPARISONS.items()},
+    **{name: _extremum(name) for name in _EXTREMA},
+    "Mod": _remainder,
+    "And": _logical(Op.LOGICAL_AND),
+    "Or": _logical(Op.LOGICAL_OR),
+    "Not": _not,
+    "BitwiseNot": _inverse,
+    "Select": _select,
+    "Cast": _cast,
+    "IntImm": _number,
+    "FloatImm": _number,
+    "Var": _variable,
+    "Let": _let,
+    "Broadcast": _broadcast,
+    "Ramp": _ramp,
+    "Shuffle": _shuffle,
+    "TensorLoad": _load,
+    "Call": call,
+}

@@ -1,0 +1,102 @@
+"""How a kernel is given its arguments, as TVM's runtime and ours give them.
+
+Each buffer is a storage buffer of set 0, bound at its place among the buffers. Scalars follow, 8
+bytes for each, as push constants; what is more than every device takes of these is a uniform buffer
+behind the storage buffers.
+
+Buffers are decorated neither `Restrict` nor `Aliased`: several may be the one arena, but tensors of
+a call never share a byte of it, so that no store changes what another buffer's loads give.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from odtc.backends.spirv.kernel import Kernel, Place
+from odtc.backends.spirv.opcodes import Decoration, Op, Storage
+from odtc.backends.spirv.types import UINT32, Kind
+
+# Bytes of push constants that every device takes, and bytes of each scalar.
+_PUSHED, _SCALAR = 128, 8
+# What TVM's runtime can hand over.
+_SCALARS = {
+    Kind("int", 32),
+    Kind("int", 64),
+    Kind("uint", 32),
+    Kind("float", 32),
+    Kind("float", 64),
+}
+_HANDLE = (3, 64, 1)
+_CODES = {"int": 0, "uint": 1, "float": 2}
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a launch has to know.
+
+    Attributes:
+        arguments: code, bits and lanes of each, as DLPack numbers them; buffers come first.
+        is_uniform: whether scalars are in a uniform buffer.
+    """
+
+    arguments: tuple[tuple[int, int, int], ...]
+    is_uniform: bool
+
+
+def declare(kernel: Kernel, function: tirx.PrimFunc) -> Interface:
+    """Gives the kernel's parameters their places and values."""
+    buffers = [each for each in function.params if isinstance(each.ty, ir.PointerType)]
+    scalars = [each for each in function.params if not isinstance(each.ty, ir.PointerType)]
+    for binding, buffer in enumerate(buffers):
+        kernel.buffers[buffer] = _storage_buffer(kernel, buffer, binding)
+    kinds = [_scalar_kind(kernel, each) for each in scalars]
+    is_uniform = _SCALAR * len(scalars) > _PUSHED
+    if scalars:
+        storage = Storage.UNIFORM if is_uniform else Storage.PUSH_CONSTANT
+        variable = _block(kernel, kinds, storage)
+        if is_uniform:
+            _bind(kernel, variable, len(buffers))
+        for member, (scalar, kind) in enumerate(zip(scalars, kinds, strict=True)):
+            of = kernel.types.pointer(storage, kernel.types.scalar(kind))
+            at = kernel.body.pure(Op.ACCESS_CHAIN, of, variable, kernel.constant(UINT32, member))
+            loaded = kernel.body.pure(Op.LOAD, kernel.types.scalar(kind), at)
+            kernel.values[scalar] = (loaded,)
+    described = [(_CODES[kind.code], kind.bits, 1) for kind in kinds]
+    return Interface((*[_HANDLE] * len(buffers), *described), is_uniform)
+
+
+def _storage_buffer(kernel: Kernel, buffer: Any, binding: int) -> Place:
+    kind = kernel.type_of(buffer.ty.element_type)[0].stored
+    kernel.types.in_buffer(kind)
+    array = kernel.module.type(Op.TYPE_RUNTIME_ARRAY, kernel.types.scalar(kind))
+    struct, is_new = kernel.module.type_once(Op.TYPE_STRUCT, array)
+    if is_new:
+        kernel.module.decorate(array, Decoration.ARRAY_STRIDE, kind.bits // 8)
+        kernel.module.decorate(struct, Decoration.BLOCK)
+        kernel.module.place_member(struct, 0, 0)
+    pointer = kernel.types.pointer(Storage.STORAGE_BUFFER, struct)
+    variable = kernel.module.variable(pointer, Storage.STORAGE_BUFFER)
+    _bind(kernel, variable, binding)
+    return Place(variable, Storage.STORAGE_BUFFER, kind)
+
+
+def _block(kernel: Kernel, kinds: Sequence[Kind], storage: Storage) -> int:
+    struct = kernel.module.struct(*(kernel.types.scalar(kind) for kind in kinds))
+    kernel.module.decorate(struct, Decoration.BLOCK)
+    for member in range(len(kinds)):
+        kernel.module.place_member(struct, member, _SCALAR * member)
+    return kernel.module.variable(kernel.types.pointer(storage, struct), storage)
+
+
+def _bind(kernel: Kernel, variable: int, binding: int) -> None:
+    kernel.module.decorate(variable, Decoration.DESCRIPTOR_SET, 0)
+    kernel.module.decorate(variable, Decoration.BINDING, binding)
+
+
+def _scalar_kind(kernel: Kernel, scalar: Any) -> Kind:
+    kind, lanes = kernel.type_of(scalar.ty)
+    if kind not in _SCALARS or lanes > 1:
+        raise kernel.unknown(f"an argument of type {scalar.ty}")
+    return kind

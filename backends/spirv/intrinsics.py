@@ -1,0 +1,104 @@
+"""What calls in kernels mean: functions of GLSL's by name, and what has a form of its own.
+
+TVM calls functions by their names in C, `expf` among them, or leaves its own name, `tirx.exp`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from odtc.backends.spirv.body import Value
+from odtc.backends.spirv.kernel import Kernel
+from odtc.backends.spirv.opcodes import Glsl, Op
+
+# Functions that GLSL has, by their names in C without the suffix of the type.
+_GLSL = {
+    "exp": Glsl.EXP,
+    "exp2": Glsl.EXP2,
+    "log": Glsl.LOG,
+    "log2": Glsl.LOG2,
+    "sqrt": Glsl.SQRT,
+    "rsqrt": Glsl.INVERSE_SQRT,
+    "sin": Glsl.SIN,
+    "cos": Glsl.COS,
+    "tan": Glsl.TAN,
+    "asin": Glsl.ASIN,
+    "acos": Glsl.ACOS,
+    "atan": Glsl.ATAN,
+    "atan2": Glsl.ATAN2,
+    "sinh": Glsl.SINH,
+    "cosh": Glsl.COSH,
+    "asinh": Glsl.ASINH,
+    "acosh": Glsl.ACOSH,
+    "atanh": Glsl.ATANH,
+    "floor": Glsl.FLOOR,
+    "ceil": Glsl.CEIL,
+    "trunc": Glsl.TRUNC,
+    # To the even one of two neighbours, as the other targets round.
+    "round": Glsl.ROUND_EVEN,
+    "nearbyint": Glsl.ROUND_EVEN,
+    "fabs": Glsl.F_ABS,
+    "fma": Glsl.FMA,
+}
+_EXTERN = ("tirx.call_pure_extern", "tirx.call_extern")
+
+
+def call(kernel: Kernel, node: Any) -> Value:
+    """The value of a call; none of one that only does something."""
+    name, arguments = str(node.op.name), list(node.args)
+    if name in _EXTERN:
+        name, arguments = str(arguments[0].value), arguments[1:]
+        return _function(kernel, node, name, arguments)
+    translate = _OWN.get(name)
+    if translate is not None:
+        return translate(kernel, node)
+    return _function(kernel, node, name.removeprefix("tirx."), arguments)
+
+
+def _function(kernel: Kernel, node: Any, name: str, arguments: list[Any]) -> Value:
+    instruction = _GLSL.get(name) or _GLSL.get(name.removesuffix("f"))
+    if instruction is None:
+        raise kernel.unknown(f"a call of {name}")
+    kind = kernel.kind(node)
+    lanes = zip(*map(kernel.value, arguments), strict=True)
+    return tuple(kernel.extended(instruction, kind, *each) for each in lanes)
+
+
+def _if_then_else(kernel: Kernel, node: Any) -> Value:
+    condition, yes, no = node.args
+    return kernel.body.choice(
+        kernel.scalar(condition),
+        kernel.kind(node),
+        lambda: kernel.value(yes),
+        lambda: kernel.value(no),
+    )
+
+
+def _reinterpret(kernel: Kernel, node: Any) -> Value:
+    (value,) = node.args
+    source, target = kernel.kind(value), kernel.kind(node)
+    if source == target:
+        return kernel.value(value)
+    kernel.types.computed(source)
+    return tuple(kernel.compute(Op.BITCAST, target, each) for each in kernel.value(value))
+
+
+def _barrier(kernel: Kernel, node: Any) -> Value:
+    scope = str(node.args[0].value)
+    if scope not in ("shared", "warp"):
+        raise kernel.unknown(f"a barrier of {scope} memory")
+    # Items that TVM counts as a warp may be none of the device's.
+    kernel.body.barrier()
+    return ()
+
+
+def _likely(kernel: Kernel, node: Any) -> Value:
+    return kernel.value(node.args[0])
+
+
+_OWN: dict[str, Callable[[Kernel, Any], Value]] = {
+    "prim.if_then_else": _if_then_else,
+    "tirx.if_then_else": _if_then_else,
+    "tirx.reinterpret": _reinterpret,
+    "tirx.tvm_storage_sync": _barrier,
+    "tirx.likely": _likely,
+}

@@ -1,0 +1,179 @@
+"""A kernel while it is written: what its variables and buffers are, and who translates which node.
+
+Vectors are so many scalars: a GPU's work-item computes with scalars anyway, and drivers join loads
+of neighbours where they know the alignment.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from odtc.backends.spirv.body import Body, Value
+from odtc.backends.spirv.module import Module
+from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, Storage
+from odtc.backends.spirv.types import INT32, UINT32, Kind, Types, parse
+from odtc.core.errors import BuildError
+
+# Bytes that a work-group may share on every device.
+_MOST_SHARED = 16 << 10
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a buffer's elements lie.
+
+    Attributes:
+        variable: its id.
+        storage: of the variable.
+        stored: the kind of a scalar there.
+        lanes: scalars of an element.
+    """
+
+    variable: int
+    storage: Storage
+    stored: Kind
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Translators:
+    """Functions by the name of a node's class; each takes the kernel and the node."""
+
+    expressions: Mapping[str, Callable[["Kernel", Any], Value]]
+    statements: Mapping[str, Callable[["Kernel", Any], None]]
+
+
+class Kernel:
+    """One kernel, and the module that it is all of.
+
+    Attributes:
+        name: of the kernel.
+        module: to be written.
+        types: of the module.
+        body: the code.
+        values: of variables.
+        buffers: places of buffers, and of the pointers that they are views of.
+        group: work-items of a work-group, along three axes.
+        inputs: ids of the variables that the device sets.
+    """
+
+    def __init__(self, name: str, translators: Translators) -> None:
+        self.name = name
+        self.module = Module()
+        self.types = Types(self.module)
+        self.body = Body(self.module, self.types)
+        self.values: dict[Any, Value] = {}
+        self.buffers: dict[Any, Place] = {}
+        self.group = [1, 1, 1]
+        self.inputs: dict[int, int] = {}
+        self._translators = translators
+        self._shared_bytes = 0
+
+    def value(self, expression: ir.Expr) -> Value:
+        """Writes what computes an expression; the ids of its lanes."""
+        name = type(expression).__name__
+        translate = self._translators.expressions.get(name)
+        if translate is None:
+            raise self.unknown(f"an expression {name}")
+        return translate(self, expression)
+
+    def scalar(self, expression: ir.Expr) -> int:
+        """The same, of an expression with one lane."""
+        (found,) = self.value(expression)
+        return found
+
+    def run(self, statement: tirx.Stmt) -> None:
+        """Writes what runs a statement."""
+        name = type(statement).__name__
+        translate = self._translators.statements.get(name)
+        if translate is None:
+            raise self.unknown(f"a statement {name}")
+        translate(self, statement)
+
+    def kind(self, expression: ir.Expr) -> Kind:
+        """The kind of an expression's lanes."""
+        return self.type_of(expression.ty)[0]
+
+    def type_of(self, ty: Any) -> tuple[Kind, int]:
+        """Kind and lanes of a type."""
+        try:
+            return parse(str(ty.dtype))
+        except ValueError as error:
+            raise self.unknown(str(error)) from None
+
+    def compute(self, op: Op, kind: Kind, *operands: int) -> int:
+        """A scalar that hangs on its operands only."""
+        return self.body.pure(op, self.types.computed(kind), *operands)
+
+    def extended(self, instruction: Glsl, kind: Kind, *operands: int) -> int:
+        """The same, by an instruction of GLSL's."""
+        return self.compute(Op.EXT_INST, kind, self.module.glsl, instruction, *operands)
+
+    def constant(self, kind: Kind, value: float) -> int:
+        """A number."""
+        return self.types.constant(kind, value)
+
+    def elements(self, place: Place, index: ir.Expr) -> list[int]:
+        """Pointers to the scalars that an index means: of each of its lanes, all of an element."""
+        kind, first = self.kind(index), self.value(index)
+        if place.lanes == 1:
+            return [self._pointer(place, each) for each in first]
+        lanes = self.constant(kind, place.lanes)
+        return [
+            self._pointer(
+                place,
+                self.compute(
+                    Op.I_ADD,
+                    kind,
+                    self.compute(Op.I_MUL, kind, each, lanes),
+                    self.constant(kind, lane),
+                ),
+            )
+            for each in first
+            for lane in range(place.lanes)
+        ]
+
+    def _pointer(self, place: Place, index: int) -> int:
+        of = self.types.pointer(place.storage, self.types.scalar(place.stored))
+        path = [self.constant(INT32, 0)] if place.storage is Storage.STORAGE_BUFFER else []
+        return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *path, index)
+
+    def allocate(self, storage: Storage, kind: Kind, lanes: int, length: int) -> Place:
+        """An array of private or shared memory, of so many elements.
+
+        Raises:
+            BuildError: a work-group shares more than every device has.
+        """
+        array = self.types.array(kind, lanes * length)
+        if storage is Storage.FUNCTION:
+            return Place(self.body.private(array), storage, kind, lanes)
+        self._shared_bytes += kind.bits // 8 * lanes * length
+        if self._shared_bytes > _MOST_SHARED:
+            raise BuildError(
+                f"a work-group shares {self._shared_bytes} bytes, more than the {_MOST_SHARED} "
+                "that each Vulkan device has",
+                where=self.name,
+            )
+        pointer = self.types.pointer(storage, array)
+        return Place(self.module.variable(pointer, storage), storage, kind, lanes)
+
+    def input(self, which: int, axis: int) -> int:
+        """A number that the device gives to a work-item, as uint32."""
+        triple = self.types.vector(UINT32, 3)
+        if which not in self.inputs:
+            pointer = self.types.pointer(Storage.INPUT, triple)
+            self.inputs[which] = self.module.variable(pointer, Storage.INPUT)
+            self.module.decorate(self.inputs[which], Decoration.BUILT_IN, which)
+        of = self.types.pointer(Storage.INPUT, self.types.scalar(UINT32))
+        at = self.body.pure(Op.ACCESS_CHAIN, of, self.inputs[which], self.constant(UINT32, axis))
+        return self.body.pure(Op.LOAD, self.types.scalar(UINT32), at)
+
+    def unknown(self, what: str) -> BuildError:
+        """The error for what this package does not know."""
+        return BuildError(
+            f"a kernel has {what}, which cannot be written as SPIR-V",
+            where=self.name,
+            hint="compile for another target, and report the model",
+        )

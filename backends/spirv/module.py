@@ -1,0 +1,135 @@
+"""A SPIR-V module while it is written: ids, and sections in the order that the format wants.
+
+A module is words of 32 bits: a header, then instructions, each with its length and opcode in front.
+Types and constants may be declared once only, so what is asked for again has the same id.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odtc.backends.spirv.opcodes import (
+    GL_COMPUTE,
+    GLSL450_MODEL,
+    LOCAL_SIZE,
+    LOGICAL_ADDRESSING,
+    Capability,
+    Decoration,
+    Op,
+    Storage,
+)
+
+_MAGIC, _VERSION = 0x07230203, 0x00010300
+# Part of SPIR-V 1.5; before that, the extension has to be named.
+_EXTENSIONS = {Capability.STORAGE_BUFFER_8BIT: "SPV_KHR_8bit_storage"}
+
+
+def instruction(op: Op, *operands: int) -> list[int]:
+    """The words of an instruction."""
+    return [(len(operands) + 1) << 16 | op, *operands]
+
+
+def text(value: str) -> list[int]:
+    """The words of a string, which ends in a zero byte."""
+    data = value.encode() + b"\0"
+    data += b"\0" * (-len(data) % 4)
+    return list(struct.unpack(f"<{len(data) // 4}I", data))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a device has to know of the kernel to run it.
+
+    Attributes:
+        name: of the kernel.
+        inputs: ids of the variables that the device sets.
+        group: work-items of a work-group, along three axes.
+    """
+
+    name: str
+    inputs: Sequence[int]
+    group: Sequence[int]
+
+
+class Module:
+    """All of a module but the code of its one function.
+
+    Attributes:
+        glsl: id of the instruction set GLSL.std.450.
+        capabilities: what the module asks of a device.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._known: dict[tuple[int, ...], int] = {}
+        self._decorations: list[int] = []
+        self._declarations: list[int] = []
+        self.capabilities = {Capability.SHADER}
+        self.glsl = self.new_id()
+
+    def new_id(self) -> int:
+        """An id that nothing has."""
+        self._last += 1
+        return self._last
+
+    def type(self, op: Op, *operands: int) -> int:
+        """The id of a type, declared at most once."""
+        return self._interned((op, *operands), lambda new: instruction(op, new, *operands))
+
+    def type_once(self, op: Op, *operands: int) -> tuple[int, bool]:
+        """The same, and whether this is the first time, so that it wants its decorations."""
+        last = self._last
+        found = self.type(op, *operands)
+        return found, found > last
+
+    def constant(self, op: Op, of: int, *words: int) -> int:
+        """The id of a constant of type `of`, declared at most once."""
+        return self._interned((op, of, *words), lambda new: instruction(op, of, new, *words))
+
+    def struct(self, *members: int) -> int:
+        """A type of its own, even if another has the same members: decorations may differ."""
+        new = self.new_id()
+        self._declarations += instruction(Op.TYPE_STRUCT, new, *members)
+        return new
+
+    def variable(self, pointer: int, storage: Storage) -> int:
+        """A variable outside of the function, of a pointer's type."""
+        new = self.new_id()
+        self._declarations += instruction(Op.VARIABLE, pointer, new, storage)
+        return new
+
+    def decorate(self, target: int, decoration: Decoration, *operands: int) -> None:
+        """Says something of a type or a variable."""
+        self._decorations += instruction(Op.DECORATE, target, decoration, *operands)
+
+    def place_member(self, struct: int, member: int, offset: int) -> None:
+        """Says at which byte of a struct a member begins."""
+        self._decorations += instruction(
+            Op.MEMBER_DECORATE, struct, member, Decoration.OFFSET, offset
+        )
+
+    def words(self, entry: Entry, code: Sequence[int]) -> list[int]:
+        """The whole module, around the code of its function."""
+        void = self.type(Op.TYPE_VOID)
+        signature = self.type(Op.TYPE_FUNCTION, void)
+        function = self.new_id()
+        words = []
+        for capability in sorted(self.capabilities):
+            words += instruction(Op.CAPABILITY, capability)
+        for capability in sorted(self.capabilities & _EXTENSIONS.keys()):
+            words += instruction(Op.EXTENSION, *text(_EXTENSIONS[capability]))
+        words += instruction(Op.EXT_INST_IMPORT, self.glsl, *text("GLSL.std.450"))
+        words += instruction(Op.MEMORY_MODEL, LOGICAL_ADDRESSING, GLSL450_MODEL)
+        words += instruction(Op.ENTRY_POINT, GL_COMPUTE, function, *text(entry.name), *entry.inputs)
+        words += instruction(Op.EXECUTION_MODE, function, LOCAL_SIZE, *entry.group)
+        words += self._decorations + self._declarations
+        words += instruction(Op.FUNCTION, void, function, 0, signature)
+        words += [*code, *instruction(Op.RETURN), *instruction(Op.FUNCTION_END)]
+        return [_MAGIC, _VERSION, 0, self._last + 1, 0, *words]
+
+    def _interned(self, key: tuple[int, ...], declare: Callable[[int], list[int]]) -> int:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.new_id()
+            self._declarations += declare(found)
+        return found

@@ -1,0 +1,21 @@
+"""What tests of GPUs share."""
+
+import pytest
+from tvm import tirx
+
+from odtc.backends.spirv import assemble
+from odtc.backends.spirv.assemble import Shader
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Shader]:
+    """The kernels that are assembled while a test runs."""
+    shaders: list[Shader] = []
+
+    def kept(function: tirx.PrimFunc) -> Shader:
+        shaders.append(whole(function))
+        return shaders[-1]
+
+    whole = assemble.assemble
+    monkeypatch.setattr(assemble, "assemble", kept)
+    return shaders

@@ -1,0 +1,31 @@
+"""Khronos' own validator, of what our assembler writes."""
+
+import struct
+import subprocess
+
+from odtc.backends.spirv.assemble import Shader
+
+
+def binary(shader: Shader) -> bytes:
+    """The module as a file holds it."""
+    return struct.pack(f"<{len(shader.words)}I", *shader.words)
+
+
+def check_valid(shader: Shader) -> None:
+    """Fails with what the validator says; Vulkan 1.1 is what phones of 2019 have."""
+    done = subprocess.run(
+        ["spirv-val", "--target-env", "vulkan1.1", "-"],
+        input=binary(shader),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{shader.name}: {done.stderr.decode()}"
+
+
+def capabilities(shader: Shader) -> set[int]:
+    """What a module asks of a device: instructions 17 behind the header."""
+    found, at = set(), 5
+    while shader.words[at] & 0xFFFF == 17:
+        found.add(shader.words[at + 1])
+        at += shader.words[at] >> 16
+    return found
