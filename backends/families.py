@@ -40,6 +40,7 @@ from odtc.passes.contract import Pass, tvm_passes
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.workspaces import LiftWorkspaces
+from odtc.passes.narrow_indices import NarrowIndices
 from odtc.passes.spell_out_attention import SpellOutAttention
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -134,7 +135,7 @@ def _gpu(target: Target, _: bool) -> Family:
         | take_rules(chunk=1)
         | _plain_rules(_ONE_ITEM),
         WriteProducts(gpu, GPU_LOOPS),
-        (*_block_passes(), BindLoops(gpu.group)),
+        (*_block_passes(), NarrowIndices(), BindLoops(gpu.group)),
         LiftDeviceWorkspaces(),
         TakeOffsets(to_index=True),
         1,

@@ -10,18 +10,35 @@ import tvm_ffi
 from odtc.backends.native.build import load_runtime
 from odtc.backends.spirv.assemble import device_module
 from odtc.backends.spirv.maths import register_maths
+from odtc.core.errors import BuildError
 
 
 @contextmanager
 def spirv_code() -> Iterator[None]:
-    """Within it, TVM writes kernels as SPIR-V; loops stay loops with a hint to unroll them."""
+    """Within it, TVM writes kernels as SPIR-V; loops stay loops with a hint to unroll them.
+
+    Raises:
+        BuildError: a kernel has something that cannot be written so.
+    """
     load_runtime("vulkan")
     register_maths()
-    tvm_ffi.register_global_func("target.build.vulkan", _built, override=True)
-    with tvm.transform.PassContext(config={"tirx.UnrollLoop": {"explicit_unroll": 0}}):
-        yield
+    failures: list[BuildError] = []
 
+    def built(module: tvm.IRModule, _: Any) -> Any:
+        """The device module, as the runtime loads it from a library."""
+        try:
+            data = device_module(module)
+        except BuildError as error:
+            failures.append(error)
+            raise
+        return tvm_ffi.get_global_func("ffi.Module.load_from_bytes.vulkan")(data)
 
-def _built(module: tvm.IRModule, _: Any) -> Any:
-    """The device module, as the runtime loads it from a library."""
-    return tvm_ffi.get_global_func("ffi.Module.load_from_bytes.vulkan")(device_module(module))
+    tvm_ffi.register_global_func("target.build.vulkan", built, override=True)
+    try:
+        with tvm.transform.PassContext(config={"tirx.UnrollLoop": {"explicit_unroll": 0}}):
+            yield
+    except RuntimeError:
+        # On its way through TVM an error loses its class.
+        if failures:
+            raise failures[0] from None
+        raise

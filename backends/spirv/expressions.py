@@ -122,14 +122,14 @@ def _remainder(kernel: Kernel, node: Any) -> Value:
 def _logical(op: Op) -> Translate:
     def translate(kernel: Kernel, node: Any) -> Value:
         """What reads memory on the right is skipped where the left one decides, as in C."""
-        left = kernel.value(node.a)
-        if len(left) > 1 or not _reads(node.b):
-            pairs = zip(left, kernel.value(node.b), strict=True)
+        left, *more = kernel.value(node.a)
+        if more or not _reads(node.b):
+            pairs = zip((left, *more), kernel.value(node.b), strict=True)
             return tuple(kernel.compute(op, BOOL, a, b) for a, b in pairs)
         decided = (kernel.constant(BOOL, op is Op.LOGICAL_OR),)
         arms = [lambda: kernel.value(node.b), lambda: decided]
         then, otherwise = arms if op is Op.LOGICAL_AND else reversed(arms)
-        return kernel.body.choice(left[0], BOOL, then, otherwise)
+        return kernel.body.choice(left, BOOL, then, otherwise)
 
     return translate
 

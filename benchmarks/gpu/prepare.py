@@ -1,4 +1,4 @@
-"""Compiles training steps for `benchmarks.gpu.run`: a folder for each network."""
+"""Compiles training steps for `benchmarks.gpu.run`: a folder for each network and interface."""
 
 import argparse
 import dataclasses
@@ -16,6 +16,7 @@ from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from benchmarks.options import listed, positive
 from odtc.backends.native.build import RUNTIMES, built
+from odtc.backends.targets import parse_target
 from odtc.core import bundle as bundles
 
 NETWORKS = ("squeezenet", "resnet50", "mobilenet_v2", "bert_base")
@@ -34,16 +35,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Writes the folders, and the native runtime beside them."""
+    """Writes the folders, and the native runtimes beside them."""
     args = _parser().parse_args()
     console = Console(stderr=True)
     args.folder.mkdir(parents=True, exist_ok=True)
     for kind, runtime in RUNTIMES.items():
         shutil.copy(built(runtime), args.folder / f"{kind}.so")
     for name in listed(args.networks, list(FULL), "network"):
+        folder = args.folder / f"{name}-{parse_target(args.target).kind}"
         with console.status(f"{name}: compile"):
-            prepare(name, args.batch, args.target, args.folder / name)
-        console.print(f"{name}: {args.folder / name}")
+            prepare(name, args.batch, args.target, folder)
+        console.print(f"{name}: {folder}")
 
 
 def prepare(name: str, batch: int, target: str, folder: Path) -> None:

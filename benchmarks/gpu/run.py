@@ -29,12 +29,17 @@ PARITY_STEPS, PARITY = 3, 1e-3
 WARM_UP = 3
 
 
+def kind_of(about: Mapping[str, Any]) -> str:
+    """`opencl` or `vulkan`: the second word of the target's name."""
+    return str(about["target"]).partition("{")[0].partition("-")[2]
+
+
 class OdtcStep:
-    """A prepared step on the first OpenCL device."""
+    """A prepared step on the first device of its kind."""
 
     def __init__(self, folder: Path, weights: Mapping[str, np.ndarray], lr: float) -> None:
         self.about = json.loads((folder / "step.json").read_text(encoding="utf-8"))
-        self._device = tvm.device("opencl", 0)
+        self._device = tvm.device(kind_of(self.about), 0)
         library = tvm.runtime.load_module(str(folder / "step.so"))
         self._step = VirtualMachine(library, self._device)["train_step"]
         self._tensors, self._inputs, self._labels, self._count = [], [], [], 0
@@ -107,18 +112,21 @@ def measure(folder: Path, steps: int) -> dict[str, Any]:
             if number >= WARM_UP:
                 samples[name].append((time.perf_counter() - start) * 1e3)
     del theirs
-    return found | {"milliseconds": samples, "profile": profile(lambda: ours(x, y))}
+    traced = profile(kind_of(about), lambda: ours(x, y))
+    return found | {"milliseconds": samples, "profile": traced}
 
 
-def profile(step: Callable[[], Any]) -> dict[str, Any]:
+def profile(kind: str, step: Callable[[], Any]) -> dict[str, Any]:
     """What a step does on the device, in nanoseconds: uploads, kernels, downloads, and gaps."""
-    watch = tvm_ffi.get_global_func("odtc.opencl.watch")
+    watch, take = (
+        tvm_ffi.get_global_func(f"odtc.{kind}.{name}") for name in ("watch", "take_watched")
+    )
     watch(True)
     step()
     step()
-    tvm_ffi.get_global_func("odtc.opencl.take_watched")()
+    take()
     step()
-    lines = str(tvm_ffi.get_global_func("odtc.opencl.take_watched")()).splitlines()
+    lines = str(take()).splitlines()
     watch(False)
     commands = [(n, int(s), int(e)) for n, s, e in (line.split() for line in lines)]
     totals: dict[str, int] = defaultdict(int)
@@ -135,7 +143,9 @@ def profile(step: Callable[[], Any]) -> dict[str, Any]:
 def report(found: Mapping[str, Any], top: int) -> str:
     """One network's lines."""
     about, apart = found["about"], found["apart"]
-    head = f"{about['network']}, batch {about['batch']}: losses apart by {apart:.1e}"
+    head = (
+        f"{about['network']}, batch {about['batch']}, {kind_of(about)}: losses apart by {apart:.1e}"
+    )
     if "milliseconds" not in found:
         return f"{head}: WRONG, not timed: {found['losses']}"
     ours, theirs = (found["milliseconds"][name] for name in ("odtc", "pytorch"))
@@ -172,17 +182,19 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=12, metavar="", help="kernels to list")
     parser.add_argument("--output", type=Path, default=Path("gpu.json"), metavar="")
     args = parser.parse_args()
-    ctypes.CDLL(str((args.folder / "opencl.so").resolve()))
-    names = [str(each) for each in tvm_ffi.get_global_func("odtc.opencl.devices")()]
+    paths = sorted(args.folder.glob("*/step.json"))
+    kinds = sorted({kind_of(json.loads(path.read_text(encoding="utf-8"))) for path in paths})
+    for kind in kinds:
+        ctypes.CDLL(str((args.folder / f"{kind}.so").resolve()))
     about = {
-        "opencl": names[0],
+        **{kind: str(tvm_ffi.get_global_func(f"odtc.{kind}.devices")()[0]) for kind in kinds},
         "cuda": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "steps": args.steps,
     }
     print(", ".join(f"{key} {value}" for key, value in about.items()), flush=True)
     found = []
-    for path in sorted(args.folder.glob("*/step.json")):
+    for path in paths:
         found.append(measure(path.parent, args.steps))
         torch.cuda.empty_cache()
         print(report(found[-1], args.top), flush=True)

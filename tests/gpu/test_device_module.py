@@ -2,7 +2,6 @@
 
 import re
 import struct
-from dataclasses import dataclass
 
 import onnx
 import pytest
@@ -10,24 +9,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.backends.gpu.source import alone, hinted
-
-HANDLE = (3, 64, 1)
-
-
-@dataclass
-class Reader:
-    data: bytes
-    at: int
-
-    def take(self, form: str) -> tuple:
-        found = struct.unpack_from(form, self.data, self.at)
-        self.at += struct.calcsize(form)
-        return found
-
-    def text(self) -> str:
-        (size,) = self.take("<Q")
-        self.at += size
-        return self.data[self.at - size : self.at].decode()
+from tests.gpu.module_reader import Reader
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +25,7 @@ def test_the_format(library: bytes) -> None:
     start = library.index(struct.pack("<Q2s", 2, b"cl"))
     reader = Reader(library, start)
     assert reader.text() == "cl"
-    kernels = {}
-    for _ in range(*reader.take("<Q")):
-        key, name = reader.text(), reader.text()
-        types = [reader.take("<BBH") for _ in range(*reader.take("<Q"))]
-        tags = [reader.text() for _ in range(*reader.take("<Q"))]
-        for _ in range(*reader.take("<Q")):
-            reader.take("<I")
-        assert key == name
-        assert HANDLE in types
-        assert set(tags) <= {f"{of}.{axis}" for of in ("blockIdx", "threadIdx") for axis in "xyz"}
-        kernels[name] = types
+    kernels = reader.kernels()
     source = reader.text()
     parts = dict(re.findall(r"// Function: (\w+)\n(.*?)(?=// Function: |\Z)", source, re.S))
     assert parts.keys() == kernels.keys()
