@@ -59,6 +59,7 @@ class Family:
         offsets: what lets tensors begin anywhere in the arena.
         slots: threads that may each need a workspace.
         compiling: a context in which TVM generates the code.
+        most_bytes: of an arena that kernels can count; None where any can.
     """
 
     rewrites: tuple[Pass, ...]
@@ -69,6 +70,7 @@ class Family:
     offsets: Pass
     slots: int
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
+    most_bytes: int | None = None
 
 
 # What emits the loops of products on a CPU.
@@ -137,9 +139,10 @@ def _gpu(target: Target, _: bool) -> Family:
         WriteProducts(gpu, GPU_LOOPS),
         (*_block_passes(), NarrowIndices(), BindLoops(gpu.group)),
         LiftDeviceWorkspaces(),
-        TakeOffsets(to_index=True),
+        TakeOffsets(to_index=True, bits=gpu.offset_bits),
         1,
         GPU_CODE[target.kind],
+        gpu.most_bytes,
     )
 
 

@@ -9,7 +9,7 @@
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
+from odtc.core.errors import UnsupportedError
 from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
@@ -224,11 +225,13 @@ def build_kernels(
 
     Raises:
         BudgetError: no plan is found that fits.
+        UnsupportedError: an arena has more bytes than the target's kernels can count.
     """
     tvm_target = target.to_tvm()
     family = family_of(target)
     with tvm_target:
         planned = run_pipeline(plan_phase(train_step, family, origins, checkpoints), scheduled)
+        _check_arenas(storage_bytes(planned), family, target)
         with family.compiling():
             executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     names = _steps(train_step, checkpoints)
@@ -238,6 +241,17 @@ def build_kernels(
         half_products(scheduled),
         tuple(_built_step(name, planned[name]) for name in names),
     )
+
+
+def _check_arenas(sizes: Mapping[str, int], family: Family, target: Target) -> None:
+    for name, size in sizes.items():
+        if family.most_bytes is not None and size > family.most_bytes:
+            raise UnsupportedError(
+                f"the arena of {name} has {size:,} bytes; kernels of {target.name} can count "
+                f"{family.most_bytes:,}",
+                where=target.spec,
+                hint="give a --memory-budget below that, or a smaller batch",
+            )
 
 
 def _built_step(name: str, function: relax.Function) -> BuiltStep:

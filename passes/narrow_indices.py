@@ -1,10 +1,12 @@
 """Computes indices of GPU kernels in 32 bits.
 
-TVM computes with shapes in 64 bits, which many a phone's GPU cannot, and others do slowly. No
-tensor of a GPU's step has as many elements as 32 bits can count. Kernels that hold integers of 64
-bits in memory, such as the rows that an embedding takes, stay as they are.
+TVM computes with shapes in 64 bits, which many a phone's GPU cannot, and others do slowly. Kernels
+that hold integers of 64 bits in memory, such as the rows that an embedding takes, stay as they are,
+and those of tensors with more elements than 32 bits can count. Where a tensor lies in the arena is
+another number, see `TakeOffsets`.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +16,8 @@ from tvm import tirx
 from tvm.tirx import transform as T  # noqa: N812
 
 from odtc.passes.contract import Pass
+
+_COUNTED = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,16 @@ class NarrowIndices(Pass):
         narrow = T.ForceNarrowIndexToInt32()
         narrowed = module.clone()
         for variable, kernel in module.functions_items():
-            if isinstance(kernel, tirx.PrimFunc) and not _holds_wide_integers(kernel):
+            if isinstance(kernel, tirx.PrimFunc) and _is_narrow(kernel):
                 alone = narrow(tvm.IRModule({"kernel": kernel}))
                 narrowed.update_func(variable, alone["kernel"])
         return narrowed
 
 
-def _holds_wide_integers(kernel: tirx.PrimFunc) -> bool:
+def _is_narrow(kernel: tirx.PrimFunc) -> bool:
     buffers: list[Any] = [each for each in kernel.params if isinstance(each.ty, tirx.BufferType)]
     tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, lambda a: buffers.append(a.buffer)))
-    return any(str(each.dtype) in ("int64", "uint64") for each in buffers)
+    return all(
+        str(each.dtype) not in ("int64", "uint64") and math.prod(map(int, each.shape)) < _COUNTED
+        for each in buffers
+    )

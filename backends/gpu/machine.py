@@ -12,17 +12,24 @@ class Gpu:
         local_bytes: memory that a group shares.
         groups: that keep the GPU busy; sums are cut into parts to have as many.
         split_bytes: of such parts, at most.
+        offset_bits: in which it counts the elements of an arena.
     """
 
     group: int = 256
     local_bytes: int = 16 << 10
     groups: int = 128
     split_bytes: int = 4 << 20
+    offset_bits: int = 32
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of an arena, so that each of them is one that it can count."""
+        return (1 << self.offset_bits - 1) - 1
 
 
 # A phone's GPU, and one that computes hundreds of groups at once and has memory for their sums.
 PHONE = Gpu()
-LARGE = Gpu(groups=512, split_bytes=64 << 20)
+LARGE = Gpu(groups=512, split_bytes=64 << 20, offset_bits=64)
 
 
 def gpu_of(target: str) -> Gpu:

@@ -94,36 +94,42 @@ class TakeOffsets(Pass):
 
     Attributes:
         to_index: whether it is.
+        bits: of an offset, in elements.
     """
 
     name: ClassVar[str] = "take-offsets"
     to_index: bool = False
+    bits: int = 64
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the arguments of all kernels."""
         moved = module.clone()
         for variable, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc):
-                moved.update_func(variable, _anywhere(function, to_index=self.to_index))
+                moved.update_func(variable, self._anywhere(function))
         return moved
 
-
-def _anywhere(kernel: tirx.PrimFunc, *, to_index: bool) -> tirx.PrimFunc:
-    arguments, views, declared = {}, {}, []
-    for each in kernel.params:
-        if isinstance(each.ty, BufferType):
-            shape, dtype = list(each.shape), str(each.dtype)
-            factor = TENSOR_ALIGNMENT // np.dtype(dtype).itemsize
-            argument = tirx.decl_buffer(shape, dtype, each.name, offset_factor=factor)
-            arguments[each] = views[each] = argument
-            if not to_index:
-                first = tirx.BufferLoad(argument, [tirx.const(0, "int32")] * len(shape))
-                views[each] = tirx.decl_buffer(shape, dtype, data_alignment=TENSOR_ALIGNMENT)
-                declared.append(tirx.DeclBuffer(views[each], data=tirx.address_of(first)))
-    body = tvm_ffi.structural_map(kernel.body, (ir.Var, lambda var: views.get(var, var)))
-    return tirx.PrimFunc(
-        [arguments.get(each, each) for each in kernel.params],
-        tirx.SeqStmt([*declared, body]) if declared else body,
-        kernel.ret_type,
-        attrs=kernel.attrs,
-    )
+    def _anywhere(self, kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+        arguments, views, declared = {}, {}, []
+        for each in kernel.params:
+            if isinstance(each.ty, BufferType):
+                shape, dtype = list(each.shape), str(each.dtype)
+                argument = tirx.decl_buffer(
+                    shape,
+                    dtype,
+                    each.name,
+                    elem_offset=tirx.Var(f"{each.name}_elem_offset", f"int{self.bits}"),
+                    offset_factor=TENSOR_ALIGNMENT // np.dtype(dtype).itemsize,
+                )
+                arguments[each] = views[each] = argument
+                if not self.to_index:
+                    first = tirx.BufferLoad(argument, [tirx.const(0, "int32")] * len(shape))
+                    views[each] = tirx.decl_buffer(shape, dtype, data_alignment=TENSOR_ALIGNMENT)
+                    declared.append(tirx.DeclBuffer(views[each], data=tirx.address_of(first)))
+        body = tvm_ffi.structural_map(kernel.body, (ir.Var, lambda var: views.get(var, var)))
+        return tirx.PrimFunc(
+            [arguments.get(each, each) for each in kernel.params],
+            tirx.SeqStmt([*declared, body]) if declared else body,
+            kernel.ret_type,
+            attrs=kernel.attrs,
+        )

@@ -11,7 +11,7 @@ import odtc
 from benchmarks.models.digits import bn_model, digits_data, digits_model
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.spirv.assemble import Shader
-from odtc.core.errors import DeviceError
+from odtc.core.errors import DeviceError, UnsupportedError
 from tests.fast import fast_if
 from tests.gpu.on_device import KINDS
 from tests.gpu.spirv_tools import check_valid
@@ -103,3 +103,9 @@ def test_the_headline_command_makes_a_library_that_a_phone_loads(kind: str, tmp_
     assert artifact.manifest.triple == "aarch64-linux-android"
     with pytest.raises(DeviceError, match="the artifact is for aarch64"):
         artifact.trainer()
+
+
+def test_an_arena_that_kernels_cannot_count_is_refused(tmp_path: Path) -> None:
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedError, match="kernels of android-opencl can count 2,147,483,647"):
+        odtc.compile(tmp_path / "m.onnx", "android-opencl", batch=200_000)
