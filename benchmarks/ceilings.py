@@ -86,7 +86,7 @@ def fma_peak(threads: int) -> float:
     import tvm
 
     from odtc.backends.targets import parse_target
-    from odtc.runtime_rpc.session import connect
+    from odtc.runtime_rpc.connect import connect
 
     # As a session has it: TVM's pool is made once, on x86 for half of the cores.
     os.environ.setdefault("TVM_NUM_THREADS", str(core_count()))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from odtc.frontend.optimizers.sgd import SGD, Lion
     from odtc.frontend.optimizers.update import LossScale, Update
     from odtc.planning import plan_model as plan
-    from odtc.runtime_rpc.session import connect
+    from odtc.runtime_rpc.connect import connect
     from odtc.runtime_rpc.trainer import Trainer
 
 __version__ = "0.1.0"
@@ -87,7 +87,7 @@ _HOME = {
     "Trainer": ("odtc.runtime_rpc.trainer", "Trainer"),
     "Update": ("odtc.frontend.optimizers.update", "Update"),
     "compile": ("odtc.compilation", "compile_model"),
-    "connect": ("odtc.runtime_rpc.session", "connect"),
+    "connect": ("odtc.runtime_rpc.connect", "connect"),
     "load": ("odtc.artifact", "load"),
     "plan": ("odtc.planning", "plan_model"),
 }

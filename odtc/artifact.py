@@ -117,7 +117,8 @@ class Artifact:
         """Loads the step on a device and gives it the artifact's weights.
 
         Args:
-            device: a session, or `rpc://HOST:PORT/KEY` of a TVM RPC tracker; this machine if None.
+            device: a session, `rpc://HOST:PORT/KEY` of a TVM RPC tracker, or `adb://SERIAL`; this
+                machine if None.
             threads: worker threads of the step, at least 1; TVM's default if None, or as many as
                 there are such cores.
             cores: what threads are bound to: `big` for the fastest cores first, `little` for the
@@ -127,7 +128,7 @@ class Artifact:
             DeviceError: the device cannot be reached, or cannot run the artifact.
             UsageError: `threads` is not positive or above the target's, or `cores` unknown.
         """
-        from odtc.runtime_rpc.session import connect
+        from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.trainer import Trainer
 
         session = connect(device) if device is None or isinstance(device, str) else device

@@ -8,7 +8,7 @@ from tvm import relax
 from odtc.core.errors import DeviceError
 from odtc.core.manifest import Manifest, StepPlan
 from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_plan
-from odtc.runtime_rpc.session import FAILURES, Session, device_errors, is_out_of_memory
+from odtc.runtime_rpc.session import FAILURES, Session, is_out_of_memory
 
 
 class Calls:
@@ -81,6 +81,6 @@ class Calls:
     def _change_to(self, plan: StepPlan) -> None:
         """Gives the arena of the last plan back first, so that never both are there."""
         if plan != self.plan:
-            with device_errors(self._session.name):
+            with self._session.guard():
                 self._session.free_arenas()
             self.plan, self._held = plan, 0

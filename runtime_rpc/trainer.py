@@ -29,7 +29,7 @@ from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.fit import check_machine, check_threads
 from odtc.runtime_rpc.plans import Available
-from odtc.runtime_rpc.session import Session, device_errors
+from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.weights import fitted_weight
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -63,7 +63,7 @@ class Trainer:
         machine = session.load(bundle.library)
         if threads is not None or cores is not None:
             session.use_threads(threads or 0, cores or "big")
-        with device_errors(session.name):
+        with session.guard():
             self._calls = Calls(bundle.manifest, session, machine)
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = self._allocate()
@@ -142,7 +142,7 @@ class Trainer:
         count = self._manifest.micro_batches
         (rate,) = self._manifest.of_role(Role.LEARNING_RATE)
         self._calls.prepare()
-        with device_errors(self.session.name):
+        with self.session.guard():
             self._tensors[rate].copyfrom(np.float32(lr))
             # A step that broke off is taken again from its first micro-batch.
             losses = [self._micro_step(feed, self.steps * count + part) for part in range(count)]
@@ -229,7 +229,7 @@ class Trainer:
         weights = self._manifest.of_role(*WEIGHT_ROLES)
         arguments = [*fed, *(instead.get(item.spec.name, item) for item in weights)]
         feed = {item: fitted(arrays[item.spec.name], item.spec) for item in fed}
-        with device_errors(self.session.name):
+        with self.session.guard():
             for item, array in feed.items():
                 self._tensors[item].copyfrom(array)
             return self._evaluate[evaluation](*(self._tensors[i] for i in arguments)).numpy()
@@ -257,7 +257,7 @@ class Trainer:
         """
         weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
         checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
-        with device_errors(self.session.name):
+        with self.session.guard():
             for name, value in checked.items():
                 self._tensors[weights[name]].copyfrom(value)
 
@@ -280,7 +280,7 @@ class Trainer:
                 number of steps to an update; nothing is changed.
         """
         step, tensors = read_checkpoint(path, self._manifest)
-        with device_errors(self.session.name):
+        with self.session.guard():
             for item in saved_arguments(self._manifest, step):
                 self._tensors[item].copyfrom(tensors[item.spec.name])
         self.steps = step
@@ -323,7 +323,7 @@ class Trainer:
             UsageError: the step has no adapters.
         """
         tensors = read_adapters(path, self._manifest)
-        with device_errors(self.session.name):
+        with self.session.guard():
             for item in adapter_arguments(self._manifest):
                 self._tensors[item].copyfrom(tensors[item.spec.name])
 
@@ -365,14 +365,14 @@ class Trainer:
     def _weights(self, arguments: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
         """Weights by name, or the averages of those that have one."""
         averages = self._averages() if ema else {}
-        with device_errors(self.session.name):
+        with self.session.guard():
             return {
                 item.spec.name: self._tensors[averages.get(item.spec.name, item)].numpy()
                 for item in arguments
             }
 
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
-        with device_errors(self.session.name):
+        with self.session.guard():
             return {item.spec.name: self._tensors[item].numpy() for item in arguments}
 
 

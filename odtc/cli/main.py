@@ -15,7 +15,7 @@ import odtc
 from odtc.cli import check, compile, inspect, pack, plan, targets, train
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import interruption
-from odtc.core.errors import ExitCode, OdtcError, UsageError
+from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (compile, train, inspect, check, plan, pack, targets)
@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
 def exit_codes() -> dict[ExitCode, str]:
     """Every exit code with what it means: the first line of its error's docstring."""
-    kinds = {kind.exit_code: (kind.__doc__ or "") for kind in OdtcError.__subclasses__()}
+    kinds = {kind.exit_code: (kind.__doc__ or "") for kind in error_kinds()}
     return {code: (kinds | _OTHER_CODES)[code].splitlines()[0] for code in ExitCode}
 
 

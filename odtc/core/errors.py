@@ -25,6 +25,8 @@ class ExitCode(IntEnum):
     DEVICE = 9
     BUILD = 10
     BUDGET = 11
+    DEVICE_LOST = 12
+    DEVICE_BUSY = 13
     INTERRUPTED = 130
 
 
@@ -58,6 +60,11 @@ def _readable(line: str) -> str:
     """A line that a person can read: a file's names may be very long, or steer the terminal."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}..."
+
+
+def error_kinds(kind: type[OdtcError] = OdtcError) -> list[type[OdtcError]]:
+    """All kinds of errors, those of a kind behind it."""
+    return [each for sub in kind.__subclasses__() for each in (sub, *error_kinds(sub))]
 
 
 class UsageError(OdtcError):
@@ -106,6 +113,18 @@ class DeviceError(OdtcError):
     """A device cannot be reached, or failed while it ran."""
 
     exit_code = ExitCode.DEVICE
+
+
+class DeviceLostError(DeviceError):
+    """A device went away or stopped answering in the middle of its work; it may come back."""
+
+    exit_code = ExitCode.DEVICE_LOST
+
+
+class DeviceBusyError(DeviceError):
+    """A device is in use by somebody else."""
+
+    exit_code = ExitCode.DEVICE_BUSY
 
 
 class BuildError(OdtcError):

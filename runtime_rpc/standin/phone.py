@@ -15,15 +15,24 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from odtc.core.errors import DeviceError
 from odtc.core.progress import Progress, silent
-from odtc.runtime_rpc.standin import tracker
-from odtc.runtime_rpc.standin.root import EMULATOR, PACKAGES_FOLDER, PYTHON, SERVER, build_root
+from odtc.runtime_rpc import tracker_server
+from odtc.runtime_rpc.server_files import write_server
+from odtc.runtime_rpc.standin.root import (
+    EMULATOR,
+    PACKAGES_FOLDER,
+    PYTHON,
+    SERVER_FOLDER,
+    build_root,
+)
 from odtc.runtime_rpc.standin.tools import find_tool, last_lines
+from odtc.runtime_rpc.trackers import tracker_at
 
 START_SECONDS = 60.0
 
@@ -32,6 +41,7 @@ _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
 _LOG_BYTES = 8192
 _CPU = "cortex-a76"
+_SESSIONS = "/tmp/sessions"  # noqa: S108
 _START_HINT = "where `unshare` or `mount` is refused, allow user namespaces or run as root"
 
 # Read-only, so that no session can change the root for the next; /tmp is the phone's memory.
@@ -44,19 +54,19 @@ mount -t tmpfs tmpfs "$root/tmp"
 mount --bind /dev/null "$root/dev/null"
 mount --bind /dev/urandom "$root/dev/urandom"
 mount --bind "$emulator" "$root{EMULATOR}"
-mount --bind "$server" "$root{SERVER}"
+mount --bind "$server" "$root{SERVER_FOLDER}"
 mount -o remount,bind,ro,nosuid,nodev "$root"
-exec chroot "$root" {EMULATOR} -cpu {_CPU} {PYTHON} {SERVER} "$@"
+exec chroot "$root" {EMULATOR} -cpu {_CPU} {PYTHON} -m odtc.runtime_rpc.server "$@"
 """
 
 _ENVIRONMENT = {
     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/tmp",  # noqa: S108
     "LC_ALL": "C.UTF-8",
-    "PYTHONPATH": PACKAGES_FOLDER,
+    "PYTHONPATH": f"{SERVER_FOLDER}:{PACKAGES_FOLDER}",
+    "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONUNBUFFERED": "1",
     "TVM_USE_RUNTIME_LIB": "1",
-    "ODTC_EMULATED": "1",
 }
 
 
@@ -100,9 +110,11 @@ class Phone:
             self._log = stack.enter_context(tempfile.TemporaryFile("a+b"))
             with self._listen() as listener:
                 self.tracker_port = listener.getsockname()[1]
-                stack.enter_context(_process(_tracker_command(listener), self._log, listener))
-            command = [*_enter(root), str(self.tracker_port), self.key]
-            self._server = stack.enter_context(_process(command, self._log, env=_ENVIRONMENT))
+                stack.enter_context(running(_tracker_command(listener), self._log, listener))
+            files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odtc-phone-")))
+            write_server(files)
+            command = [*_enter(root, files), *self._options()]
+            self._server = stack.enter_context(running(command, self._log, env=_ENVIRONMENT))
             self._wait_until_free()
             self._stack = stack.pop_all()
 
@@ -131,6 +143,11 @@ class Phone:
     ) -> None:
         self.stop()
 
+    def _options(self) -> list[str]:
+        where = ["--listen", "tcp:0", "--tracker", f"tcp:{self.tracker_port}"]
+        what = ["--key", self.key, "--odtc", version("odtc"), "--emulated", "--until-closed"]
+        return [*where, *what, "--folder", _SESSIONS]
+
     def _listen(self) -> socket.socket:
         try:
             return socket.create_server((_LOOPBACK, self.tracker_port))
@@ -143,17 +160,14 @@ class Phone:
 
     def _wait_until_free(self) -> None:
         deadline = time.monotonic() + START_SECONDS
-        try:
-            with socket.create_connection((_LOOPBACK, self.tracker_port), START_SECONDS) as client:
-                tracker.greet(client)
-                while not tracker.free_phones(client, self.key):
-                    if self._server.poll() is not None:
-                        raise self._failure("the phone ended as it started", _START_HINT)
-                    if time.monotonic() > deadline:
-                        raise self._failure(f"the phone did not start in {START_SECONDS:.0f} s")
-                    time.sleep(_POLL_SECONDS)
-        except OSError as error:
-            raise self._failure(f"the tracker does not answer: {error}") from error
+        address = (_LOOPBACK, self.tracker_port)
+        with tracker_at(address, START_SECONDS, self.url) as tracker:
+            while not any(it.free for it in tracker.devices() if it.key == self.key):
+                if self._server.poll() is not None:
+                    raise self._failure("the phone ended as it started", _START_HINT)
+                if time.monotonic() > deadline:
+                    raise self._failure(f"the phone did not start in {START_SECONDS:.0f} s")
+                time.sleep(_POLL_SECONDS)
 
     def _failure(self, what: str, hint: str | None = None) -> DeviceError:
         log = self._log.fileno()
@@ -167,21 +181,20 @@ class Phone:
 
 
 def _tracker_command(listener: socket.socket) -> list[str]:
-    return [sys.executable, "-m", tracker.__name__, str(listener.fileno())]
+    return [sys.executable, "-m", tracker_server.__name__, str(listener.fileno())]
 
 
-def _enter(root: Path) -> list[str]:
+def _enter(root: Path, server: Path) -> list[str]:
     """The command that enters the root and starts the server there; its arguments follow."""
     emulator = find_tool("qemu-aarch64-static")
     unshare = [find_tool("unshare"), "--mount", "--pid", "--fork", "--kill-child"]
     # Whoever is not root becomes it, but only in there.
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    server = Path(__file__).with_name("server.py")
     return [*unshare, *user, "sh", "-euc", _ENTER, "sh", str(root), emulator, str(server)]
 
 
 @contextmanager
-def _process(
+def running(
     command: Sequence[str],
     log: IO[bytes],
     *inherited: socket.socket,

@@ -21,11 +21,11 @@ from odtc.runtime_rpc.standin.tools import find_all_tools, find_tool, run_tool
 PYTHON = "/usr/bin/python3.11"
 PACKAGES_FOLDER = "/opt/tvm"
 EMULATOR = "/emulator"
-SERVER = "/server.py"
+SERVER_FOLDER = "/server"
 
 # What the phone mounts at each start. A mount needs something to lie on, and the root is read-only.
-_MOUNTED_FOLDERS = ("/dev", "/proc", "/tmp")  # noqa: S108
-_MOUNTED_FILES = ("/dev/null", "/dev/urandom", EMULATOR, SERVER)
+_MOUNTED_FOLDERS = ("/dev", "/proc", "/tmp", SERVER_FOLDER)  # noqa: S108
+_MOUNTED_FILES = ("/dev/null", "/dev/urandom", EMULATOR)
 
 _DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-stdlib", "libstdc++6")
 
@@ -44,6 +44,8 @@ _DROPPED = (
     ),
     "opt/tvm/tvm/lib/libtvm_runtime_cuda.so",
     "opt/tvm/tvm_ffi/include",
+    "usr/lib/python3.11/pydoc_data",
+    "usr/lib/python3.11/test",
 )
 
 # `#clear` forgets what the system would do after an update: that is about the system's packages.
@@ -145,6 +147,8 @@ def _finish(root: Path, progress: Progress) -> None:
             shutil.rmtree(dropped)
         else:
             dropped.unlink()
+    for tests in list(root.glob("opt/**/tests")):
+        shutil.rmtree(tests)
     for folder in _MOUNTED_FOLDERS:
         Path(f"{root}{folder}").mkdir(exist_ok=True)
     for file in _MOUNTED_FILES:

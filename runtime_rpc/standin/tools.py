@@ -8,6 +8,7 @@ from odtc.core.errors import BuildError
 
 _PACKAGES = {
     "apt-get": "apt",
+    "busybox": "busybox-static",
     "dpkg-deb": "dpkg",
     "qemu-aarch64-static": "qemu-user-static",
     "unshare": "util-linux",

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import os
 import platform
 import socket
 import tempfile
 import threading
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -332,6 +334,49 @@ def at_stranger(greeting: bytes) -> Cause:
         thread.start()
         place.stack.callback(thread.join)
         return train("--device", f"rpc://127.0.0.1:{server.getsockname()[1]}/pixel")(place)
+
+    return cause
+
+
+def without_adb(place: Place) -> Argv:
+    """`odtc train` on a phone where no adb is."""
+    place.stack.enter_context(mock.patch.dict(os.environ, {"PATH": str(place.inputs)}))
+    return train("--device", "adb://0123456789")(place)
+
+
+def at_device(answer: dict[str, Any] | None, *, free: bool = True) -> Cause:
+    """`odtc train` on a device that says this of itself, or nothing, and then goes."""
+
+    def cause(place: Place) -> Argv:
+        from tvm.rpc import base
+
+        from odtc.runtime_rpc.greeting import own_versions
+        from odtc.runtime_rpc.server import wire
+
+        device = place.stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        host, _, port = place.tracker.partition(":")
+        tracker = place.stack.enter_context(socket.create_connection((host, int(port))))
+        tracker.sendall(wire.number(base.RPC_TRACKER_MAGIC))
+        base.recvall(tracker, 4)
+        info = {"key": "server:pixel", "addr": device.getsockname()}
+        messages: list[list] = [[base.TrackerCode.UPDATE_INFO, info]]
+        if free:
+            at = (device.getsockname()[1], "pixel:1")
+            messages.append([base.TrackerCode.PUT, "pixel", at, "127.0.0.1"])
+        for message in messages:
+            base.sendjson(tracker, message)
+            base.recvjson(tracker)
+
+        def serve() -> None:
+            with suppress(OSError):
+                asked, _ = device.accept()
+                place.stack.callback(asked.close)
+                if answer is not None:
+                    asked.sendall(wire.frame(own_versions() | answer))
+                    device.accept()[0].close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        return train("--device", f"rpc://{place.tracker}/pixel")(place)
 
     return cause
 

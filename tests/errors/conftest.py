@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odtc.runtime_rpc import session
+from odtc.runtime_rpc import connect
+from odtc.runtime_rpc.limits import Limits
 from tests.cli.digits import Digits, make_digits
 from tests.errors.place import Place
 
@@ -36,6 +37,6 @@ def place(
         folder.mkdir()
     monkeypatch.chdir(outputs)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(session, "CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(connect, "DEFAULT", Limits(connect=1.0, request=1.0))
     with ExitStack() as stack:
         yield Place(digits, inputs, outputs, tracker, stack)

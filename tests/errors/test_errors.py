@@ -18,7 +18,7 @@ import pytest
 from benchmarks.packing.inputs import CAPACITY, FOLDER
 from odtc.cli.check import examine
 from odtc.cli.main import main
-from odtc.core.errors import OdtcError
+from odtc.core.errors import OdtcError, error_kinds
 from tests.cli.digits import BATCH
 from tests.errors.causes import (
     CHECKPOINT,
@@ -27,6 +27,7 @@ from tests.errors.causes import (
     accuracy_of_regression,
     artifact_bytes,
     artifact_members,
+    at_device,
     at_stranger,
     checkpoint_bytes,
     compile_bytes,
@@ -59,6 +60,7 @@ from tests.errors.causes import (
     update,
     with_external_data,
     with_small_temporary,
+    without_adb,
     without_linker,
 )
 from tests.errors.models import (
@@ -358,11 +360,16 @@ CAUSES: dict[str, Cause] = {
     "device behind another server": at_stranger(b"HTTP"),
     "artifact for another machine": for_another_machine,
     "device unknown to the tracker": on_device("rpc://{tracker}/pixel"),
+    "device in use": at_device({}, free=False),
+    "device that never answers": at_device(None),
+    "device of another version": at_device({"tvm": "0.1", "abi": "32-bit little-endian"}),
+    "device that goes as it is taken": at_device({}),
+    "phone without adb": without_adb,
 }
 
 
 ENTRY = re.compile(r"\[(?P<id>.+)\] (?P<kind>\w+), exit (?P<code>\d+)\n(?P<text>(?:.+\n)+)")
-KINDS = {kind.__name__: kind for kind in OdtcError.__subclasses__()}
+KINDS = {kind.__name__: kind for kind in error_kinds()}
 EXPECTED = {
     match["id"]: match
     for match in ENTRY.finditer((Path(__file__).parent / "errors.txt").read_text("utf-8"))

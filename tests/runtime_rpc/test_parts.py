@@ -13,7 +13,8 @@ from tvm import rpc
 
 from odtc.core import weights
 from odtc.core.weights import constant_parts, read_tensors, write_tensors
-from odtc.runtime_rpc.session import LocalSession, RemoteSession, Session
+from odtc.runtime_rpc.remote import RemoteSession
+from odtc.runtime_rpc.session import LocalSession, Session
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Phones behind adb: what they are, and the server on them."""

@@ -1,0 +1,152 @@
+"""The `adb` program, with a limit to every call; its environment says which of its servers."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from odtc.core.errors import DeviceError, DeviceLostError
+
+SECONDS = 20.0
+_PUSH_SECONDS = 300.0
+_STATE_HINTS = {
+    "unauthorized": "unlock the phone and allow debugging from this computer",
+    "offline": "plug the phone in again, or run `adb reconnect`",
+    "no permissions": "let your user use the phone's USB device: see Android's page on udev rules",
+}
+_NO_PHONE_HINT = "plug it in and allow USB debugging; `odtc devices` lists what there is"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A line of `adb devices`.
+
+    Attributes:
+        state: `device` if all is well.
+        model: as the phone calls itself; '' if it does not say.
+    """
+
+    serial: str
+    state: str
+    model: str
+
+
+@dataclass(frozen=True)
+class Adb:
+    """A phone.
+
+    Attributes:
+        serial: of the phone, as adb has it.
+    """
+
+    serial: str
+
+    def check(self) -> None:
+        """Checks that the phone is there and may be used.
+
+        Raises:
+            DeviceError: it is not.
+        """
+        state = next((one.state for one in listed() if one.serial == self.serial), None)
+        if state is None:
+            known = ", ".join(one.serial for one in listed()) or "none"
+            raise DeviceError(
+                f"adb knows no phone {self.serial!r}; it knows: {known}",
+                where=self.serial,
+                hint=_NO_PHONE_HINT,
+            )
+        if state != "device":
+            raise DeviceError(
+                f"the phone cannot be used: adb calls it {state!r}",
+                where=self.serial,
+                hint=_STATE_HINTS.get(state, "plug the phone in again"),
+            )
+
+    def run(self, *words: str, seconds: float = SECONDS) -> str:
+        """What `adb WORDS` prints.
+
+        Raises:
+            DeviceError: it failed.
+            DeviceLostError: the phone does not answer.
+        """
+        return _run(["-s", self.serial, *words], self.serial, seconds)
+
+    def shell(self, command: str, seconds: float = SECONDS) -> str:
+        """What a command prints on the phone.
+
+        Raises:
+            DeviceError: it failed.
+            DeviceLostError: the phone does not answer.
+        """
+        return self.run("shell", command, seconds=seconds)
+
+    def push(self, here: Path, there: str) -> None:
+        """Copies a file to the phone.
+
+        Raises:
+            DeviceError: it failed, such as for lack of room.
+        """
+        self.run("push", str(here), there, seconds=_PUSH_SECONDS)
+
+
+def listed() -> list[Listed]:
+    """The phones that adb knows.
+
+    Raises:
+        DeviceError: there is no adb, or its server does not answer.
+    """
+    return [
+        _line(line)
+        for line in _run(["devices", "-l"], "adb", SECONDS).splitlines()[1:]
+        if line.strip() and not line.startswith("*")
+    ]
+
+
+def find_adb() -> str:
+    """The path of adb.
+
+    Raises:
+        DeviceError: it is not installed.
+    """
+    path = shutil.which("adb")
+    if path is None:
+        raise DeviceError(
+            "adb is not installed",
+            where="PATH",
+            hint="run `apt-get install adb`, or install Android's platform tools",
+        )
+    return path
+
+
+def _line(line: str) -> Listed:
+    serial, _, rest = line.partition(" ")
+    state = "no permissions" if "no permissions" in rest else rest.split()[0]
+    facts = dict(word.split(":", 1) for word in rest.split() if ":" in word)
+    return Listed(serial, state, facts.get("model", "").replace("_", " "))
+
+
+def _run(words: list[str], where: str, seconds: float) -> str:
+    try:
+        done = subprocess.run(
+            [find_adb(), *words],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DeviceLostError(
+            f"`adb {' '.join(words)[:80]}` did not end within {seconds:g} s",
+            where=where,
+            hint="wake the phone and plug it in again; `adb kill-server` helps if adb hangs",
+        ) from error
+    if done.returncode:
+        said = (done.stderr + done.stdout).strip().splitlines() or ["nothing"]
+        raise DeviceError(
+            f"`adb {' '.join(words)[:80]}` failed with status {done.returncode}: {said[-1]}",
+            where=where,
+            hint="`odtc device doctor SERIAL` says what is wrong",
+        )
+    return done.stdout

@@ -1,0 +1,105 @@
+"""The tracker of this host's phones: it runs in the background while there are any.
+
+It is TVM's own, on loopback. `odtc device setup` starts it, and stopping the last phone ends it.
+"""
+
+import json
+import secrets
+import socket
+import struct
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tvm.rpc import base
+from tvm.rpc.base import RPC_TRACKER_MAGIC, TrackerCode
+
+from odtc.core.errors import DeviceError
+from odtc.core.files import atomic_write
+from odtc.runtime_rpc import tracker_server
+from odtc.runtime_rpc.adb import state
+from odtc.runtime_rpc.adb.state import LOOPBACK
+from odtc.runtime_rpc.trackers import tracker_at
+
+DEFAULT_PORT = 9190
+_SECONDS = 5.0
+_START_SECONDS = 30.0
+
+
+def ensure(port: int) -> int:
+    """Sees to it that a tracker listens on a port of loopback; 0 is any, and it is returned.
+
+    Raises:
+        DeviceError: the port is in use by something else.
+    """
+    if port and _answers(port):
+        return port
+    try:
+        listener = socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        raise DeviceError(
+            f"no tracker can listen on port {port}: {error.strerror}",
+            where=f"{LOOPBACK}:{port}",
+            hint="give another --tracker PORT",
+        ) from error
+    with listener:
+        port = listener.getsockname()[1]
+        _start(listener, port)
+    return port
+
+
+def stop_if_unused(port: int) -> bool:
+    """Ends the tracker that `ensure` started, if no phone needs it; whether it did."""
+    path = _path(port)
+    if not path.exists() or any(phone.tracker == port for phone in state.phones()):
+        return False
+    key = json.loads(path.read_text())["key"]
+    with suppress(OSError, ValueError), socket.create_connection((LOOPBACK, port), _SECONDS) as it:
+        it.sendall(struct.pack("<i", RPC_TRACKER_MAGIC))
+        base.recvall(it, 4)
+        base.sendjson(it, [TrackerCode.STOP, key])
+        base.recvjson(it)
+    path.unlink()
+    return True
+
+
+def _answers(port: int) -> bool:
+    try:
+        with tracker_at((LOOPBACK, port), _SECONDS, f"{LOOPBACK}:{port}"):
+            return True
+    except DeviceError:
+        return False
+
+
+def _start(listener: socket.socket, port: int) -> None:
+    key = secrets.token_hex(16)
+    path = _path(port)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps({"port": port, "key": key}))
+    with path.with_suffix(".log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", tracker_server.__name__, str(listener.fileno()), "--detached"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )
+    assert process.stdin
+    process.stdin.write(key.encode())
+    process.stdin.close()
+    deadline = time.monotonic() + _START_SECONDS
+    while not _answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise DeviceError(
+                "the tracker did not start",
+                where=str(path.with_suffix(".log")),
+                hint="that file says why",
+            )
+
+
+def _path(port: int) -> Path:
+    return state.folder() / f"tracker-{port}.json"

@@ -1,0 +1,85 @@
+"""What this host remembers of phones that were set up, between two commands."""
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from odtc.core.files import atomic_write
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Phone:
+    """A phone that was set up.
+
+    Attributes:
+        serial: as adb has it.
+        key: that it has at the tracker.
+        port: of this host's loopback that leads to its server.
+        tracker: the tracker's port on this host's loopback.
+    """
+
+    serial: str
+    key: str
+    port: int
+    tracker: int
+
+    @property
+    def url(self) -> str:
+        """What `odtc.connect` takes."""
+        return f"rpc://{LOOPBACK}:{self.tracker}/{self.key}"
+
+
+def folder() -> Path:
+    """Where the files of this user are."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "odtc" / "devices"
+
+
+def phones() -> Iterator[Phone]:
+    """All phones that were set up."""
+    for path in sorted(folder().glob("phone-*.json")):
+        with suppress(OSError, ValueError, TypeError):
+            yield Phone(**json.loads(path.read_text()))
+
+
+def find(serial: str) -> Phone | None:
+    """The phone of that serial, if it was set up."""
+    return next((phone for phone in phones() if phone.serial == serial), None)
+
+
+def save(phone: Phone) -> None:
+    """Remembers a phone."""
+    path = _path(phone.serial)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(asdict(phone)))
+
+
+def forget(serial: str) -> None:
+    """Forgets a phone."""
+    _path(serial).unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(serial: str) -> Iterator[None]:
+    """A block that no other process of this user is in for the same phone."""
+    folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _path(serial).with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def slug(text: str) -> str:
+    """Text that may be in a file's name and in a URL."""
+    return re.sub(r"[^\w.-]+", "-", text)
+
+
+def _path(serial: str) -> Path:
+    return folder() / f"phone-{slug(serial)}.json"

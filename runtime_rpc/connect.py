@@ -1,0 +1,119 @@
+"""From what a user calls a device to a session on it, with a limit to every wait."""
+
+import re
+import socket
+import threading
+import weakref
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from tvm import rpc
+
+from odtc.core.errors import DeviceError, DeviceLostError, UsageError
+from odtc.runtime_rpc import greeting
+from odtc.runtime_rpc.limits import DEFAULT, Limits
+from odtc.runtime_rpc.remote import RemoteSession
+from odtc.runtime_rpc.session import FAILURES, LocalSession, Session
+from odtc.runtime_rpc.trackers import Address, Offer, tracker_at
+from odtc.runtime_rpc.watchdog import Watchdog, shut_down
+
+_LAST_PORT = (1 << 16) - 1
+_URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)")
+_ADB = re.compile(r"adb://(?P<serial>[^/\s]+)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device key at a tracker."""
+
+    tracker: Address
+    key: str
+
+
+def connect(url: str | None = None, limits: Limits | None = None) -> Session:
+    """A session on this machine, or on a device.
+
+    Args:
+        url: `rpc://HOST:PORT/KEY` of a tracker and a device key; `adb://SERIAL` of a phone, which
+            is set up if it is not; None is this machine.
+        limits: how long things may take; `DEFAULT` if None.
+
+    Raises:
+        UsageError: the URL has another form.
+        DeviceError: there is no tracker, no device of that key, or it does not answer.
+        DeviceBusyError: it is in use.
+    """
+    if url is None:
+        return LocalSession()
+    adb = _ADB.fullmatch(url)
+    if adb:
+        from odtc.runtime_rpc.adb.setup import set_up
+
+        return _open(url, parse_place(set_up(unquote(adb["serial"])).url), limits or DEFAULT)
+    return _open(url, parse_place(url), limits or DEFAULT)
+
+
+def parse_place(url: str) -> Place:
+    """Reads `rpc://HOST:PORT/KEY`.
+
+    Raises:
+        UsageError: the URL has another form.
+    """
+    match = _URL.fullmatch(url)
+    if match is None or int(match["port"]) > _LAST_PORT:
+        raise UsageError(
+            f"{url!r} is not a device",
+            hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel, or adb://SERIAL",
+        )
+    return Place((match["host"], int(match["port"])), match["key"])
+
+
+def _open(url: str, place: Place, limits: Limits) -> Session:
+    with tracker_at(place.tracker, limits.connect, url) as tracker:
+        offer = tracker.request(place.key, limits.request)
+    address = _numeric(offer.address, url)
+    found = greeting.status(address, limits.connect, url)
+    if found is not None:
+        greeting.check_versions(found, url)
+    remote = _handshake(Offer(address, offer.match), limits, url)
+    questions = None if found is None else greeting.greet(address, limits.connect)
+    watchdog = Watchdog(address, offer.match, limits, questions)
+    weakref.finalize(remote, watchdog.stop)
+    return RemoteSession(url, remote, watchdog=watchdog)
+
+
+def _numeric(address: Address, url: str) -> Address:
+    try:
+        return socket.gethostbyname(address[0]), address[1]
+    except OSError as error:
+        raise DeviceError(
+            f"the tracker gave the device's address as {address[0]!r}: {error}",
+            where=url,
+            hint="start the device's server with a --custom-addr that this machine can reach",
+        ) from error
+
+
+def _handshake(offer: Offer, limits: Limits, url: str) -> rpc.RPCSession:
+    """TVM's session, in a thread: it would wait without end for a device that freezes just now."""
+    found: list[rpc.RPCSession | Exception] = []
+
+    def shake() -> None:
+        try:
+            found.append(rpc.connect(*offer.address, offer.match, limits.session))
+        except FAILURES as error:
+            found.append(error)
+
+    thread = threading.Thread(target=shake, daemon=True)
+    thread.start()
+    thread.join(limits.connect)
+    if thread.is_alive():
+        shut_down(offer.address)
+        thread.join(limits.connect)
+    session = found[0] if found else TimeoutError(f"no answer within {limits.connect:g} s")
+    if isinstance(session, Exception):
+        raise DeviceLostError(
+            f"the device refused the session: {str(session).strip().splitlines()[-1]}",
+            where=url,
+            hint="try again; `odtc device doctor` says what is wrong",
+        ) from session
+    return session

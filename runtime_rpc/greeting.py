@@ -1,0 +1,79 @@
+"""Talks to a device's server beside its sessions: whether it is there, what it is, of what version.
+
+TVM compares no versions, and waits without end for a server that does not answer.
+"""
+
+import json
+import socket
+import struct
+import sys
+from importlib.metadata import version
+from typing import Any
+
+from odtc.core.errors import DeviceError
+from odtc.runtime_rpc.server import wire
+from odtc.runtime_rpc.trackers import Address
+
+# What has to be the same at both ends, and how messages call it.
+_COMPARED = {"odtc": "odtc", "tvm": "TVM", "ffi": "TVM's FFI", "abi": "the ABI"}
+
+
+def own_versions() -> dict[str, str]:
+    """What a server is compared with."""
+    return {
+        "odtc": version("odtc"),
+        "tvm": version("apache-tvm"),
+        "ffi": version("apache-tvm-ffi"),
+        "abi": f"{8 * struct.calcsize('P')}-bit {sys.byteorder}-endian",
+    }
+
+
+def greet(address: Address, seconds: float) -> socket.socket:
+    """A connection that questions can be asked over; each wait ends after so many seconds.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    connection = socket.create_connection(address, seconds)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sendall(wire.number(wire.GREETING))
+    return connection
+
+
+def status(address: Address, seconds: float, where: str) -> dict[str, Any] | None:
+    """What a device's server says of itself; None if it is TVM's own, which does not.
+
+    Raises:
+        DeviceError: it does not answer in time.
+    """
+    try:
+        with greet(address, seconds) as connection:
+            return wire.ask(connection, {"ask": "status"})
+    except (TimeoutError, ConnectionRefusedError) as error:
+        raise DeviceError(
+            f"the device does not answer within {seconds:g} s: {error}",
+            where=where,
+            hint="wake the device and check its cable; `odtc device doctor` says what is wrong",
+        ) from error
+    except (OSError, json.JSONDecodeError, ValueError):
+        return None
+
+
+def check_versions(found: dict[str, Any], where: str) -> None:
+    """Compares a server with this host.
+
+    Raises:
+        DeviceError: a version differs.
+    """
+    own = own_versions()
+    differing = [
+        f"{name} is {found.get(key)} there and {own[key]} here"
+        for key, name in _COMPARED.items()
+        if found.get(key) != own[key]
+    ]
+    if differing:
+        raise DeviceError(
+            f"the device's server is of another version: {'; '.join(differing)}",
+            where=where,
+            hint="run `odtc device setup SERIAL`, which replaces the server",
+        )

@@ -1,0 +1,168 @@
+"""A session on a device behind a tracker.
+
+TVM's tracker and server have neither authentication nor encryption: see docs/security.md.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import tvm
+from tvm import relax, rpc
+
+from odtc.backends.targets import CPU
+from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.runtime_rpc.session import (
+    CORES,
+    DEVICES,
+    FAILURES,
+    FREE_ARENAS,
+    Session,
+    check_exists,
+    device_errors,
+    says_nothing,
+    send_parts,
+)
+from odtc.runtime_rpc.watchdog import Watchdog
+
+# Functions of odtc's server: JSON with `emulated` and `machine`; bytes of memory that are left.
+_INFO, _AVAILABLE = "odtc.device_info", "odtc.available_bytes"
+# How a failure reads that is the connection's, or our server's word on its session.
+_LOST = re.compile(
+    r"the session ended|kShutdown|code=Shutdown|channel (is|has been) closed|"
+    r"[Cc]onnection (reset|refused|closed)|Broken pipe|RPCSessionTimeoutError"
+)
+# A library for another CPU: to run it again would not help.
+_UNFIT = re.compile(r"ended by SIG(ILL|BUS|SEGV|FPE)")
+_FULL = re.compile(r"No space left on device")
+
+
+@dataclass(frozen=True)
+class RemoteSession:
+    """A session on a device behind a tracker.
+
+    Attributes:
+        remote: TVM's session.
+        kind: of the device there.
+        watchdog: ends calls that the device does not answer; None for a session without limits.
+    """
+
+    name: str
+    remote: rpc.RPCSession
+    kind: str = CPU
+    watchdog: Watchdog | None = None
+    is_local: ClassVar[bool] = False
+
+    @property
+    def device(self) -> Any:
+        """TVM's device, on the other side."""
+        return self.remote.device(*DEVICES[self.kind])
+
+    def on(self, kind: str) -> Session:
+        """The same session with the first device of a kind there."""
+        if kind == self.kind:
+            return self
+        check_exists(found := replace(self, kind=kind), kind)
+        return found
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Within the block, a call has its limit, and failures say what became of the device."""
+        if self.watchdog is None:
+            with device_errors(self.name):
+                yield
+            return
+        with self.watchdog.call():
+            try:
+                yield
+            except FAILURES as error:
+                raise _explained(error, self.name, self.watchdog.failure) from error
+
+    def close(self) -> None:
+        """Ends the session, whatever still refers to it; the device is free then."""
+        if self.watchdog:
+            self.watchdog.close()
+
+    def load(self, library: Path) -> relax.VirtualMachine:
+        """Uploads a library under a new name and loads it.
+
+        Raises:
+            DeviceError: the device refused it.
+            DeviceLostError: the device went away.
+        """
+        member = f"odtc-{secrets.token_hex(8)}.so"
+        self.free_arenas()
+        with self.guard():
+            self.remote.upload(str(library), member)
+            return relax.VirtualMachine(self.remote.load_module(member), self.device)
+
+    def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+        """Sends a tensor as a whole: RPC copies to the beginning of a tensor only."""
+        send_parts(tensor, parts)
+
+    def use_threads(self, count: int, cores: str = "big") -> None:
+        """Sets the threads of the device's pool."""
+        with self.guard():
+            self.remote.get_function("runtime.config_threadpool")(CORES[cores], count)
+
+    def free_arenas(self) -> None:
+        """Frees idle arenas of the server's process."""
+        with self.guard():
+            self.remote.get_function(FREE_ARENAS)()
+
+    def available_bytes(self) -> int:
+        """Memory that the device has left; of servers, only odtc's says it."""
+        with self.guard():
+            try:
+                available = self.remote.get_function(_AVAILABLE)
+            except AttributeError:
+                raise says_nothing("TVM's RPC server", self.name) from None
+            return int(available())
+
+    def info(self) -> dict[str, Any]:
+        """What the device says of itself; one that says nothing is taken for real.
+
+        Raises:
+            DeviceError: what it says is not JSON.
+            DeviceLostError: the device went away.
+        """
+        with self.guard():
+            try:
+                describe = self.remote.get_function(_INFO)
+            except AttributeError:
+                return {"emulated": False}
+            return {"emulated": False, **json.loads(str(describe()))}
+
+
+def _explained(error: Exception, name: str, failure: str | None) -> DeviceError:
+    """What a failure of TVM's was, in the watchdog's words if it has some."""
+    reason = failure or (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    if _UNFIT.search(reason):
+        return DeviceError(
+            f"the device could not run the code: {reason}",
+            where=name,
+            hint="compile the model for its CPU; `odtc devices` says which it has",
+        )
+    if failure or _LOST.search(str(error)):
+        return DeviceLostError(
+            f"the device was lost: {reason}",
+            where=name,
+            hint="check the device and its cable; `odtc train --checkpoint` goes on by itself",
+        )
+    if _FULL.search(reason):
+        return DeviceError(
+            "the device's disk is full",
+            where=name,
+            hint="free space on the device; `odtc device doctor` says how much there is",
+        )
+    return DeviceError(
+        f"the device failed: {reason}",
+        where=name,
+        hint="check that the artifact fits the device, and that the device is still there",
+    )

@@ -1,0 +1,163 @@
+"""The process of a session, as the server sees it: its limits, and what became of it."""
+
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvm.rpc import _ffi_api
+
+# A client that has gone leaves its session this long to come to the end of what it computes.
+_GRACE_SECONDS = 3.0
+# As the system has it: seconds, microseconds.
+_ONE_SECOND = struct.pack("ll", 1, 0)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a session may last.
+
+    Attributes:
+        session: seconds in all; 0 is without end.
+        idle: seconds from one sign of life of its client to the next, once there was one.
+    """
+
+    session: float = 0.0
+    idle: float = 30.0
+
+
+class Child:
+    """A session's process, and its folder.
+
+    Attributes:
+        key: of the session.
+        pid: of the process, which leads a group of its own.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        key: str,
+        limits: Limits,
+        folders: Path,
+        serve: Callable[[socket.socket, Path], None],
+    ) -> None:
+        self.key = key
+        self._connection, self._limits = connection, limits
+        self._folder = Path(tempfile.mkdtemp(dir=folders, prefix="session-"))
+        self._began = time.monotonic()
+        self._beaten: float | None = None
+        self._left: float | None = None
+        self._told = False
+        self.pid = _fork(lambda: serve(connection, self._folder))
+
+    def beat(self) -> None:
+        """Notes a sign of life of the client."""
+        self._beaten = time.monotonic()
+
+    def ended(self) -> bool:
+        """Ends the process if it has to end; whether it has, and all of it is cleaned up."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+        if not pid:
+            self._check_limits()
+            return False
+        if os.WIFSTOPPED(status):
+            self._end("its process was stopped")
+            return False
+        why = _how(status)
+        if why:
+            self._tell(why)
+        self._clean()
+        return True
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self._clean()
+
+    def _check_limits(self) -> None:
+        now = time.monotonic()
+        limits = self._limits
+        if limits.session and now - self._began > limits.session:
+            self._end(f"it has expired after {limits.session:g} s (RPCSessionTimeoutError)")
+        elif self._beaten is not None and now - self._beaten > limits.idle:
+            self._end(f"its client gave no sign of life for {limits.idle:g} s")
+        elif _is_closed(self._connection):
+            self._left = self._left or now
+            if now - self._left > _GRACE_SECONDS:
+                self._end("its client has gone")
+
+    def _end(self, why: str) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._tell(why)
+
+    def _tell(self, why: str) -> None:
+        """Lets the client's call, or its next one, fail with the reason; the first one counts."""
+        if self._told:
+            return
+        self._told = True
+        text = f"the session ended: {why}"
+        print(text, file=sys.stderr)
+        with suppress(Exception):
+            if not _is_closed(self._connection):
+                # A client that reads nothing may not stop the server.
+                self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _ONE_SECOND)
+                _ffi_api.ReturnException(self._connection.fileno(), text)
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _clean(self) -> None:
+        # What it started goes with it.
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _fork(work: Callable[[], None]) -> int:
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        with suppress(PermissionError, ProcessLookupError):
+            os.setpgid(pid, pid)
+        return pid
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _how(status: int) -> str:
+    """How a process ended that should not have; '' if all was well."""
+    if os.WIFSIGNALED(status):
+        return f"its process was ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    code = os.WEXITSTATUS(status)
+    return f"its process ended with status {code}" if code else ""
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the other side has closed a connection, whatever waits to be read from it."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))

@@ -1,0 +1,83 @@
+"""A session: TVM serves one client in this process, and what it may do with files is limited.
+
+A client can run any code here, as it uploads libraries. The limits keep one from harming others by
+mistake; they are no defence against malice.
+"""
+
+import json
+import math
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.rpc import _ffi_api
+
+from odtc.runtime_rpc.free_memory import available_bytes
+
+_allocated: list[int] = []
+
+
+def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> None:
+    """Serves until the client goes.
+
+    Args:
+        connection: behind the handshake.
+        folder: of this session alone; the current folder from here on.
+        about: what the device says of itself.
+    """
+    os.chdir(folder)
+    _register("odtc.device_info", lambda: json.dumps(about | {"pid": os.getpid()}))
+    _register("odtc.available_bytes", available_bytes)
+    _register("odtc.watch_storage", _watch_storage)
+    _register("odtc.watched_storage", lambda: json.dumps(_allocated))
+    _register("tvm.rpc.server.workpath", lambda name: str(inside(folder, name)))
+    _register("tvm.rpc.server.upload", lambda name, data: _write(inside(folder, name), data))
+    _register("tvm.rpc.server.load_module", lambda name: _load(inside(folder, name)))
+    _ffi_api.ServerLoop(connection.fileno())
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The file of that name in a session's folder.
+
+    Raises:
+        PermissionError: it would lie elsewhere.
+    """
+    root = folder.resolve()
+    path = (root / name).resolve()
+    if not path.is_relative_to(root):
+        raise PermissionError(f"{name} is outside of the session's folder")
+    return path
+
+
+def _register(name: str, function: Any) -> None:
+    tvm_ffi.register_global_func(name, function, override=True)
+
+
+def _load(path: Path) -> tvm.runtime.Module:
+    return tvm.runtime.load_module(str(path))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all; TVM's own leaves half of it on a full disk, and is silent.
+
+    Raises:
+        OSError: there is no room.
+    """
+    try:
+        path.write_bytes(data)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _watch_storage(machine: tvm.runtime.Module) -> None:
+    """Notes the bytes that a virtual machine asks its allocator for from here on."""
+
+    def note(_: Any, name: str, before: bool, __: Any, *arguments: Any) -> None:
+        if before and name == "vm.builtin.alloc_storage":
+            _allocated.append(math.prod(int(size) for size in arguments[1]))
+
+    machine["set_instrument"](note)

@@ -1,0 +1,29 @@
+"""What a device needs of odtc: the server's modules, under their own names."""
+
+import hashlib
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_FOLDER = "odtc/runtime_rpc"
+
+
+def server_files() -> dict[str, bytes]:
+    """Path of each file, from where Python looks for packages, to what it holds."""
+    modules = [_HERE / "__init__.py", _HERE / "free_memory.py", *_HERE.glob("server/*.py")]
+    files = {f"{_FOLDER}/{path.relative_to(_HERE)}": path.read_bytes() for path in modules}
+    # The package's own face would want all the rest.
+    return {"odtc/__init__.py": b"", **dict(sorted(files.items()))}
+
+
+def write_server(folder: Path) -> None:
+    """Writes the files into a folder."""
+    for name, data in server_files().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def server_hash() -> str:
+    """What differs when a file does."""
+    files = server_files()
+    return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]

@@ -1,0 +1,37 @@
+"""The process of a tracker, TVM's own.
+
+    python -m odtc.runtime_rpc.tracker_server LISTENER [--detached]
+
+LISTENER is the number of an inherited socket. It listens before the process starts, so the port is
+known and nobody who connects is refused. The process ends when its standard input is closed; if it
+is detached, standard input is the key of the message that ends it.
+"""
+
+import os
+import socket
+import sys
+import threading
+
+from tvm.rpc import tracker
+
+_NO_STOP_KEY = ""
+
+
+def _exit_with_stdin() -> None:
+    while os.read(0, 1024):
+        pass
+    os._exit(0)
+
+
+def main(listener: int, *, detached: bool) -> None:
+    """Tracks until it is told to end."""
+    stop_key = _NO_STOP_KEY
+    if detached:
+        stop_key = sys.stdin.read()
+    else:
+        threading.Thread(target=_exit_with_stdin, daemon=True).start()
+    tracker._tracker_server(socket.socket(fileno=listener), stop_key)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), detached="--detached" in sys.argv)
