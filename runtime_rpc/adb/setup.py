@@ -131,10 +131,9 @@ def _wanted(serial: str, key: str | None, tracker: int | None) -> Phone:
     """What the phone is to be, its tracker running; its port is that of before, or 0."""
     before = state.find(serial)
     key = key or (before.key if before else state.slug(serial))
-    port = local_tracker.DEFAULT_PORT
-    if tracker is not None:
-        port = tracker
-    elif before:
+    # Any port is the one of before, if there is one.
+    port = local_tracker.DEFAULT_PORT if tracker is None else tracker
+    if before and not tracker:
         port = before.tracker
     return Phone(serial, key, before.port if before else 0, local_tracker.ensure(port))
 

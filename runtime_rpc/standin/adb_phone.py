@@ -36,7 +36,7 @@ cp "$busybox" "$root/system/bin/busybox"
 "$busybox" --list | while read -r name; do
     test -e "$root/system/bin/$name" || ln -s busybox "$root/system/bin/$name"
 done
-for name in null urandom; do
+for name in null urandom zero; do
     touch "$root/dev/$name"
     mount --bind /dev/$name "$root/dev/$name"
 done

@@ -248,16 +248,16 @@ def _reverse(stream: "Stream", connection: "Connection", command: str) -> None:
             except OSError as error:
                 _answer(stream, b"FAIL", str(error))
                 return
-            _answer(stream, b"OKAYOKAY", None)
+            _answer(stream, b"OKAY", None)
         case "list-forward":
             lines = "".join(f"UsbFfs {here} -\n" for here in connection.reversed)
-            _answer(stream, b"OKAY", lines)
+            _answer(stream, b"", lines)
         case "killforward" | "killforward-all":
             for here in [rest] if rest else list(connection.reversed):
                 listener = connection.reversed.pop(here, None)
                 if listener:
                     stop_listening(listener)
-            _answer(stream, b"OKAYOKAY", None)
+            _answer(stream, b"OKAY", None)
 
 
 def _answer(stream: "Stream", status: bytes, text: str | None) -> None:

@@ -1,0 +1,91 @@
+"""`odtc device setup|stop|doctor|shell`: one phone behind adb."""
+
+import argparse
+import os
+import sys
+
+from odtc.cli.console import emit, emit_json, stages
+from odtc.cli.options import add_json_option, at_least
+from odtc.core.errors import ExitCode
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "device",
+        help="set up a phone, stop it, or look what is wrong with it",
+        description="Looks after one phone behind adb.",
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    setup = actions.add_parser("setup", help="push odtc's server, start and register it")
+    _serial(setup)
+    setup.add_argument("--key", help="its key at the tracker (default: from its serial)")
+    setup.add_argument(
+        "--tracker",
+        type=at_least(0),
+        metavar="PORT",
+        help="of the tracker on this host's loopback; it is started if there is none; 0 is any "
+        "(default: 9190)",
+    )
+    setup.set_defaults(run=_setup)
+    stop = actions.add_parser("stop", help="end the server, and forward no ports any more")
+    _serial(stop)
+    stop.set_defaults(run=_stop)
+    doctor = actions.add_parser("doctor", help="look at each link to the server")
+    _serial(doctor)
+    doctor.set_defaults(run=_doctor)
+    shell = actions.add_parser("shell", help="a shell in the server's folder")
+    _serial(shell)
+    shell.add_argument("command", nargs="*", metavar="WORD", help="run this instead")
+    shell.set_defaults(run=_shell)
+    for action in (setup, doctor):
+        add_json_option(action)
+
+
+def _serial(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("serial", metavar="SERIAL", help="the phone, as `odtc devices` lists it")
+
+
+def _setup(args: argparse.Namespace) -> int:
+    from odtc.runtime_rpc.adb.setup import set_up
+
+    with stages() as progress:
+        phone = set_up(args.serial, args.key, args.tracker, progress)
+    if args.json:
+        emit_json(vars(phone) | {"url": phone.url})
+    else:
+        emit(phone.url)
+    return ExitCode.OK
+
+
+def _stop(args: argparse.Namespace) -> int:
+    from odtc.runtime_rpc.adb.setup import stop
+
+    stop(args.serial)
+    return ExitCode.OK
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from odtc.runtime_rpc.adb.doctor import examine
+
+    checks = list(examine(args.serial))
+    if args.json:
+        emit_json({"checks": [vars(check) for check in checks]})
+    else:
+        for check in checks:
+            emit(f"{'ok    ' if check.well else 'BROKEN'}  {check.name}: {check.said}")
+            if check.hint:
+                emit(f"        {check.hint}")
+    return ExitCode.OK if all(check.well for check in checks) else ExitCode.DEVICE
+
+
+def _shell(args: argparse.Namespace) -> int:
+    """Becomes adb's shell, so that keys and signals are its own."""
+    from odtc.runtime_rpc.adb.client import Adb, find_adb
+    from odtc.runtime_rpc.adb.kit import FOLDER
+
+    Adb(args.serial).check()
+    enter = f"cd {FOLDER} 2>/dev/null;"
+    words = [" ".join([enter, *args.command])] if args.command else ["-t", f"{enter} exec sh -i"]
+    sys.stdout.flush()
+    os.execv(find_adb(), ["adb", "-s", args.serial, "shell", *words])  # noqa: S606

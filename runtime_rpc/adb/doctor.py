@@ -1,0 +1,109 @@
+"""Looks at each link between this host and a phone's server, in order, and says what is wrong."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from odtc.core.errors import DeviceError
+from odtc.runtime_rpc import greeting
+from odtc.runtime_rpc.adb import state
+from odtc.runtime_rpc.adb.client import Adb, find_adb
+from odtc.runtime_rpc.adb.kit import FOLDER
+from odtc.runtime_rpc.adb.setup import log_lines, tracker_name
+from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
+from odtc.runtime_rpc.trackers import tracker_at
+
+_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """A link that was looked at.
+
+    Attributes:
+        well: whether it is as it should be.
+        said: what was seen.
+        hint: what to do; '' where all is well.
+    """
+
+    name: str
+    well: bool
+    said: str
+    hint: str = ""
+
+
+def examine(serial: str) -> Iterator[Check]:
+    """Each link; the first that is broken is the last."""
+    adb = Adb(serial)
+    phone = state.find(serial)
+    looks: dict[str, Callable[[], str]] = {
+        "adb": find_adb,
+        "phone": lambda: _said(adb.check(), "is there"),
+        "disk": lambda: adb.shell(f"df -k {_existing(adb)} | tail -n 1").strip(),
+        "set up": lambda: _known(phone, serial).url,
+        "server": lambda: _process(adb, serial),
+        "forward": lambda: _forward(adb, _known(phone, serial)),
+        "reverse": lambda: _reverse(adb, _known(phone, serial)),
+        "answer": lambda: _answer(_known(phone, serial)),
+        "tracker": lambda: _registered(_known(phone, serial)),
+    }
+    for name, look in looks.items():
+        try:
+            yield Check(name, True, look())
+        except DeviceError as error:
+            yield Check(name, False, error.what, error.hint or "")
+            return
+
+
+def _said(_: None, text: str) -> str:
+    return text
+
+
+def _existing(adb: Adb) -> str:
+    return adb.shell(f"test -d {FOLDER} && echo {FOLDER} || echo /data/local/tmp").strip()
+
+
+def _known(phone: Phone | None, serial: str) -> Phone:
+    if phone is None:
+        raise _broken("the phone was not set up from here", serial)
+    return phone
+
+
+def _process(adb: Adb, serial: str) -> str:
+    pid = adb.shell(f"kill -0 $(cat {FOLDER}/pid) 2>/dev/null && cat {FOLDER}/pid || true").strip()
+    if not pid:
+        raise _broken(f"it does not run; its log ends with\n{log_lines(adb)}", serial)
+    return f"process {pid}"
+
+
+def _forward(adb: Adb, phone: Phone) -> str:
+    lines = adb.run("forward", "--list").splitlines()
+    found = [line for line in lines if f" tcp:{phone.port} " in line]
+    if not found:
+        raise _broken(f"port {phone.port} of this host leads nowhere", phone.serial)
+    return found[0]
+
+
+def _reverse(adb: Adb, phone: Phone) -> str:
+    if tracker_name(phone) not in adb.run("reverse", "--list"):
+        raise _broken("the phone has no way to the tracker", phone.serial)
+    return f"{tracker_name(phone)} leads to port {phone.tracker} of this host"
+
+
+def _answer(phone: Phone) -> str:
+    said = greeting.status((LOOPBACK, phone.port), _SECONDS, phone.serial)
+    if said is None:
+        raise _broken("the server closes connections", phone.serial)
+    greeting.check_versions(said, phone.serial)
+    return "in use" if said["busy"] else "free"
+
+
+def _registered(phone: Phone) -> str:
+    with tracker_at((LOOPBACK, phone.tracker), _SECONDS, phone.url) as tracker:
+        found = {it.key: it for it in tracker.devices()}
+    if phone.key not in found:
+        raise _broken("the server is not registered at the tracker", phone.serial)
+    return f"{found[phone.key].free} free, {found[phone.key].waiting} waiting"
+
+
+def _broken(what: str, serial: str) -> DeviceError:
+    return DeviceError(what, where=serial, hint=f"run `odtc device setup {serial}`")
