@@ -131,8 +131,15 @@ class Artifact:
         from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.trainer import Trainer
 
-        session = connect(device) if device is None or isinstance(device, str) else device
-        return Trainer(self._bundle, session, threads, cores)
+        if device is not None and not isinstance(device, str):
+            return Trainer(self._bundle, device, threads, cores)
+        session = connect(device)
+        try:
+            return Trainer(self._bundle, session, threads, cores)
+        except BaseException:
+            # Nobody else knows of the session: it would keep the device from others.
+            session.close()
+            raise
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:

@@ -72,6 +72,10 @@ class Session(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Ends the session, so that others can have the device; nothing works in it any more."""
+        ...
+
     def load(self, library: Path) -> relax.VirtualMachine:
         """Loads a library on the device, frees idle arenas there, and starts a virtual machine."""
         ...
@@ -139,6 +143,9 @@ class LocalSession:
     def guard(self) -> AbstractContextManager[None]:
         """TVM's failures become device errors."""
         return device_errors(self.name)
+
+    def close(self) -> None:
+        """Nobody else waits for this process."""
 
     def load(self, library: Path) -> relax.VirtualMachine:
         """Loads a library into this process.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
 from odtc.cli.interrupts import interruption
 from odtc.cli.options import add_json_option, at_least
+from odtc.cli.reconnect import Run
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
 
@@ -92,7 +93,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")
     add("--export", type=Path, metavar="ONNX", help="write the trained model")
     add("--export-adapters", type=Path, metavar="FILE", help="write the adapters alone")
-    add("--device", metavar="URL", help="rpc://HOST:PORT/KEY of a tracker (default: this machine)")
+    add(
+        "--device",
+        metavar="URL",
+        help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
+    )
     memory = parser.add_mutually_exclusive_group()
     memory.add_argument(
         "--memory-budget",
@@ -129,27 +134,32 @@ def run(args: argparse.Namespace) -> int:
     if left:
         say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")
     schedule = _schedule(args, total // manifest.accumulate)
-    trainer = artifact.trainer(args.device, args.threads, args.cores)
-    if args.memory_budget:
-        trainer.set_budget(args.memory_budget)
-    if args.follow_memory:
-        trainer.follow_memory()
+    existed = bool(args.checkpoint and args.checkpoint.exists())
+    run = Run(artifact, args)
     if args.resume:
-        trainer.load_checkpoint(args.checkpoint)
-        say(f"resumed from {args.checkpoint} at step {trainer.steps} of {total}")
-    elif args.checkpoint and args.checkpoint.exists():
+        say(f"resumed from {args.checkpoint} at step {run.trainer.steps} of {total}")
+    elif existed:
         say(f"note: {args.checkpoint} will be replaced; --resume would take it up")
-    feed = batches(samples, manifest.batch, args.seed, trainer.steps)
-    done = train(trainer, feed, total, schedule, args)
-    if args.checkpoint:
-        trainer.save_checkpoint(args.checkpoint)
-    if trainer.steps < total:
-        _say_interrupted(trainer.steps, total, args.checkpoint)
+    done = Done(emulated=bool(run.trainer.session.info()["emulated"]))
+
+    def work(trainer: "Trainer") -> dict[str, Any] | None:
+        """The whole run from the trainer's step on; None if it was interrupted."""
+        feed = batches(samples, manifest.batch, args.seed, trainer.steps)
+        train(trainer, feed, total, schedule, args, done)
+        if args.checkpoint:
+            trainer.save_checkpoint(args.checkpoint)
+        if trainer.steps < total:
+            return None
+        _export(trainer, args)
+        summary = _summary(trainer.steps, done, manifest.batch, args)
+        if held_out and compared:
+            summary["accuracy"] = accuracy(trainer, held_out, compared, ema=args.ema)
+        return summary
+
+    summary = run.through(work)
+    if summary is None:
+        _say_interrupted(run.trainer.steps, total, args.checkpoint)
         return ExitCode.INTERRUPTED
-    _export(trainer, args)
-    summary = _summary(trainer.steps, done, manifest.batch, args)
-    if held_out and compared:
-        summary["accuracy"] = accuracy(trainer, held_out, compared, ema=args.ema)
     if args.json:
         emit_json(summary)
     else:
@@ -163,9 +173,9 @@ def train(
     total: int,
     schedule: "Schedule",
     args: argparse.Namespace,
-) -> Done:
-    """Takes the steps up to `total`, or to the first Ctrl-C."""
-    done = Done(emulated=bool(trainer.session.info()["emulated"]))
+    done: Done,
+) -> None:
+    """Takes the steps up to `total`, or to the first Ctrl-C, and adds them to what is done."""
     remaining = max(total - trainer.steps, 0)
     with interruption(at_once=False) as interrupted, progress_of(total, trainer.steps) as update:
         for x, y in islice(feed, remaining):
@@ -180,7 +190,6 @@ def train(
                 trainer.save_checkpoint(args.checkpoint)
             if interrupted.is_set():
                 break
-    return done
 
 
 def _plan_text(trainer: "Trainer") -> str:

@@ -1,0 +1,99 @@
+"""A run that outlives its device: where that goes away, it goes on from the last checkpoint.
+
+A step gives the same bits each time, and the samples' order follows from seed and step, so that the
+run goes on as if nothing had been.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from odtc.cli.console import say
+from odtc.core.errors import DeviceError, DeviceLostError
+
+if TYPE_CHECKING:
+    from odtc.artifact import Artifact
+    from odtc.runtime_rpc.trainer import Trainer
+
+T = TypeVar("T")
+
+# A device that was unplugged, or starts again, has this long to come back.
+SECONDS = 120.0
+_AGAIN_SECONDS = 1.0
+# A device that is lost so often at the same step will be lost there again.
+_MOST_AT_A_STEP = 3
+
+
+class Run:
+    """A trainer on a device, and how to have it again.
+
+    Args:
+        artifact: with the step.
+        args: of `odtc train`.
+
+    Attributes:
+        trainer: at work, or as it was when its device was lost.
+    """
+
+    def __init__(self, artifact: "Artifact", args: argparse.Namespace) -> None:
+        self._artifact, self._args = artifact, args
+        self._before = _identity(args.checkpoint)
+        self._lost_at = -1
+        self._times = 0
+        self.trainer = self._start()
+        if args.resume:
+            self.trainer.load_checkpoint(args.checkpoint)
+
+    def through(self, work: Callable[["Trainer"], T]) -> T:
+        """Does the work, again with the trainer of the last checkpoint where the device is lost.
+
+        Raises:
+            DeviceLostError: there is no checkpoint to write, or the device does not come back.
+        """
+        while True:
+            try:
+                return work(self.trainer)
+            except DeviceLostError as error:
+                if not self._args.checkpoint or self._is_hopeless():
+                    raise
+                say(f"step {self.trainer.steps}: {error.what}; waiting for the device")
+                self._come_back(error)
+
+    def _is_hopeless(self) -> bool:
+        self._times = self._times + 1 if self.trainer.steps == self._lost_at else 1
+        self._lost_at = self.trainer.steps
+        return self._times >= _MOST_AT_A_STEP
+
+    def _come_back(self, lost: DeviceLostError) -> None:
+        self.trainer.session.close()
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                self.trainer = self._start()
+                if self._args.resume or _identity(self._args.checkpoint) != self._before:
+                    self.trainer.load_checkpoint(self._args.checkpoint)
+                say(f"the device is back; going on from step {self.trainer.steps}")
+                return
+            except DeviceError as error:
+                if time.monotonic() > deadline:
+                    raise error from lost
+                time.sleep(_AGAIN_SECONDS)
+
+    def _start(self) -> "Trainer":
+        args = self._args
+        trainer = self._artifact.trainer(args.device, args.threads, args.cores)
+        if args.memory_budget:
+            trainer.set_budget(args.memory_budget)
+        if args.follow_memory:
+            trainer.follow_memory()
+        return trainer
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """What differs when a file was written again; None if there is none."""
+    if path is None or not path.exists():
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
