@@ -1,0 +1,103 @@
+"""A host with phones behind the real adb, apart from whatever adb its user has running."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from unittest import mock
+
+import psutil
+
+from odtc.runtime_rpc.adb import setup, state
+from odtc.runtime_rpc.standin.adb_phone import DISK, AdbPhone, adb_phone
+
+SERVER = "odtc.runtime_rpc.server"
+
+
+def adb(*words: str) -> str:
+    """What adb prints; it may not read what the tests read."""
+    return subprocess.run(
+        ["adb", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
+def plug_in(phone: AdbPhone) -> None:
+    """Until adb says that the phone is there."""
+    deadline = time.monotonic() + 30
+    while f"{phone.serial}\tdevice" not in adb("devices"):
+        assert time.monotonic() < deadline, adb("devices")
+        subprocess.run(["adb", "connect", phone.serial], check=False, timeout=60)
+        time.sleep(0.1)
+
+
+@contextmanager
+def adb_server(folder: Path) -> Iterator[None]:
+    """An adb server of its own, with keys and records of its own, for the time of the block."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    apart = {
+        "HOME": str(folder),
+        "ANDROID_ADB_SERVER_PORT": port,
+        "XDG_STATE_HOME": str(folder),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
+    }
+    with mock.patch.dict(os.environ, apart):
+        adb("start-server")
+        try:
+            yield
+        finally:
+            adb("kill-server")
+
+
+@contextmanager
+def plugged_in(port: int = 0, disk: str = DISK) -> Iterator[AdbPhone]:
+    """A phone that adb knows; what was set up on it is stopped at the end."""
+    with ExitStack() as stack:
+        phone = stack.enter_context(adb_phone(port, disk))
+        plug_in(phone)
+        stack.callback(subprocess.run, ["adb", "disconnect", phone.serial], check=False)
+        yield phone
+        if state.find(phone.serial):
+            setup.stop(phone.serial)
+
+
+def server_processes(phone: AdbPhone) -> list[psutil.Process]:
+    """The server, and behind it the processes of its sessions."""
+    found = [it for it in phone.processes() if SERVER in _words(it)]
+    return sorted(found, key=lambda it: it.create_time())
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def session_process(phone: AdbPhone) -> psutil.Process:
+    _, child = server_processes(phone)
+    return child
+
+
+def wait_until_free(phone: AdbPhone, seconds: float = 15) -> None:
+    """Until the server has neither a session nor anything left of one."""
+    known = state.find(phone.serial)
+    assert known
+    deadline = time.monotonic() + seconds
+    while True:
+        said = setup.ask(known, {"ask": "status"})
+        if said and not said["busy"]:
+            break
+        assert time.monotonic() < deadline, said
+        time.sleep(0.1)
+    assert len(server_processes(phone)) == 1
+    listed = adb("-s", phone.serial, "shell", "ls /data/local/tmp/odtc/sessions")
+    assert listed == ""

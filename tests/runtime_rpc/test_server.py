@@ -1,0 +1,145 @@
+"""The device's server, run on this machine: its limits, its manners, its place at the tracker."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import odtc
+from odtc.core.errors import DeviceLostError
+from odtc.runtime_rpc import server, tracker_server
+from odtc.runtime_rpc.greeting import greet
+from odtc.runtime_rpc.limits import Limits
+from odtc.runtime_rpc.server import wire
+from odtc.runtime_rpc.server.session import inside
+from odtc.runtime_rpc.trackers import tracker_at
+
+IDLE = 1.0
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server behind a tracker; its sessions end where no sign of life comes for `IDLE`."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port, number = listener.getsockname()[1], listener.fileno()
+
+        def start(module: str, *words: str) -> None:
+            command = [sys.executable, "-m", module, *words]
+            process = stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
+            )
+            assert process.stdin
+            stack.callback(process.stdin.close)
+
+        start(tracker_server.__name__, str(number))
+        where = ["--listen", "tcp:0", "--tracker", f"tcp:{port}", "--key", "here"]
+        folder = str(tmp_path_factory.mktemp("server") / "sessions")
+        what = ["--folder", folder, "--odtc", version("odtc"), "--idle", str(IDLE)]
+        start(server.__name__, *where, *what, "--until-closed")
+        deadline = time.monotonic() + 60
+        with tracker_at(("127.0.0.1", port), 60, "tracker") as tracker:
+            while not tracker.devices():
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        yield f"rpc://127.0.0.1:{port}/here"
+
+
+def address(url: str) -> tuple[str, int]:
+    host, port = url.removeprefix("rpc://").removesuffix("/here").split(":")
+    with tracker_at((host, int(port)), 5, url) as tracker:
+        (device,) = tracker.devices()
+    return device.addresses[0]
+
+
+def test_a_client_that_falls_silent_loses_its_session(url: str) -> None:
+    # One sign of life, and then none for longer than the server waits.
+    session = odtc.connect(url, Limits(beat=0.2))
+    time.sleep(2 * IDLE)
+    assert session.info()["machine"]
+    session.close()
+    silent = odtc.connect(url, Limits(beat=0.8 * IDLE))
+    time.sleep(IDLE)
+    silent.watchdog.stop()
+    time.sleep(IDLE + 1)
+    with pytest.raises(DeviceLostError, match=r"gave no sign of life for 1 s|lost"):
+        silent.info()
+
+
+def test_a_session_has_its_time(url: str) -> None:
+    session = odtc.connect(url, Limits(session=1, beat=0.2))
+    time.sleep(2)
+    with pytest.raises(DeviceLostError, match="expired after 1 s"):
+        session.info()
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x71\xf2\x0f\x00\xff\xff\xff\xff"]
+)
+def test_strangers_do_no_harm(url: str, said: bytes) -> None:
+    at = address(url)
+    for _ in range(20):
+        with socket.create_connection(at, 5) as stranger:
+            stranger.sendall(said)
+    with greet(at, 5) as connection:
+        assert wire.ask(connection, {"ask": "status"})["busy"] is False
+    session = odtc.connect(url)
+    assert session.info()["emulated"] is False
+    session.close()
+
+
+def test_a_wrong_key_is_refused(url: str) -> None:
+    from tvm.rpc import base
+
+    with socket.create_connection(address(url), 5) as client:
+        key = b"client:here:guess"
+        client.sendall(wire.number(base.RPC_MAGIC) + wire.number(len(key)) + key)
+        assert client.recv(4, socket.MSG_WAITALL) == wire.number(base.RPC_CODE_MISMATCH)
+
+
+@given(st.lists(st.sampled_from(["..", "a", "b", ".", "", "/", "~"]), max_size=6).map("/".join))
+def test_names_stay_inside(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    folder = tmp_path_factory.getbasetemp() / "inside"
+    folder.mkdir(exist_ok=True)
+    try:
+        path = inside(folder, name)
+    except PermissionError:
+        assert ".." in name or name.startswith("/")
+    else:
+        assert path == folder.resolve() or folder.resolve() in path.parents
+
+
+def test_a_link_does_not_lead_out(tmp_path: Path) -> None:
+    folder = tmp_path / "session"
+    folder.mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    with pytest.raises(PermissionError, match="outside of the session's folder"):
+        inside(folder, "out/file")
+
+
+@given(st.lists(st.dictionaries(st.text(), st.integers()), max_size=4), st.integers(1, 9))
+def test_messages_come_whole_however_they_are_cut(messages: list[dict], size: int) -> None:
+    data = b"".join(map(wire.frame, messages))
+    received, found = wire.Received(), []
+    for start in range(0, len(data), size):
+        received.add(data[start : start + size])
+        while (text := received.text()) is not None:
+            found.append(json.loads(text))
+    assert found == messages
+
+
+@pytest.mark.parametrize("length", [-1, wire.MOST_BYTES + 1])
+def test_a_message_has_a_bound(length: int) -> None:
+    received = wire.Received()
+    received.add(wire.number(length))
+    with pytest.raises(ValueError, match=f"a message of {length} bytes"):
+        received.text()
