@@ -222,8 +222,10 @@ def _start(adb: Adb, phone: Phone) -> None:
         f"--listen abstract:{server_name(phone)} --tracker abstract:{tracker_name(phone)} "
         f"--key {phone.key} --port {phone.port} --odtc {version('odtc')} --files {server_hash()}"
     )
+    # The end of this shell may hang up on what has not left its session yet.
     adb.shell(
-        f"cd {FOLDER} && rm -f pid && {{ setsid sh ./start {options} </dev/null >log 2>&1 & }}"
+        f"cd {FOLDER} && rm -f pid && trap '' HUP && "
+        f"{{ setsid sh ./start {options} </dev/null >log 2>&1 & }}"
     )
     deadline = time.monotonic() + START_SECONDS
     while ask(phone, {"ask": "status"}) is None:

@@ -112,7 +112,7 @@ class Connection:
 
     def __init__(self, client: socket.socket, phone: services.Phone) -> None:
         self.phone = phone
-        self.reversed: dict[str, socket.socket] = {}
+        self.reversed: dict[str, services.Reversed] = {}
         self._client = client
         self._lock = threading.Lock()
         self._streams: dict[int, Stream] = {}
@@ -127,8 +127,8 @@ class Connection:
             pass
         finally:
             self._client.close()
-            for listener in self.reversed.values():
-                services.stop_listening(listener)
+            for each in self.reversed.values():
+                each.stop()
             for stream in list(self._streams.values()):
                 stream.end()
 

@@ -84,11 +84,44 @@ def find(name: str, connection: "Connection") -> Service | None:
     return None
 
 
-def stop_listening(listener: socket.socket) -> None:
-    """Closes a listener, so that who waits for it wakes up."""
-    with suppress(OSError):
-        listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
+class Reversed:
+    """An address of the phone that leads to one of the host.
+
+    Args:
+        connection: of the host.
+        here: the address to listen at.
+        there: the host's.
+
+    Attributes:
+        there: where the next client is led to.
+    """
+
+    def __init__(self, connection: "Connection", here: str, there: str) -> None:
+        self.there = there
+        self._connection = connection
+        kind, _, name = here.partition(":")
+        if kind == "tcp":
+            self._listener = socket.create_server(("127.0.0.1", int(name)))
+        else:
+            self._listener = socket.socket(socket.AF_UNIX)
+            self._listener.bind(f"\0{name}")
+            self._listener.listen()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when the address is free again."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                stream = self._connection.open(self.there)
+                threading.Thread(target=_pump, args=(stream, client), daemon=True).start()
 
 
 def _shell(stream: "Stream", phone: Phone, command: str, *, framed: bool) -> None:
@@ -240,49 +273,30 @@ def _send_file(stream: "Stream", path: Path) -> None:
 def _reverse(stream: "Stream", connection: "Connection", command: str) -> None:
     """Lets the phone reach the host: what connects to an address of the phone is carried there."""
     kind, _, rest = command.partition(":")
+    known = connection.reversed
     match kind:
         case "forward":
             here, _, there = rest.removeprefix("norebind:").partition(";")
-            try:
-                _listen(connection, here, there)
-            except OSError as error:
-                _answer(stream, b"FAIL", str(error))
-                return
+            if here in known:
+                known[here].there = there
+            else:
+                try:
+                    known[here] = Reversed(connection, here, there)
+                except OSError as error:
+                    _answer(stream, b"FAIL", str(error))
+                    return
             _answer(stream, b"OKAY", None)
         case "list-forward":
-            lines = "".join(f"UsbFfs {here} -\n" for here in connection.reversed)
-            _answer(stream, b"", lines)
+            _answer(
+                stream, b"", "".join(f"UsbFfs {here} {it.there}\n" for here, it in known.items())
+            )
         case "killforward" | "killforward-all":
-            for here in [rest] if rest else list(connection.reversed):
-                listener = connection.reversed.pop(here, None)
-                if listener:
-                    stop_listening(listener)
+            for here in [rest] if rest else list(known):
+                if here in known:
+                    known.pop(here).stop()
             _answer(stream, b"OKAY", None)
 
 
 def _answer(stream: "Stream", status: bytes, text: str | None) -> None:
     said = b"" if text is None else b"%04x" % len(text) + text.encode()
     stream.write(status + said)
-
-
-def _listen(connection: "Connection", here: str, there: str) -> None:
-    kind, _, name = here.partition(":")
-    before = connection.reversed.pop(here, None)
-    if before:
-        stop_listening(before)
-    if kind == "tcp":
-        listener = socket.create_server(("127.0.0.1", int(name)))
-    else:
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(f"\0{name}")
-        listener.listen()
-    connection.reversed[here] = listener
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                stream = connection.open(there)
-                threading.Thread(target=_pump, args=(stream, client), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
