@@ -116,6 +116,9 @@ class Registration:
             self._replies.popleft()(json.loads(text))
 
     def _send(self, message: list[Any], reply: Callable[[Any], None]) -> None:
+        if not self._replies:
+            # It had nothing to say until now, such as for all of a session.
+            self._heard = time.monotonic()
         self._replies.append(reply)
         try:
             if self.socket:

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 import odtc
 from odtc.core.errors import DeviceLostError
 from odtc.runtime_rpc import server, tracker_server
 from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
-from odtc.runtime_rpc.server import wire
+from odtc.runtime_rpc.server import registration, wire
 from odtc.runtime_rpc.server.session import inside
 from odtc.runtime_rpc.trackers import tracker_at
 
@@ -95,6 +96,27 @@ def test_strangers_do_no_harm(url: str, said: bytes) -> None:
     session = odtc.connect(url)
     assert session.info()["emulated"] is False
     session.close()
+
+
+def test_a_tracker_that_has_nothing_to_say_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """During a session nothing is asked; what is asked behind it has all of its time."""
+    now = 0.0
+    monkeypatch.setattr(registration.time, "monotonic", lambda: now)
+    with socket.create_server(("127.0.0.1", 0)) as tracker:
+        one = registration.Registration(f"tcp:{tracker.getsockname()[1]}", "key", ("127.0.0.1", 1))
+        now = 5.0
+        one.tick()
+        there, _ = tracker.accept()
+        with there:
+            there.sendall(wire.number(RPC_TRACKER_MAGIC) + wire.frame(0))
+            one.read()
+            now = 500.0
+            one.offer()
+            one.tick()
+            assert one.socket
+            now = 511.0
+            one.tick()
+            assert one.socket is None
 
 
 def test_a_wrong_key_is_refused(url: str) -> None:
