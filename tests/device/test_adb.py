@@ -80,7 +80,9 @@ def test_from_setup_to_stop(plugged: AdbPhone, files: Path, run, tmp_path: Path)
     assert not list(state.phones())
     assert not adb("forward", "--list").strip()
     assert not adb("-s", serial, "reverse", "--list").strip()
-    assert not [it for it in trackers() if it.is_running()]
+    # It was told to end, and comes to it.
+    _, alive = psutil.wait_procs(trackers(), timeout=10)
+    assert not alive
 
 
 def trackers() -> list[psutil.Process]:
@@ -120,12 +122,14 @@ def test_who_is_not_trusted_is_not_served(ready: AdbPhone) -> None:
     name = setup.server_name(known)
     script = (
         "import os, socket; os.setuid(10077); s = socket.socket(socket.AF_UNIX);"
-        f"s.settimeout(5); s.connect('\\0{name}'); s.sendall(b'ctdo'); print(s.recv(1))"
+        f"s.settimeout(5); s.connect('\\0{name}')\n"
+        "try: s.sendall(b'ctdo'); print(s.recv(1))\n"
+        "except (BrokenPipeError, ConnectionResetError): print(b'')"
     )
     entered = ["nsenter", "-t", str(server_processes(ready)[0].pid), "-n", sys.executable]
     command = [*entered, "-c", script]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
-    assert done.stdout == "b''\n" or "ConnectionResetError" in done.stderr, done.stderr
+    assert done.stdout == "b''\n", done.stderr
 
 
 def test_no_phone_is_an_empty_list(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
