@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from odtc.backends.spirv.module import Module, instruction
 from odtc.backends.spirv.opcodes import (
     ACQUIRE_RELEASE,
+    BUFFER_MEMORY,
     UNROLL,
     WORKGROUP_MEMORY,
     WORKGROUP_SCOPE,
@@ -66,7 +67,8 @@ class Body:
     def barrier(self) -> None:
         """All items of the work-group come here, and see what the others have written."""
         scope = self._types.constant(UINT32, WORKGROUP_SCOPE)
-        memory = self._types.constant(UINT32, ACQUIRE_RELEASE | WORKGROUP_MEMORY)
+        semantics = ACQUIRE_RELEASE | WORKGROUP_MEMORY | BUFFER_MEMORY
+        memory = self._types.constant(UINT32, semantics)
         self.do(Op.CONTROL_BARRIER, scope, scope, memory)
 
     def when(
