@@ -190,6 +190,7 @@ def test_a_small_convnet_trains_as_in_float32(phone, tmp_path: Path) -> None:
     assert found[-1] < found[0] / 2
 
 
+@pytest.mark.slow
 def test_a_small_transformer_trains_as_in_float32(phone, tmp_path: Path) -> None:
     model, path = SMALL["gpt2"], tmp_path / "model.onnx"
     data = list(islice(batches(model), 2)) * 4

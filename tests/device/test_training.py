@@ -89,6 +89,7 @@ def test_everything_around_the_optimizer_is_the_same_there(phone, tmp_path: Path
         np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_digits_trained_on_the_phone_run_in_onnxruntime(artifacts, phone, tmp_path: Path) -> None:
     x, y, x_test, y_test = digits_data()
     trainers = {

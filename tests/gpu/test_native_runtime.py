@@ -59,7 +59,7 @@ def test_devices_have_names(kind: str) -> None:
     ("kind", "lister"), [("opencl", "clinfo -l"), ("vulkan", "vulkaninfo --summary")]
 )
 def test_no_device(kind: str, lister: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sessions._DEVICES, kind, (kind, 99))
+    monkeypatch.setitem(sessions.DEVICES, kind, (kind, 99))
     with pytest.raises(DeviceError) as error:
         LocalSession().on(kind)
     assert str(error.value) == (
