@@ -13,7 +13,7 @@ from tvm.script import tirx as T  # noqa: N812
 from odtc.core.kernel_marks import INDEPENDENT
 from odtc.passes.bind_loops import BindLoops
 from odtc.passes.contract import run_pipeline, tvm_passes
-from tests.gpu.on_device import run_kernel
+from tests.gpu.on_device import KINDS, run_kernel
 
 SIZE = 700
 
@@ -84,11 +84,12 @@ def bound(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     return run_pipeline((*lower, BindLoops(64)), tvm.IRModule({"main": kernel}))["main"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", KERNELS)
-def test_values(name: str) -> None:
+def test_values(kind: str, name: str) -> None:
     kernel, expected = KERNELS[name]
     x = np.random.default_rng(0).standard_normal(SIZE).astype(np.float32)
-    found = run_kernel(bound(kernel), [x], (SIZE,))
+    found = run_kernel(kind, bound(kernel), [x], (SIZE,))
     np.testing.assert_allclose(found, expected(x), rtol=1e-5, atol=1e-4)
 
 
