@@ -139,7 +139,7 @@ def _gpu(target: Target, _: bool) -> Family:
         WriteProducts(gpu, GPU_LOOPS),
         (*_block_passes(), NarrowIndices(), BindLoops(gpu.group)),
         LiftDeviceWorkspaces(),
-        TakeOffsets(to_index=True, bits=gpu.offset_bits),
+        TakeOffsets(to_index=True),
         1,
         GPU_CODE[target.kind],
         gpu.most_bytes,

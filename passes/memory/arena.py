@@ -14,6 +14,7 @@ from tvm import ir, relax, tirx
 from tvm.tirx.buffer import BufferType
 
 from odtc.core.memory_plan import Origin
+from odtc.core.relax_calls import operator_of
 from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
 from odtc.passes.memory.budget import Limit
@@ -90,26 +91,27 @@ class TakeOffsets(Pass):
     Kernels hold no blocks any more. Without this a kernel refuses a tensor that does not begin
     where its storage does. On a CPU a kernel adds the offset to an argument's address once, where
     it begins: added to each index, it would keep LLVM from folding these into addresses. The host
-    cannot add to the address of a device's memory; there it is added to each index.
+    cannot add to the address of a device's memory; there it is added to each index, in 32 bits if
+    these can count the bytes of every arena: GPUs have no others, and computing the index in 64
+    takes them several instructions for each one.
 
     Attributes:
         to_index: whether it is.
-        bits: of an offset, in elements.
     """
 
     name: ClassVar[str] = "take-offsets"
     to_index: bool = False
-    bits: int = 64
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the arguments of all kernels."""
         moved = module.clone()
+        bits = 32 if self.to_index and _largest_arena(module) < 1 << 31 else 64
         for variable, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc):
-                moved.update_func(variable, self._anywhere(function))
+                moved.update_func(variable, self._anywhere(function, bits))
         return moved
 
-    def _anywhere(self, kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    def _anywhere(self, kernel: tirx.PrimFunc, bits: int) -> tirx.PrimFunc:
         arguments, views, declared = {}, {}, []
         for each in kernel.params:
             if isinstance(each.ty, BufferType):
@@ -118,7 +120,7 @@ class TakeOffsets(Pass):
                     shape,
                     dtype,
                     each.name,
-                    elem_offset=tirx.Var(f"{each.name}_elem_offset", f"int{self.bits}"),
+                    elem_offset=tirx.Var(f"{each.name}_elem_offset", f"int{bits}"),
                     offset_factor=TENSOR_ALIGNMENT // np.dtype(dtype).itemsize,
                 )
                 arguments[each] = views[each] = argument
@@ -133,3 +135,15 @@ class TakeOffsets(Pass):
             kernel.ret_type,
             attrs=kernel.attrs,
         )
+
+
+def _largest_arena(module: tvm.IRModule) -> int:
+    """Bytes of the largest storage that a function of the module allocates."""
+    allocations = (
+        binding.value
+        for function in module.functions.values()
+        if isinstance(function, relax.Function)
+        for binding in bindings_of(function)
+        if operator_of(binding.value) == "relax.memory.alloc_storage"
+    )
+    return max((int(call.args[0].values[0]) for call in allocations), default=0)

@@ -2,7 +2,7 @@
 
 import pytest
 import tvm
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.passes.memory.arena import TakeOffsets
@@ -34,9 +34,14 @@ def test_what_32_bits_can_count_is_narrow(elements: int, dtype: str, bits: int) 
     assert str(loop_of(narrow).loop_var.ty.dtype) == f"int{bits}"
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-def test_offsets_have_a_width_of_their_own(bits: int) -> None:
-    narrow = NarrowIndices().run(doubled(1000, "float32"))
-    moved = TakeOffsets(to_index=True, bits=bits).run(narrow)
+@pytest.mark.parametrize(("arena", "bits"), [((1 << 31) - 1, 32), (1 << 31, 64)])
+def test_offsets_are_as_wide_as_the_arena_asks_for(arena: int, bits: int) -> None:
+    builder = relax.BlockBuilder()
+    with builder.function("step", []):
+        storage = relax.op.memory.alloc_storage(relax.ShapeExpr([arena]), 0, "global", "uint8")
+        builder.emit_func_output(builder.emit(storage))
+    module = NarrowIndices().run(doubled(1000, "float32"))
+    module["step"] = builder.get()["step"]
+    moved = TakeOffsets(to_index=True).run(module)
     for argument in moved["kernel"].params:
         assert str(argument.elem_offset.ty.dtype) == f"int{bits}"
