@@ -59,7 +59,7 @@ class Family:
         offsets: what lets tensors begin anywhere in the arena.
         slots: threads that may each need a workspace.
         compiling: a context in which TVM generates the code.
-        most_bytes: of an arena that kernels can count; None where any can.
+        offset_bits: in which kernels count the elements of an arena.
     """
 
     rewrites: tuple[Pass, ...]
@@ -70,7 +70,7 @@ class Family:
     offsets: Pass
     slots: int
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
-    most_bytes: int | None = None
+    offset_bits: int = 64
 
 
 # What emits the loops of products on a CPU.
@@ -142,7 +142,7 @@ def _gpu(target: Target, _: bool) -> Family:
         TakeOffsets(to_index=True),
         1,
         GPU_CODE[target.kind],
-        gpu.most_bytes,
+        gpu.offset_bits,
     )
 
 

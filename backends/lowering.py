@@ -9,7 +9,7 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,7 @@ from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.insert_checkpoints import REPEATED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
-from odtc.passes.memory.arena import RECORD, PlanMemory
+from odtc.passes.memory.arena import RECORD, PlanMemory, farthest_element
 from odtc.passes.name_tensors import NameTensors
 from odtc.passes.offer_plans import OfferPlans
 from odtc.passes.order_calls import OrderCalls
@@ -225,13 +225,13 @@ def build_kernels(
 
     Raises:
         BudgetError: no plan is found that fits.
-        UnsupportedError: an arena has more bytes than the target's kernels can count.
+        UnsupportedError: an arena has more elements than the target's kernels can count.
     """
     tvm_target = target.to_tvm()
     family = family_of(target)
     with tvm_target:
         planned = run_pipeline(plan_phase(train_step, family, origins, checkpoints), scheduled)
-        _check_arenas(storage_bytes(planned), family, target)
+        _check_countable(planned, family, target)
         with family.compiling():
             executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
     names = _steps(train_step, checkpoints)
@@ -243,15 +243,15 @@ def build_kernels(
     )
 
 
-def _check_arenas(sizes: Mapping[str, int], family: Family, target: Target) -> None:
-    for name, size in sizes.items():
-        if family.most_bytes is not None and size > family.most_bytes:
-            raise UnsupportedError(
-                f"the arena of {name} has {size:,} bytes; kernels of {target.name} can count "
-                f"{family.most_bytes:,}",
-                where=target.spec,
-                hint="give a --memory-budget below that, or a smaller batch",
-            )
+def _check_countable(planned: tvm.IRModule, family: Family, target: Target) -> None:
+    farthest, most = farthest_element(planned), (1 << family.offset_bits - 1) - 1
+    if farthest > most:
+        raise UnsupportedError(
+            f"a tensor of the step ends {farthest:,} elements behind the beginning of its arena; "
+            f"kernels of {target.name} can count {most:,}",
+            where=target.spec,
+            hint="give a --memory-budget, or a smaller batch",
+        )
 
 
 def _built_step(name: str, function: relax.Function) -> BuiltStep:

@@ -1,6 +1,6 @@
 """Calls of the compiled training step, by one of its plans at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tvm
 from tvm import relax
@@ -46,10 +46,14 @@ class Calls:
         if self._follower:
             self._change_to(self._follower.choose(self.plan, self._held))
 
-    def run(self, tensors: Sequence[tvm.runtime.Tensor]) -> float:
+    def run(self, tensors: Sequence[tvm.runtime.Tensor], meanwhile: Callable[[], None]) -> float:
         """Runs the step, by a smaller plan where there is no memory for this one.
 
         The arena is allocated before anything else is done: a call that fails so changed nothing.
+
+        Args:
+            tensors: the arguments.
+            meanwhile: what the host does while the device computes; again with another plan.
 
         Returns:
             The loss.
@@ -61,6 +65,7 @@ class Calls:
             try:
                 loss = self._functions[self.plan](*tensors)
                 self._held = self.plan.arena_bytes
+                meanwhile()
                 return float(loss.numpy())
             except FAILURES as error:
                 if not is_out_of_memory(error):

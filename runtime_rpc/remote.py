@@ -64,6 +64,11 @@ class RemoteSession:
         """TVM's device, on the other side."""
         return self.remote.device(*DEVICES[self.kind])
 
+    @property
+    def computes_aside(self) -> bool:
+        """No: the server answers one call after the other."""
+        return False
+
     def on(self, kind: str) -> Session:
         """The same session with the first device of a kind there."""
         if kind == self.kind:
@@ -105,6 +110,10 @@ class RemoteSession:
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Sends a tensor as a whole: RPC copies to the beginning of a tensor only."""
         send_parts(tensor, parts)
+
+    def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
+        """As at any other time."""
+        tensor.copyfrom(array)
 
     def use_threads(self, count: int, cores: str = "big") -> None:
         """Sets the threads of the device's pool."""

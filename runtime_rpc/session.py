@@ -45,6 +45,11 @@ class Session(Protocol):
     is_local: ClassVar[bool]
 
     @property
+    def computes_aside(self) -> bool:
+        """Whether a call comes back before the device has run it."""
+        ...
+
+    @property
     def name(self) -> str:
         """How messages call it."""
         ...
@@ -82,6 +87,10 @@ class Session(Protocol):
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Gives a tensor of this device its elements, in flat parts that follow each other."""
+        ...
+
+    def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
+        """Gives a tensor that no running call reads its elements, while the device computes."""
         ...
 
     def use_threads(self, count: int, cores: str = "big") -> None:
@@ -132,6 +141,11 @@ class LocalSession:
         """TVM's device."""
         return tvm.device(*DEVICES[self.kind])
 
+    @property
+    def computes_aside(self) -> bool:
+        """A GPU does; the CPU is what calls."""
+        return self.kind != CPU
+
     def on(self, kind: str) -> Session:
         """This process with its first device of a kind; GPUs come before others."""
         if kind == self.kind:
@@ -168,6 +182,14 @@ class LocalSession:
             _write_parts(np.from_dlpack(tensor), parts)
         else:
             send_parts(tensor, parts)
+
+    def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
+        """By a queue of its own, or by one in which nobody waits."""
+        upload = tvm.get_global_func(f"odtc.{self.kind}.upload", allow_missing=True)
+        if upload is None:
+            tensor.copyfrom(array)
+        else:
+            upload(tensor, array.ctypes.data, array.nbytes)
 
     def use_threads(self, count: int, cores: str = "big") -> None:
         """Sets the threads of this process's pool, up to the number of cores."""

@@ -8,7 +8,8 @@ while its `set_input` would copy them all.
 import math
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -27,6 +28,7 @@ from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_ad
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
+from odtc.runtime_rpc.feeding import Feeder, Part, Upcoming
 from odtc.runtime_rpc.fit import check_machine, check_threads
 from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.session import Session
@@ -67,6 +69,8 @@ class Trainer:
             self._calls = Calls(bundle.manifest, session, machine)
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = self._allocate()
+        fed = self._manifest.of_role(Role.INPUT, Role.LABEL)
+        self._feeder = Feeder(session, {item: self._tensors[item] for item in fed})
 
     @property
     def updates(self) -> int:
@@ -132,28 +136,86 @@ class Trainer:
             NumericError: the loss is not finite; the parameters cannot be used any more.
             DeviceError: the device failed.
         """
+        return next(self.train([(x, y)], lr))
+
+    def train(
+        self,
+        batches: Iterable[tuple[Feed, Feed | None]],
+        lr: float | Callable[[int], float],
+    ) -> Iterator[float]:
+        """Takes a step for each batch; a GPU is sent the next one meanwhile, and waits for none.
+
+        Args:
+            batches: input and label of each, as of `step`; asked for at most one ahead.
+            lr: the learning rate, or a schedule: a function from `updates` to it.
+
+        Yields:
+            The loss of each step, as `step` returns it.
+
+        Raises:
+            DataError: a shape, a dtype or a label does not fit, once the steps before are taken.
+            NumericError: the loss is not finite; the parameters cannot be used any more.
+            DeviceError: the device failed.
+        """
+        upcoming = Upcoming(self._parts(x, y) for x, y in batches)
+        while (parts := upcoming.take()) is not None:
+            yield self._step(parts, upcoming, lr(self.updates) if callable(lr) else lr)
+
+    def _step(self, parts: Sequence[Part], upcoming: Upcoming[list[Part]], lr: float) -> float:
+        """One step, of as many calls as there are parts."""
         if not abs(lr) <= _FLOAT32_MAX:
             raise DataError(
                 f"the learning rate {lr} is not a finite float32",
                 where="lr",
                 hint="give a lower one, such as 0.01",
             )
-        feed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
-        count = self._manifest.micro_batches
         (rate,) = self._manifest.of_role(Role.LEARNING_RATE)
+
+        def after(number: int) -> Part | None:
+            following = parts[number + 1 :] or upcoming.look()
+            return following[0] if following else None
+
         self._calls.prepare()
         with self.session.guard():
             self._tensors[rate].copyfrom(np.float32(lr))
-            # A step that broke off is taken again from its first micro-batch.
-            losses = [self._micro_step(feed, self.steps * count + part) for part in range(count)]
+            # A step that broke off is taken again from its first part.
+            losses = [
+                self._call(part, self.steps * len(parts) + number, partial(after, number))
+                for number, part in enumerate(parts)
+            ]
         self.steps += 1
-        loss = sum(losses) / count
+        loss = sum(losses) / len(parts)
         if not math.isfinite(loss) and self._loss_scale() < _LEAST_SCALE:
             raise NumericError(
                 f"the loss is {loss} at step {self.steps} (learning rate {lr:g})",
                 hint="load the last checkpoint, and train with a lower learning rate",
             )
         return loss
+
+    def _call(self, part: Part, number: int, after: Callable[[], Part | None]) -> float:
+        """One call of the compiled step; its number is that of calls before it."""
+        (step,) = self._manifest.of_role(Role.STEP)
+        self._tensors[step].copyfrom(np.int32(number))
+        tensors = self._tensors | self._feeder.take(part)
+
+        def meanwhile() -> None:
+            if self.session.computes_aside and (following := after()) is not None:
+                self._feeder.send_ahead(following)
+
+        return self._calls.run(list(tensors.values()), meanwhile)
+
+    def _parts(self, x: Feed, y: Feed | None) -> list[Part]:
+        """What the calls of a step are fed."""
+        feed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
+
+        def rows(item: Argument, array: np.ndarray, part: int) -> np.ndarray:
+            count = item.spec.shape[0] if item.spec.shape else 0
+            return array[part * count : (part + 1) * count] if count < len(array) else array
+
+        return [
+            {item: rows(item, array, part) for item, array in feed.items()}
+            for part in range(self._manifest.micro_batches)
+        ]
 
     def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
         """What a caller feeds of a role for a whole step, by the argument that it is for."""
@@ -164,17 +226,6 @@ class Trainer:
             item: fitted_argument(arrays[whole.spec.name], whole)
             for item, whole in zip(items, wanted, strict=True)
         }
-
-    def _micro_step(self, feed: Mapping[Argument, np.ndarray], number: int) -> float:
-        """One call of the compiled step; its number is that of calls before it."""
-        part = number % self._manifest.micro_batches
-        for item, array in feed.items():
-            rows = item.spec.shape[0] if item.spec.shape else 0
-            own = array[part * rows : (part + 1) * rows] if rows < len(array) else array
-            self._tensors[item].copyfrom(own)
-        (step,) = self._manifest.of_role(Role.STEP)
-        self._tensors[step].copyfrom(np.int32(number))
-        return self._calls.run(list(self._tensors.values()))
 
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.
@@ -230,9 +281,8 @@ class Trainer:
         arguments = [*fed, *(instead.get(item.spec.name, item) for item in weights)]
         feed = {item: fitted(arrays[item.spec.name], item.spec) for item in fed}
         with self.session.guard():
-            for item, array in feed.items():
-                self._tensors[item].copyfrom(array)
-            return self._evaluate[evaluation](*(self._tensors[i] for i in arguments)).numpy()
+            tensors = self._tensors | self._feeder.put(feed)
+            return self._evaluate[evaluation](*(tensors[i] for i in arguments)).numpy()
 
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
         """The weights now, running statistics too, by ONNX initializer name.

@@ -21,11 +21,6 @@ class Gpu:
     split_bytes: int = 4 << 20
     offset_bits: int = 32
 
-    @property
-    def most_bytes(self) -> int:
-        """Bytes of an arena, so that each of them is one that it can count."""
-        return (1 << self.offset_bits - 1) - 1
-
 
 # A phone's GPU, and one that computes hundreds of groups at once and has memory for their sums.
 PHONE = Gpu()

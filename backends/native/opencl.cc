@@ -1,10 +1,12 @@
 // TVM's device interface and module loader for OpenCL, which the wheel of TVM does not have.
 //
 // Devices of all platforms are listed, GPUs first. Each has one queue, in order, so that kernels
-// and copies need no events. Calls return when they are queued; a copy to the host waits.
+// and copies need no events, and a second one for uploads into buffers that no kernel in the first
+// one reads. Calls return when they are queued; a copy to or from the host waits.
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
+#include <tvm/ffi/container/tensor.h>
 
 #include <deque>
 #include <memory>
@@ -51,7 +53,7 @@ void Check(cl_int code, const std::string& what) {
 struct OpenCLDevice {
   cl_device_id id;
   cl_context context;
-  cl_command_queue queue;
+  cl_command_queue queue, uploads;
 
   template <typename T>
   T Number(cl_device_info key) const {
@@ -110,12 +112,14 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
   void Watch(bool on) {
     All();
     for (OpenCLDevice& each : devices_) {
-      clFinish(each.queue);
-      clReleaseCommandQueue(each.queue);
-      cl_int code = CL_SUCCESS;
-      each.queue = clCreateCommandQueue(each.context, each.id, on ? CL_QUEUE_PROFILING_ENABLE : 0,
-                                        &code);
-      Check(code, "a queue");
+      for (cl_command_queue* queue : {&each.queue, &each.uploads}) {
+        clFinish(*queue);
+        clReleaseCommandQueue(*queue);
+        cl_int code = CL_SUCCESS;
+        *queue = clCreateCommandQueue(each.context, each.id, on ? CL_QUEUE_PROFILING_ENABLE : 0,
+                                      &code);
+        Check(code, "a queue");
+      }
     }
     is_watching_ = on;
   }
@@ -141,6 +145,20 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
     }
     watched_.clear();
     return lines;
+  }
+
+  // Fills a tensor that no queued kernel reads, while the kernels run.
+  void Upload(const DLTensor& to, const void* from, size_t size) {
+    if (to.device.device_type != kDLOpenCL || ffi::GetDataSize(to) != size) {
+      TVM_FFI_THROW(ValueError) << size << " bytes are no elements of a tensor of "
+                                << ffi::GetDataSize(to) << " bytes on an OpenCL device";
+    }
+    const OpenCLDevice& device = At(to.device.device_id);
+    clFlush(device.queue);  // else a driver may begin with the kernels when somebody waits for them
+    if (size == 0) return;
+    Check(clEnqueueWriteBuffer(device.uploads, BufferOf(to.data), CL_TRUE, to.byte_offset, size,
+                               from, 0, nullptr, Watching("upload")),
+          "an upload of " + std::to_string(size) + " bytes");
   }
 
   void SetDevice(Device device) final { Current() = device.device_id; }
@@ -241,13 +259,15 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
     std::vector<cl_device_id> found(count);
     clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, found.data(), nullptr);
     for (cl_device_id id : found) {
-      OpenCLDevice device{id, nullptr, nullptr};
+      OpenCLDevice device{id, nullptr, nullptr, nullptr};
       bool is_gpu = device.Number<cl_device_type>(CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU;
       if (is_gpu != gpus) continue;
       cl_int code = CL_SUCCESS;
       device.context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &code);
       if (code != CL_SUCCESS) continue;  // a device that cannot be used, as one that is taken
       device.queue = clCreateCommandQueue(device.context, id, 0, &code);
+      if (code != CL_SUCCESS) continue;
+      device.uploads = clCreateCommandQueue(device.context, id, 0, &code);
       if (code == CL_SUCCESS) devices_.push_back(device);
     }
   }
@@ -365,6 +385,11 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                     *result = static_cast<void*>(OpenCLDevices::Global());
                   })
       .def("ffi.Module.load_from_bytes.opencl", Load)
+      .def("odtc.opencl.upload",
+           [](const ffi::Tensor& to, int64_t from, int64_t size) {
+             OpenCLDevices::Global()->Upload(*to.GetDLTensorPtr(), reinterpret_cast<const void*>(from),
+                                             static_cast<size_t>(size));
+           })
       .def("odtc.opencl.watch", [](bool on) { OpenCLDevices::Global()->Watch(on); })
       .def("odtc.opencl.take_watched",
            [] { return ffi::String(OpenCLDevices::Global()->TakeWatched()); })

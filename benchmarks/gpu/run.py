@@ -26,6 +26,8 @@ from benchmarks.reference.torch_module import LOSSES
 
 # Steps of both that have to agree before anything is timed, and by how much.
 PARITY_STEPS, PARITY = 3, 1e-3
+# What a runtime calls the commands that move data between host and device.
+_MOVES = ("upload", "download")
 WARM_UP = 3
 
 
@@ -35,42 +37,66 @@ def kind_of(about: Mapping[str, Any]) -> str:
 
 
 class OdtcStep:
-    """A prepared step on the first device of its kind."""
+    """A prepared step on the first device of its kind.
+
+    Each call sends the batch of the next one while the device computes, as `Trainer.train` does.
+    """
 
     def __init__(self, folder: Path, weights: Mapping[str, np.ndarray], lr: float) -> None:
         self.about = json.loads((folder / "step.json").read_text(encoding="utf-8"))
         self._device = tvm.device(kind_of(self.about), 0)
         library = tvm.runtime.load_module(str(folder / "step.so"))
         self._step = VirtualMachine(library, self._device)["train_step"]
-        self._tensors, self._inputs, self._labels, self._count = [], [], [], 0
-        for item in self.about["arguments"]:
-            tensor = tvm.runtime.empty(tuple(item["shape"]), item["dtype"], self._device)
+        self._upload = tvm_ffi.get_global_func(
+            f"odtc.{kind_of(self.about)}.upload", allow_missing=True
+        )
+        self._tensors, self._count = [], 0
+        # Places of what is fed, and two sets of tensors for it.
+        self._fed: list[tuple[int, dict[str, Any]]] = []
+        for place, item in enumerate(self.about["arguments"]):
+            tensor = self._empty(item)
             self._tensors.append(tensor)
             match item["role"]:
-                case "input":
-                    self._inputs.append((item, tensor))
-                case "label":
-                    self._labels.append((item, tensor))
+                case "input" | "label":
+                    self._fed.append((place, item))
                 case "learning-rate":
                     tensor.copyfrom(np.float32(lr))
                 case "step":
                     self._number = tensor
                 case _:
                     tensor.copyfrom(weights[item["name"]].astype(item["dtype"]))
+        self._next = [self._empty(item) for _, item in self._fed]
+        self._is_sent = False
+
+    def _empty(self, item: Mapping[str, Any]) -> Any:
+        return tvm.runtime.empty(tuple(item["shape"]), item["dtype"], self._device)
+
+    def _send(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> None:
+        """Sends a batch to the tensors of the next call."""
+        for (_, item), tensor in zip(self._fed, self._next, strict=True):
+            array = x[item["name"]] if item["role"] == "input" else y.reshape(item["shape"])
+            array = np.ascontiguousarray(array, item["dtype"])
+            if self._upload is None:
+                tensor.copyfrom(array)
+            else:
+                self._upload(tensor, array.ctypes.data, array.nbytes)
 
     def __call__(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
-        """One step; the loss."""
-        for item, tensor in self._inputs:
-            tensor.copyfrom(x[item["name"]].astype(item["dtype"], copy=False))
-        for item, tensor in self._labels:
-            tensor.copyfrom(y.astype(item["dtype"], copy=False).reshape(item["shape"]))
+        """One step of what the call before sent, or of this batch in the first one; the loss."""
+        if not self._is_sent:
+            self._send(x, y)
+            self._is_sent = True
+        for number, (place, _) in enumerate(self._fed):
+            self._tensors[place], self._next[number] = self._next[number], self._tensors[place]
         self._number.copyfrom(np.int32(self._count))
         self._count += 1
-        return float(self._step(*self._tensors).numpy())
+        loss = self._step(*self._tensors)
+        self._send(x, y)
+        return float(loss.numpy())
 
 
 class TorchStep:
-    """PyTorch's eager step on the same GPU."""
+    """PyTorch's eager step on the same GPU, which is sent the next batch meanwhile, too."""
 
     def __init__(self, module: torch.nn.Module, loss: str, lr: float) -> None:
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -78,14 +104,26 @@ class TorchStep:
         self._module = module.cuda()
         self._loss = LOSSES[loss]
         self._optimizer = torch.optim.SGD(module.parameters(), lr)
+        self._uploads = torch.cuda.Stream()
+        self._pinned: list[torch.Tensor] = []
+        self._next: list[torch.Tensor] = []
+
+    def _send(self) -> None:
+        with torch.cuda.stream(self._uploads):
+            self._next = [each.cuda(non_blocking=True) for each in self._pinned]
 
     def __call__(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
-        """One step; the loss."""
+        """One step; the loss. All calls get the same batch, which waits in pinned memory."""
+        if not self._pinned:
+            self._pinned = [torch.from_numpy(each).pin_memory() for each in (*x.values(), y)]
+            self._send()
+        torch.cuda.current_stream().wait_stream(self._uploads)
+        *inputs, label = self._next
         self._optimizer.zero_grad()
-        output = self._module(*(torch.from_numpy(each).cuda() for each in x.values()))
-        loss = self._loss(output, torch.from_numpy(y).cuda())
+        loss = self._loss(self._module(*inputs), label)
         loss.backward()
         self._optimizer.step()
+        self._send()
         return loss.item()
 
 
@@ -117,7 +155,10 @@ def measure(folder: Path, steps: int) -> dict[str, Any]:
 
 
 def profile(kind: str, step: Callable[[], Any]) -> dict[str, Any]:
-    """What a step does on the device, in nanoseconds: uploads, kernels, downloads, and gaps."""
+    """What a step does on the device, in nanoseconds.
+
+    Of uploads and downloads only what no kernel hides; `gaps` are when nothing runs.
+    """
     watch, take = (
         tvm_ffi.get_global_func(f"odtc.{kind}.{name}") for name in ("watch", "take_watched")
     )
@@ -129,15 +170,25 @@ def profile(kind: str, step: Callable[[], Any]) -> dict[str, Any]:
     lines = str(take()).splitlines()
     watch(False)
     commands = [(n, int(s), int(e)) for n, s, e in (line.split() for line in lines)]
-    totals: dict[str, int] = defaultdict(int)
     kernels: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, start, end in commands:
-        totals[name if name in ("upload", "download", "copy") else "kernels"] += end - start
         kernels[name][0] += 1
         kernels[name][1] += end - start
+    # The last upload is the next step's: what of it is behind the kernels, the next step waits for.
     span = max(end for *_, end in commands) - min(start for _, start, _ in commands)
-    gaps = span - sum(totals.values())
-    return {"span": span, **totals, "gaps": gaps, "commands": len(commands), "by_name": kernels}
+    computing = covered([(s, e) for name, s, e in commands if name not in _MOVES])
+    busy = covered([(s, e) for _, s, e in commands])
+    found = {"span": span, "kernels": computing, "moves": busy - computing, "gaps": span - busy}
+    return found | {"commands": len(commands), "by_name": kernels}
+
+
+def covered(spans: Sequence[tuple[int, int]]) -> int:
+    """How long at least one of some spans lasts."""
+    total, until = 0, 0
+    for start, end in sorted(spans):
+        total += max(end - max(start, until), 0)
+        until = max(until, end)
+    return total
 
 
 def report(found: Mapping[str, Any], top: int) -> str:
@@ -153,8 +204,7 @@ def report(found: Mapping[str, Any], top: int) -> str:
     low, high = _quartiles(ratios)
     traced = found["profile"]
     shares = ", ".join(
-        f"{part} {traced.get(part, 0) / traced['span']:.1%}"
-        for part in ("upload", "kernels", "copy", "download", "gaps")
+        f"{part} {traced[part] / traced['span']:.1%}" for part in ("kernels", "moves", "gaps")
     )
     lines = [
         head,

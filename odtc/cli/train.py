@@ -178,9 +178,10 @@ def train(
     """Takes the steps up to `total`, or to the first Ctrl-C, and adds them to what is done."""
     remaining = max(total - trainer.steps, 0)
     with interruption(at_once=False) as interrupted, progress_of(total, trainer.steps) as update:
-        for x, y in islice(feed, remaining):
+        losses = trainer.train(islice(feed, remaining), schedule)
+        for _ in range(remaining):
             began, plan = time.perf_counter(), trainer.plan
-            done.loss = trainer.step(x, y, schedule(trainer.updates))
+            done.loss = next(losses)
             done.seconds += time.perf_counter() - began
             if trainer.plan != plan:
                 say(f"step {trainer.steps}: {_plan_text(trainer)}")

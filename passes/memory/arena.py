@@ -3,6 +3,7 @@
 calls ─lifespans→ Problem ─solve→ Solution ─validate→ one storage, and tensors at offsets in it
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -92,8 +93,8 @@ class TakeOffsets(Pass):
     where its storage does. On a CPU a kernel adds the offset to an argument's address once, where
     it begins: added to each index, it would keep LLVM from folding these into addresses. The host
     cannot add to the address of a device's memory; there it is added to each index, in 32 bits if
-    these can count the bytes of every arena: GPUs have no others, and computing the index in 64
-    takes them several instructions for each one.
+    these can count every element: GPUs have no others, and computing the index in 64 takes them
+    several instructions for each one.
 
     Attributes:
         to_index: whether it is.
@@ -105,7 +106,7 @@ class TakeOffsets(Pass):
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the arguments of all kernels."""
         moved = module.clone()
-        bits = 32 if self.to_index and _largest_arena(module) < 1 << 31 else 64
+        bits = 32 if self.to_index and farthest_element(module) < 1 << 31 else 64
         for variable, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc):
                 moved.update_func(variable, self._anywhere(function, bits))
@@ -137,13 +138,15 @@ class TakeOffsets(Pass):
         )
 
 
-def _largest_arena(module: tvm.IRModule) -> int:
-    """Bytes of the largest storage that a function of the module allocates."""
-    allocations = (
-        binding.value
-        for function in module.functions.values()
-        if isinstance(function, relax.Function)
-        for binding in bindings_of(function)
-        if operator_of(binding.value) == "relax.memory.alloc_storage"
-    )
-    return max((int(call.args[0].values[0]) for call in allocations), default=0)
+def farthest_element(module: tvm.IRModule) -> int:
+    """How far kernels count: to the end of a tensor in its arena, in the tensor's own elements."""
+    farthest = 0
+    for function in module.functions.values():
+        bindings = bindings_of(function) if isinstance(function, relax.Function) else ()
+        for binding in bindings:
+            if operator_of(binding.value) == "relax.memory.alloc_tensor":
+                _, offset, shape, dtype, *_ = binding.value.args
+                size = np.dtype(str(dtype.value)).itemsize
+                elements = math.prod(int(each) for each in shape.values)
+                farthest = max(farthest, int(offset.value) // size + elements)
+    return farthest

@@ -110,4 +110,4 @@ def test_the_headline_command_makes_a_library_that_a_phone_loads(kind: str, tmp_
 def test_an_arena_that_kernels_cannot_count_is_refused(target: str, tmp_path: Path) -> None:
     onnx.save(digits_model(), tmp_path / "m.onnx")
     with pytest.raises(UnsupportedError, match=f"kernels of {target} can count 2,147,483,647"):
-        odtc.compile(tmp_path / "m.onnx", target, batch=200_000)
+        odtc.compile(tmp_path / "m.onnx", target, batch=800_000)

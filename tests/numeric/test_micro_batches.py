@@ -250,11 +250,11 @@ def test_a_step_that_broke_off_is_taken_again(tmp_path: Path) -> None:
         losses_of(trainer, data[:1])
     run, calls = broken._calls.run, []
 
-    def failing(tensors):
+    def failing(*arguments):
         calls.append(1)
         if len(calls) == 3:
             raise RuntimeError("gone")
-        return run(tensors)
+        return run(*arguments)
 
     broken._calls.run = failing
     with pytest.raises(odtc.OdtcError, match="gone"):

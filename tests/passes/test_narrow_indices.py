@@ -34,12 +34,27 @@ def test_what_32_bits_can_count_is_narrow(elements: int, dtype: str, bits: int) 
     assert str(loop_of(narrow).loop_var.ty.dtype) == f"int{bits}"
 
 
-@pytest.mark.parametrize(("arena", "bits"), [((1 << 31) - 1, 32), (1 << 31, 64)])
-def test_offsets_are_as_wide_as_the_arena_asks_for(arena: int, bits: int) -> None:
+LAST = (1 << 31) - 1000
+
+
+@pytest.mark.parametrize(
+    ("offset", "dtype", "bits"),
+    [
+        (LAST - 1, "uint8", 32),
+        (LAST, "uint8", 64),
+        (LAST, "float32", 32),
+        (4 * LAST, "float32", 64),
+    ],
+)
+def test_offsets_are_as_wide_as_the_arena_asks_for(offset: int, dtype: str, bits: int) -> None:
+    """They count elements of the tensor's own type."""
     builder = relax.BlockBuilder()
     with builder.function("step", []):
-        storage = relax.op.memory.alloc_storage(relax.ShapeExpr([arena]), 0, "global", "uint8")
-        builder.emit_func_output(builder.emit(storage))
+        size = relax.ShapeExpr([1 << 40])
+        storage = builder.emit(relax.op.memory.alloc_storage(size, 0, "global", "uint8"))
+        shape = relax.ShapeExpr([1000])
+        placed = relax.op.memory.alloc_tensor(storage, offset, shape, dtype)
+        builder.emit_func_output(builder.emit(placed))
     module = NarrowIndices().run(doubled(1000, "float32"))
     module["step"] = builder.get()["step"]
     moved = TakeOffsets(to_index=True).run(module)

@@ -1,0 +1,91 @@
+"""Sends a step what it is fed, the next batch while one is computed.
+
+A device that computes on its own, as a GPU does, has two sets of tensors: a call reads one of them
+while the other is filled. So neither the copy nor what the host does for the next batch keeps it
+waiting.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Generic, TypeVar
+
+import numpy as np
+import tvm
+
+from odtc.core.specs import Argument
+from odtc.runtime_rpc.session import Session
+
+# What one call is fed.
+Part = Mapping[Argument, np.ndarray]
+T = TypeVar("T")
+
+
+class Feeder:
+    """The tensors of a device that hold what a call is fed.
+
+    Args:
+        session: of the device.
+        tensors: one for each argument that is fed.
+    """
+
+    def __init__(self, session: Session, tensors: Mapping[Argument, tvm.runtime.Tensor]) -> None:
+        self._session = session
+        self._now = dict(tensors)
+        self._next: dict[Argument, tvm.runtime.Tensor] = {}
+        self._ahead: Part | None = None
+
+    def take(self, part: Part) -> dict[Argument, tvm.runtime.Tensor]:
+        """The tensors that hold a part, which is sent now unless it was sent ahead."""
+        if part is self._ahead:
+            self._now, self._next = self._next, self._now
+            self._ahead = None
+            return self._now
+        return self.put(part)
+
+    def put(self, part: Part) -> dict[Argument, tvm.runtime.Tensor]:
+        """The same, of what no other call was sent ahead."""
+        for item, array in part.items():
+            self._now[item].copyfrom(array)
+        return self._now
+
+    def send_ahead(self, part: Part) -> None:
+        """Sends what the next call will take, into tensors that no call reads yet."""
+        if not self._next:
+            self._next = {
+                item: tvm.runtime.empty(tensor.shape, str(tensor.dtype), self._session.device)
+                for item, tensor in self._now.items()
+            }
+        self._ahead = None
+        for item, array in part.items():
+            self._session.send_ahead(self._next[item], array)
+        self._ahead = part
+
+
+class Upcoming(Generic[T]):
+    """Items of an iterator, the next of which can be looked at; its errors come in their turn."""
+
+    def __init__(self, items: Iterator[T]) -> None:
+        self._items = items
+        self._looked: list[T] = []
+        self._error: Exception | None = None
+
+    def look(self) -> T | None:
+        """The next item; None where there is none, or it failed."""
+        if not self._looked and self._error is None:
+            try:
+                self._looked += islice(self._items, 1)
+            except Exception as error:
+                self._error = error
+        return self._looked[0] if self._looked else None
+
+    def take(self) -> T | None:
+        """The next item, None behind the last one.
+
+        Raises:
+            Exception: what making it raised.
+        """
+        item = self.look()
+        if self._error is not None:
+            raise self._error
+        self._looked.clear()
+        return item
