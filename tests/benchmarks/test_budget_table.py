@@ -15,6 +15,7 @@ from benchmarks.step_time.engines import OURS
 from benchmarks.workload import Work
 
 
+@pytest.mark.slow
 def test_a_network_is_run_in_all_ways(tmp_path, monkeypatch, capsys):
     files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
     options = ("--networks=digits", "--batch=32", "--runs=1", "--steps=2", "--shares=0.9")

@@ -13,6 +13,7 @@ from benchmarks.step_time.compare import compare
 from benchmarks.step_time.engines import ENGINES
 
 SLOW = [
+    ("lenet", "TVM"),
     ("lenet", "torch.compile"),
     ("squeezenet", "MNN"),
     ("squeezenet", "TVM"),
@@ -23,7 +24,6 @@ SLOW = [
     ("name", "peer"),
     [
         ("lenet", "MNN"),
-        ("lenet", "TVM"),
         *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW),
     ],
 )

@@ -178,6 +178,7 @@ def digits_trainers(
     return plain.trainer(), mixed.trainer(device=phone.url)
 
 
+@pytest.mark.slow
 def test_a_small_convnet_trains_as_in_float32(phone, tmp_path: Path) -> None:
     update = odtc.Update(odtc.SGD(momentum=0.9), loss_scale=SCALE)
     on_host, on_phone = digits_trainers(tmp_path, phone, update)

@@ -9,7 +9,7 @@ from tests.fuzz.corpus import CORPUS
 from tests.fuzz.mutant import make_mutant
 from tests.fuzz.mutations import MUTATIONS
 
-SAMPLE = 60
+SAMPLE = 40
 
 
 def check(count: int, folder: Path) -> set[str]:

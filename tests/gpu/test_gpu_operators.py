@@ -92,7 +92,7 @@ class Rounded(nn.Module):
 
 # The others take minutes together.
 FAST = {
-    "opencl": {"max-pool", "max-pool-dilated", "depthwise-wider", "attention-causal", "embedding"},
+    "opencl": {"max-pool", "depthwise-wider", "attention-causal"},
     "vulkan": {"max-pool-dilated", "embedding"},
 }
 

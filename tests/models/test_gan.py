@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -67,6 +68,7 @@ class TorchGan:
         return loss.item()
 
 
+@pytest.mark.slow
 def test_both_halves_learn_from_each_other(tmp_path: Path) -> None:
     task: TorchModel = forger(lambda: Adversary(NOISE, WIDTH), NOISE)
     adversary = make(task)

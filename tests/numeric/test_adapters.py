@@ -12,6 +12,7 @@ from torch import nn
 
 import odtc
 from odtc.core.adapters import Adapter
+from tests.fast import fast_if
 from tests.numeric.conftest import relative_error
 from tests.numeric.exported import (
     LR,
@@ -46,7 +47,7 @@ def names_of(adapter: Adapter) -> tuple[str, str]:
     return f"base_model.model.{adapter.down}", f"base_model.model.{adapter.up}"
 
 
-@pytest.mark.parametrize("make", TARGETS)
+@pytest.mark.parametrize("make", fast_if(lambda make: make is not ConvNet, TARGETS))
 def test_adapters_learn_as_in_pytorch(make: type[nn.Module], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     module = exported(make, path)
@@ -84,7 +85,7 @@ def test_adapters_learn_as_in_pytorch(make: type[nn.Module], tmp_path: Path) -> 
             assert np.array_equal(found[name], value.numpy()), name
 
 
-@pytest.mark.parametrize("make", TARGETS)
+@pytest.mark.parametrize("make", fast_if(lambda make: make is ConvNet, TARGETS))
 def test_merged_model_gives_the_same_logits(make: type[nn.Module], tmp_path: Path) -> None:
     path, merged = tmp_path / "model.onnx", tmp_path / "merged.onnx"
     module = exported(make, path)

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import odtc
+from tests.fast import fast_if
 
 LAYERS, WIDTH, BATCH = 8, 2048, 4
 
@@ -106,7 +107,7 @@ def test_gradients_that_are_alive_at_once(
     assert gradients * ONE <= sizes.train_step < (gradients + 0.5) * ONE
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("momentum", fast_if(bool, [0.0, 0.9]))
 def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Path) -> None:
     onnx.save(wide_model(), tmp_path / "wide.onnx")
     optimizer = odtc.SGD(momentum=momentum)
@@ -129,6 +130,7 @@ def test_peak_is_parameters_state_and_one_gradient(momentum: float, tmp_path: Pa
     assert kept + sizes.train_step < grown < kept + max(sizes.train_step, 2 * ONE) + SLACK
 
 
+@pytest.mark.slow
 def test_arenas_do_not_outlive_the_next_trainer(tmp_path: Path) -> None:
     onnx.save(wide_model(), tmp_path / "wide.onnx")
     paths, arenas = [], []

@@ -200,6 +200,7 @@ def test_more_bytes_are_never_slower(tmp_path: Path) -> None:
     assert calls[-1] == len(whole.plan.calls)
 
 
+@pytest.mark.slow
 def test_what_is_planned_can_be_compiled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

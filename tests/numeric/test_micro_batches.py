@@ -391,6 +391,7 @@ def test_without_a_budget_no_smaller_batch_is_looked_at(
     assert mlp_artifact(tmp_path, odtc.SGD()).manifest.micro_batches == 1
 
 
+@pytest.mark.slow
 def test_a_budget_cuts_no_batch_statistics_but_says_what_that_would_bring(tmp_path: Path) -> None:
     path = tmp_path / "tower.onnx"
     onnx.save(tower(), path)

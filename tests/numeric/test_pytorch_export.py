@@ -60,7 +60,10 @@ EXPORTS = {
 
 @pytest.mark.parametrize("export", EXPORTS)
 # In eval mode the exporter folds the batch normalisation away, and there is nothing to compare.
-@pytest.mark.parametrize(("make", "training"), [(LeNet, False), (LeNet, True), (Residual, True)])
+@pytest.mark.parametrize(
+    ("make", "training"),
+    [pytest.param(LeNet, False, marks=pytest.mark.slow), (LeNet, True), (Residual, True)],
+)
 def test_three_steps(make: type[nn.Module], training: bool, export: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     module = make().train(training)

@@ -28,7 +28,7 @@ UPDATE = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9)
 NAMES = ["char_cnn_lstm", "resnet18", "bert_base"]
 
 
-@pytest.fixture(scope="module", params=fast_if(lambda name: name == "char_cnn_lstm", NAMES))
+@pytest.fixture(scope="module", params=fast_if(lambda name: name == "resnet18", NAMES))
 def compiled(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Artifact, list[Batch], list[float]]:

@@ -22,6 +22,7 @@ from odtc.passes.half_storage import (
     saved_tensors,
     with_fields_named,
 )
+from tests.fast import fast_if
 from tests.numeric.conftest import relative_error, text_model
 
 
@@ -58,7 +59,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", fast_if(lambda name: name != "averaged", MODELS))
 def test_same_loss_and_nearly_the_same_gradients(name: str, tmp_path: Path) -> None:
     make, rounding = MODELS[name]
     path = tmp_path / "model.onnx"
@@ -165,6 +166,7 @@ def test_the_mask_of_attention_stays_exact(tmp_path: Path) -> None:
     assert relative_error(*changes) < 1e-2
 
 
+@pytest.mark.slow
 def test_training_goes_on_as_in_float32(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(digits_model(), path)
