@@ -1,6 +1,7 @@
 """Whether an artifact fits what it is to run on."""
 
-from odtc.backends.targets import lacking_features, parse_target
+from odtc.backends.gpu.machine import gpu_of
+from odtc.backends.targets import CPU, lacking_features, parse_target
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.manifest import Manifest
 from odtc.runtime_rpc.session import CORES, Session
@@ -47,3 +48,29 @@ def check_machine(session: Session, manifest: Manifest) -> None:
             where=session.name,
             hint=hint,
         )
+
+
+def check_gpu(session: Session, manifest: Manifest) -> None:
+    """Checks that the session's GPU takes work-groups like those that the kernels are cut into.
+
+    Raises:
+        DeviceError: they are too large for it.
+    """
+    target = parse_target(manifest.target)
+    if target.kind == CPU:
+        return
+    gpu = gpu_of(target.name)
+    with session.guard():
+        items = session.device.max_threads_per_block
+        shared = session.device.max_shared_memory_per_block
+    for what, wanted, most in (
+        ("work-groups of {:,} items", gpu.group, items),
+        ("{:,} bytes that a work-group shares", gpu.local_bytes, shared),
+    ):
+        if most is not None and most < wanted:
+            raise DeviceError(
+                f"the artifact needs {what.format(wanted)}; the {target.kind} device of "
+                f"{session.name} takes at most {most:,}",
+                where=session.name,
+                hint="compile the model for another target, such as the CPU of that device",
+            )

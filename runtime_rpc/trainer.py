@@ -29,7 +29,7 @@ from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays
 from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.feeding import Feeder, Part, Upcoming
-from odtc.runtime_rpc.fit import check_machine, check_threads
+from odtc.runtime_rpc.fit import check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.weights import fitted_weight
@@ -61,6 +61,7 @@ class Trainer:
         self._manifest = bundle.manifest
         check_machine(session, bundle.manifest)
         session = session.on(parse_target(bundle.manifest.target).kind)
+        check_gpu(session, bundle.manifest)
         self.session = session
         machine = session.load(bundle.library)
         if threads is not None or cores is not None:

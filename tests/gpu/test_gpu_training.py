@@ -1,5 +1,8 @@
 """Whole training steps on this machine's devices, against PyTorch."""
 
+import os
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 
@@ -104,6 +107,24 @@ def test_the_headline_command_makes_a_library_that_a_phone_loads(kind: str, tmp_
     assert artifact.manifest.triple == "aarch64-linux-android"
     with pytest.raises(DeviceError, match="the artifact is for aarch64"):
         artifact.trainer()
+
+
+def test_a_device_of_small_work_groups_is_refused(tmp_path: Path) -> None:
+    """Before anything is sent to it."""
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    odtc.compile(tmp_path / "m.onnx", "host-opencl", batch=4).save(tmp_path / "m.odtc")
+    code = "import sys, odtc; odtc.load(sys.argv[1]).trainer()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m.odtc")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"POCL_MAX_WORK_GROUP_SIZE": "128"},
+    )
+    assert (
+        "the artifact needs work-groups of 256 items; the opencl device of this machine takes "
+        "at most 128\n  where: this machine\n  hint: compile the model for another target"
+    ) in done.stderr
 
 
 @pytest.mark.parametrize("target", ["android-opencl", "host-vulkan"])
