@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from tvm import relax, rpc
 
 from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.session import (
     CORES,
     DEVICES,
@@ -133,6 +134,23 @@ class RemoteSession:
             except AttributeError:
                 raise says_nothing("TVM's RPC server", self.name) from None
             return int(available())
+
+    def measure(self, name: str, *arguments: Any) -> Any:
+        """Calls it in the session's process on the device; of servers, only odtc's has it."""
+        with self.guard():
+            try:
+                function = self.remote.get_function(name)
+            except AttributeError:
+                raise DeviceError(
+                    "TVM's RPC server cannot be measured",
+                    where=self.name,
+                    hint="start odtc's server there, as `odtc device setup` does",
+                ) from None
+            return function(*arguments)
+
+    def sampling(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Sampling]:
+        """Samples the device, and the session's process there."""
+        return sampling(self, period, root)
 
     def info(self) -> dict[str, Any]:
         """What the device says of itself; one that says nothing is taken for real.

@@ -17,6 +17,8 @@ from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.free_memory import available_bytes
+from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
+from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
 # TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
 FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
@@ -112,6 +114,22 @@ class Session(Protocol):
         Raises:
             DeviceError: the device does not say.
         """
+        ...
+
+    def measure(self, name: str, *arguments: Any) -> Any:
+        """Calls one of the functions that the device's process is measured by.
+
+        Args:
+            name: of those in `odtc.runtime_rpc.server.measuring`.
+            arguments: numbers, texts and modules.
+
+        Raises:
+            DeviceError: its server has no such function, or it failed.
+        """
+        ...
+
+    def sampling(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Sampling]:
+        """A block in which the device is sampled; see `odtc.runtime_rpc.metrics.sampling`."""
         ...
 
     def info(self) -> dict[str, Any]:
@@ -210,6 +228,15 @@ class LocalSession:
             return available_bytes()
         except OSError as error:
             raise says_nothing(str(error), self.name) from error
+
+    def measure(self, name: str, *arguments: Any) -> Any:
+        """Calls it in this process."""
+        with self.guard():
+            return FUNCTIONS[name](*arguments)
+
+    def sampling(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Sampling]:
+        """Samples this machine, and this process."""
+        return sampling(self, period, root)
 
     def info(self) -> dict[str, Any]:
         """This machine, which is real."""

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm.rpc import _ffi_api
 
 from odtc.runtime_rpc.free_memory import available_bytes
+from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
 _allocated: list[int] = []
 
@@ -33,6 +34,8 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     _register("odtc.available_bytes", available_bytes)
     _register("odtc.watch_storage", _watch_storage)
     _register("odtc.watched_storage", lambda: json.dumps(_allocated))
+    for name, function in FUNCTIONS.items():
+        _register(name, function)
     _register("tvm.rpc.server.workpath", lambda name: str(inside(folder, name)))
     _register("tvm.rpc.server.upload", lambda name, data: _write(inside(folder, name), data))
     _register("tvm.rpc.server.load_module", lambda name: _load(inside(folder, name)))

@@ -1,0 +1,79 @@
+"""Sampling a session's device for as long as a block lasts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from odtc.core.errors import DeviceError, UsageError
+from odtc.runtime_rpc.metrics.samples import Samples, read_samples
+from odtc.runtime_rpc.metrics.usage import Usage, usage_of
+from odtc.runtime_rpc.server.measuring import START_SAMPLING, STOP
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.session import Session
+
+PERIOD = 0.01
+# Below, Python's thread itself would be seen; above, a step would be missed.
+_LEAST, _MOST = 0.001, 60.0
+
+
+class Sampling:
+    """Samples of a block, once it has ended."""
+
+    _samples: Samples | None = None
+
+    @property
+    def samples(self) -> Samples:
+        """What was sampled.
+
+        Raises:
+            UsageError: the block has not ended.
+        """
+        if self._samples is None:
+            raise UsageError(
+                "there are no samples yet", hint="read them behind the block that samples"
+            )
+        return self._samples
+
+    @property
+    def usage(self) -> Usage:
+        """What the block cost the device.
+
+        Raises:
+            UsageError: the block has not ended.
+        """
+        return usage_of(self.samples)
+
+    def end(self, samples: Samples) -> None:
+        """Takes up what was sampled."""
+        self._samples = samples
+
+
+@contextmanager
+def sampling(session: "Session", period: float = PERIOD, root: str = "/") -> Iterator[Sampling]:
+    """Samples a session's device within the block.
+
+    Args:
+        session: any; of servers, only odtc's can do it.
+        period: seconds between samples, from 0.001 to 60.
+        root: on the device, of `/proc` and `/sys`; another one is a fixture, and is said to be.
+
+    Raises:
+        UsageError: the period is out of its bounds.
+        DeviceError: the device's server cannot sample, or failed.
+    """
+    if not _LEAST <= period <= _MOST:
+        raise UsageError(
+            f"the period is {period:g} s", hint=f"give one from {_LEAST:g} to {_MOST:g}"
+        )
+    found = Sampling()
+    number = session.measure(START_SAMPLING, period, root)
+    try:
+        yield found
+    except BaseException:
+        # What went wrong in the block is what counts.
+        with suppress(DeviceError):
+            session.measure(STOP, number)
+        raise
+    text = str(session.measure(STOP, number))
+    found.end(read_samples(text, emulated=bool(session.info()["emulated"])))
