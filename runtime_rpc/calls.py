@@ -8,6 +8,8 @@ from tvm import relax
 from odtc.core.errors import DeviceError
 from odtc.core.manifest import Manifest, StepPlan
 from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_plan
+from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.profile.record import DOWNLOAD
 from odtc.runtime_rpc.session import FAILURES, Session, is_out_of_memory
 
 
@@ -18,8 +20,14 @@ class Calls:
         plan: by which the last call ran, or the next one will.
     """
 
-    def __init__(self, manifest: Manifest, session: Session, machine: relax.VirtualMachine) -> None:
-        self._manifest, self._session = manifest, session
+    def __init__(
+        self,
+        manifest: Manifest,
+        session: Session,
+        machine: relax.VirtualMachine,
+        host: HostClock,
+    ) -> None:
+        self._manifest, self._session, self._host = manifest, session, host
         self._functions = {plan: machine[plan.function] for plan in manifest.plans}
         self._follower: Follower | None = None
         # Bytes of the arena that the device keeps for the next call.
@@ -63,10 +71,12 @@ class Calls:
         """
         while True:
             try:
-                loss = self._functions[self.plan](*tensors)
+                with self._host.span(self.plan.function):
+                    loss = self._functions[self.plan](*tensors)
                 self._held = self.plan.arena_bytes
                 meanwhile()
-                return float(loss.numpy())
+                with self._host.span(DOWNLOAD):
+                    return float(loss.numpy())
             except FAILURES as error:
                 if not is_out_of_memory(error):
                     raise

@@ -57,6 +57,11 @@ class Session(Protocol):
         ...
 
     @property
+    def kind(self) -> str:
+        """Of its device: see `on`."""
+        ...
+
+    @property
     def device(self) -> Any:
         """TVM's device."""
         ...

@@ -9,6 +9,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 
 import numpy as np
@@ -17,11 +18,12 @@ import tvm
 
 from odtc.backends.targets import parse_target
 from odtc.core.adapters import merge_adapters
-from odtc.core.bundle import Bundle
+from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import DataError, NumericError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Evaluation, StepPlan
+from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import constant_parts, fill_weights, read_tensors
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
@@ -30,7 +32,11 @@ from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.feeding import Feeder, Part, Upcoming
 from odtc.runtime_rpc.fit import check_gpu, check_machine, check_threads
+from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.plans import Available
+from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.profile.profiler import Profiling, profiling
+from odtc.runtime_rpc.profile.record import UPLOAD
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.weights import fitted_weight
 
@@ -63,11 +69,12 @@ class Trainer:
         session = session.on(parse_target(bundle.manifest.target).kind)
         check_gpu(session, bundle.manifest)
         self.session = session
-        machine = session.load(bundle.library)
+        self._machine = machine = session.load(bundle.library)
+        self._host = HostClock()
         if threads is not None or cores is not None:
             session.use_threads(threads or 0, cores or "big")
         with session.guard():
-            self._calls = Calls(bundle.manifest, session, machine)
+            self._calls = Calls(bundle.manifest, session, machine, self._host)
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = self._allocate()
         fed = self._manifest.of_role(Role.INPUT, Role.LABEL)
@@ -178,7 +185,8 @@ class Trainer:
 
         self._calls.prepare()
         with self.session.guard():
-            self._tensors[rate].copyfrom(np.float32(lr))
+            with self._host.span(UPLOAD):
+                self._tensors[rate].copyfrom(np.float32(lr))
             # A step that broke off is taken again from its first part.
             losses = [
                 self._call(part, self.steps * len(parts) + number, partial(after, number))
@@ -196,12 +204,14 @@ class Trainer:
     def _call(self, part: Part, number: int, after: Callable[[], Part | None]) -> float:
         """One call of the compiled step; its number is that of calls before it."""
         (step,) = self._manifest.of_role(Role.STEP)
-        self._tensors[step].copyfrom(np.int32(number))
-        tensors = self._tensors | self._feeder.take(part)
+        with self._host.span(UPLOAD):
+            self._tensors[step].copyfrom(np.int32(number))
+            tensors = self._tensors | self._feeder.take(part)
 
         def meanwhile() -> None:
             if self.session.computes_aside and (following := after()) is not None:
-                self._feeder.send_ahead(following)
+                with self._host.span(UPLOAD):
+                    self._feeder.send_ahead(following)
 
         return self._calls.run(list(tensors.values()), meanwhile)
 
@@ -227,6 +237,26 @@ class Trainer:
             item: fitted_argument(arrays[whole.spec.name], whole)
             for item, whole in zip(items, wanted, strict=True)
         }
+
+    def profile(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Profiling]:
+        """A block whose steps are profiled; they train as any others.
+
+            with trainer.profile() as profiling:
+                for x, y in batches:
+                    trainer.step(x, y, lr=0.01)
+            profiling.profile.operator_seconds
+
+        Args:
+            period: seconds between samples of what the device feels.
+            root: on the device, of `/proc` and `/sys`; another one is a fixture.
+
+        Raises:
+            DeviceError: the device's server cannot measure, or the device failed.
+            UsageError: no step was taken in the block; the period is out of its bounds.
+        """
+        plans = parse_memory_plans(self._bundle.memory.read_bytes(), MEMORY)
+        measured = self.session, self._machine, self._host
+        return profiling(*measured, self._manifest, plans, period, root)
 
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.

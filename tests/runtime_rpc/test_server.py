@@ -2,12 +2,8 @@
 
 import json
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,12 +13,12 @@ from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 import odtc
 from odtc.core.errors import DeviceLostError
-from odtc.runtime_rpc import server, tracker_server
 from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.server import registration, wire
 from odtc.runtime_rpc.server.session import inside
 from odtc.runtime_rpc.trackers import tracker_at
+from tests.runtime_rpc.own_server import serving
 
 IDLE = 1.0
 
@@ -30,29 +26,8 @@ IDLE = 1.0
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server behind a tracker; its sessions end where no sign of life comes for `IDLE`."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        port, number = listener.getsockname()[1], listener.fileno()
-
-        def start(module: str, *words: str) -> None:
-            command = [sys.executable, "-m", module, *words]
-            process = stack.enter_context(
-                subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
-            )
-            assert process.stdin
-            stack.callback(process.stdin.close)
-
-        start(tracker_server.__name__, str(number))
-        where = ["--listen", "tcp:0", "--tracker", f"tcp:{port}", "--key", "here"]
-        folder = str(tmp_path_factory.mktemp("server") / "sessions")
-        what = ["--folder", folder, "--odtc", version("odtc"), "--idle", str(IDLE)]
-        start(server.__name__, *where, *what, "--until-closed")
-        deadline = time.monotonic() + 60
-        with tracker_at(("127.0.0.1", port), 60, "tracker") as tracker:
-            while not tracker.devices():
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-        yield f"rpc://127.0.0.1:{port}/here"
+    with serving(tmp_path_factory.mktemp("server") / "sessions", IDLE) as running:
+        yield running
 
 
 def address(url: str) -> tuple[str, int]:

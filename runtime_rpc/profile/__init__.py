@@ -1,0 +1,1 @@
+"""Where the time of training steps goes, by operator, beside what the device feels."""

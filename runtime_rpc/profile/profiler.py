@@ -1,0 +1,125 @@
+"""Profiles the steps that a trainer takes within a block."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from statistics import median
+
+from tvm import relax
+
+from odtc.core.errors import DeviceError, UsageError
+from odtc.core.manifest import Manifest
+from odtc.core.memory_plan import MemoryPlan
+from odtc.runtime_rpc.metrics.sampling import PERIOD
+from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
+from odtc.runtime_rpc.profile.host_clock import HostClock, Span
+from odtc.runtime_rpc.profile.record import MOVES, Move, Operator, Profile, Run
+from odtc.runtime_rpc.server.measuring import START_CLOCK, STOP
+from odtc.runtime_rpc.session import DEVICES, Session
+
+
+class Profiling:
+    """The profile of a block, once it has ended."""
+
+    _profile: Profile | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What the steps in the block did.
+
+        Raises:
+            UsageError: the block has not ended.
+        """
+        if self._profile is None:
+            raise UsageError("there is no profile yet", hint="read it behind the block")
+        return self._profile
+
+    def end(self, profile: Profile) -> None:
+        """Takes up what was found."""
+        self._profile = profile
+
+
+@contextmanager
+def profiling(
+    session: Session,
+    machine: relax.VirtualMachine,
+    host: HostClock,
+    manifest: Manifest,
+    plans: Sequence[MemoryPlan],
+    period: float = PERIOD,
+    root: str = "/",
+) -> Iterator[Profiling]:
+    """Profiles the steps that are taken within the block.
+
+    Args:
+        session: with the device that they run on.
+        machine: that runs them.
+        host: that the trainer notes its doings with.
+        manifest: of the artifact.
+        plans: its memory plans.
+        period: seconds between samples.
+        root: on the device, of `/proc` and `/sys`.
+
+    Raises:
+        DeviceError: the device's server cannot measure, or the device failed.
+        UsageError: no step was taken; the period is out of its bounds; a block is in another one.
+    """
+    if host.spans is not None:
+        raise UsageError("steps are being profiled already", hint="end the other block first")
+    found = Profiling()
+    with session.sampling(period, root) as sampled:
+        number = session.measure(START_CLOCK, machine.module, DEVICES[session.kind][0])
+        host.spans = spans = []
+        try:
+            yield found
+        except BaseException:
+            with suppress(DeviceError):
+                session.measure(STOP, number)
+            raise
+        finally:
+            host.spans = None
+        clocked = json.loads(str(session.measure(STOP, number)))
+    functions = {p.function: memory for p, memory in zip(manifest.plans, plans, strict=True)}
+    called = [span for span in spans if span.what in functions]
+    if not called:
+        raise UsageError("no step was taken", hint="take some within the block that is profiled")
+    operators, firsts = _operators([functions[span.what] for span in called])
+    wanted = [(firsts[id(functions[s.what])], functions[s.what].calls) for s in called]
+    runs = runs_of(events_of(clocked), wanted, session.name)
+    count = manifest.micro_batches
+    found.end(
+        Profile(
+            model=manifest.model,
+            device=session.name,
+            operators=operators,
+            steps=tuple(tuple(runs[n : n + count]) for n in range(0, len(runs), count)),
+            moves=_moves(spans, 0.0 if session.is_local else _ahead(called, runs)),
+            samples=sampled.samples,
+            parameter_bytes=manifest.sizes.parameters,
+            optimizer_bytes=manifest.sizes.optimizer,
+            waited=clocked["waited"],
+        )
+    )
+
+
+def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[Operator, ...], dict[int, int]]:
+    """Operators of all plans that ran, and where those of each begin."""
+    operators: list[Operator] = []
+    firsts: dict[int, int] = {}
+    for plan in plans:
+        if id(plan) not in firsts:
+            firsts[id(plan)] = len(operators)
+            operators += operators_of(plan)
+    return tuple(operators), firsts
+
+
+def _ahead(called: Sequence[Span], runs: Sequence[Run]) -> float:
+    """Seconds that the device's clock is ahead by: a run is in the middle of its call."""
+    pairs = zip(called, runs, strict=True)
+    return median((run.begin + run.end - span.begin - span.end) / 2 for span, run in pairs)
+
+
+def _moves(spans: Sequence[Span], ahead: float) -> tuple[Move, ...]:
+    """Data movement, by the device's clock."""
+    moved = (span for span in spans if span.what in MOVES)
+    return tuple(Move(span.what, span.begin + ahead, span.end + ahead) for span in moved)
