@@ -31,7 +31,9 @@ class Profiling:
             UsageError: the block has not ended.
         """
         if self._profile is None:
-            raise UsageError("there is no profile yet", hint="read it behind the block")
+            raise UsageError(
+                "there is no profile yet", hint="read it behind the block that is profiled"
+            )
         return self._profile
 
     def end(self, profile: Profile) -> None:

@@ -70,6 +70,7 @@ def _write(path: Path, data: bytes) -> None:
         OSError: there is no room.
     """
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     except OSError:
         path.unlink(missing_ok=True)

@@ -63,6 +63,16 @@ from tests.errors.causes import (
     without_adb,
     without_linker,
 )
+from tests.errors.measuring import (
+    another_log,
+    measured,
+    profile,
+    profile_of_nothing,
+    profile_too_early,
+    profile_within_another,
+    samples_too_early,
+    stock_server,
+)
 from tests.errors.models import (
     DIVIDED_BY_ZERO,
     FED_MODE,
@@ -365,6 +375,15 @@ CAUSES: dict[str, Cause] = {
     "device of another version": at_device({"tvm": "0.1", "abi": "32-bit little-endian"}),
     "device that goes as it is taken": at_device({}),
     "phone without adb": without_adb,
+    # samples and profiles
+    "period without a length": profile("--period", "0"),
+    "profile to a missing folder": profile("--html", "missing/page.html"),
+    "profile of no step": measured(profile_of_nothing),
+    "profile before its end": measured(profile_too_early),
+    "profile within a profile": measured(profile_within_another),
+    "samples before their end": measured(samples_too_early),
+    "samples of a stock server": measured(stock_server),
+    "log of another tool": measured(another_log),
 }
 
 

@@ -1,0 +1,143 @@
+"""What sampling costs a training step: `python -m benchmarks.sampling_cost`.
+
+Blocks of steps with and without a sampler take turns in one process, and which of the two goes
+first changes from pair to pair: so what else the machine does meets both. A pair's cost is how much
+longer its block with samples took; the median over pairs is told. The same of the profile's clock.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import onnx
+
+import odtc
+from benchmarks.measure import busy_share, spread
+from benchmarks.options import positive
+from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.step_time.cases import case_of
+from odtc.runtime_rpc.trainer import Trainer
+
+_WARM_UP = 3
+# Of all cores; what others do would be taken for a cost.
+_BUSY = 0.1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two blocks, one after the other.
+
+    Attributes:
+        plain: seconds of the block without.
+        watched: of that with.
+    """
+
+    plain: float
+    watched: float
+
+    @property
+    def cost(self) -> float:
+        """The share that it took longer."""
+        return self.watched / self.plain - 1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What something costs.
+
+    Attributes:
+        what: `sampling` or `profile`.
+        period: seconds between samples.
+        steps: in a block.
+        pairs: that were taken.
+    """
+
+    what: str
+    period: float
+    steps: int
+    pairs: list[Pair]
+
+    def text(self) -> str:
+        """For people, in percent."""
+        cost = spread([pair.cost for pair in self.pairs])
+        step = spread([pair.plain / self.steps for pair in self.pairs])
+        return (
+            f"{self.what} every {1e3 * self.period:g} ms: {cost.text(100)} % of a step of "
+            f"{step.text(1e3)} ms; {len(self.pairs)} pairs of blocks of {self.steps} steps"
+        )
+
+
+def _measured(
+    step: Callable[[], Any], watch: Callable[[], AbstractContextManager], steps: int, pairs: int
+) -> list[Pair]:
+    """Pairs of blocks, in turns."""
+
+    def block(context: Callable[[], AbstractContextManager]) -> float:
+        with context():
+            began = time.perf_counter()
+            for _ in range(steps):
+                step()
+            return time.perf_counter() - began
+
+    found = []
+    for number in range(pairs):
+        order = (nullcontext, watch) if number % 2 else (watch, nullcontext)
+        seconds = {context: block(context) for context in order}
+        found.append(Pair(seconds[nullcontext], seconds[watch]))
+    return found
+
+
+def _trainer(name: str, batch: int | None, threads: int) -> tuple[Trainer, Callable[[], Any]]:
+    case = case_of(name, batch)
+    with TemporaryDirectory() as folder:
+        onnx.save(case.model, Path(folder, "model.onnx"))
+        artifact = odtc.compile(
+            Path(folder, "model.onnx"), batch=case.batch, loss=case.loss, dropout=False
+        )
+    trainer = artifact.trainer(threads=threads)
+    return trainer, partial(trainer.step, case.x, case.y, 0.0)
+
+
+def main() -> int:
+    """Measures; returns the exit status: 1 where the machine had something else to do."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sampling_cost", description=(__doc__ or "").splitlines()[0]
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--network", default="zoo/squeezenet", help="by name")
+    add("--batch", type=positive, default=4, help="samples in a step")
+    add("--threads", type=positive, default=2, help="worker threads")
+    add("--steps", type=positive, default=10, help="steps in a block")
+    add("--pairs", type=positive, default=20, help="pairs of blocks")
+    add_files(parser, "sampling_cost")
+    options = parser.parse_args()
+    console = terminal()
+    said = about() | {"network": options.network, "batch": options.batch}
+    said |= {"threads": options.threads, "busy_share": busy_share()}
+    introduce(console, said, f"{options.network}, batch {options.batch}, {options.threads} threads")
+    trainer, step = _trainer(options.network, options.batch, options.threads)
+    for _ in range(_WARM_UP):
+        step()
+    costs = []
+    for what, watch in (("sampling", trainer.session.sampling), ("profile", trainer.profile)):
+        for period in (0.01, 0.005):
+            pairs = _measured(step, partial(watch, period), options.steps, options.pairs)
+            costs.append(Cost(what, period, options.steps, pairs))
+            console.print(costs[-1].text())
+    said["busy_share_after"] = busy_share()
+    write_json(said, "costs", costs, options.json)
+    busy = max(said["busy_share"], said["busy_share_after"])
+    if busy > _BUSY:
+        console.print(f"others kept {busy:.0%} of the machine busy: measure again when it is quiet")
+    return 1 if busy > _BUSY else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

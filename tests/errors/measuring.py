@@ -1,0 +1,66 @@
+"""Ways to go wrong with samples and profiles."""
+
+from collections.abc import Callable
+
+from odtc.runtime_rpc.trainer import Trainer
+from tests.errors.place import Argv, Cause, Place
+
+
+def profile(*options: str) -> Cause:
+    """`odtc profile` of the digits artifact."""
+
+    def cause(place: Place) -> Argv:
+        return ["profile", str(place.digits.artifact), *options]
+
+    return cause
+
+
+def measured(use: Callable[[Trainer], object]) -> Cause:
+    """Something that is done with a trainer of the digits artifact."""
+
+    def cause(place: Place) -> None:
+        from odtc.artifact import load
+
+        use(load(place.digits.artifact).trainer())
+
+    return cause
+
+
+def samples_too_early(trainer: Trainer) -> None:
+    """Samples that are read within the block."""
+    with trainer.session.sampling() as sampling:
+        _ = sampling.samples
+
+
+def profile_too_early(trainer: Trainer) -> None:
+    """A profile that is read within the block."""
+    with trainer.profile() as profiling:
+        _ = profiling.profile
+
+
+def profile_of_nothing(trainer: Trainer) -> None:
+    """A block without a step."""
+    with trainer.profile():
+        pass
+
+
+def profile_within_another(trainer: Trainer) -> None:
+    """Two blocks of one trainer."""
+    with trainer.profile(), trainer.profile():
+        pass
+
+
+def stock_server(trainer: Trainer) -> None:
+    """Samples of a device whose server is TVM's."""
+    from tvm import rpc
+
+    from odtc.runtime_rpc.remote import RemoteSession
+
+    RemoteSession("rpc://127.0.0.1:9190/pixel", rpc.LocalSession()).sampling().__enter__()
+
+
+def another_log(trainer: Trainer) -> None:
+    """A log that is none of tegrastats."""
+    from odtc.runtime_rpc.metrics.tegrastats import parse_tegrastats
+
+    parse_tegrastats(["top - 02:18:51 up 16:07"], 1.0)
