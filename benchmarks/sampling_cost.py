@@ -3,6 +3,8 @@
 Blocks of steps with and without a sampler take turns in one process, and which of the two goes
 first changes from pair to pair: so what else the machine does meets both. A pair's cost is how much
 longer its block with samples took; the median over pairs is told. The same of the profile's clock.
+What a sampler computes itself is told apart, from the time of a process that does nothing else: a
+machine that is busy does not change that.
 """
 
 import argparse
@@ -23,9 +25,11 @@ from benchmarks.measure import busy_share, spread
 from benchmarks.options import positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import case_of
+from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.trainer import Trainer
 
 _WARM_UP = 3
+_PERIODS = (0.01, 0.005)
 # Of all cores; what others do would be taken for a cost.
 _BUSY = 0.1
 
@@ -94,6 +98,14 @@ def _measured(
     return found
 
 
+def _own_share(session: Session, period: float, seconds: float = 3.0) -> float:
+    """The share of one core that a sampler's thread takes."""
+    with session.sampling(period):
+        began, spent = time.perf_counter(), time.process_time()
+        time.sleep(seconds)
+        return (time.process_time() - spent) / (time.perf_counter() - began)
+
+
 def _trainer(name: str, batch: int | None, threads: int) -> tuple[Trainer, Callable[[], Any]]:
     case = case_of(name, batch)
     with TemporaryDirectory() as folder:
@@ -114,8 +126,8 @@ def main() -> int:
     add("--network", default="zoo/squeezenet", help="by name")
     add("--batch", type=positive, default=4, help="samples in a step")
     add("--threads", type=positive, default=2, help="worker threads")
-    add("--steps", type=positive, default=10, help="steps in a block")
-    add("--pairs", type=positive, default=20, help="pairs of blocks")
+    add("--steps", type=positive, default=2, help="steps in a block")
+    add("--pairs", type=positive, default=100, help="pairs of blocks")
     add_files(parser, "sampling_cost")
     options = parser.parse_args()
     console = terminal()
@@ -125,9 +137,12 @@ def main() -> int:
     trainer, step = _trainer(options.network, options.batch, options.threads)
     for _ in range(_WARM_UP):
         step()
+    said["own_share"] = {period: _own_share(trainer.session, period) for period in _PERIODS}
+    for period, share in said["own_share"].items():
+        console.print(f"a sampler takes {share:.2%} of a core, every {1e3 * period:g} ms")
     costs = []
     for what, watch in (("sampling", trainer.session.sampling), ("profile", trainer.profile)):
-        for period in (0.01, 0.005):
+        for period in _PERIODS:
             pairs = _measured(step, partial(watch, period), options.steps, options.pairs)
             costs.append(Cost(what, period, options.steps, pairs))
             console.print(costs[-1].text())

@@ -52,7 +52,8 @@ class Samples:
         ended: when.
         series: by name, as they were read; `utilization` and `power` have what follows from them.
         probes: what became of each source.
-        period: seconds between samples, of those sources that are not read less often.
+        period: seconds between samples at the end, of sources that are not read less often; longer
+            than was asked for where samples would have cost too much.
         fixture: whether the values come from files that are not the system's own.
         emulated: whether the device is emulated.
     """

@@ -2,7 +2,8 @@
 
 Files stay open and are kept as they were read; they are parsed when all is over. So a sample costs
 the process little more than the reads. One that is slow, such as a sensor behind a bus, is read
-less often, so that none takes more than `MOST` of a core's time.
+less often, so that none takes more than `MOST` of a core's time; and where all of it takes more
+than `MOST_OF_ALL`, samples are taken half as often from then on.
 """
 
 import math
@@ -19,6 +20,8 @@ from odtc.runtime_rpc.server.sources import SOURCES, Source
 
 # The share of one core that reading one file may take.
 MOST = 0.002
+# The share of one core that the thread may take, and the rounds from one look at that to the next.
+MOST_OF_ALL, _LOOKED_AT = 0.01, 32
 _RARELY = 10
 # Rounds that are kept. Behind that, every other one goes, and samples are taken half as often.
 _ROUNDS = 60_000
@@ -100,9 +103,9 @@ class Sampler:
         """Ends it.
 
         Returns:
-            `began`, `ended`: by this process's monotonic clock, in seconds. `period`. `fixture`:
-            whether the files are not the system's own. `probes`. `series`: for each name `times`
-            and `values`, in the unit that `unit_of` says.
+            `began`, `ended`: by this process's monotonic clock, in seconds. `period`: at the end.
+            `fixture`: whether the files are not the system's own. `probes`. `series`: for each name
+            `times` and `values`, in the unit that `unit_of` says.
         """
         self._stopping.set()
         self._thread.join()
@@ -126,11 +129,17 @@ class Sampler:
 
     def _run(self) -> None:
         number, due = 1, self._began + self._period
+        looked, spent = self._began, time.thread_time()
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             self._round(number)
             number += 1
             if number > _ROUNDS:
                 number = self._thin(number)
+            if number % _LOOKED_AT == 0:
+                now, own = time.monotonic(), time.thread_time()
+                if own - spent > MOST_OF_ALL * (now - looked):
+                    self._period *= 2
+                looked, spent = now, own
             # What was missed is not made up for.
             due = max(due + self._period, time.monotonic())
 

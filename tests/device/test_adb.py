@@ -18,8 +18,10 @@ from odtc.cli.main import main
 from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.adb import setup, state
 from odtc.runtime_rpc.adb.describe import parse
+from odtc.runtime_rpc.profile.trace import EMULATED
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
 from tests.device.adb_host import adb, plugged_in, server_processes, wait_until_free
+from tests.runtime_rpc.trace_format import faults
 
 pytestmark = pytest.mark.device
 
@@ -72,6 +74,12 @@ def test_from_setup_to_stop(plugged: AdbPhone, files: Path, run, tmp_path: Path)
     assert (report["steps"], report["emulated"]) == (20, True)
     assert not {"step_ms", "samples_per_second"} & report.keys()
     assert checkpoint.exists()
+    written = ["--trace", tmp_path / "trace.json", "--html", tmp_path / "page.html", "--json"]
+    command = ["profile", files / "digits.odtc", "--steps", "2", *written]
+    profile = run(*command, "--device", f"adb://{serial}")
+    assert (len(profile["steps"]), profile["emulated"]) == (2, True)
+    assert faults((tmp_path / "trace.json").read_text()) == []
+    assert EMULATED in (tmp_path / "page.html").read_text()
     assert len(run("device", "doctor", serial, "--json")["checks"]) == 9
     wait_until_free(plugged)
     check_sockets(plugged)

@@ -14,6 +14,7 @@ from odtc.core.errors import DataError, UsageError
 from odtc.runtime_rpc.metrics.samples import Samples, Series, samples_of
 from odtc.runtime_rpc.metrics.tegrastats import parse_tegrastats
 from odtc.runtime_rpc.metrics.usage import usage_of
+from odtc.runtime_rpc.server import sampler
 from odtc.runtime_rpc.server.sampler import Sampler
 from odtc.runtime_rpc.server.sources import unit_of
 from odtc.runtime_rpc.session import LocalSession
@@ -140,6 +141,17 @@ def test_samples_follow_the_files_at_their_period(tmp_path: Path) -> None:
     assert 20 <= len(series.times) <= 82
     assert list(series.times) == sorted(series.times)
     assert len(found.samples.series["battery.discharging"].times) < len(series.times) / 5
+
+
+def test_a_sampler_that_takes_too_much_samples_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "MOST_OF_ALL", 0.0)
+    plant(ADRENO, tmp_path)
+    with LocalSession().sampling(period=0.001, root=str(tmp_path)) as found:
+        time.sleep(0.6)
+    assert found.samples.period >= 0.004
+    assert len(found.samples.series["battery.current"].times) < 200
 
 
 def test_this_machine_is_sampled() -> None:
