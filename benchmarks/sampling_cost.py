@@ -100,6 +100,8 @@ def _measured(
 
 def _own_share(session: Session, period: float, seconds: float = 3.0) -> float:
     """The share of one core that a sampler's thread takes."""
+    # TVM's threads look for work for a while.
+    time.sleep(1.0)
     with session.sampling(period):
         began, spent = time.perf_counter(), time.process_time()
         time.sleep(seconds)
