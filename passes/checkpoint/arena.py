@@ -11,7 +11,7 @@ _STEPS = 1_000_000
 
 def arena_of(problem: Recomputation, plan: Plan) -> int:
     """Bytes of an arena in which all copies of the tensors have a place."""
-    tasks, sizes = problem.tasks.tasks, problem.tasks.sizes
+    tasks, sizes = problem.every, problem.tasks.sizes
     # The copy of each tensor that is read now: the place that makes it, and the last that reads it.
     newest: dict[int, tuple[int, int]] = {}
     ended: list[tuple[int, tuple[int, int]]] = []

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from odtc.passes.checkpoint.arena import arena_of
-from odtc.passes.checkpoint.frontier import frontier
+from odtc.passes.checkpoint.frontier import frontier, lowest_of
 from odtc.passes.checkpoint.problem import Plan, Recomputation, plan_of
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Cut(Generic[T]):
     @property
     def floor(self) -> int:
         """The fewest bytes that the step needs."""
-        return arena_of(self.problem, self.plans[-1]) + self.beside
+        return arena_of(self.problem, lowest_of(self.plans)) + self.beside
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ bytes and the time until they are read next. What is read and not there is compu
 that it needs. The score is that of Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021),
 which has to guess from the past when a tensor is read next; a step is known. A choice of what is
 alive at one moment (`moment.py`) goes before the score: what it does not keep is dropped first.
+
+With a storage, what is dropped may be stored, and is fetched then: where that takes less time than
+to compute it again, or the choice says so, or it cannot be computed again.
 """
 
 from collections import Counter
@@ -46,6 +49,7 @@ class _Walk:
     used: int = 0
     alive: set[int] = field(default_factory=set)
     sequence: list[int] = field(default_factory=list)
+    stored: set[int] = field(default_factory=set)
 
     def __post_init__(self):
         problem = self.problem
@@ -64,13 +68,38 @@ class _Walk:
         pending, seen, seconds = [self.makers[tensor]], {self.makers[tensor]}, 0.0
         while pending:
             number = pending.pop()
-            seconds += self.problem.seconds[number]
-            for each in self.problem.tasks.tasks[number].reads:
-                maker = self.makers[each]
+            seconds += self.problem.times[number]
+            for each in self.problem.every[number].reads:
+                maker = self.maker(each)
                 if maker not in seen and not self.is_there(each, use):
                     seen.add(maker)
                     pending.append(maker)
         return seconds
+
+    def maker(self, tensor: int) -> int:
+        """The task that makes a tensor again."""
+        return self.problem.fetch_of(tensor) if tensor in self.stored else self.makers[tensor]
+
+    def cost(self, tensor: int, use: int) -> float:
+        """Seconds to have a tensor again before a task, if it is dropped."""
+        problem = self.problem
+        if tensor in self.stored:
+            return problem.times[problem.fetch_of(tensor)]
+        if self.is_to_be_stored(tensor, use):
+            return problem.times[problem.store_of(tensor)] + problem.times[problem.fetch_of(tensor)]
+        return self.chain(tensor, use)
+
+    def is_to_be_stored(self, tensor: int, use: int) -> bool:
+        """Whether a tensor is to be stored when it is dropped."""
+        problem, choice = self.problem, self.choice
+        if problem.storage is None or tensor in self.stored:
+            return False
+        if use > problem.last_made[tensor]:
+            return True
+        if choice is not None and self.now <= choice.task and tensor in choice.fetched:
+            return True
+        copies = problem.times[problem.store_of(tensor)] + problem.times[problem.fetch_of(tensor)]
+        return copies < self.chain(tensor, use)
 
     def is_there(self, tensor: int, use: int) -> bool:
         """Whether a tensor that is alive now is still read by a task or later."""
@@ -87,7 +116,9 @@ class _Walk:
             if tensor in pinned:
                 continue
             use = self.next_use(tensor)
-            again = use is not None and use <= self.problem.last_made[tensor]
+            again = use is not None and (
+                self.problem.storage is not None or use <= self.problem.last_made[tensor]
+            )
             if again and self.sizes[tensor] * _LEAST > missing:
                 candidates[tensor] = use
         if sum(self.sizes[tensor] for tensor in candidates) < missing:
@@ -97,6 +128,9 @@ class _Walk:
         for lowest in sorted(ranks, key=ranks.__getitem__):
             if missing <= 0:
                 break
+            if self.is_to_be_stored(lowest, candidates[lowest]):
+                self.sequence.append(self.problem.store_of(lowest))
+                self.stored.add(lowest)
             self.alive.remove(lowest)
             self.used -= self.sizes[lowest]
             missing -= self.sizes[lowest]
@@ -106,7 +140,7 @@ class _Walk:
         """What tensors are chosen by."""
         wait = self.clock[use] - self.clock[self.now] + 1e-9
         return self.is_chosen(tensor, use), (
-            self.chain(tensor, use) ** self.score.cost
+            self.cost(tensor, use) ** self.score.cost
             / self.sizes[tensor] ** self.score.size
             / wait**self.score.wait
         )
@@ -126,8 +160,9 @@ class _Walk:
             task = waiting[-1]
             missing = next((each for each in task.reads if each not in self.alive), None)
             if missing is not None:
-                maker = self.makers[missing]
-                waiting.append(_Waiting(maker, self.problem.reads[maker], missing))
+                maker = self.maker(missing)
+                reads = [] if missing in self.stored else self.problem.reads[maker]
+                waiting.append(_Waiting(maker, reads, missing))
                 pinned.update(waiting[-1].reads)
                 continue
             if not self.compute(task, pinned):
@@ -142,7 +177,7 @@ class _Walk:
 
     def compute(self, task: "_Waiting", pinned: Container[int]) -> bool:
         """Runs a task whose tensors are there, if what it makes fits."""
-        allocates = self.problem.tasks.tasks[task.number].allocates
+        allocates = self.problem.every[task.number].allocates
         new = [tensor for tensor in allocates if tensor not in self.alive]
         if not self.drop_for(sum(self.sizes[each] for each in new), pinned):
             return False

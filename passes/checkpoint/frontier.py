@@ -1,9 +1,11 @@
 """Plans from the fastest to the smallest.
 
-They do not depend on a budget: more bytes are never slower then, and less are never larger.
+They do not depend on a budget: more bytes are never slower then, and less are never larger. With a
+storage there are those without it, too: then it never makes a step slower, or larger.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.minimum_cut import cutting
@@ -42,7 +44,8 @@ _BISECTIONS = 12
 def frontier(problem: Recomputation) -> list[Plan]:
     """Plans of which none is both slower and larger than another one, the fastest first.
 
-    The first is the step as it is; the peak of the last is the lowest that is found.
+    The first is the step as it is; the peak of the last is the lowest that is found. With a storage
+    both are true of the plans that may use it; among them are those of the step without one.
     """
     first = plan_of(problem, range(len(problem.tasks.tasks)))
     moment = Moment(problem, highest_of(problem, first))
@@ -54,7 +57,17 @@ def frontier(problem: Recomputation) -> list[Plan]:
     closer = {round(low * ratio ** (n / _ALL_WAYS)) for n in range(1, _ALL_WAYS)}
     for limit in sorted(even | closer):
         found += _within(problem, limit, moment, _FREE if limit in closer else ())
-    return list(best_of(found))
+    best = list(best_of(found))
+    if problem.storage is None:
+        return best
+    # How large the arena is follows from packing: a plan of a higher peak may have a smaller one.
+    without = frontier(replace(problem, storage=None))
+    return sorted({*best, *without}, key=lambda each: (each.seconds, each.peak))
+
+
+def lowest_of(plans: Iterable[Plan]) -> Plan:
+    """The plan of the lowest peak."""
+    return min(plans, key=lambda plan: plan.peak)
 
 
 def _known(problem: Recomputation) -> Iterator[Plan]:

@@ -1,10 +1,11 @@
 """One moment of a step: what is worth keeping, and the least that the rest costs.
 
 When a task runs first, each tensor that later tasks read is alive, or is made again behind it, by a
-task of whose reads the same holds. What is alive fits a limit. Which choice takes the least time is
-an integer program, a cut through that of Checkmate (Jain et al., MLSys 2020) at one of its stages.
-Only the limit joins its choices, so its linear relaxation is nearly integral, and solved within
-milliseconds. No plan within the limit takes less time than the relaxation.
+task of whose reads the same holds, or is fetched from a storage. What is alive fits a limit. Which
+choice takes the least time is an integer program, a cut through that of Checkmate (Jain et al.,
+MLSys 2020) at one of its stages. Only the limit joins its choices, so its linear relaxation is
+nearly integral, and solved within milliseconds. No plan within the limit takes less time than the
+relaxation.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,12 +29,14 @@ class Choice:
     Attributes:
         task: that begins at the moment.
         kept: tensors that are alive.
+        fetched: those that wait in a storage.
         seconds: that what is made again takes at least, in the unit of the problem.
     """
 
     task: int
     kept: frozenset[int]
     seconds: float
+    fetched: frozenset[int] = frozenset()
 
 
 class Moment:
@@ -47,20 +50,28 @@ class Moment:
     def __init__(self, problem: Recomputation, task: int) -> None:
         self._problem, self._task = problem, task
         self._whole = sum(problem.seconds) or 1.0
-        # Variables: whether each earlier task runs again, and whether each tensor of theirs is
-        # alive. What has no bytes always is.
+        # Variables: whether each earlier task runs again, whether each tensor of theirs is alive,
+        # and whether it is fetched. What has no bytes is always alive.
         tasks, read = problem.tasks, problem.tasks.tasks[task].reads
         made = [each for each, size in enumerate(tasks.sizes) if size and tasks.makers[each] < task]
         self._alive = {each: task + place for place, each in enumerate(made)}
-        none = np.zeros(len(made))
-        self._seconds = np.concatenate([np.array(problem.seconds[:task]) / self._whole, none])
-        self._bytes = np.concatenate([np.zeros(task), [float(tasks.sizes[each]) for each in made]])
+        stored = made if problem.storage else []
+        self._fetched = {each: task + len(made) + place for place, each in enumerate(stored)}
+        copies = [
+            problem.times[problem.store_of(n)] + problem.times[problem.fetch_of(n)] for n in stored
+        ]
+        seconds = [*problem.seconds[:task], *(0.0 for _ in made), *copies]
+        self._seconds = np.array(seconds) / self._whole
+        sizes = [float(tasks.sizes[each]) for each in made]
+        self._bytes = np.array([*(0.0 for _ in range(task)), *sizes, *(0.0 for _ in stored)])
         self._solver = highspy.Highs()
         self._solver.silent()
         for _ in range(task):
             self._solver.addVar(0, 1)
         for tensor in made:
             self._solver.addVar(tensor in read, 1)
+        for _ in stored:
+            self._solver.addVar(0, 1)
         self._add({place: self._bytes[place] for place in self._alive.values()})
         for tensor in made:
             uses = problem.uses[tensor]
@@ -76,7 +87,7 @@ class Moment:
         None where there is none: no plan is within the limit then.
         """
         room = limit - self._problem.grown[self._task]
-        return self._least(self._seconds, np.ones(self._task), room)
+        return self._least(self._seconds, np.ones(self._task), room, fetched=1.0)
 
     def smallest(self, again: Collection[int]) -> Choice | None:
         """The choice of fewest bytes of those in which only certain tasks run again.
@@ -84,29 +95,38 @@ class Moment:
         It is a minimum cut between what was made and what is going to be read.
         """
         allowed = np.array([number in again for number in range(self._task)], float)
-        return self._least(self._bytes, allowed, highspy.kHighsInf)
+        return self._least(self._bytes, allowed, highspy.kHighsInf, fetched=0.0)
 
-    def _least(self, costs: np.ndarray, again: np.ndarray, room: float) -> Choice | None:
-        """The choice of least costs, by how much each task may run again, and the room."""
+    def _least(
+        self, costs: np.ndarray, again: np.ndarray, room: float, *, fetched: float
+    ) -> Choice | None:
+        """The choice of least costs, by how much each task may run again and tensors be fetched."""
         if not len(costs):
             return None if room < 0 else Choice(self._task, frozenset(), 0.0)
         solver, places = self._solver, np.arange(len(costs), dtype=np.int32)
         solver.changeColsCost(len(costs), places, costs)
         solver.changeColsBounds(self._task, places[: self._task], np.zeros(self._task), again)
+        copied = places[len(places) - len(self._fetched) :]
+        solver.changeColsBounds(
+            len(copied), copied, np.zeros(len(copied)), np.full(len(copied), fetched)
+        )
         solver.changeRowBounds(_BYTES, -highspy.kHighsInf, room)
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         values = np.array(solver.getSolution().col_value)
         kept = (each for each, place in self._alive.items() if values[place] >= _KEPT)
+        waiting = (each for each, place in self._fetched.items() if values[place] >= _KEPT)
         seconds = float(self._seconds @ values) * self._whole
-        return Choice(self._task, frozenset(kept), max(0.0, seconds))
+        return Choice(self._task, frozenset(kept), max(0.0, seconds), frozenset(waiting))
 
     def _there(self, tensor: int) -> dict[int, float]:
         """The variables of which one has to be 1 for a tensor to be there behind the moment."""
         row = {self._alive[tensor]: 1.0}
         if self._problem.until[tensor] > self._task:
             row[self._problem.tasks.makers[tensor]] = 1.0
+        if tensor in self._fetched:
+            row[self._fetched[tensor]] = 1.0
         return row
 
     def _add(self, row: Mapping[int, float], least: float = -highspy.kHighsInf) -> None:

@@ -9,12 +9,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from odtc.passes.memory.operator_order import Tasks
+from odtc.passes.memory.operator_order import Task, Tasks
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where tensors may wait that the arena has no room for. Times are in the unit of a problem's.
+
+    Attributes:
+        call: that a copy takes beside its bytes.
+        store: that each byte takes to be written.
+        fetch: and to be read.
+    """
+
+    call: float
+    store: float
+    fetch: float
 
 
 @dataclass(frozen=True)
 class Recomputation:
     """A step whose tasks may run again.
+
+    With a storage there are more tasks, which a plan may have: behind those of the step one for
+    each tensor that stores it, then one for each that fetches it.
 
     Attributes:
         tasks: in the order in which they run first.
@@ -22,12 +40,52 @@ class Recomputation:
         until: for each tensor the number of the first task that changes what its maker reads for
             it: from there on the maker would make another one. 0 where it is never made again.
         turn: the first task of the backward pass.
+        storage: that tensors may be copied to; None where there is none.
     """
 
     tasks: Tasks
     seconds: Sequence[float]
     until: Sequence[int]
     turn: int = 0
+    storage: Storage | None = None
+
+    def store_of(self, tensor: int) -> int:
+        """The task that stores a tensor."""
+        return len(self.tasks.tasks) + tensor
+
+    def fetch_of(self, tensor: int) -> int:
+        """The task that makes a tensor again from what was stored."""
+        return len(self.tasks.tasks) + len(self.tasks.sizes) + tensor
+
+    def is_copy(self, number: int) -> bool:
+        """Whether a task stores or fetches."""
+        return number >= len(self.tasks.tasks)
+
+    def moved(self, number: int) -> int:
+        """The tensor that a task stores or fetches."""
+        return (number - len(self.tasks.tasks)) % len(self.tasks.sizes)
+
+    def is_fetch(self, number: int) -> bool:
+        """Whether a task fetches."""
+        return number >= self.fetch_of(0)
+
+    @cached_property
+    def every(self) -> list[Task]:
+        """The tasks, and those that store and fetch."""
+        if self.storage is None:
+            return list(self.tasks.tasks)
+        tensors = range(len(self.tasks.sizes))
+        stores = [Task((), frozenset([tensor])) for tensor in tensors]
+        return [*self.tasks.tasks, *stores, *(Task((tensor,), frozenset()) for tensor in tensors)]
+
+    @cached_property
+    def times(self) -> list[float]:
+        """Seconds of each of them."""
+        storage, sizes = self.storage, self.tasks.sizes
+        if storage is None:
+            return list(self.seconds)
+        stores = [storage.call + storage.store * size for size in sizes]
+        return [*self.seconds, *stores, *(storage.call + storage.fetch * size for size in sizes)]
 
     @cached_property
     def uses(self) -> list[list[int]]:
@@ -75,7 +133,8 @@ class Recomputation:
     @cached_property
     def grown(self) -> list[int]:
         """Bytes that each task allocates."""
-        return [self.tasks.grown(number) for number in range(len(self.tasks.tasks))]
+        sizes = self.tasks.sizes
+        return [sum(sizes[made] for made in task.allocates) for task in self.every]
 
 
 @dataclass(frozen=True)
@@ -94,20 +153,21 @@ class Plan:
 
 
 def highest_of(problem: Recomputation, plan: Plan) -> int:
-    """The task during which most bytes are alive."""
+    """The task during which most bytes are alive; that which made it, where a tensor is fetched."""
     alive = _alive(problem, plan.sequence)
-    return plan.sequence[alive.index(max(alive))]
+    number = plan.sequence[alive.index(max(alive))]
+    return problem.tasks.makers[problem.moved(number)] if problem.is_copy(number) else number
 
 
 def plan_of(problem: Recomputation, sequence: Sequence[int]) -> Plan:
     """A sequence with its peak and its time; it has to be a possible one."""
-    seconds = sum(problem.seconds[number] for number in sequence)
+    seconds = sum(problem.times[number] for number in sequence)
     return Plan(tuple(sequence), max(_alive(problem, sequence), default=0), seconds)
 
 
 def _alive(problem: Recomputation, sequence: Sequence[int]) -> list[int]:
     """Bytes that are alive during each task of a sequence."""
-    tasks, sizes = problem.tasks.tasks, problem.tasks.sizes
+    tasks, sizes = problem.every, problem.tasks.sizes
     needed, freed = set(problem.tasks.kept), [0] * len(sequence)
     for place in reversed(range(len(sequence))):
         task = tasks[sequence[place]]

@@ -1,7 +1,8 @@
 """A plan without the repetitions that it does not need.
 
 What a repetition would have made is kept from before: leaving one out is always possible, and takes
-bytes from the last reader of the earlier copy on.
+bytes from the last reader of the earlier copy on. The same is true of what is fetched; what is not
+fetched any more is not stored.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,15 +23,20 @@ def retained(problem: Recomputation, sequence: Sequence[int], limit: int) -> Pla
     seen: set[int] = set()
     repeated = []
     for place, number in enumerate(sequence):
-        if number in seen:
+        if number in seen or problem.is_fetch(number):
             repeated.append(place)
         seen.add(number)
     left_out = {
         place
-        for place in sorted(repeated, key=lambda each: (-problem.seconds[sequence[each]], each))
+        for place in sorted(repeated, key=lambda each: (-problem.times[sequence[each]], each))
         if lives.leave_out(place, limit)
     }
-    return plan_of(problem, [n for place, n in enumerate(sequence) if place not in left_out])
+    left = [n for place, n in enumerate(sequence) if place not in left_out]
+    fetched = {problem.moved(n) for n in left if problem.is_fetch(n)}
+    return plan_of(
+        problem,
+        [n for n in left if not problem.is_copy(n) or problem.moved(n) in fetched],
+    )
 
 
 @dataclass
@@ -52,7 +58,7 @@ class _Lives:
     """
 
     def __init__(self, problem: Recomputation, sequence: Sequence[int]) -> None:
-        self._tasks, self._sizes = problem.tasks.tasks, problem.tasks.sizes
+        self._tasks, self._sizes = problem.every, problem.tasks.sizes
         self._sequence = sequence
         self._copies: list[list[_Copy]] = [[] for _ in self._sizes]
         for place, number in enumerate(sequence):

@@ -1,0 +1,45 @@
+"""Where stored tensors lie in their storage."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from odtc.passes.checkpoint.problem import Plan, Recomputation
+from odtc.passes.memory.budget import Limit
+from odtc.passes.memory.problem import Buffer, Problem
+from odtc.passes.memory.solve import solve
+from odtc.passes.memory.validate import validate
+
+# Of the search: storage is cheap.
+_STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class Region:
+    """The bytes of a storage that a plan needs.
+
+    Attributes:
+        nbytes: of all.
+        offsets: of each tensor that is stored.
+    """
+
+    nbytes: int = 0
+    offsets: Mapping[int, int] = field(default_factory=dict)
+
+
+def region_of(problem: Recomputation, plan: Plan) -> Region:
+    """A place for each tensor, from where it is stored until it is fetched for the last time."""
+    spans: dict[int, tuple[int, int]] = {}
+    for place, number in enumerate(plan.sequence):
+        if problem.is_copy(number):
+            tensor = problem.moved(number)
+            spans[tensor] = spans.get(tensor, (place, place))[0], place
+    if not spans:
+        return Region()
+    buffers = [
+        Buffer(str(tensor), first, last + 1, problem.tasks.sizes[tensor])
+        for tensor, (first, last) in spans.items()
+    ]
+    packing = Problem(buffers)
+    solution = solve(packing, Limit(steps=_STEPS))
+    validate(packing, solution)
+    return Region(solution.height, {tensor: solution.offsets[str(tensor)] for tensor in spans})
