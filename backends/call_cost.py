@@ -12,6 +12,7 @@ from tvm.tirx.buffer import BufferType
 
 from odtc.backends.targets import Target
 from odtc.core.kernel_marks import ONE_OF
+from odtc.passes.checkpoint.problem import Storage
 from odtc.passes.checkpoint.work import operations
 
 # Of a core: operations that each element of a vector does in a second, and bytes from memory.
@@ -31,6 +32,16 @@ def call_cost(target: Target) -> Callable[[tirx.PrimFunc], float]:
         return _CALL + work / int(kernel.attrs.get(ONE_OF, 1))
 
     return seconds
+
+
+def storage_cost(target: Target) -> Storage:
+    """What copies to the target's storage and back take, in the unit of `call_cost`.
+
+    Calls are shared by the target's threads, and a storage is not: in the time of one copy all of
+    them could work.
+    """
+    threads = target.resolved().threads or 1
+    return Storage(_CALL, threads / target.storage_write, threads / target.storage_read)
 
 
 def _bytes(buffer: tirx.Buffer) -> int:

@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.call_cost import call_cost
+from odtc.backends.call_cost import call_cost, storage_cost
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.targets import Target
@@ -33,7 +33,7 @@ from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.immediate_update import ImmediateUpdate
-from odtc.passes.insert_checkpoints import REPEATED, InsertCheckpoints, recomputation_of
+from odtc.passes.insert_checkpoints import REPEATED, STORED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.memory.arena import RECORD, PlanMemory, farthest_element
 from odtc.passes.name_tensors import NameTensors
@@ -59,12 +59,14 @@ class BuiltStep:
         arena_bytes: of its arena.
         record: of its memory plan, as JSON.
         repeated: what is said of calls that run again; empty where nobody asked for it.
+        stored_bytes: that tensors wait in, in storage.
     """
 
     function: str
     arena_bytes: int
     record: str
     repeated: str
+    stored_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class Built:
     planned_bytes: dict[str, int]
     half_products: int
     steps: tuple[BuiltStep, ...]
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that any of the steps needs in storage."""
+        return max((step.stored_bytes for step in self.steps), default=0)
 
 
 def rewrite_phase(train_step: str | None, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
@@ -257,7 +264,7 @@ def _check_countable(planned: tvm.IRModule, family: Family, target: Target) -> N
 def _built_step(name: str, function: relax.Function) -> BuiltStep:
     arena = sum(size for op, size in _allocations(function) if op == _ALLOCATE)
     said = (str(function.attrs.get(attribute, "")) for attribute in (RECORD, REPEATED))
-    return BuiltStep(name, arena, *said)
+    return BuiltStep(name, arena, *said, int(function.attrs.get(STORED, 0)))
 
 
 def to_kernels(
@@ -280,12 +287,22 @@ def to_kernels(
         return run_pipeline(phases, module)
 
 
-def recomputation(scheduled: tvm.IRModule, target: Target, train_step: str) -> Recomputation:
-    """What there is to decide for a budget, of a module of scheduled kernels."""
+def recomputation(
+    scheduled: tvm.IRModule, target: Target, train_step: str, *, offload: bool = False
+) -> Recomputation:
+    """What there is to decide for a budget, of a module of scheduled kernels.
+
+    Args:
+        scheduled: the module.
+        target: what to compile for.
+        train_step: name of the training step.
+        offload: whether tensors may wait in the target's storage.
+    """
     family = family_of(target)
     ordered = run_pipeline(order_phase(train_step, family), scheduled)
     calls = Calls(ordered[train_step], workspaces_in(ordered, family.slots))
-    return recomputation_of(calls, ordered, call_cost(target))
+    storage = storage_cost(target) if offload else None
+    return recomputation_of(calls, ordered, call_cost(target), storage)
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:

@@ -71,6 +71,11 @@ _X86_VECTORS = (("avx512f", 512), ("avx", 256), ("sse2", 128))
 # Kernels are cut into tasks for about as many cores: those of a phone.
 _MOST_THREADS = 8
 
+# Bytes that a storage is written and read with in a second: an SSD of a computer, and what phones
+# with UFS 3 hold for long.
+_SSD, _FLASH = (1_000_000_000, 2_000_000_000), (400_000_000, 1_000_000_000)
+_FASTEST = 10**15
+
 # Arithmetic with vectors of float16: ARM's FEAT_FP16, and x86.
 _HALF_ARITHMETIC = {"fullfp16", "avx512fp16"}
 
@@ -93,11 +98,23 @@ def _threads(value: str) -> int:
     return int(value)
 
 
+def _bandwidth(value: str) -> int:
+    try:
+        found = float(value)
+    except ValueError:
+        found = 0.0
+    if not 1 <= found <= _FASTEST:
+        raise ValueError("bytes a second, such as 5e8")
+    return int(found)
+
+
 # The fields that a target's text may override; a reader raises ValueError with what it expects.
 _OPTIONS: dict[str, Callable[[str], Any]] = {
     "mcpu": _cpu_name,
     "mattr": _features,
     "threads": _threads,
+    "storage_write": _bandwidth,
+    "storage_read": _bandwidth,
 }
 
 
@@ -114,6 +131,8 @@ class Target:
         mattr: CPU features to add (`+dotprod`) or to withhold (`-sve`).
         threads: the most that a step is run with. Each has workspaces of its own in the step's
             arena. None is the number of cores of the machine that compiles, up to 8.
+        storage_write: bytes that its storage takes in a second.
+        storage_read: bytes that are read from it in a second.
         kind: TVM's kind of target.
         available_from: why it cannot be compiled for, or None.
     """
@@ -125,6 +144,8 @@ class Target:
     mcpu: str | None
     mattr: tuple[str, ...] = ()
     threads: int | None = None
+    storage_write: int = _SSD[0]
+    storage_read: int = _SSD[1]
     kind: str = CPU
     available_from: str | None = None
 
@@ -138,6 +159,9 @@ class Target:
             options["mattr"] = ":".join(self.mattr)
         if self.threads != _registry()[self.name].threads:
             options["threads"] = str(self.threads)
+        for key in ("storage_write", "storage_read"):
+            if getattr(self, key) != getattr(_registry()[self.name], key):
+                options[key] = str(getattr(self, key))
         return format_options(self.name, options)
 
     @property
@@ -269,6 +293,8 @@ def _registry() -> dict[str, Target]:
         mcpu="cortex-a76",
         mattr=_CORES["cortex-a76"],
         threads=_MOST_THREADS,
+        storage_write=_FLASH[0],
+        storage_read=_FLASH[1],
     )
     host = _host(platform.system(), platform.machine())
     listed = (

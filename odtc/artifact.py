@@ -28,6 +28,7 @@ class Memory:
         accumulator_bytes: of these, the accumulators that only the cut into micro-batches needs. A
             memory budget holds them, and the arena.
         micro_batches: that make a step; the plan is of one of them.
+        stored_bytes: of the file in which tensors wait that the arena has no room for.
     """
 
     plan: MemoryPlan
@@ -35,6 +36,7 @@ class Memory:
     optimizer_bytes: int
     accumulator_bytes: int = 0
     micro_batches: int = 1
+    stored_bytes: int = 0
 
     @property
     def arena_bytes(self) -> int:
@@ -98,7 +100,8 @@ class Artifact:
             )
         sizes, count = self.manifest.sizes, self.manifest.micro_batches
         beside = sizes.parameters, sizes.optimizer, sizes.accumulators
-        return tuple(Memory(plan, *beside, count) for plan in plans)
+        stored = self.manifest.stored_bytes
+        return tuple(Memory(plan, *beside, count, stored) for plan in plans)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact to one file, whole or not at all.
@@ -113,6 +116,7 @@ class Artifact:
         device: "str | Session | None" = None,
         threads: int | None = None,
         cores: str | None = None,
+        storage: str | None = None,
     ) -> "Trainer":
         """Loads the step on a device and gives it the artifact's weights.
 
@@ -123,19 +127,23 @@ class Artifact:
                 there are such cores.
             cores: what threads are bound to: `big` for the fastest cores first, `little` for the
                 slowest.
+            storage: a folder of the device, for the file in which tensors of a step that was
+                compiled with `offload` wait; by default the user's cache, or a session's folder.
 
         Raises:
-            DeviceError: the device cannot be reached, or cannot run the artifact.
+            DeviceError: the device cannot be reached, or cannot run the artifact, or has no room
+                for that file.
+            OutputError: the same of this machine.
             UsageError: `threads` is not positive or above the target's, or `cores` unknown.
         """
         from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.trainer import Trainer
 
         if device is not None and not isinstance(device, str):
-            return Trainer(self._bundle, device, threads, cores)
+            return Trainer(self._bundle, device, threads, cores, storage)
         session = connect(device)
         try:
-            return Trainer(self._bundle, session, threads, cores)
+            return Trainer(self._bundle, session, threads, cores, storage)
         except BaseException:
             # Nobody else knows of the session: it would keep the device from others.
             session.close()

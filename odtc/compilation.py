@@ -16,14 +16,16 @@ import odtc
 from odtc.artifact import Artifact
 from odtc.backends.elf import check_library
 from odtc.backends.link import export_library
+from odtc.backends.lowering import Built
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
 from odtc.core.bundle import private_folder
 from odtc.core.byte_sizes import AUTO, parse_bytes
+from odtc.core.errors import UsageError
 from odtc.core.manifest import Manifest, Sizes, StepPlan
 from odtc.core.memory_plan import memory_plans_json
 from odtc.core.progress import Progress, silent
-from odtc.core.specs import WEIGHT_ROLES, Role
+from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
 from odtc.core.weights import strip_weights, write_tensors
 from odtc.frontend.graph import Graph
 from odtc.frontend.lora import LoRA
@@ -51,6 +53,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     memory_budget: int | str | None = None,
     micro_batches: int | None = None,
     allow_split_batchnorm: bool = False,
+    offload: bool = False,
     dropout: bool = True,
     seed: int = 0,
     progress: Progress = silent,
@@ -88,6 +91,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             there are as many as the budget needs.
         allow_split_batchnorm: whether batch normalisations may take the statistics of a micro-batch
             in place of those of the batch, which changes what they compute.
+        offload: whether tensors of a step with a budget may wait in a file on the device, where
+            that is faster than to compute them again, by the bandwidths of the target's storage.
+            The values are the same. Such a file has no name, and ends with the trainer.
         dropout: whether training steps drop elements where the model has Dropout; evaluation never
             does.
         seed: of the masks of dropout, below 2**63. With the number of the step it says which
@@ -115,7 +121,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         seed=seed,
         micro_batches=micro_batches,
         allow_split_batchnorm=allow_split_batchnorm,
+        offload=offload,
     )
+    if offload and budget is None:
+        raise UsageError(
+            "tensors wait in storage only to keep within a budget, and there is none",
+            where="offload",
+            hint="give a memory budget, such as 64MiB or auto",
+        )
     source = read_source(model, target, options, progress)
     made = build_step(source, budget, progress)
     built, graph, target = made.built, made.step.draft.graph, source.target
@@ -169,6 +182,12 @@ def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
 
 
+def _storage(built: Built) -> tuple[Argument, ...]:
+    """The argument in which tensors wait, where some do."""
+    size = built.stored_bytes
+    return (Argument(Role.STORAGE, TensorSpec(STORAGE, (size,), "uint8")),) if size else ()
+
+
 def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
     step, built = made.step, made.built
     source, training, update = step.source, step.training, step.source.update
@@ -184,7 +203,7 @@ def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
         update=update.options(),
         precision=precision,
         micro_batches=step.draft.micro_batches,
-        arguments=training.arguments,
+        arguments=(*training.arguments, *_storage(built)),
         plans=tuple(
             StepPlan(each.function, each.arena_bytes, time)
             for each, time in zip(built.steps, made.times, strict=True)

@@ -16,9 +16,12 @@ from odtc.passes.checkpoint.cuts import Cut, Way, ways
 from odtc.passes.checkpoint.frontier import STRATEGIES, best_of
 from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.region import region_of
 from odtc.preparation import StepOptions, read_source
 from odtc.splitting import Cuts, Prepared
 
+# Name of the plans in which no tensor waits in storage.
+WITHOUT = "without offload"
 # For how many the least time is told.
 _BUDGETS = 40
 
@@ -34,6 +37,7 @@ class Point:
         repeated: of them those that run again.
         micro_batches: that make a step.
         accumulator_bytes: of what their gradients are added up in, beside the arena.
+        stored_bytes: of the file in which tensors wait.
     """
 
     arena_bytes: int
@@ -42,6 +46,7 @@ class Point:
     repeated: int
     micro_batches: int = 1
     accumulator_bytes: int = 0
+    stored_bytes: int = 0
 
     @property
     def budget_bytes(self) -> int:
@@ -73,7 +78,8 @@ class Frontier:
         optimizer_bytes: of state and averages, beside the arena and the accumulators of points.
         refusal: why the step cannot run as micro-batches; empty where it can.
         strategies: for comparison, what known ways reach alone for the step as a whole, by name:
-            peaks in place of arenas, which are never smaller.
+            peaks in place of arenas, which are never smaller. Where tensors may wait in storage,
+            `WITHOUT` is what is reached without that.
         least: no plan of the step as a whole is faster.
     """
 
@@ -108,13 +114,16 @@ def plan_model(
     every = list(cuts)
     progress("look for plans")
     step, problem = every[0].made.step, every[0].problem
+    known = {name: tuple(_alone(name, problem)) for name in STRATEGIES}
+    if problem.storage:
+        known[WITHOUT] = tuple(_without_storage(every[0]))
     return Frontier(
         tuple(_point(way, every[0]) for way in ways(every)),
         min(_lower_bound(cut.problem) + cut.beside for cut in every),
         step.nbytes_of(*WEIGHT_ROLES),
         step.nbytes_of(Role.STATE, Role.AVERAGE) - step.accumulator_bytes,
         cuts.refusal,
-        {name: tuple(_alone(name, problem)) for name in STRATEGIES},
+        known,
         tuple(_least(problem)),
     )
 
@@ -123,6 +132,15 @@ def _alone(name: str, problem: Recomputation) -> Iterator[Point]:
     """Points by one strategy."""
     whole, once = sum(problem.seconds), len(problem.seconds)
     for plan in best_of(plan_of(problem, each) for each in STRATEGIES[name](problem)):
+        calls = len(plan.sequence)
+        yield Point(plan.peak, plan.seconds / whole, calls, calls - once)
+
+
+def _without_storage(cut: Cut[Prepared]) -> Iterator[Point]:
+    """Points of plans that store nothing."""
+    plans = (p for p in cut.plans if not any(map(cut.problem.is_copy, p.sequence)))
+    whole, once = sum(cut.problem.seconds), len(cut.problem.seconds)
+    for plan in best_of(plans):
         calls = len(plan.sequence)
         yield Point(plan.peak, plan.seconds / whole, calls, calls - once)
 
@@ -140,9 +158,10 @@ def _least(problem: Recomputation) -> Iterator[Least]:
 
 
 def _point(way: Way[Prepared], first: Cut[Prepared]) -> Point:
-    calls, once = len(way.plan.sequence), len(way.cut.problem.seconds)
-    time = way.seconds / first.seconds
-    return Point(way.arena_bytes, time, calls, calls - once, way.cut.count, way.cut.beside)
+    problem, time = way.cut.problem, way.seconds / first.seconds
+    calls = len(way.plan.sequence) - sum(map(problem.is_copy, way.plan.sequence))
+    again, stored = calls - len(problem.seconds), region_of(problem, way.plan).nbytes
+    return Point(way.arena_bytes, time, calls, again, way.cut.count, way.cut.beside, stored)
 
 
 def _lower_bound(problem: Recomputation) -> int:

@@ -16,9 +16,9 @@ from typing import Any, TypedDict
 import onnx
 
 from odtc.autoschedule.table import schedule_passes
-from odtc.backends.targets import Target, parse_target
+from odtc.backends.targets import CPU, Target, parse_target
 from odtc.core.adapters import Adapter
-from odtc.core.errors import UsageError
+from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.files import check_room
 from odtc.core.progress import Progress
 from odtc.core.specs import Role
@@ -62,6 +62,7 @@ class StepOptions(TypedDict, total=False):
     seed: int
     micro_batches: int | None
     allow_split_batchnorm: bool
+    offload: bool
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Source:
         update: the update rule with what is around it.
         has_half: whether products may multiply float16.
         is_mixed: whether what the backward reads is stored as float16.
+        offload: whether tensors may wait in a file.
     """
 
     model: onnx.ModelProto
@@ -85,6 +87,7 @@ class Source:
     update: Update
     has_half: bool
     is_mixed: bool
+    offload: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ def read_source(
     """Reads a model and what is asked of it; see `odtc.compile` for arguments and errors."""
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
+    _check_offload(target, options)
     is_mixed = _check_precision(options.get("precision", "float32")) == "mixed"
     has_half = is_mixed and target.has_half_arithmetic
     update = as_update(options.get("optimizer") or SGD())
@@ -174,7 +178,8 @@ def read_source(
     progress("read the model")
     onnx_model = load_model(model)
     check_room(ROOM + Path(model).stat().st_size)
-    return Source(onnx_model, target, options, terms, update, has_half, is_mixed)
+    offload = options.get("offload", False)
+    return Source(onnx_model, target, options, terms, update, has_half, is_mixed, offload)
 
 
 def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
@@ -229,6 +234,15 @@ def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapte
     )
     selection = select(graph, train, frozen, options.get("freeze_batch_norm", False))
     return adapt(graph, lora, selection) if lora else (selection, ())
+
+
+def _check_offload(target: Target, options: StepOptions) -> None:
+    if options.get("offload") and target.kind != CPU:
+        raise UnsupportedError(
+            f"tensors of {target.name} cannot wait in storage: its GPU reads no files",
+            where="offload",
+            hint="leave --offload out, or compile for a CPU",
+        )
 
 
 def _check_precision(precision: str) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import tvm
 
-from odtc.backends.call_cost import call_cost
+from odtc.backends.call_cost import call_cost, storage_cost
 from odtc.backends.families import family_of
 from odtc.backends.lowering import Built, Checkpoints, build_kernels, recomputation, to_kernels
 from odtc.core.errors import BudgetError, ModelError, UnsupportedError, UsageError
@@ -21,7 +21,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.split.check import batch_norms, check_part, check_whole
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.checkpoint.cuts import Cut, fastest
-from odtc.passes.checkpoint.problem import Plan
+from odtc.passes.checkpoint.problem import Plan, Storage
 from odtc.passes.checkpoint.spread import spread
 from odtc.passes.insert_checkpoints import Cost, InsertCheckpoints
 from odtc.passes.offer_plans import OfferPlans
@@ -57,15 +57,16 @@ class Prepared:
         Raises:
             BudgetError: no plan is found that fits.
         """
-        slots, cost = self._slots_and_cost()
+        slots, cost, storage = self._machine()
         origins, beside = self.step.training.origins, self.step.accumulator_bytes
         return self._build(
-            InsertCheckpoints(TRAIN_STEP, budget, slots, cost, origins, beside, plan)
+            InsertCheckpoints(TRAIN_STEP, budget, slots, cost, origins, beside, plan, storage)
         )
 
     def build_offering(self, plans: Sequence[Plan]) -> Built:
         """Compiles the step by several plans."""
-        return self._build(OfferPlans(TRAIN_STEP, *self._slots_and_cost(), plans))
+        slots, cost, storage = self._machine()
+        return self._build(OfferPlans(TRAIN_STEP, slots, cost, plans, storage))
 
     def _build(self, checkpoints: Checkpoints | None) -> Built:
         target, origins = self.step.source.target, self.step.training.origins
@@ -73,9 +74,11 @@ class Prepared:
             self.scheduled, target, TRAIN_STEP, origins=origins, checkpoints=checkpoints
         )
 
-    def _slots_and_cost(self) -> tuple[int, Cost]:
+    def _machine(self) -> tuple[int, Cost, Storage | None]:
+        """Threads, what calls cost, and the storage that tensors may wait in."""
         target = self.step.source.target
-        return family_of(target).slots, call_cost(target)
+        storage = storage_cost(target) if self.step.source.offload else None
+        return family_of(target).slots, call_cost(target), storage
 
 
 class Cuts:
@@ -143,7 +146,10 @@ class Cuts:
                         raise
                     # A part may be too small, as for the variance of one value.
                     return
-                problem = recomputation(made.scheduled, self._source.target, TRAIN_STEP)
+                source = self._source
+                problem = recomputation(
+                    made.scheduled, source.target, TRAIN_STEP, offload=source.offload
+                )
                 self._made[count] = Cut(count, problem, made.step.accumulator_bytes, made)
             yield self._made[count]
 

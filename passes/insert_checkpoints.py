@@ -3,36 +3,37 @@
     calls ─recomputation_of→ Recomputation ─frontier→ Plans ─the first that fits→ more bindings
 
 The calls are in their order by now, and stay in it. A call that runs again is a binding of its own,
-as are the views of its results; their variables end in `_again`.
+as are the views of its results; their variables end in `_again`. With a storage, results may be
+copied there and back instead: the function has one more argument then, its last one.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import tvm
-import tvm_ffi
-from tvm import ir, relax, tirx
+from tvm import relax, tirx
 
 from odtc.core.errors import BudgetError
 from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.core.tensor_tags import tags_of
-from odtc.passes.bindings import bindings_of, with_bindings
+from odtc.passes.bindings import with_bindings
 from odtc.passes.calls import Calls, workspaces_in
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.dependence import dependence
-from odtc.passes.checkpoint.frontier import frontier
-from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.frontier import frontier, lowest_of
+from odtc.passes.checkpoint.problem import Plan, Recomputation, Storage, highest_of, plan_of
+from odtc.passes.checkpoint.region import Region, region_of
 from odtc.passes.checkpoint.validate import validate
 from odtc.passes.contract import Pass
 from odtc.passes.immediate_update import IN_PLACE
 from odtc.passes.memory.record import named
+from odtc.passes.replay import Replay, Waiting
+from odtc.passes.storage_copies import StorageCopies
 
-AGAIN = "_again"
-# Attribute of a function: what is said of the calls that run again.
-REPEATED = "odtc.repeated"
+# Attributes of a function: what is said of the calls that run again, and bytes of its storage.
+REPEATED, STORED = "odtc.repeated", "odtc.stored"
 # Seconds that a call of a kernel takes.
 Cost = Callable[[tirx.PrimFunc], float]
 
@@ -51,6 +52,7 @@ class InsertCheckpoints(Pass):
         origins: of the tensors that variables are named by, for messages.
         beside: bytes of the budget that other things than the arena need.
         chosen: the plan, where it is known.
+        storage: that results may wait in.
 
     Raises:
         BudgetError: no plan is found that fits.
@@ -64,15 +66,15 @@ class InsertCheckpoints(Pass):
     origins: Sequence[Origin] = field(default=(), repr=False)
     beside: int = 0
     chosen: Plan | None = field(default=None, repr=False)
+    storage: Storage | None = None
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the function."""
         function = module[self.function]
         calls = Calls(function, workspaces_in(module, self.slots))
-        problem = recomputation_of(calls, module, self.cost)
+        problem = recomputation_of(calls, module, self.cost, self.storage)
         plan = self.chosen or self._fastest(calls, problem)
-        repeated = replayed(function, calls, problem, plan)
-        rewritten = module.clone()
+        (repeated,), rewritten = replayed(module, function, calls, problem, [plan])
         rewritten.update_func(module.get_global_var(self.function), repeated)
         return relax.transform.Normalize()(rewritten)
 
@@ -95,9 +97,10 @@ class InsertCheckpoints(Pass):
         for plan in plans:
             if self._fits(problem, plan):
                 return plan
-        highest = calls.bindings[highest_of(problem, plans[-1])]
+        lowest = lowest_of(plans)
+        highest = calls.bindings[highest_of(problem, lowest)]
         tags = tags_of(highest.var.name) if self.origins else ()
-        floor = arena_of(problem, plans[-1]) + self.beside
+        floor = arena_of(problem, lowest) + self.beside
         raise BudgetError(
             f"the step needs at least {floor:,} bytes beside its parameters; the budget is "
             f"{self.budget:,}",
@@ -108,23 +111,66 @@ class InsertCheckpoints(Pass):
 
 
 def replayed(
-    function: relax.Function, calls: Calls, problem: Recomputation, plan: Plan
+    module: tvm.IRModule,
+    function: relax.Function,
+    calls: Calls,
+    problem: Recomputation,
+    plans: Sequence[Plan],
+) -> tuple[list[relax.Function], tvm.IRModule]:
+    """A function with its calls as each of several plans has them, and what they call.
+
+    Returns:
+        The functions, with what is said of each as `REPEATED`, all with the same arguments; and a
+        copy of the module, with kernels that copy to the storage and back.
+    """
+    regions = [region_of(problem, plan) for plan in plans]
+    nbytes = max(region.nbytes for region in regions)
+    copies = StorageCopies(module.clone(), nbytes) if nbytes else None
+    functions = [
+        _replayed(function, calls, problem, plan, region, copies)
+        for plan, region in zip(plans, regions, strict=True)
+    ]
+    return functions, copies.module if copies else module.clone()
+
+
+def _replayed(
+    function: relax.Function,
+    calls: Calls,
+    problem: Recomputation,
+    plan: Plan,
+    region: Region,
+    copies: StorageCopies | None,
 ) -> relax.Function:
-    """The function with its calls as a plan has them, and what is said of it as `REPEATED`."""
-    if len(plan.sequence) == len(calls.bindings):
-        return function.with_attr(REPEATED, "no call runs again: the step fits the budget")
-    validate(problem, plan)
-    bindings = list(_Replay(function, calls).bindings(plan.sequence))
-    return with_bindings(function, bindings).with_attr(REPEATED, _said(problem, plan))
+    waiting = Waiting(copies, copies.argument(), region.offsets) if copies else None
+    made = function
+    if len(plan.sequence) > len(calls.bindings):
+        validate(problem, plan)
+        bindings = list(Replay(function, calls, problem, waiting).bindings(plan.sequence))
+        made = with_bindings(function, bindings)
+    if waiting:
+        parameters = [*made.params, waiting.storage]
+        made = relax.Function(parameters, made.body, made.ret_ty, made.is_pure, made.attrs)
+    return made.with_attr(REPEATED, _said(problem, plan, region)).with_attr(STORED, region.nbytes)
 
 
-def _said(problem: Recomputation, plan: Plan) -> str:
-    again = len(plan.sequence) - len(problem.tasks.tasks)
+def _said(problem: Recomputation, plan: Plan, region: Region) -> str:
+    calls, once = len(plan.sequence), len(problem.tasks.tasks)
+    if calls == once:
+        return "no call runs again: the step fits the budget"
     more = plan.seconds / sum(problem.seconds) - 1
-    return f"{again} of {len(plan.sequence)} calls run again, about {more:.1%} more work"
+    again = calls - once - sum(map(problem.is_copy, plan.sequence))
+    waiting = (
+        f", {len(region.offsets)} tensors wait in {region.nbytes:,} bytes of storage"
+        if region.offsets
+        else ""
+    )
+    own = calls - sum(map(problem.is_copy, plan.sequence))
+    return f"{again} of {own} calls run again{waiting}, about {more:.1%} more work"
 
 
-def recomputation_of(calls: Calls, module: tvm.IRModule, cost: Cost) -> Recomputation:
+def recomputation_of(
+    calls: Calls, module: tvm.IRModule, cost: Cost, storage: Storage | None = None
+) -> Recomputation:
     """What there is to decide for the calls of a function."""
     kernels = [module[binding.value.args[0]] for binding in calls.bindings]
     results = {kernel: dependence(kernel) for kernel in kernels}
@@ -147,7 +193,8 @@ def recomputation_of(calls: Calls, module: tvm.IRModule, cost: Cost) -> Recomput
         # A result has storage of its own.
         until[tensor] = sizes[tensor] = 0
     tasks = replace(calls.tasks, sizes=sizes)
-    return Recomputation(tasks, [costs[kernel] for kernel in kernels], until, _turn(calls))
+    seconds = [costs[kernel] for kernel in kernels]
+    return Recomputation(tasks, seconds, until, _turn(calls), storage)
 
 
 def _turn(calls: Calls) -> int:
@@ -155,63 +202,3 @@ def _turn(calls: Calls) -> int:
     tags = (tags_of(binding.var.name)[:1] for binding in calls.bindings)
     gradients = (at for at, first in enumerate(tags) if any(tag.gradient for tag in first))
     return next(gradients, len(calls.bindings))
-
-
-class _Replay:
-    """Bindings of calls, some of them again, with the views that they read."""
-
-    def __init__(self, function: relax.Function, calls: Calls) -> None:
-        self._calls = calls.bindings
-        called = {binding.var for binding in calls.bindings}
-        self._views = {b.var: b for b in bindings_of(function) if b.var not in called}
-        self._views_of: dict[relax.Var, list[relax.Var]] = defaultdict(list)
-        for variable, view in self._views.items():
-            for source in relax.analysis.free_vars(view.value):
-                self._views_of[source].append(variable)
-        self._result = function.body.body
-        # The copy of each variable that is read now, and all that were bound so far.
-        self._now: dict[relax.Var, relax.Var] = {}
-        self._bound: set[relax.Var] = set()
-
-    def bindings(self, sequence: Sequence[int]) -> Iterator[relax.Binding]:
-        """The bindings of a function that runs the calls in that sequence."""
-        for number in sequence:
-            binding = self._calls[number]
-            yield from self._read(binding.value)
-            value = self._current(binding.value)
-            self._forget(binding.var)
-            yield self._bind(binding.var, value)
-        yield from self._read(self._result)
-
-    def _read(self, value: relax.Expr) -> Iterator[relax.Binding]:
-        """Bindings of the views that a value reads, as far as there are none."""
-        for variable in relax.analysis.free_vars(value):
-            if variable in self._views and variable not in self._now:
-                view = self._views[variable]
-                yield from self._read(view.value)
-                yield self._bind(variable, self._current(view.value))
-
-    def _bind(self, variable: relax.Var, value: relax.Expr) -> relax.Binding:
-        copy = variable
-        if variable in self._bound:
-            copy = type(variable)(f"{variable.name}{AGAIN}", variable.ty)
-        self._bound.add(variable)
-        self._now[variable] = copy
-        return relax.VarBinding(copy, value)
-
-    def _current(self, value: relax.Expr) -> relax.Expr:
-        """A value that reads the copies of now."""
-        instead = {
-            each: self._now[each]
-            for each in relax.analysis.free_vars(value)
-            if not self._now.get(each, each).same_as(each)
-        }
-        return tvm_ffi.structural_map(value, (ir.Var, lambda var: instead.get(var, var)))
-
-    def _forget(self, variable: relax.Var) -> None:
-        """Views of a result are views of its earlier copy."""
-        stale = [variable]
-        while stale:
-            source = stale.pop()
-            self._now.pop(source, None)
-            stale += [each for each in self._views_of[source] if each in self._now]

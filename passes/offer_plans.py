@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 
 from odtc.passes.calls import Calls, workspaces_in
-from odtc.passes.checkpoint.problem import Plan
+from odtc.passes.checkpoint.problem import Plan, Storage
 from odtc.passes.contract import Pass
 from odtc.passes.insert_checkpoints import Cost, recomputation_of, replayed
 
@@ -30,6 +30,7 @@ class OfferPlans(Pass):
         slots: the most threads that run a kernel.
         cost: of a call; only its proportions matter.
         plans: of the step, as `recomputation_of` describes it.
+        storage: that results may wait in.
     """
 
     name: ClassVar[str] = "offer-plans"
@@ -37,6 +38,7 @@ class OfferPlans(Pass):
     slots: int
     cost: Cost = field(repr=False)
     plans: Sequence[Plan] = field(repr=False)
+    storage: Storage | None = None
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -48,13 +50,12 @@ class OfferPlans(Pass):
         """Adds the functions."""
         function = module[self.function]
         calls = Calls(function, workspaces_in(module, self.slots))
-        problem = recomputation_of(calls, module, self.cost)
-        offered = module.clone()
-        for name, plan in zip(self.functions, self.plans, strict=True):
-            found = replayed(function, calls, problem, plan)
+        problem = recomputation_of(calls, module, self.cost, self.storage)
+        every, offered = replayed(module, function, calls, problem, self.plans)
+        for name, found in zip(self.functions, every, strict=True):
             if name == self.function:
                 offered.update_func(module.get_global_var(name), found)
             else:
-                found = relax.utils.copy_with_new_vars(found)
-                offered[name] = found.with_attr("global_symbol", name)
+                own = relax.utils.copy_with_new_vars(found)
+                offered[name] = own.with_attr("global_symbol", name)
         return relax.transform.Normalize()(offered)

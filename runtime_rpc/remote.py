@@ -32,8 +32,10 @@ from odtc.runtime_rpc.session import (
 )
 from odtc.runtime_rpc.watchdog import Watchdog
 
-# Functions of odtc's server: JSON with `emulated` and `machine`; bytes of memory that are left.
+# Functions of odtc's server: JSON with `emulated` and `machine`; bytes of memory that are left; a
+# tensor that is a file's pages.
 _INFO, _AVAILABLE = "odtc.device_info", "odtc.available_bytes"
+_FILE_MEMORY = "odtc.file_memory"
 # How a failure reads that is the connection's, or our server's word on its session.
 _LOST = re.compile(
     r"the session ended|kShutdown|code=Shutdown|channel (is|has been) closed|"
@@ -125,6 +127,19 @@ class RemoteSession:
         """Frees idle arenas of the server's process."""
         with self.guard():
             self.remote.get_function(FREE_ARENAS)()
+
+    def file_memory(self, nbytes: int, folder: str | None) -> tvm.runtime.Tensor:
+        """Maps a file of the device, in the session's folder by default."""
+        with self.guard():
+            try:
+                mapped = self.remote.get_function(_FILE_MEMORY)
+            except AttributeError:
+                raise DeviceError(
+                    "TVM's RPC server maps no files for tensors that wait",
+                    where=self.name,
+                    hint="run odtc's server there, or compile the model without --offload",
+                ) from None
+            return mapped(nbytes, folder or "")
 
     def available_bytes(self) -> int:
         """Memory that the device has left; of servers, only odtc's says it."""

@@ -9,7 +9,8 @@ _FOLDER = "odtc/runtime_rpc"
 
 def server_files() -> dict[str, bytes]:
     """Path of each file, from where Python looks for packages, to what it holds."""
-    modules = [_HERE / "__init__.py", _HERE / "free_memory.py", *_HERE.glob("server/*.py")]
+    own = (_HERE / f"{name}.py" for name in ("__init__", "free_memory", "file_memory"))
+    modules = [*own, *_HERE.glob("server/*.py")]
     files = {f"{_FOLDER}/{path.relative_to(_HERE)}": path.read_bytes() for path in modules}
     # The package's own face would want all the rest.
     return {"odtc/__init__.py": b"", **dict(sorted(files.items()))}

@@ -15,7 +15,9 @@ from tvm import relax
 
 from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
-from odtc.core.errors import DeviceError
+from odtc.core.errors import DeviceError, OutputError
+from odtc.core.files import cache_folder
+from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
@@ -111,6 +113,19 @@ class Session(Protocol):
 
     def free_arenas(self) -> None:
         """Gives back the memory that the device keeps for steps to come."""
+        ...
+
+    def file_memory(self, nbytes: int, folder: str | None) -> tvm.runtime.Tensor:
+        """A tensor whose pages are those of a file without a name.
+
+        Args:
+            nbytes: of the file.
+            folder: of the device, that it lies in; one of odtc's if None.
+
+        Raises:
+            OutputError: this machine has no room there, or it cannot be written.
+            DeviceError: the same of another device, or it has no such memory.
+        """
         ...
 
     def available_bytes(self) -> int:
@@ -224,6 +239,18 @@ class LocalSession:
     def free_arenas(self) -> None:
         """Frees idle arenas of this process, on all of its devices."""
         tvm.get_global_func(FREE_ARENAS)()
+
+    def file_memory(self, nbytes: int, folder: str | None) -> tvm.runtime.Tensor:
+        """Maps a file of this machine, in the user's cache by default."""
+        path = Path(folder) if folder else cache_folder() / "storage"
+        try:
+            return file_memory(nbytes, path)
+        except OSError as error:
+            raise OutputError(
+                f"no file of {nbytes:,} bytes for tensors that wait: {error.strerror or error}",
+                where=str(path),
+                hint="make room there, or name another folder with --storage",
+            ) from error
 
     def available_bytes(self) -> int:
         """What this process may still take; a GPU does not say it."""

@@ -60,6 +60,7 @@ class Trainer:
         session: Session,
         threads: int | None = None,
         cores: str | None = None,
+        storage: str | None = None,
     ) -> None:
         check_threads(threads, cores, bundle.manifest)
         self.steps = 0
@@ -76,7 +77,7 @@ class Trainer:
         with session.guard():
             self._calls = Calls(bundle.manifest, session, machine, self._host)
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
-            self._tensors = self._allocate()
+            self._tensors = self._allocate(storage)
         fed = self._manifest.of_role(Role.INPUT, Role.LABEL)
         self._feeder = Feeder(session, {item: self._tensors[item] for item in fed})
 
@@ -408,11 +409,13 @@ class Trainer:
             for item in adapter_arguments(self._manifest):
                 self._tensors[item].copyfrom(tensors[item.spec.name])
 
-    def _allocate(self) -> dict[Argument, tvm.runtime.Tensor]:
+    def _allocate(self, folder: str | None) -> dict[Argument, tvm.runtime.Tensor]:
         """One tensor on the device for each argument, at the value that it starts from."""
-        device = self.session.device
+        device, session = self.session.device, self.session
         tensors = {
-            item: tvm.runtime.empty(item.spec.shape, item.spec.dtype, device)
+            item: session.file_memory(item.spec.nbytes, folder)
+            if item.role is Role.STORAGE
+            else tvm.runtime.empty(item.spec.shape, item.spec.dtype, device)
             for item in self._manifest.arguments
         }
         # An average starts at its parameter.

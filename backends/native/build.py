@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from odtc.core.errors import BuildError
+from odtc.core.files import cache_folder
 
 _SOURCES = Path(__file__).parent
 _FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC")
@@ -139,5 +140,4 @@ def _hash(runtime: Runtime) -> str:
 
 
 def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "odtc" / "native"
+    return cache_folder() / "native"

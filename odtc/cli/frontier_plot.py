@@ -30,7 +30,7 @@ from odtc.cli.svg import (
 from odtc.planning import Frontier, Point
 
 _COLOURS = ("#2f6db3", "#e8833a", "#4ea65a", "#8e5bb5", "#c9a227", "#5b9aa0")
-_OTHERS = ("#a3a3a8", "#c9a0a0", "#9db8a4")
+_OTHERS = ("#a3a3a8", "#c9a0a0", "#9db8a4", "#8fa8c9")
 _LEAST = "#202020"
 # Up to how many times what the slowest point takes more, other curves are drawn.
 _TALLEST = 2.5
@@ -160,7 +160,8 @@ class _Picture:
 
 def _tip(point: Point) -> str:
     parts = f", {point.micro_batches} micro-batches" if point.micro_batches > 1 else ""
+    stored = f", {point.stored_bytes:,} bytes in a file" if point.stored_bytes else ""
     return (
         f"{point.budget_bytes:,} bytes, {point.time:.3f} of the time: "
-        f"{point.repeated:,} of {point.calls:,} calls again{parts}"
+        f"{point.repeated:,} of {point.calls:,} calls again{parts}{stored}"
     )

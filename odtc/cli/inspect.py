@@ -118,6 +118,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
         "adapters": [dataclasses.asdict(adapter) for adapter in manifest.adapters],
         "sizes": dataclasses.asdict(manifest.sizes),
+        "stored_bytes": manifest.stored_bytes,
         "plans": [dataclasses.asdict(plan) for plan in manifest.plans],
         "notes": list(manifest.notes),
     }
@@ -157,6 +158,7 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *(("trained in part", f"{name}: {block}") for name, block in _blocks(manifest).items()),
         *(("adapter of", _adapter(manifest, adapter)) for adapter in manifest.adapters),
         *_sizes(manifest),
+        *_storage(manifest),
         *_plans(manifest),
         *(("note", note) for note in manifest.notes),
     ]
@@ -175,6 +177,11 @@ def _sizes(manifest: "Manifest") -> list[tuple[str, str]]:
     if manifest.micro_batches == 1:
         del sizes["accumulators"]
     return [(_SIZES[name], _exact(size)) for name, size in sizes.items()]
+
+
+def _storage(manifest: "Manifest") -> list[tuple[str, str]]:
+    """The file that tensors wait in, where some do."""
+    return [("waits in a file", _exact(size)) for size in (manifest.stored_bytes,) if size]
 
 
 def _plans(manifest: "Manifest") -> list[tuple[str, str]]:

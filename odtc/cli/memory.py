@@ -24,6 +24,7 @@ def describe(memory: "Memory") -> dict[str, Any]:
         "optimizer_bytes": memory.optimizer_bytes,
         "accumulator_bytes": memory.accumulator_bytes,
         "micro_batches": memory.micro_batches,
+        "stored_bytes": memory.stored_bytes,
         "peak_bytes": memory.peak_bytes,
         "proven_optimal": memory.proven_optimal,
         "result_bytes": plan.result_bytes,
@@ -79,6 +80,7 @@ def _rows(memory: "Memory") -> list[tuple[str, str]]:
         ("parameters", _exact(memory.parameter_bytes)),
         ("optimizer state", _exact(memory.optimizer_bytes)),
         *_micro_batches(memory),
+        *[("waits in a file", _exact(size)) for size in (memory.stored_bytes,) if size],
         *_kinds(plan),
     ]
 

@@ -70,12 +70,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _rows(found: "Frontier") -> list[tuple[str, ...]]:
     """Points from the fastest to the smallest, about as far from each other in bytes."""
-    points, rows = found.points, [("budget", "bytes", "time", "micro-batches", "calls again")]
+    titles = ("budget", "bytes", "time", "micro-batches", "calls again")
+    offloads = any(point.stored_bytes for point in found.points)
+    points, rows = found.points, [(*titles, "in a file") if offloads else titles]
     step = (points[0].budget_bytes - points[-1].budget_bytes) / _SHOWN
     last = None
     for point in points:
         if last is None or last - point.budget_bytes >= step or point is points[-1]:
             last = point.budget_bytes
             again, parts = f"{point.repeated} of {point.calls}", str(point.micro_batches)
-            rows.append((readable_bytes(last), f"{last:,}", f"{point.time:.3f}", parts, again))
+            row = (readable_bytes(last), f"{last:,}", f"{point.time:.3f}", parts, again)
+            stored = readable_bytes(point.stored_bytes)
+            rows.append((*row, stored) if offloads else row)
     return rows

@@ -83,7 +83,7 @@ class Run:
 
     def _start(self) -> "Trainer":
         args = self._args
-        trainer = self._artifact.trainer(args.device, args.threads, args.cores)
+        trainer = self._artifact.trainer(args.device, args.threads, args.cores, args.storage)
         if args.memory_budget:
             trainer.set_budget(args.memory_budget)
         if args.follow_memory:

@@ -47,6 +47,13 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         help="let batch normalisations take the statistics of a micro-batch: it changes what they "
         "compute",
     )
+    parser.add_argument(
+        "--offload",
+        action="store_true",
+        help="let tensors of a step with a budget wait in a file on the device, where that is "
+        "faster than to compute them again; the target's options storage_write and storage_read "
+        "are its bytes a second",
+    )
     add_update_options(parser)
 
 
@@ -68,4 +75,5 @@ def step_options(args: argparse.Namespace) -> "StepOptions":
         "seed": args.seed,
         "micro_batches": args.micro_batches,
         "allow_split_batchnorm": args.allow_split_batchnorm,
+        "offload": args.offload,
     }

@@ -110,6 +110,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="before each step, take the fastest plan that the machine's memory allows",
     )
     add("--threads", type=int, metavar="N", help="worker threads")
+    add(
+        "--storage",
+        metavar="FOLDER",
+        help="of the device, for the file in which tensors wait of a step compiled with --offload",
+    )
     add("--cores", choices=["big", "little"], help="bind them to the fastest or slowest cores")
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -44,6 +44,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         _temporary(Path(os.path.realpath(path))).unlink()
 
 
+def cache_folder() -> Path:
+    """What odtc keeps between runs lies here; it may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "odtc"
+
+
 def check_room(needed: int) -> None:
     """Checks the room for temporary files, for work that cannot say so itself when it runs out.
 

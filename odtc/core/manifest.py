@@ -153,6 +153,11 @@ class Manifest:
         return plan.arena_bytes + self.sizes.accumulators
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of the file on the device in which tensors of a step wait; 0 where none do."""
+        return sum(item.spec.nbytes for item in self.of_role(Role.STORAGE))
+
+    @property
     def accumulate(self) -> int:
         """Steps to an update: the last of them updates."""
         return int(self.update["accumulate"])

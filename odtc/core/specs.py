@@ -48,8 +48,11 @@ class Role(StrEnum):
     STATISTIC = "statistic"
     STATE = "state"
     AVERAGE = "average"
+    STORAGE = "storage"
 
 
+# Name of the argument in which tensors wait that the arena has no room for.
+STORAGE = "storage"
 # Slot of the states that gradients are added up in.
 ACCUMULATOR = "accumulator"
 # What an ONNX initializer can be to the step: it is stored in the artifact and exported again.
@@ -99,7 +102,8 @@ class Argument:
 
     Attributes:
         role: what it is to the step. The role `step` is the number of steps taken before this one,
-            from which bias corrections and random masks follow.
+            from which bias corrections and random masks follow. What is in the `storage` is of one
+            call, and lies in a file.
         spec: its name, shape and dtype. A state's name is `slot/parameter`, that of the moving
             average of a parameter `ema/parameter`.
         classes: what it may hold, where it holds class numbers.

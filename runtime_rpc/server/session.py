@@ -15,6 +15,7 @@ import tvm
 import tvm_ffi
 from tvm.rpc import _ffi_api
 
+from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
@@ -32,6 +33,7 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     os.chdir(folder)
     _register("odtc.device_info", lambda: json.dumps(about | {"pid": os.getpid()}))
     _register("odtc.available_bytes", available_bytes)
+    _register("odtc.file_memory", lambda nbytes, path: file_memory(nbytes, folder / path))
     _register("odtc.watch_storage", _watch_storage)
     _register("odtc.watched_storage", lambda: json.dumps(_allocated))
     for name, function in FUNCTIONS.items():
