@@ -113,7 +113,7 @@ def test_option_given_twice():
         (
             "host-cpu{mpcu=x}",
             "a target has no option 'mpcu'",
-            "did you mean mcpu? known options: mcpu, mattr, threads",
+            "did you mean mcpu? known options: mcpu, mattr, threads, storage_write, storage_read",
         ),
         (
             "host-cpu{mcpu=a b}",

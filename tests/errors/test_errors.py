@@ -139,6 +139,11 @@ CAUSES: dict[str, Cause] = {
     "batch negative": compile_linear("--batch", "-3"),
     "memory budget too small": compile_digits("--memory-budget", "1KiB"),
     "memory budget is no number": compile_digits("--memory-budget", "little"),
+    "offload without a budget": compile_digits("--offload"),
+    "offload on a GPU": compile_digits(
+        "--offload", "--memory-budget", "1MiB", "--target", "android-opencl"
+    ),
+    "storage that takes nothing": compile_digits("--target", "android-cpu{storage_write=0}"),
     "micro-batches 0": compile_digits("--micro-batches", "0"),
     "micro-batches that do not divide the batch": compile_digits("--micro-batches", "3"),
     "micro-batches of an uneven mean": compile_digits(

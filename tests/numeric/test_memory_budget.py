@@ -84,11 +84,11 @@ def test_the_same_bits_in_fewer_bytes(compiled) -> None:
             np.testing.assert_array_equal(values[name], value, err_msg=name)
 
 
-def tower() -> onnx.ModelProto:
+def tower(layers: int = 4) -> onnx.ModelProto:
     """Layers of a convolution, batch statistics, a rectifier and dropout."""
     rng = np.random.default_rng(0)
     nodes, weights, data = [], {"ratio": np.float32(0.3)}, "x"
-    for layer in range(4):
+    for layer in range(layers):
         own = {name: f"{name}{layer}" for name in ("w", "g", "b", "m", "v")}
         weights[own["w"]] = rng.standard_normal((8, 8, 3, 3)) / 8
         weights |= {own[name]: np.ones(8) for name in ("g", "v")}

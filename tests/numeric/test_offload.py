@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def tower_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tower") / "tower.onnx"
-    onnx.save(tower(), path)
+    onnx.save(tower(layers=2), path)
     return path
 
 
@@ -57,7 +58,7 @@ def tower_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def offloaded(tower_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An artifact of which tensors wait in a file."""
     path = tmp_path_factory.mktemp("artifact") / "tower.odtc"
-    artifact = odtc.compile(tower_path, FAST, memory_budget="130KB", offload=True)
+    artifact = odtc.compile(tower_path, FAST, memory_budget=90_000, offload=True, micro_batches=1)
     assert artifact.manifest.stored_bytes > 0
     artifact.save(path)
     return path
@@ -109,7 +110,8 @@ OPTIONS = {
 @pytest.mark.parametrize("kind", fast_if(lambda kind: kind == "mixed", OPTIONS))
 def test_updates_stay_the_same(kind: str, tower_path: Path) -> None:
     def compile_(**more) -> Artifact:
-        return odtc.compile(tower_path, FAST, seed=3, **OPTIONS[kind], **more)
+        options = {"seed": 3, "micro_batches": 1, **OPTIONS[kind], **more}
+        return odtc.compile(tower_path, FAST, **options)
 
     least = compile_(memory_budget=floor_of(compile_, offload=True), offload=True)
     assert least.memory.stored_bytes > 0
@@ -149,8 +151,8 @@ def test_micro_batches_and_a_file_together(tower_path: Path) -> None:
 
 def test_never_slower_than_without(tower_path: Path) -> None:
     for target in ("host-cpu{threads=1}", FAST):
-        without = odtc.plan(tower_path, target).points
-        with_ = odtc.plan(tower_path, target, offload=True)
+        without = odtc.plan(tower_path, target, micro_batches=1).points
+        with_ = odtc.plan(tower_path, target, micro_batches=1, offload=True)
         assert all(a.time <= b.time for a, b in pairwise(with_.points))
         assert all(a.arena_bytes > b.arena_bytes for a, b in pairwise(with_.points))
         for point in without:
@@ -158,7 +160,8 @@ def test_never_slower_than_without(tower_path: Path) -> None:
             assert better.time <= point.time
         assert WITHOUT in with_.strategies
         last = with_.points[-1]
-        made = odtc.compile(tower_path, target, memory_budget=last.arena_bytes, offload=True)
+        budget = last.arena_bytes
+        made = odtc.compile(tower_path, target, memory_budget=budget, offload=True, micro_batches=1)
         assert made.manifest.stored_bytes == last.stored_bytes
     assert last.arena_bytes < without[-1].arena_bytes
 
@@ -178,11 +181,23 @@ def test_what_is_said_of_it(
     assert WITHOUT in picture.read_text()
 
 
-def test_a_full_disk_is_one_error(offloaded: Path) -> None:
-    # Nothing there can hold a file.
-    with pytest.raises(OutputError, match=r"no file of .* bytes for tensors that wait") as caught:
-        odtc.load(offloaded).trainer(storage="/proc/self")
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with room for 8 KiB."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(tmp_path)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("cannot mount a small disk here")
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_full_disk_is_one_error(offloaded: Path, small_disk: Path) -> None:
+    with pytest.raises(OutputError, match=r"no file of .* bytes .*No space left") as caught:
+        odtc.load(offloaded).trainer(storage=str(small_disk))
+    assert caught.value.where == str(small_disk)
     assert caught.value.hint
+    assert not any(small_disk.iterdir())
+    (small_disk / "room").write_bytes(bytes(4096))
 
 
 CRASH = """

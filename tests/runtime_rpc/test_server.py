@@ -6,18 +6,21 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 import odtc
-from odtc.core.errors import DeviceLostError
+from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.server import registration, wire
 from odtc.runtime_rpc.server.session import inside
 from odtc.runtime_rpc.trackers import tracker_at
+from tests.numeric.test_memory_budget import tower
 from tests.runtime_rpc.own_server import serving
 
 IDLE = 1.0
@@ -49,6 +52,23 @@ def test_a_client_that_falls_silent_loses_its_session(url: str) -> None:
     time.sleep(IDLE + 1)
     with pytest.raises(DeviceLostError, match=r"gave no sign of life for 1 s|lost"):
         silent.info()
+
+
+def test_tensors_wait_in_a_file_of_the_device(url: str, tmp_path: Path) -> None:
+    onnx.save(tower(layers=2), tmp_path / "tower.onnx")
+    target = "host-cpu{storage_write=1e12,storage_read=1e12}"
+    options = {"memory_budget": 90_000, "offload": True, "micro_batches": 1}
+    artifact = odtc.compile(tmp_path / "tower.onnx", target, **options)
+    assert artifact.manifest.stored_bytes > 0
+    x, y = np.ones((4, 8, 12, 12), np.float32), np.arange(4)
+    session = odtc.connect(url, Limits(beat=0.2))
+    here, there = artifact.trainer(), artifact.trainer(session, storage=str(tmp_path / "there"))
+    for _ in range(2):
+        assert there.step(x, y, 0.1) == here.step(x, y, 0.1)
+    assert not any((tmp_path / "there").iterdir())
+    with pytest.raises(DeviceError, match=r"File too large|disk is full"):
+        session.file_memory(1 << 60, None)
+    session.close()
 
 
 def test_a_session_has_its_time(url: str) -> None:
