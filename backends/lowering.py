@@ -263,8 +263,8 @@ def _check_countable(planned: tvm.IRModule, family: Family, target: Target) -> N
 
 def _built_step(name: str, function: relax.Function) -> BuiltStep:
     arena = sum(size for op, size in _allocations(function) if op == _ALLOCATE)
-    said = (str(function.attrs.get(attribute, "")) for attribute in (RECORD, REPEATED))
-    return BuiltStep(name, arena, *said, int(function.attrs.get(STORED, 0)))
+    record, repeated = (str(function.attrs.get(each, "")) for each in (RECORD, REPEATED))
+    return BuiltStep(name, arena, record, repeated, int(function.attrs.get(STORED, 0)))
 
 
 def to_kernels(
