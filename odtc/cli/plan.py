@@ -72,7 +72,8 @@ def _rows(found: "Frontier") -> list[tuple[str, ...]]:
     """Points from the fastest to the smallest, about as far from each other in bytes."""
     titles = ("budget", "bytes", "time", "micro-batches", "calls again")
     offloads = any(point.stored_bytes for point in found.points)
-    points, rows = found.points, [(*titles, "in a file") if offloads else titles]
+    points = found.points
+    rows: list[tuple[str, ...]] = [(*titles, "in a file") if offloads else titles]
     step = (points[0].budget_bytes - points[-1].budget_bytes) / _SHOWN
     last = None
     for point in points:
