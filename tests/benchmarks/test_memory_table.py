@@ -34,6 +34,7 @@ def run_main(main, monkeypatch, *options):
     return main()
 
 
+@pytest.mark.slow
 def test_a_network_goes_through_all_engines(tmp_path, monkeypatch, capsys):
     files = ("--json", tmp_path / "new" / "x.json", "--picture", tmp_path / "x.svg")
     options = ("--networks", "digits", "--runs", 1, *files)

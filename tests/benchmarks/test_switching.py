@@ -13,6 +13,7 @@ from benchmarks.models.pytorch.table import SMALL
 from benchmarks.step_time.cases import Case
 
 
+@pytest.mark.slow
 def test_changes_are_timed_and_change_no_loss(tmp_path: Path) -> None:
     entry = SMALL["char_cnn_lstm"]
     module = make(entry)

@@ -212,6 +212,7 @@ def test_a_small_transformer_trains_as_in_float32(phone, tmp_path: Path) -> None
     assert losses[1][-1] < 0.9 * losses[1][0]
 
 
+@pytest.mark.slow
 def test_an_overflow_in_float16_is_left_out_and_halves_the_scale(phone, tmp_path: Path) -> None:
     """In float32 nothing overflows at this scale."""
     initial = 2.0**24

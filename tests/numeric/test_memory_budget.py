@@ -183,6 +183,7 @@ def test_one_byte_below_the_floor_is_refused(compiled) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.slow
 def test_more_bytes_are_never_slower(tmp_path: Path) -> None:
     onnx.save(bn_model(), tmp_path / "m.onnx")
 
