@@ -146,10 +146,12 @@ def test_samples_follow_the_files_at_their_period(tmp_path: Path) -> None:
 def test_a_sampler_that_takes_too_much_samples_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Looks are rare on a machine that is busy: at every other round, two of them are soon over.
     monkeypatch.setattr(sampler, "MOST_OF_ALL", 0.0)
+    monkeypatch.setattr(sampler, "_LOOKED_AT", 2)
     plant(ADRENO, tmp_path)
     with LocalSession().sampling(period=0.001, root=str(tmp_path)) as found:
-        time.sleep(0.6)
+        time.sleep(1.0)
     assert found.samples.period >= 0.004
     assert len(found.samples.series["battery.current"].times) < 200
 
