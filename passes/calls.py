@@ -57,7 +57,7 @@ class Calls:
             else:
                 self._view(binding)
         returned = self._read(function.body.body)
-        self.tasks = Tasks(tasks, self._sizes, returned)
+        self.tasks = Tasks(tuple(tasks), tuple(self._sizes), returned)
 
     def roots(self, variable: relax.Expr) -> frozenset[relax.Var]:
         """The arguments and results that a variable may share its memory with."""

@@ -192,9 +192,9 @@ def recomputation_of(
     for tensor in calls.tasks.kept:
         # A result has storage of its own.
         until[tensor] = sizes[tensor] = 0
-    tasks = replace(calls.tasks, sizes=sizes)
-    seconds = [costs[kernel] for kernel in kernels]
-    return Recomputation(tasks, seconds, until, _turn(calls), storage)
+    tasks = replace(calls.tasks, sizes=tuple(sizes))
+    seconds = tuple(costs[kernel] for kernel in kernels)
+    return Recomputation(tasks, seconds, tuple(until), _turn(calls), storage)
 
 
 def _turn(calls: Calls) -> int:

@@ -52,6 +52,6 @@ def layered(nodes: int, seed: int = 0) -> Recomputation:
             tasks.append(Task((number,), frozenset(reads)))
             layer.append(number)
         layers.append(layer)
-    sizes = [draw.randint(1, 100) << 10 for _ in tasks]
-    seconds = [draw.randint(1, 100) * 1e-6 for _ in tasks]
-    return Recomputation(Tasks(tasks, sizes), seconds, [nodes] * nodes, nodes)
+    sizes = tuple(draw.randint(1, 100) << 10 for _ in tasks)
+    seconds = tuple(draw.randint(1, 100) * 1e-6 for _ in tasks)
+    return Recomputation(Tasks(tuple(tasks), sizes), seconds, (nodes,) * nodes, nodes)

@@ -42,7 +42,7 @@ class Cut(Generic[T]):
         return self.count * sum(self.problem.seconds)
 
     @cached_property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> tuple[Plan, ...]:
         """See `frontier`."""
         return frontier(self.problem)
 

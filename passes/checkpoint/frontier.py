@@ -6,6 +6,7 @@ storage there are those without it, too: then it never makes a step slower, or l
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.minimum_cut import cutting
@@ -39,9 +40,12 @@ _NEAR = 3e-4
 # Limits between the lowest peak and that of the step as it is, for guided ways and for all.
 _LIMITS, _ALL_WAYS = 192, 32
 _BISECTIONS = 12
+# Frontiers that are kept: a caller mostly asks for several budgets of the same step.
+_KEPT = 16
 
 
-def frontier(problem: Recomputation) -> list[Plan]:
+@lru_cache(_KEPT)
+def frontier(problem: Recomputation) -> tuple[Plan, ...]:
     """Plans of which none is both slower and larger than another one, the fastest first.
 
     The first is the step as it is; the peak of the last is the lowest that is found. With a storage
@@ -57,12 +61,12 @@ def frontier(problem: Recomputation) -> list[Plan]:
     closer = {round(low * ratio ** (n / _ALL_WAYS)) for n in range(1, _ALL_WAYS)}
     for limit in sorted(even | closer):
         found += _within(problem, limit, moment, _FREE if limit in closer else ())
-    best = list(best_of(found))
+    best = tuple(best_of(found))
     if problem.storage is None:
         return best
     # How large the arena is follows from packing: a plan of a higher peak may have a smaller one.
     without = frontier(replace(problem, storage=None))
-    return sorted({*best, *without}, key=lambda each: (each.seconds, each.peak))
+    return tuple(sorted({*best, *without}, key=lambda each: (each.seconds, each.peak)))
 
 
 def lowest_of(plans: Iterable[Plan]) -> Plan:

@@ -44,8 +44,8 @@ class Recomputation:
     """
 
     tasks: Tasks
-    seconds: Sequence[float]
-    until: Sequence[int]
+    seconds: tuple[float, ...]
+    until: tuple[int, ...]
     turn: int = 0
     storage: Storage | None = None
 

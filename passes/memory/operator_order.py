@@ -52,8 +52,8 @@ class Tasks:
         ValueError: a task is in front of one that it needs.
     """
 
-    tasks: Sequence[Task]
-    sizes: Sequence[int]
+    tasks: tuple[Task, ...]
+    sizes: tuple[int, ...]
     kept: frozenset[int] = frozenset()
 
     def __post_init__(self):

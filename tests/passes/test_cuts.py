@@ -41,9 +41,9 @@ def drawn(draw: st.DrawFn) -> list[Cut[None]]:
         Cut(
             count,
             Recomputation(
-                Tasks(tasks, [UNIT * (-(-size // count) + fixed) for size in sizes]),
-                [each / count**power + call for each in seconds],
-                [len(tasks)] * len(tasks),
+                Tasks(tuple(tasks), tuple(UNIT * (-(-size // count) + fixed) for size in sizes)),
+                tuple(each / count**power + call for each in seconds),
+                (len(tasks),) * len(tasks),
             ),
             UNIT * beside if count > 1 else 0,
             None,
@@ -103,7 +103,12 @@ def test_no_more_cuts_are_made_than_needed() -> None:
     def cut(count: int, peak: int) -> Cut[None]:
         tasks = [Task((0,), frozenset()), Task((1,), frozenset({0}))]
         sizes = [UNIT * (peak - 1), UNIT]
-        return Cut(count, Recomputation(Tasks(tasks, sizes), [1.0, 1.0], [0, 0]), 5 * UNIT, None)
+        return Cut(
+            count,
+            Recomputation(Tasks(tuple(tasks), tuple(sizes)), (1.0, 1.0), (0, 0)),
+            5 * UNIT,
+            None,
+        )
 
     asked = []
 
@@ -123,7 +128,7 @@ def test_no_more_cuts_are_made_than_needed() -> None:
 def test_what_counts_is_the_packed_arena_not_the_peak() -> None:
     # Two tensors of a byte, each of which has room for what it is aligned to.
     tasks = [Task((0,), frozenset()), Task((1,), frozenset({0}))]
-    cut = Cut(1, Recomputation(Tasks(tasks, [1, 1]), [1.0, 1.0], [0, 0]), 0, None)
+    cut = Cut(1, Recomputation(Tasks(tuple(tasks), (1, 1)), (1.0, 1.0), (0, 0)), 0, None)
     way = fastest([cut], 2 * UNIT)
     assert way is not None
     assert (way.plan.peak, way.nbytes) == (2, 2 * UNIT)
