@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-split-batchnorm", action="store_true", help="micro-batches have their statistics"
     )
+    parser.add_argument(
+        "--offload", action="store_true", help="each budget with tensors that wait in a file, too"
+    )
     add_files(parser, "budget", ["picture"])
     return parser
 
@@ -73,7 +76,12 @@ def _parser() -> argparse.ArgumentParser:
 def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
     case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
     terms = Terms(
-        options.shares, options.totals, options.allow_split_batchnorm, options.steps, options.runs
+        options.shares,
+        options.totals,
+        options.allow_split_batchnorm,
+        options.offload,
+        options.steps,
+        options.runs,
     )
     with tempfile.TemporaryDirectory() as folder:
         return found_ways(

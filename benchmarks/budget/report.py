@@ -24,10 +24,11 @@ def parity_table(found: Sequence[Found]) -> Table:
 def way_table(found: Sequence[Found]) -> Table:
     """Bytes that are planned and measured, in MB, and how many times the time of the step as it is.
 
-    `total` is arena, accumulators, parameters and state; `grown` what a process grew by since its
-    imports; `beyond` what of that is neither in the total nor fed.
+    `total` is arena, accumulators, parameters and state; `file` what waits in one; `grown` what a
+    process grew by since its imports; `beyond` what of that is neither in the total nor fed.
     """
-    heads = ("network", "way", "budget", "parts", "arena", "total", "grown", "beyond", "time")
+    numbers = ("budget", "parts", "arena", "total", "file", "grown", "beyond", "time")
+    heads = ("network", "way", *numbers)
     table = numbers_table(*heads)
     for item in found:
         timings = _timings(item)
@@ -40,6 +41,7 @@ def way_table(found: Sequence[Found]) -> Table:
                 _megabytes(way.budget),
                 str(way.micro_batches) if plan else "",
                 *map(_megabytes, (plan and plan.arena, plan and plan.total)),
+                _megabytes(way.stored or None),
                 *map(_megabytes, (way.net, way.beyond)),
                 time,
             )

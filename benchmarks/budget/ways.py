@@ -40,7 +40,9 @@ class Way:
     Attributes:
         name: of a share of the arena, or of a peer.
         budget: bytes; None where there is none.
+        offload: whether tensors may wait in a file.
         micro_batches: that odtc cuts the batch into.
+        stored: bytes of that file.
         calls: of a micro-batch, those that run again among them.
         plan: bytes of odtc; None for a peer, and where the budget cannot be met.
         samples: of processes that took steps.
@@ -49,7 +51,9 @@ class Way:
 
     name: str
     budget: int | None = None
+    offload: bool = False
     micro_batches: int = 1
+    stored: int = 0
     calls: int = 0
     plan: Plan | None = None
     samples: list[Sample] = field(default_factory=list)
@@ -89,6 +93,7 @@ class Terms:
         shares: of the arena of the step as it is, that budgets are.
         totals: bytes that arena, accumulators, parameters and optimizer state may take together.
         allow_split_batchnorm: whether batch statistics may be those of micro-batches.
+        offload: whether each budget is tried with a file as well.
         steps: timed ones of each way.
         runs: processes that each is measured in.
     """
@@ -96,6 +101,7 @@ class Terms:
     shares: Sequence[float]
     totals: Sequence[int]
     allow_split_batchnorm: bool
+    offload: bool
     steps: int
     runs: int
 
@@ -135,9 +141,12 @@ def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None
         **{readable_bytes(total): max(1, total - beside) for total in terms.totals},
     }
     for name, budget in sorted(budgets.items(), key=lambda each: -each[1]):
-        way = Way(f"{OURS}, {name}", budget)
-        _compile(way, case, terms, folder, tell)
-        ways.append(way)
+        for way in (
+            Way(f"{OURS}, {name}", budget),
+            *([Way(f"{OURS}, {name}, file", budget, offload=True)] if terms.offload else []),
+        ):
+            _compile(way, case, terms, folder, tell)
+            ways.append(way)
     return ways
 
 
@@ -152,6 +161,7 @@ def _compile(way: Way, case: Case, terms: Terms, folder: Path, tell: Callable[[s
             optimizer=odtc.SGD(),
             dropout=False,
             memory_budget=way.budget,
+            offload=way.offload,
             allow_split_batchnorm=terms.allow_split_batchnorm,
         )
     except BudgetError as error:
@@ -162,6 +172,7 @@ def _compile(way: Way, case: Case, terms: Terms, folder: Path, tell: Callable[[s
     bound = artifact.memory.lower_bound_bytes
     way.plan = Plan(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
     way.micro_batches, way.calls = manifest.micro_batches, len(artifact.memory.plan.calls)
+    way.stored = manifest.stored_bytes
     (folder / way.name).mkdir()
     artifact.save(folder / way.name / ARTIFACT)
 

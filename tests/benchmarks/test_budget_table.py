@@ -19,19 +19,22 @@ from benchmarks.workload import Work
 def test_a_network_is_run_in_all_ways(tmp_path, monkeypatch, capsys):
     files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
     options = ("--networks=digits", "--batch=32", "--runs=1", "--steps=2", "--shares=0.9")
-    options += ("--totals=1MB",)
+    options += ("--totals=1MB", "--offload")
     monkeypatch.setattr("sys.argv", ["budget", *options, *files])
     assert command_line.main() == 0
     (found,) = json.loads((tmp_path / "x.json").read_text())["networks"]
     ways = {way["name"]: way for way in found["ways"]}
-    assert list(ways) == [OURS, f"{OURS}, 976.6 KiB", f"{OURS}, 90%", TORCH, ORT]
+    budgets = [
+        f"{OURS}, {budget}{way}" for budget in ("976.6 KiB", "90%") for way in ("", ", file")
+    ]
+    assert list(ways) == [OURS, *budgets, TORCH, ORT]
     within = ways[f"{OURS}, 976.6 KiB"]["plan"]
     assert within["arena"] + within["parameters"] + within["optimizer"] <= 1_000_000
     whole, less = ways[OURS]["plan"], ways[f"{OURS}, 90%"]
     assert less["plan"]["arena"] + less["plan"]["optimizer"] <= less["budget"]
     assert less["budget"] == int(0.9 * whole["arena"])
     timings = {timing["engine"]: timing for timing in found["comparison"]["timings"]}
-    for name in (OURS, f"{OURS}, 90%", TORCH):
+    for name in (OURS, *budgets, TORCH):
         assert len(timings[name]["seconds"]) == 2
         assert timings[name]["losses"] == pytest.approx(timings[OURS]["losses"], rel=1e-4)
         (sample,) = ways[name]["samples"]
