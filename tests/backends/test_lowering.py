@@ -8,8 +8,9 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
+from odtc.autoschedule.table import schedule_passes
 from odtc.backends.families import family_of
-from odtc.backends.lowering import fuse_phase
+from odtc.backends.lowering import build, fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
 
@@ -61,3 +62,16 @@ def test_elements_of_several_tuples_meet_in_one_kernel(
         executable = tvm.compile(fused, tvm.target.Target({"kind": "llvm"}))
         found = relax.VirtualMachine(executable, tvm.cpu())["main"](*tensors).numpy()
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_step_checks_its_own_arguments_since_kernels_do_not() -> None:
+    module = folded(split)
+    target = parse_target("host-cpu").resolved()
+    built = build(module, target, None, schedule_passes(target))
+    main = relax.VirtualMachine(built.executable, tvm.cpu())["main"]
+    given = [tvm.runtime.tensor(np.zeros((ITEMS, 4), np.float32)) for _ in range(TUPLES)]
+    assert np.isfinite(main(*given).numpy()).all()
+    for shape, dtype in (((ITEMS, 5), "float32"), ((ITEMS, 4), "float64"), ((ITEMS,), "float32")):
+        bad = tvm.runtime.tensor(np.zeros(shape, dtype))
+        with pytest.raises((RuntimeError, ValueError), match="ErrorContext"):
+            main(*given[:-1], bad)
