@@ -33,7 +33,7 @@ def planned(name: str, problem: Recomputation, wanted: list[float]) -> Planned:
     began = time.perf_counter()
     ours = frontier(problem)
     seconds = time.perf_counter() - began
-    plans = {OURS: ours}
+    plans = {OURS: list(ours)}
     for strategy, sequences in STRATEGIES.items():
         plans[strategy] = list(best_of(plan_of(problem, each) for each in sequences(problem)))
     for each in (plan for way in plans.values() for plan in way):
