@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from odtc.core.errors import UsageError
 
+CORES_HELP = "bind each thread to a core: big, little (the slowest), all, or numbers such as 4,5"
+
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """The model, the sizes of its symbolic dimensions, and the loss."""
