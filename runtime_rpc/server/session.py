@@ -18,6 +18,7 @@ from tvm.rpc import _ffi_api
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
+from odtc.runtime_rpc.server.frequency import uncap_frequency
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
 _allocated: list[int] = []
@@ -44,7 +45,10 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     _register("tvm.rpc.server.workpath", lambda name: str(inside(folder, name)))
     _register("tvm.rpc.server.upload", lambda name, data: _write(inside(folder, name), data))
     _register("tvm.rpc.server.load_module", lambda name: _load(inside(folder, name)))
-    _ffi_api.ServerLoop(connection.fileno())
+    try:
+        _ffi_api.ServerLoop(connection.fileno())
+    finally:
+        uncap_frequency()
 
 
 def inside(folder: Path, name: str) -> Path:
