@@ -125,8 +125,8 @@ class Artifact:
                 machine if None.
             threads: worker threads of the step, at least 1; TVM's default if None, or as many as
                 there are such cores.
-            cores: what threads are bound to: `big` for the fastest cores first, `little` for the
-                slowest.
+            cores: what threads are bound to, each to one of its own: `big` for all but the
+                slowest, `little` for these, `all`, or numbers of cores, such as `4,5`.
             storage: a folder of the device, for the file in which tensors of a step that was
                 compiled with `offload` wait; by default the user's cache, or a session's folder.
 
@@ -134,7 +134,8 @@ class Artifact:
             DeviceError: the device cannot be reached, or cannot run the artifact, or has no room
                 for that file.
             OutputError: the same of this machine.
-            UsageError: `threads` is not positive or above the target's, or `cores` unknown.
+            UsageError: `threads` is not positive, or above the target's or the number of cores;
+                `cores` is unknown, or the device has no such core.
         """
         from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.trainer import Trainer

@@ -2,9 +2,10 @@
 
 from odtc.backends.gpu.machine import gpu_of
 from odtc.backends.targets import CPU, lacking_features, parse_target
+from odtc.core.cores import cores_of_threads, parse_cores
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.manifest import Manifest
-from odtc.runtime_rpc.session import CORES, Session
+from odtc.runtime_rpc.session import Session
 
 
 def check_threads(threads: int | None, cores: str | None, manifest: Manifest) -> None:
@@ -13,6 +14,8 @@ def check_threads(threads: int | None, cores: str | None, manifest: Manifest) ->
     Raises:
         UsageError: `threads` is not positive or above the target's, or `cores` unknown.
     """
+    if cores is not None:
+        parse_cores(cores)
     if threads is not None and threads < 1:
         raise UsageError(
             f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
@@ -23,8 +26,27 @@ def check_threads(threads: int | None, cores: str | None, manifest: Manifest) ->
             f"threads {threads} is above {most}, for which the artifact is compiled",
             hint=f"compile it for a target with threads={threads}, or give fewer",
         )
-    if cores is not None and cores not in CORES:
-        raise UsageError(f"cores {cores!r} is unknown", hint=f"give one of {', '.join(CORES)}")
+
+
+def check_cores(
+    session: Session, threads: int | None, cores: str | None, manifest: Manifest
+) -> int | None:
+    """Checks a choice of cores against those that the device has, as far as they are known.
+
+    Returns:
+        The number of threads: without a choice of it one for each core that is chosen, as far as
+        the artifact's workspaces suffice; None where nothing is chosen.
+
+    Raises:
+        UsageError: the device has no such core, or fewer than threads.
+    """
+    if cores is None:
+        return threads
+    speeds = session.core_speeds()
+    if speeds is None:
+        return threads or 0
+    count = len(cores_of_threads(threads or 0, cores, speeds))
+    return min(count, parse_target(manifest.target).threads or count)
 
 
 def check_machine(session: Session, manifest: Manifest) -> None:

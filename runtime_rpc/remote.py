@@ -17,10 +17,10 @@ import tvm
 from tvm import relax, rpc
 
 from odtc.backends.targets import CPU
+from odtc.core.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.session import (
-    CORES,
     DEVICES,
     FAILURES,
     FREE_ARENAS,
@@ -36,6 +36,10 @@ from odtc.runtime_rpc.watchdog import Watchdog
 # tensor that is a file's pages.
 _INFO, _AVAILABLE = "odtc.device_info", "odtc.available_bytes"
 _FILE_MEMORY = "odtc.file_memory"
+# JSON of the cores' speeds by number; binding threads to cores, given as `4,5`.
+_CORE_SPEEDS, _USE_CORES = "odtc.core_speeds", "odtc.use_cores"
+# What TVM's own server can bind threads to: modes of `runtime.config_threadpool`.
+_MODES = {None: 1, BIG: 1, LITTLE: -1}
 # How a failure reads that is the connection's, or our server's word on its session.
 _LOST = re.compile(
     r"the session ended|kShutdown|code=Shutdown|channel (is|has been) closed|"
@@ -118,10 +122,35 @@ class RemoteSession:
         """As at any other time."""
         tensor.copyfrom(array)
 
-    def use_threads(self, count: int, cores: str = "big") -> None:
-        """Sets the threads of the device's pool."""
+    def core_speeds(self) -> Speeds | None:
+        """Of servers, only odtc's says it."""
         with self.guard():
-            self.remote.get_function("runtime.config_threadpool")(CORES[cores], count)
+            try:
+                speeds = self.remote.get_function(_CORE_SPEEDS)
+            except AttributeError:
+                return None
+            return {int(core): speed for core, speed in json.loads(str(speeds())).items()}
+
+    def use_threads(self, count: int, cores: str | None = None) -> None:
+        """Sets the threads of the device's pool; TVM's own server knows big and little only."""
+        speeds = self.core_speeds()
+        if speeds is None:
+            self._use_mode(count, cores)
+            return
+        chosen = cores_of_threads(count, cores, speeds)
+        with self.guard():
+            use = self.remote.get_function(_USE_CORES)
+            use(",".join(map(str, chosen)), int(cores is not None))
+
+    def _use_mode(self, count: int, cores: str | None) -> None:
+        if cores not in _MODES:
+            raise DeviceError(
+                f"TVM's RPC server binds no threads to cores {cores}",
+                where=self.name,
+                hint="run odtc's server there, or give big or little",
+            )
+        with self.guard():
+            self.remote.get_function("runtime.config_threadpool")(_MODES[cores], count)
 
     def free_arenas(self) -> None:
         """Frees idle arenas of the server's process."""

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -15,11 +16,13 @@ from tvm import relax
 
 from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
+from odtc.core.cores import Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, OutputError
 from odtc.core.files import cache_folder
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
+from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
 # TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
@@ -30,9 +33,8 @@ _OUT_OF_MEMORY = re.compile(
 )
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 FREE_ARENAS = "vm.builtin.memory_manager.clear"
-# Which cores threads are bound to, as modes of `runtime.config_threadpool`: the fastest first, or
-# the slowest.
-CORES = {"big": 1, "little": -1}
+# The core that TVM's pool of a thread has it on while it computes; a thread has a pool of its own.
+_bound = threading.local()
 # Kind of a target -> TVM's name of such a device, and the number of the one that is used.
 DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0), "vulkan": ("vulkan", 0)}
 # What lists such devices on Linux.
@@ -102,12 +104,21 @@ class Session(Protocol):
         """Gives a tensor that no running call reads its elements, while the device computes."""
         ...
 
-    def use_threads(self, count: int, cores: str = "big") -> None:
-        """Sets the number of worker threads, and binds each to a core.
+    def core_speeds(self) -> Speeds | None:
+        """The highest frequency of each core, in kHz, or 0; None where the device does not say."""
+        ...
+
+    def use_threads(self, count: int, cores: str | None = None) -> None:
+        """Sets the number of worker threads, and binds each to a core of its own.
 
         Args:
-            count: of threads; 0 for as many as there are cores of that kind.
-            cores: `big` for the fastest ones first, `little` for the slowest.
+            count: of threads; 0 for as many as there are such cores.
+            cores: `big`, `little`, `all`, or numbers such as `4,5`; None for the fastest first, to
+                which the calling thread stays unbound.
+
+        Raises:
+            UsageError: the device has no such core, or fewer than threads.
+            DeviceError: its server binds no threads to such cores.
         """
         ...
 
@@ -192,9 +203,11 @@ class LocalSession:
         check_exists(found := replace(self, kind=kind), kind)
         return found
 
-    def guard(self) -> AbstractContextManager[None]:
-        """TVM's failures become device errors."""
-        return device_errors(self.name)
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """TVM's failures become device errors; the caller is on its core, where one was chosen."""
+        with device_errors(self.name), _on_core(getattr(_bound, "core", None)):
+            yield
 
     def close(self) -> None:
         """Nobody else waits for this process."""
@@ -229,12 +242,19 @@ class LocalSession:
         else:
             upload(tensor, array.ctypes.data, array.nbytes)
 
-    def use_threads(self, count: int, cores: str = "big") -> None:
+    def core_speeds(self) -> Speeds:
+        """Of the cores that this process may use."""
+        return core_speeds()
+
+    def use_threads(self, count: int, cores: str | None = None) -> None:
         """Sets the threads of this process's pool, up to the number of cores."""
+        chosen = cores_of_threads(count, cores, core_speeds())
         before = os.sched_getaffinity(0)
-        tvm.get_global_func("runtime.config_threadpool")(CORES[cores], count)
-        # TVM binds the calling thread to one core; threads that its owner starts would inherit it.
+        use_cores(chosen, bind_caller=False)
+        # TVM binds the calling thread, and threads that its owner starts would inherit that: it is
+        # bound within `guard` only.
         os.sched_setaffinity(0, before)
+        _bound.core = chosen[0] if cores else None
 
     def free_arenas(self) -> None:
         """Frees idle arenas of this process, on all of its devices."""
@@ -273,6 +293,20 @@ class LocalSession:
     def info(self) -> dict[str, Any]:
         """This machine, which is real."""
         return {"emulated": False, "machine": platform.machine()}
+
+
+@contextmanager
+def _on_core(core: int | None) -> Iterator[None]:
+    """The calling thread is bound to a core within the block."""
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def is_out_of_memory(error: Exception) -> bool:

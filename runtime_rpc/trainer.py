@@ -31,7 +31,7 @@ from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays
 from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.feeding import Feeder, Part, Upcoming
-from odtc.runtime_rpc.fit import check_gpu, check_machine, check_threads
+from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
@@ -67,13 +67,13 @@ class Trainer:
         self._bundle = bundle
         self._manifest = bundle.manifest
         check_machine(session, bundle.manifest)
+        check_cores(session, threads, cores, bundle.manifest)
         session = session.on(parse_target(bundle.manifest.target).kind)
         check_gpu(session, bundle.manifest)
         self.session = session
         self._machine = machine = session.load(bundle.library)
         self._host = HostClock()
-        if threads is not None or cores is not None:
-            session.use_threads(threads or 0, cores or "big")
+        self.use_threads(threads, cores)
         with session.guard():
             self._calls = Calls(bundle.manifest, session, machine, self._host)
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
@@ -93,6 +93,18 @@ class Trainer:
     def plan(self) -> StepPlan:
         """What the last step ran by, or the next one will."""
         return self._calls.plan
+
+    def use_threads(self, threads: int | None = None, cores: str | None = None) -> None:
+        """Takes steps from now on with other threads; see `Artifact.trainer`.
+
+        Raises:
+            UsageError: they do not fit the artifact or the device; nothing is changed.
+            DeviceError: the device failed.
+        """
+        check_threads(threads, cores, self._manifest)
+        count = check_cores(self.session, threads, cores, self._manifest)
+        if count is not None:
+            self.session.use_threads(count, cores)
 
     def set_budget(self, budget: int | str) -> None:
         """Takes steps from now on by the artifact's fastest plan that fits.

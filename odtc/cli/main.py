@@ -12,13 +12,25 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import odtc
-from odtc.cli import check, compile, device, devices, inspect, pack, plan, profile, targets, train
+from odtc.cli import (
+    check,
+    compile,
+    device,
+    devices,
+    inspect,
+    pack,
+    plan,
+    profile,
+    sweep,
+    targets,
+    train,
+)
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import interruption
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
-COMMANDS = (compile, train, inspect, check, plan, profile, pack, targets, devices, device)
+COMMANDS = (compile, train, inspect, check, plan, profile, sweep, pack, targets, devices, device)
 
 TRACEBACK = "ODTC_TRACEBACK"
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
-from odtc.cli.options import add_json_option, at_least
+from odtc.cli.options import CORES_HELP, add_json_option, at_least
+from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode
 from odtc.core.files import check_writable
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from odtc.cli.samples import Batch
-    from odtc.core.manifest import Manifest
     from odtc.runtime_rpc.profile.record import Profile
 
 # Steps that nobody looks at: the paper skips as many.
@@ -51,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
     )
     add("--threads", type=int, metavar="N", help="worker threads")
-    add("--cores", choices=["big", "little"], help="bind them to the fastest or slowest cores")
+    add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add(
         "--period",
         type=float,
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         check_writable(path)
     # Imported here: samples bring numpy.
     from odtc.artifact import load
-    from odtc.cli.samples import batches, read_samples
+    from odtc.cli.samples import batches, drawn, read_samples
     from odtc.cli.timeline import draw
     from odtc.runtime_rpc.profile.trace import write_trace
 
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if args.data:
         feed = batches(read_samples(args.data, manifest), manifest.batch, 0, 0)
     else:
-        feed = _drawn(manifest)
+        feed = drawn(manifest)
     with stages() as progress:
         progress("loading the step on the device")
         trainer = artifact.trainer(args.device, args.threads, args.cores)
@@ -112,29 +112,6 @@ def _profiled(trainer, feed: "Iterable[Batch]", steps: int, period: float) -> "P
     finally:
         trainer.session.close()
     return profiling.profile
-
-
-def _drawn(manifest: "Manifest") -> "Iterable[Batch]":
-    """The same batch for ever: normal numbers, the first of all indices, and classes."""
-    import numpy as np
-
-    from odtc.core.specs import Role
-
-    random = np.random.default_rng(0)
-    x = {
-        item.spec.name: random.standard_normal(item.spec.shape).astype(item.spec.dtype)
-        if np.issubdtype(item.spec.dtype, np.floating)
-        else np.zeros(item.spec.shape, item.spec.dtype)
-        for item in manifest.fed(Role.INPUT)
-    }
-    y = {
-        item.spec.name: random.integers(item.classes.count, size=item.spec.shape)
-        if item.classes
-        else random.random(item.spec.shape).astype(item.spec.dtype)
-        for item in manifest.fed(Role.LABEL)
-    }
-    while True:
-        yield x, y
 
 
 def report(profile: "Profile") -> list[str]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
 from odtc.cli.interrupts import interruption
-from odtc.cli.options import add_json_option, at_least
+from odtc.cli.options import CORES_HELP, add_json_option, at_least
 from odtc.cli.reconnect import Run
+from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
 
@@ -115,7 +116,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FOLDER",
         help="of the device, for the file in which tensors wait of a step compiled with --offload",
     )
-    add("--cores", choices=["big", "little"], help="bind them to the fastest or slowest cores")
+    add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add_json_option(parser)
     parser.set_defaults(run=run)
 

@@ -11,8 +11,10 @@ from typing import Protocol
 import tvm
 
 from odtc.runtime_rpc.server.call_clock import CallClock
+from odtc.runtime_rpc.server.frequency import cap_frequency, uncap_frequency
 from odtc.runtime_rpc.server.sampler import Sampler
 
+CAP_FREQUENCY, UNCAP_FREQUENCY = "odtc.cap_frequency", "odtc.uncap_frequency"
 START_SAMPLING, START_CLOCK, STOP = "odtc.start_sampling", "odtc.start_clock", "odtc.stop_measuring"
 
 
@@ -49,4 +51,6 @@ FUNCTIONS: dict[str, Callable] = {
     START_SAMPLING: _start_sampling,
     START_CLOCK: _start_clock,
     STOP: _stop,
+    CAP_FREQUENCY: cap_frequency,
+    UNCAP_FREQUENCY: uncap_frequency,
 }

@@ -52,7 +52,7 @@ class Registration:
         # It tells clients apart, and protects nothing.
         self.match = f"{self._key}:{random.random()}"  # noqa: S311
         self._seen = time.monotonic()
-        if self.socket:
+        if self._greeted:
             put = [TrackerCode.PUT, self._key, (self._at[1], self.match), self._at[0]]
             self._send(put, lambda _: None)
 
@@ -67,9 +67,11 @@ class Registration:
             if now - self._tried > _AGAIN_SECONDS:
                 self._tried = now
                 self._connect()
-        elif self._replies and now - self._heard > _SILENT_SECONDS:
+        elif (self._replies or not self._greeted) and now - self._heard > _SILENT_SECONDS:
             self._lose("it does not answer")
-        elif self.match and not self._replies and now - self._asked > _ASK_SECONDS:
+        elif (
+            self._greeted and self.match and not self._replies and now - self._asked > _ASK_SECONDS
+        ):
             self._asked = now
             self._send([TrackerCode.GET_PENDING_MATCHKEYS], self._note_pending)
 
@@ -98,7 +100,10 @@ class Registration:
             self.socket.sendall(wire.number(RPC_TRACKER_MAGIC))
         except OSError as error:
             self._lose(str(error))
-            return
+
+    def _introduce(self) -> None:
+        """Once the tracker has answered: one that is busy would read more with the first number."""
+        self._greeted = True
         info = {"key": f"server:{self._key}", "addr": self._at}
         self._send([TrackerCode.UPDATE_INFO, info], lambda _: None)
         if self.match:
@@ -111,7 +116,7 @@ class Registration:
                 return
             if magic != RPC_TRACKER_MAGIC:
                 raise ValueError("it is no tracker")
-            self._greeted = True
+            self._introduce()
         while (text := self._received.text()) is not None:
             self._replies.popleft()(json.loads(text))
 
@@ -138,5 +143,5 @@ class Registration:
         if self.socket:
             with suppress(OSError):
                 self.socket.close()
-        self.socket = None
+        self.socket, self._greeted = None, False
         self._replies.clear()

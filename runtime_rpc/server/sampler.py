@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from odtc.runtime_rpc.server.cores import unbind
 from odtc.runtime_rpc.server.sources import SOURCES, Source
 
 # The share of one core that reading one file may take.
@@ -128,6 +129,7 @@ class Sampler:
         }
 
     def _run(self) -> None:
+        unbind()
         number, due = 1, self._began + self._period
         looked, spent = self._began, time.thread_time()
         while not self._stopping.wait(max(0.0, due - time.monotonic())):

@@ -17,6 +17,8 @@ from tvm.rpc import _ffi_api
 
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
+from odtc.runtime_rpc.server.cores import core_speeds, use_cores
+from odtc.runtime_rpc.server.frequency import uncap_frequency
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
 _allocated: list[int] = []
@@ -34,6 +36,8 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     _register("odtc.device_info", lambda: json.dumps(about | {"pid": os.getpid()}))
     _register("odtc.available_bytes", available_bytes)
     _register("odtc.file_memory", lambda nbytes, path: file_memory(nbytes, folder / path))
+    _register("odtc.core_speeds", lambda: json.dumps(core_speeds()))
+    _register("odtc.use_cores", _use_cores)
     _register("odtc.watch_storage", _watch_storage)
     _register("odtc.watched_storage", lambda: json.dumps(_allocated))
     for name, function in FUNCTIONS.items():
@@ -41,7 +45,10 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     _register("tvm.rpc.server.workpath", lambda name: str(inside(folder, name)))
     _register("tvm.rpc.server.upload", lambda name, data: _write(inside(folder, name), data))
     _register("tvm.rpc.server.load_module", lambda name: _load(inside(folder, name)))
-    _ffi_api.ServerLoop(connection.fileno())
+    try:
+        _ffi_api.ServerLoop(connection.fileno())
+    finally:
+        uncap_frequency()
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -55,6 +62,10 @@ def inside(folder: Path, name: str) -> Path:
     if not path.is_relative_to(root):
         raise PermissionError(f"{name} is outside of the session's folder")
     return path
+
+
+def _use_cores(cores: str, bind_caller: int) -> None:
+    use_cores([int(core) for core in cores.split(",")], bind_caller=bool(bind_caller))
 
 
 def _register(name: str, function: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
+from odtc.cli.sweep_tables import EMULATED
 from odtc.runtime_rpc.profile.trace import trace_of
 from odtc.runtime_rpc.standin.phone import Phone
 from tests.runtime_rpc.trace_format import faults
@@ -63,3 +64,23 @@ def test_the_command_stamps_what_is_emulated(
     assert out.startswith("EMULATED: emulated, not a measurement\n")
     assert "emulated, not a measurement" in page.read_text()
     assert "emulated, not a measurement" in trace.read_text()
+
+
+def test_a_sweep_binds_threads_there_and_shows_no_time_that_is_emulated(
+    artifact: Path, phone: Phone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = odtc.connect(phone.url)
+    speeds = session.core_speeds()
+    session.close()
+    assert speeds
+    core = max(speeds)
+    choices = ["--cores", str(core), "--threads", "1", "--steps", "2", "--rounds", "1"]
+    rows = tmp_path / "rows"
+    argv = ["sweep", str(artifact), "--device", phone.url, *choices, "--output", str(rows)]
+    assert main(argv) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(EMULATED)
+    assert printed.splitlines()[3].split() == ["d", str(core), "1", "emulated"]
+    (row,) = [json.loads(line) for line in rows.read_text().splitlines()[1:]]
+    assert row["emulated"]
+    assert (row["clock"], len(row["seconds"])) == ("device", 2)

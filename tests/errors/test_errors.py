@@ -248,6 +248,9 @@ CAUSES: dict[str, Cause] = {
     "threads above the target's": train("--threads", "9"),
     "threads of a target 0": compile_digits("--target", "host-cpu{threads=0}"),
     "cores unknown": train("--cores", "fast"),
+    "core that is not there": train("--cores", "0,9999"),
+    "more threads than cores": train("--cores", "0", "--threads", "2"),
+    "core twice": train("--cores", "1,1"),
     "resume without a checkpoint": train("--resume"),
     "checkpoint-every without a checkpoint": train("--checkpoint-every", "5"),
     # data

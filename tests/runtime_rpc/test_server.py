@@ -114,6 +114,26 @@ def test_a_tracker_that_has_nothing_to_say_is_kept(monkeypatch: pytest.MonkeyPat
             assert one.socket is None
 
 
+def test_a_tracker_is_told_nothing_before_it_answers() -> None:
+    """TVM's tracker refuses what it reads together with the first number, when it is busy."""
+    with socket.create_server(("127.0.0.1", 0)) as tracker:
+        one = registration.Registration(f"tcp:{tracker.getsockname()[1]}", "key", ("127.0.0.1", 1))
+        one.tick()
+        one.offer()
+        one.tick()
+        there, _ = tracker.accept()
+        with there:
+            there.settimeout(0.2)
+            assert there.recv(4096) == wire.number(RPC_TRACKER_MAGIC)
+            with pytest.raises(TimeoutError):
+                there.recv(4096)
+            there.sendall(wire.number(RPC_TRACKER_MAGIC))
+            one.read()
+            told = there.recv(4096)
+            assert b"server:key" in told
+            assert str(one.match).encode() in told
+
+
 def test_a_wrong_key_is_refused(url: str) -> None:
     from tvm.rpc import base
 

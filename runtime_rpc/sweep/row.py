@@ -1,0 +1,114 @@
+"""What was measured of a configuration in a round, and what is told of all its rounds."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A way to run a step.
+
+    Attributes:
+        model: name of the model or the artifact.
+        batch: samples in a step.
+        cores: as of `Session.use_threads`.
+        threads: worker threads.
+        frequency: `high`, `mid` or `low`; '' where the device chooses.
+    """
+
+    model: str
+    batch: int
+    cores: str
+    threads: int
+    frequency: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement.
+
+    Attributes:
+        configuration: what was measured.
+        round: its number; configurations take turns within one.
+        seconds: of each step, in order.
+        clock: `host`, or `device` where the link is not in the times.
+        reason: why there are no times; '' where there are.
+        energy: joules that the whole device took for all steps; None where it does not say.
+        energy_note: why there is no energy.
+        heat: degrees Celsius before the measurement, see `cooldown.heat_of`; None where unknown.
+        frequencies: in hertz, the highest of each core that was busy.
+        notes: what a reader has to know, such as throttling.
+        resident: the most bytes that the process had in memory.
+        emulated: whether the times mean nothing.
+        fixture: whether the samples are not the device's own.
+    """
+
+    configuration: Configuration
+    round: int
+    seconds: tuple[float, ...] = ()
+    clock: str = "host"
+    reason: str = ""
+    energy: float | None = None
+    energy_note: str = ""
+    heat: float | None = None
+    frequencies: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    resident: float | None = None
+    emulated: bool = False
+    fixture: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self)
+
+
+def row_of(data: Mapping[str, Any]) -> Row:
+    """A row as `to_dict` has it."""
+    own: dict[str, Any] = {key: data[key] for key in Row.__dataclass_fields__}
+    own |= {key: tuple(own[key]) for key in ("seconds", "notes")}
+    own["configuration"] = Configuration(**own["configuration"])
+    return Row(**own)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A configuration over all of its rounds.
+
+    Attributes:
+        configuration: it.
+        rows: of its rounds, in order.
+    """
+
+    configuration: Configuration
+    rows: tuple[Row, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why it cannot be measured; '' where it can."""
+        return next((row.reason for row in self.rows if row.reason), "")
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of all steps, rising."""
+        return sorted(time for row in self.rows for time in row.seconds)
+
+    @property
+    def step_energy(self) -> float | None:
+        """Joules of a step: the median of the rounds that have it."""
+        told = [row.energy / len(row.seconds) for row in self.rows if row.energy is not None]
+        return median(told) if told else None
+
+    @property
+    def is_real(self) -> bool:
+        """Whether these are measurements of a device."""
+        return not any(row.emulated for row in self.rows)
+
+
+def results_of(rows: Iterable[Row]) -> list[Result]:
+    """Results in the order in which their configurations come first."""
+    found: dict[Configuration, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.configuration, []).append(row)
+    return [Result(configuration, tuple(each)) for configuration, each in found.items()]

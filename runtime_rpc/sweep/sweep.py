@@ -1,0 +1,222 @@
+"""Measures configurations in turns, on a session that is opened again where one ends it."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+
+from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
+from odtc.core.progress import Progress, silent
+from odtc.runtime_rpc.batches import Feed
+from odtc.runtime_rpc.metrics.samples import Samples
+from odtc.runtime_rpc.metrics.usage import usage_of
+from odtc.runtime_rpc.server.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
+from odtc.runtime_rpc.session import Session, is_out_of_memory
+from odtc.runtime_rpc.sweep.cooldown import Cooldown, heat_of
+from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
+from odtc.runtime_rpc.sweep.row import Configuration, Row
+from odtc.runtime_rpc.sweep.row_file import RowFile
+from odtc.runtime_rpc.sweep.throttling import busy_frequencies, frequencies_at_start, throttling
+from odtc.runtime_rpc.trainer import Trainer
+
+# Steps that nobody looks at, before each measurement: threads move, clocks rise.
+_WARM_UP = 2
+OUT_OF_MEMORY = "out of memory"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A step to measure.
+
+    Attributes:
+        model: its name.
+        batch: samples in a step.
+        start: loads it in a session; it may be compiled then.
+        feed: inputs and labels for ever, as of `Trainer.step`, once it was started.
+    """
+
+    model: str
+    batch: int
+    start: Callable[[Session], Trainer]
+    feed: Callable[[], Iterator[tuple[Feed, Feed | None]]]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a sweep measures.
+
+    Attributes:
+        steps: of each measurement.
+        rounds: measurements of each configuration.
+        cooldown: what is waited for before each; None for nothing.
+        root: on the device, of `/proc` and `/sys`; another one is a fixture.
+    """
+
+    steps: int = 10
+    rounds: int = 3
+    cooldown: Cooldown | None = None
+    root: str = "/"
+
+
+class Sweep:
+    """Subjects measured by choices, into a file of rows.
+
+    Args:
+        subjects: the steps.
+        choices: what is varied.
+        manner: how it is measured.
+        connect: opens a session of the device.
+        progress: told what is measured.
+
+    Attributes:
+        frequency_note: why frequencies cannot be set, where they were to be; else empty.
+    """
+
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        choices: Choices,
+        manner: Manner,
+        connect: Callable[[], Session],
+        progress: Progress = silent,
+    ) -> None:
+        self._subjects = {(it.model, it.batch): it for it in subjects}
+        self._choices, self._manner = choices, manner
+        self._connect, self._progress = connect, progress
+        self._session = connect()
+        self._trainer: Trainer | None = None
+        self.frequency_note = ""
+
+    def run(self, file: RowFile) -> None:
+        """Measures what the file has no rows of.
+
+        Raises:
+            DeviceError: the device cannot be measured at all, or was lost and did not come back.
+            OutputError: a row cannot be written.
+        """
+        try:
+            turns = missing(self._configurations(), self._manner.rounds, file.rows)
+            for key, group in groupby(turns, lambda turn: (turn[0], *_subject_of(turn[1]))):
+                self._measure_subject(key[0], [each for _, each in group], file)
+        finally:
+            with suppress(OdtcError):
+                self._session.measure(UNCAP_FREQUENCY)
+            self._session.close()
+
+    def _configurations(self) -> list[Configuration]:
+        self._look()
+        choices, levels = self._choices, self._choices.frequencies
+        if any(levels):
+            reason = self._cap(next(filter(None, levels)))
+            if reason:
+                self.frequency_note = f"frequency: not settable ({reason})"
+                self._progress(self.frequency_note)
+                choices = replace(choices, frequencies=("",))
+        speeds = self._session.core_speeds()
+        subjects = self._subjects.values()
+        return [it for s in subjects for it in configurations(s.model, s.batch, choices, speeds)]
+
+    def _measure_subject(self, number: int, turns: list[Configuration], file: RowFile) -> None:
+        """Measures a step that is loaded once; what cannot be done is a row, too."""
+        self._trainer = None
+        for configuration in turns:
+            if any(row.reason and row.configuration == configuration for row in file.rows):
+                continue
+            said = described(configuration)
+            self._progress(f"round {number + 1} of {self._manner.rounds}: {said}")
+            row = self._attempt(configuration, number, file.rows)
+            file.add(replace(row, emulated=bool(self._session.info()["emulated"])))
+
+    def _attempt(self, configuration: Configuration, number: int, before: list[Row]) -> Row:
+        try:
+            return self._measured(configuration, number, before)
+        except DeviceLostError as error:
+            # One that does not come back raises here: its cable is no fault of a configuration.
+            self._trainer = None
+            self._session.close()
+            self._session = self._connect()
+            reason = error.what
+        except OdtcError as error:
+            reason = error.what
+            if is_out_of_memory(error):
+                reason = f"{OUT_OF_MEMORY}: {reason}"
+        except MemoryError:
+            reason = OUT_OF_MEMORY
+        return Row(configuration, number, reason=reason)
+
+    def _measured(self, configuration: Configuration, number: int, before: list[Row]) -> Row:
+        manner, subject = self._manner, self._subjects[_subject_of(configuration)]
+        if self._trainer is None:
+            self._trainer = subject.start(self._session)
+        trainer, level = self._trainer, configuration.frequency
+        trainer.use_threads(configuration.threads, configuration.cores)
+        if level and (reason := self._cap(level)):
+            raise DeviceError(f"frequency: not settable ({reason})")
+        late = manner.cooldown.wait(self._look, self._progress) if manner.cooldown else ""
+        heat = self._look()
+        for x, y in islice(subject.feed(), _WARM_UP):
+            trainer.step(x, y, lr=0.0)
+        clock = "host" if self._session.is_local else "device"
+        seconds, samples = _MEASURE[clock](trainer, subject.feed(), manner)
+        usage, now = usage_of(samples), busy_frequencies(samples)
+        slower = throttling(frequencies_at_start(before, level), now)
+        return Row(
+            configuration,
+            number,
+            seconds,
+            clock,
+            energy=usage.energy,
+            energy_note=usage.energy_note,
+            heat=heat,
+            frequencies=now,
+            notes=tuple(filter(None, (late, slower, self.frequency_note))),
+            resident=usage.peak_resident,
+            fixture=samples.fixture,
+        )
+
+    def _look(self) -> float | None:
+        """The temperature now."""
+        with self._session.sampling(root=self._manner.root) as sampling:
+            pass
+        return heat_of(sampling.samples)
+
+    def _cap(self, level: str) -> str:
+        return str(self._session.measure(CAP_FREQUENCY, level, self._manner.root))
+
+
+def described(configuration: Configuration) -> str:
+    """A configuration for people."""
+    it = configuration
+    level = f", {it.frequency} frequency" if it.frequency else ""
+    return f"{it.model}, batch {it.batch}, cores {it.cores}, threads {it.threads}{level}"
+
+
+def _subject_of(configuration: Configuration) -> tuple[str, int]:
+    return configuration.model, configuration.batch
+
+
+def _by_host(
+    trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], manner: Manner
+) -> tuple[tuple[float, ...], Samples]:
+    """Times of calls, as this machine has them."""
+    seconds = []
+    with trainer.session.sampling(root=manner.root) as sampling:
+        for x, y in islice(feed, manner.steps):
+            began = time.perf_counter()
+            trainer.step(x, y, lr=0.0)
+            seconds.append(time.perf_counter() - began)
+    return tuple(seconds), sampling.samples
+
+
+def _by_device(
+    trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], manner: Manner
+) -> tuple[tuple[float, ...], Samples]:
+    """Times on the device, so that the link is in none."""
+    with trainer.profile(root=manner.root) as profiling:
+        for x, y in islice(feed, manner.steps):
+            trainer.step(x, y, lr=0.0)
+    return profiling.profile.step_seconds, profiling.profile.samples
+
+
+_MEASURE = {"host": _by_host, "device": _by_device}
