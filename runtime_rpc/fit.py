@@ -1,7 +1,8 @@
 """Whether an artifact fits what it is to run on."""
 
+from odtc.backends.cpus import lacking_features
 from odtc.backends.gpu.machine import gpu_of
-from odtc.backends.targets import CPU, lacking_features, parse_target
+from odtc.backends.targets import CPU, parse_target
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.manifest import Manifest
 from odtc.runtime_rpc.session import CORES, Session

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odtc.backends import targets as module
+from odtc.backends.cpus import CORES, llvm_features, on_this_machine
 from odtc.backends.targets import Target, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
 
@@ -18,7 +19,7 @@ KNOWN = (
 )
 WRITE = "write it as android-cpu or android-cpu{mcpu=cortex-a55}"
 names = st.sampled_from([target.name for target in targets()])
-cpus = st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True) | st.sampled_from(sorted(module._CORES))
+cpus = st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True) | st.sampled_from(sorted(CORES))
 features = st.lists(st.from_regex(r"[+-][a-z0-9.-]+", fullmatch=True), min_size=1).map(":".join)
 
 
@@ -179,14 +180,14 @@ def test_an_x86_cpu_is_not_one_of_a_phone():
         parse_target("android-cpu{mcpu=haswell}").to_tvm()
 
 
-@pytest.mark.parametrize("core", sorted(module._CORES))
+@pytest.mark.parametrize("core", sorted(CORES))
 def test_core_table_agrees_with_llvm(core: str):
     from tvm.target import Target as TvmTarget
     from tvm.target.codegen import llvm_get_cpu_features
 
     bare = {"kind": "llvm", "mtriple": "aarch64-linux-android", "mcpu": core}
     has = llvm_get_cpu_features(TvmTarget(bare))
-    told = module._CORES[core]
+    told = CORES[core]
     assert ("+dotprod" in told) == ("dotprod" in has)
     assert ("-sve" in told) == ("sve" in has)
     assert "sme" not in has
@@ -251,9 +252,9 @@ def test_features_that_the_machine_hides_are_withheld(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "x86-64-v4")
     monkeypatch.setattr(tvm_ffi, "get_global_func", lambda _: lambda: {"avx512f": False})
-    host = module._on_this_machine(module._host("Linux", "x86_64"))
+    host = on_this_machine(module._host("Linux", "x86_64"))
     assert host.mattr == ("-avx512f",)
-    assert not any(f.startswith("avx512") for f in module._llvm_features(host))
+    assert not any(f.startswith("avx512") for f in llvm_features(host))
 
 
 @pytest.mark.parametrize(
