@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
-from odtc.backends.gpu.machine import gpu_of
+from odtc.backends.gpu.known import gpu_of
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.source import compact_source
@@ -128,7 +128,7 @@ _ONE_ITEM = Machine(lanes=1, accumulators=16, cache_bytes=1 << 14)
 
 
 def _gpu(target: Target, _: bool) -> Family:
-    gpu = gpu_of(target.name)
+    gpu = gpu_of(target)
     return Family(
         (SpellOutAttention(),),
         gpu_grouped_rules(convolution_rules())

@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
+
+from odtc.backends.gpu.known import GPUS
 
 # Bytes a second of a storage, at most.
 _FASTEST = 10**15
@@ -36,6 +39,13 @@ def _bandwidth(value: str) -> int:
     return int(found)
 
 
+def _gpu(value: str) -> str:
+    if value not in GPUS:
+        near, listed = get_close_matches(value, GPUS, n=3), "one that `odtc targets` lists"
+        raise ValueError(f"{', '.join(near)}, or {listed}" if near else listed)
+    return value
+
+
 # The fields that a target's text may override; a reader raises ValueError with what it expects.
 OPTIONS: dict[str, Callable[[str], Any]] = {
     "mcpu": _cpu_name,
@@ -43,4 +53,5 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "threads": _threads,
     "storage_write": _bandwidth,
     "storage_read": _bandwidth,
+    "gpu": _gpu,
 }

@@ -25,15 +25,13 @@ from odtc.backends.cpus import (
     tvm_cpu,
     with_cpu,
 )
+from odtc.backends.gpu.known import gpu_of
 from odtc.backends.target_options import OPTIONS
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.option_text import did_you_mean, format_options, parse_options
 
 if TYPE_CHECKING:
     import tvm
-
-# Work-items of a group that every GPU of a phone allows.
-_GROUP = 256
 
 # (system, machine) of the computer that compiles -> triple and linker emulation of its libraries.
 _HOSTS = {
@@ -65,6 +63,8 @@ class Target:
         storage_write: bytes that its storage takes in a second.
         storage_read: bytes that are read from it in a second.
         kind: TVM's kind of target.
+        gpu: name of the GPU that kernels are made for, of `odtc.backends.gpu.known`; None is any
+            of a phone, or whatever this machine has.
         available_from: why it cannot be compiled for, or None.
     """
 
@@ -78,12 +78,13 @@ class Target:
     storage_write: int = _SSD[0]
     storage_read: int = _SSD[1]
     kind: str = CPU
+    gpu: str | None = None
     available_from: str | None = None
 
     @property
     def spec(self) -> str:
         """The text that `parse_target` reads back as this target."""
-        options = {}
+        options = {"gpu": self.gpu} if self.gpu else {}
         if self.mcpu and self.mcpu != _registry()[self.name].mcpu:
             options["mcpu"] = self.mcpu
         if self.mattr != default_mattr(self.triple, self.mcpu):
@@ -171,6 +172,12 @@ def parse_target(text: str) -> Target:
             hint=did_you_mean(name, _registry()) + f"known targets: {_names(targets())}",
         )
     options = {key: _read_option(text, key, value) for key, value in written.items()}
+    if "gpu" in options and target.kind == CPU:
+        raise UsageError(
+            f"{name} computes on a CPU, and takes no GPU",
+            where=text,
+            hint=f"give it to one of {_names(t for t in targets() if t.kind != CPU)}",
+        )
     if "mcpu" in options:
         target = with_cpu(target, options["mcpu"])
     return replace(target, **options)
@@ -270,4 +277,5 @@ def _tvm_target(target: Target) -> "tvm.target.Target":
     cpu = tvm_cpu(target)
     if target.kind == CPU:
         return cpu
-    return tvm.target.Target({"kind": target.kind, "max_num_threads": _GROUP}, host=cpu)
+    fields = {"kind": target.kind, "max_num_threads": gpu_of(target).group}
+    return tvm.target.Target(fields, host=cpu)
