@@ -2,9 +2,8 @@
 
 import os
 import platform
-import re
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -17,17 +16,12 @@ from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError, OutputError
 from odtc.core.files import cache_folder
+from odtc.runtime_rpc.failures import device_errors
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
-# TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
-FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
-# What they say, in C++ or by an OpenCL driver, where an arena cannot be allocated.
-_OUT_OF_MEMORY = re.compile(
-    r"bad_alloc|out of (device|host) (memory|resources)|a buffer of \d+ bytes"
-)
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 FREE_ARENAS = "vm.builtin.memory_manager.clear"
 # Which cores threads are bound to, as modes of `runtime.config_threadpool`: the fastest first, or
@@ -275,11 +269,6 @@ class LocalSession:
         return {"emulated": False, "machine": platform.machine()}
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether one of `FAILURES` says that something cannot be allocated."""
-    return bool(_OUT_OF_MEMORY.search(str(error)))
-
-
 def says_nothing(what: str, where: str) -> DeviceError:
     """The error of a device that does not know its memory."""
     return DeviceError(
@@ -317,17 +306,3 @@ def _write_parts(array: np.ndarray, parts: Iterable[np.ndarray]) -> None:
     for part in parts:
         elements[first : first + part.size] = part
         first += part.size
-
-
-@contextmanager
-def device_errors(name: str) -> Iterator[None]:
-    """TVM's failures become a device error that names the device."""
-    try:
-        yield
-    except FAILURES as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise DeviceError(
-            f"the device failed: {reason}",
-            where=name,
-            hint="check that the artifact fits the device, and that the device is still there",
-        ) from error
