@@ -2,7 +2,7 @@
 
 from odtc.autoschedule.cpu import ScheduleCpu
 from odtc.autoschedule.gpu import ScheduleGpu
-from odtc.backends.gpu.machine import gpu_of
+from odtc.backends.gpu.known import gpu_of
 from odtc.backends.targets import CPU, Target
 from odtc.passes.contract import Pass
 
@@ -11,4 +11,4 @@ def schedule_passes(target: Target) -> tuple[Pass, ...]:
     """The passes that schedule the kernels of a target."""
     if target.kind == CPU:
         return (ScheduleCpu(lanes=target.vector_bits // 32),)
-    return (ScheduleGpu(gpu_of(target.name)),)
+    return (ScheduleGpu(gpu_of(target)),)

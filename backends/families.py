@@ -8,7 +8,8 @@ from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
-from odtc.backends.gpu.machine import gpu_of
+from odtc.backends.gpu.known import gpu_of
+from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.source import compact_source
@@ -36,6 +37,7 @@ from odtc.backends.spirv.build import spirv_code
 from odtc.backends.targets import Target
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.bind_loops import BindLoops
+from odtc.passes.check_launches import CheckLaunches
 from odtc.passes.contract import Pass, tvm_passes
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
@@ -60,6 +62,7 @@ class Family:
         slots: threads that may each need a workspace.
         compiling: a context in which TVM generates the code.
         offset_bits: in which kernels count the elements of an arena.
+        checks: of kernels as they are launched, which nothing changes any more.
     """
 
     rewrites: tuple[Pass, ...]
@@ -71,6 +74,7 @@ class Family:
     slots: int
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
     offset_bits: int = 64
+    checks: tuple[Pass, ...] = ()
 
 
 # What emits the loops of products on a CPU.
@@ -128,7 +132,7 @@ _ONE_ITEM = Machine(lanes=1, accumulators=16, cache_bytes=1 << 14)
 
 
 def _gpu(target: Target, _: bool) -> Family:
-    gpu = gpu_of(target.name)
+    gpu = gpu_of(target)
     return Family(
         (SpellOutAttention(),),
         gpu_grouped_rules(convolution_rules())
@@ -143,7 +147,16 @@ def _gpu(target: Target, _: bool) -> Family:
         1,
         GPU_CODE[target.kind],
         gpu.offset_bits,
+        (_launches(target, gpu),),
     )
+
+
+def _launches(target: Target, gpu: Gpu) -> Pass:
+    """The check that the GPU takes the launches: OpenCL bounds arguments, Vulkan buffers."""
+    limits = target.spec, gpu.most_items, gpu.local_bytes
+    if target.kind == "opencl":
+        return CheckLaunches(*limits, argument_bytes=gpu.argument_bytes)
+    return CheckLaunches(*limits, buffers=gpu.buffers)
 
 
 _FAMILIES: dict[str, Callable[[Target, bool], Family]] = {

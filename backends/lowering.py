@@ -152,6 +152,7 @@ def plan_phase(
         family.workspaces,
         PlanMemory(steps, origins),
         family.offsets,
+        *family.checks,
     )
 
 
@@ -232,7 +233,8 @@ def build_kernels(
 
     Raises:
         BudgetError: no plan is found that fits.
-        UnsupportedError: an arena has more elements than the target's kernels can count.
+        UnsupportedError: an arena has more elements than the target's kernels can count, or a
+            kernel is beyond a limit of its GPU.
     """
     tvm_target = target.to_tvm()
     family = family_of(target)

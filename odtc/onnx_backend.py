@@ -29,7 +29,8 @@ from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.inference import forward_only
 from odtc.frontend.onnx_file import check_model
 from odtc.frontend.preview_training import without_training_nodes
-from odtc.runtime_rpc.session import LocalSession, device_errors
+from odtc.runtime_rpc.failures import device_errors
+from odtc.runtime_rpc.session import LocalSession
 
 # A longer tensor is data: no shape or setting has so many numbers.
 LONGEST_SETTING = 64

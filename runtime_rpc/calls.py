@@ -7,10 +7,11 @@ from tvm import relax
 
 from odtc.core.errors import DeviceError
 from odtc.core.manifest import Manifest, StepPlan
+from odtc.runtime_rpc.failures import FAILURES, SMALLER, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_plan
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import DOWNLOAD
-from odtc.runtime_rpc.session import FAILURES, Session, is_out_of_memory
+from odtc.runtime_rpc.session import Session
 
 
 class Calls:
@@ -86,10 +87,13 @@ class Calls:
         """The next smaller plan, after one that there was no memory for."""
         smaller = smaller_plan(self._manifest.plans, self.plan)
         if smaller is None:
+            count = len(self._manifest.plans)
+            of = f", the smallest of {count} plans" if count > 1 else ""
             raise DeviceError(
-                f"there is no memory for a step's arena of {self.plan.arena_bytes:,} bytes",
+                f"there is no memory for a step's arena of {self.plan.arena_bytes:,} bytes{of}"
+                f"{why_not_allocated(error)}",
                 where=self._session.name,
-                hint="compile the model with a --memory-budget below that, or auto for several",
+                hint=f"{SMALLER}; a budget of auto has several plans",
             ) from error
         return smaller
 

@@ -11,9 +11,10 @@ from tvm import rpc
 
 from odtc.core.errors import DeviceError, DeviceLostError, UsageError
 from odtc.runtime_rpc import greeting
+from odtc.runtime_rpc.failures import FAILURES
 from odtc.runtime_rpc.limits import DEFAULT, Limits
 from odtc.runtime_rpc.remote import RemoteSession
-from odtc.runtime_rpc.session import FAILURES, LocalSession, Session
+from odtc.runtime_rpc.session import LocalSession, Session
 from odtc.runtime_rpc.trackers import Address, Offer, tracker_at
 from odtc.runtime_rpc.watchdog import Watchdog, shut_down
 

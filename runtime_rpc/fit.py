@@ -1,7 +1,8 @@
 """Whether an artifact fits what it is to run on."""
 
-from odtc.backends.gpu.machine import gpu_of
-from odtc.backends.targets import CPU, lacking_features, parse_target
+from odtc.backends.cpus import lacking_features
+from odtc.backends.gpu.known import gpu_of
+from odtc.backends.targets import CPU, parse_target
 from odtc.core.cores import cores_of_threads, parse_cores
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.manifest import Manifest
@@ -81,7 +82,7 @@ def check_gpu(session: Session, manifest: Manifest) -> None:
     target = parse_target(manifest.target)
     if target.kind == CPU:
         return
-    gpu = gpu_of(target.name)
+    gpu = gpu_of(target)
     with session.guard():
         items = session.device.max_threads_per_block
         shared = session.device.max_shared_memory_per_block

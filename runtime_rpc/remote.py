@@ -19,14 +19,13 @@ from tvm import relax, rpc
 from odtc.backends.targets import CPU
 from odtc.core.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.runtime_rpc.failures import FAILURES, device_errors, explained
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.session import (
     DEVICES,
-    FAILURES,
     FREE_ARENAS,
     Session,
     check_exists,
-    device_errors,
     says_nothing,
     send_parts,
 )
@@ -94,7 +93,7 @@ class RemoteSession:
             try:
                 yield
             except FAILURES as error:
-                raise _explained(error, self.name, self.watchdog.failure) from error
+                raise _of_device(error, self.name, self.watchdog.failure) from error
 
     def close(self) -> None:
         """Ends the session, whatever still refers to it; the device is free then."""
@@ -211,7 +210,7 @@ class RemoteSession:
             return {"emulated": False, **json.loads(str(describe()))}
 
 
-def _explained(error: Exception, name: str, failure: str | None) -> DeviceError:
+def _of_device(error: Exception, name: str, failure: str | None) -> DeviceError:
     """What a failure of TVM's was, in the watchdog's words if it has some."""
     reason = failure or (str(error).strip().splitlines() or [type(error).__name__])[-1]
     if _UNFIT.search(reason):
@@ -232,8 +231,4 @@ def _explained(error: Exception, name: str, failure: str | None) -> DeviceError:
             where=name,
             hint="free space on the device; `odtc device doctor` says how much there is",
         )
-    return DeviceError(
-        f"the device failed: {reason}",
-        where=name,
-        hint="check that the artifact fits the device, and that the device is still there",
-    )
+    return explained(error, name)

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,18 +18,13 @@ from odtc.backends.targets import CPU
 from odtc.core.cores import Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, OutputError
 from odtc.core.files import cache_folder
+from odtc.runtime_rpc.failures import device_errors
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
-# TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
-FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
-# What they say, in C++ or by an OpenCL driver, where an arena cannot be allocated.
-_OUT_OF_MEMORY = re.compile(
-    r"bad_alloc|out of (device|host) (memory|resources)|a buffer of \d+ bytes"
-)
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 FREE_ARENAS = "vm.builtin.memory_manager.clear"
 # The core that TVM's pool of a thread has it on while it computes; a thread has a pool of its own.
@@ -309,11 +303,6 @@ def _on_core(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether one of `FAILURES` says that something cannot be allocated."""
-    return bool(_OUT_OF_MEMORY.search(str(error)))
-
-
 def says_nothing(what: str, where: str) -> DeviceError:
     """The error of a device that does not know its memory."""
     return DeviceError(
@@ -351,17 +340,3 @@ def _write_parts(array: np.ndarray, parts: Iterable[np.ndarray]) -> None:
     for part in parts:
         elements[first : first + part.size] = part
         first += part.size
-
-
-@contextmanager
-def device_errors(name: str) -> Iterator[None]:
-    """TVM's failures become a device error that names the device."""
-    try:
-        yield
-    except FAILURES as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise DeviceError(
-            f"the device failed: {reason}",
-            where=name,
-            hint="check that the artifact fits the device, and that the device is still there",
-        ) from error

@@ -20,7 +20,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.adapters import merge_adapters
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
-from odtc.core.errors import DataError, NumericError, UsageError
+from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Evaluation, StepPlan
 from odtc.core.memory_plan import parse_memory_plans
@@ -30,6 +30,7 @@ from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_ad
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
+from odtc.runtime_rpc.failures import FAILURES, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.feeding import Feeder, Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.metrics.sampling import PERIOD
@@ -423,11 +424,11 @@ class Trainer:
 
     def _allocate(self, folder: str | None) -> dict[Argument, tvm.runtime.Tensor]:
         """One tensor on the device for each argument, at the value that it starts from."""
-        device, session = self.session.device, self.session
+        session = self.session
         tensors = {
             item: session.file_memory(item.spec.nbytes, folder)
             if item.role is Role.STORAGE
-            else tvm.runtime.empty(item.spec.shape, item.spec.dtype, device)
+            else self._empty(item)
             for item in self._manifest.arguments
         }
         # An average starts at its parameter.
@@ -441,6 +442,28 @@ class Trainer:
             spec = item.spec
             self.session.fill(tensors[item], constant_parts(spec.shape, spec.dtype, item.initial))
         return tensors
+
+    def _empty(self, item: Argument) -> tvm.runtime.Tensor:
+        """A tensor on the device, for an argument.
+
+        Raises:
+            DeviceError: there is no memory for it.
+        """
+        spec = item.spec
+        try:
+            return tvm.runtime.empty(spec.shape, spec.dtype, self.session.device)
+        except FAILURES as error:
+            if not is_out_of_memory(error):
+                raise
+            whole = sum(each.spec.nbytes for each in self._manifest.arguments)
+            least = min(plan.arena_bytes for plan in self._manifest.plans)
+            raise DeviceError(
+                f"there is no memory for the {item.role.value} {spec.name!r} of {spec.nbytes:,} "
+                f"bytes{why_not_allocated(error)}",
+                where=self.session.name,
+                hint=f"the step needs {whole:,} bytes of tensors and {least:,} of an arena: "
+                "compile the model for a smaller batch, train less of it, or take a larger device",
+            ) from error
 
     def _averages(self) -> dict[str, Argument]:
         """The moving averages, by the name of their parameter."""

@@ -99,7 +99,7 @@ def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
     """The fastest tiles, and sums in as many parts as it takes to keep the GPU busy."""
     down = gpu.group // _ACROSS
     tilings = {Tiling(*share, down, 1): speed for share, speed in _SHARES.items()}
-    speeds = {each: speed for each, speed in tilings.items() if each.local_bytes <= gpu.local_bytes}
+    speeds = {each: speed for each, speed in tilings.items() if _fits(each, gpu)}
     chosen = max(speeds, key=lambda each: speeds[each] * each.use(extent))
     size = extent.batch * extent.rows * extent.columns * 4
     splits = min(
@@ -108,6 +108,10 @@ def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
         max(gpu.split_bytes // size, 1),
     )
     return replace(chosen, splits=splits)
+
+
+def _fits(tiling: Tiling, gpu: Gpu) -> bool:
+    return tiling.local_bytes <= gpu.local_bytes and tiling.rows * tiling.columns <= gpu.sums
 
 
 def emit_product(

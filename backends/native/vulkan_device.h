@@ -16,7 +16,7 @@ inline std::string VulkanErrorName(VkResult code) {
       {VK_ERROR_OUT_OF_HOST_MEMORY, "out of host memory"},
       {VK_ERROR_OUT_OF_DEVICE_MEMORY, "out of device memory"},
       {VK_ERROR_INITIALIZATION_FAILED, "the driver failed"},
-      {VK_ERROR_DEVICE_LOST, "the device was lost: the driver gave it up, or it is gone"},
+      {VK_ERROR_DEVICE_LOST, "the driver gave the device up, or it is gone"},
       {VK_ERROR_MEMORY_MAP_FAILED, "the driver cannot map memory"},
       {VK_ERROR_FEATURE_NOT_PRESENT, "the device lacks a feature"},
       {VK_ERROR_EXTENSION_NOT_PRESENT, "the device lacks an extension"},

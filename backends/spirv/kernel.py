@@ -16,9 +16,6 @@ from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, Storage
 from odtc.backends.spirv.types import INT32, UINT32, Kind, Types, parse
 from odtc.core.errors import BuildError
 
-# Bytes that a work-group may share on every device.
-_MOST_SHARED = 16 << 10
-
 
 @dataclass(frozen=True)
 class Place:
@@ -69,7 +66,6 @@ class Kernel:
         self.group = [1, 1, 1]
         self.inputs: dict[int, int] = {}
         self._translators = translators
-        self._shared_bytes = 0
 
     def value(self, expression: ir.Expr) -> Value:
         """Writes what computes an expression; the ids of its lanes."""
@@ -141,21 +137,10 @@ class Kernel:
         return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *path, index)
 
     def allocate(self, storage: Storage, kind: Kind, lanes: int, length: int) -> Place:
-        """An array of private or shared memory, of so many elements.
-
-        Raises:
-            BuildError: a work-group shares more than every device has.
-        """
+        """An array of private or shared memory, of so many elements."""
         array = self.types.array(kind, lanes * length)
         if storage is Storage.FUNCTION:
             return Place(self.body.private(array), storage, kind, lanes)
-        self._shared_bytes += kind.bits // 8 * lanes * length
-        if self._shared_bytes > _MOST_SHARED:
-            raise BuildError(
-                f"a work-group shares {self._shared_bytes} bytes, more than the {_MOST_SHARED} "
-                "that each Vulkan device has",
-                where=self.name,
-            )
         pointer = self.types.pointer(storage, array)
         return Place(self.module.variable(pointer, storage), storage, kind, lanes)
 

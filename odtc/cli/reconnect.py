@@ -56,7 +56,9 @@ class Run:
             try:
                 return work(self.trainer)
             except DeviceLostError as error:
-                if not self._args.checkpoint or self._is_hopeless():
+                # What a driver has given up, this process cannot have again.
+                is_gone = self.trainer.session.is_local
+                if not self._args.checkpoint or is_gone or self._is_hopeless():
                     raise
                 say(f"step {self.trainer.steps}: {error.what}; waiting for the device")
                 self._come_back(error)

@@ -1,10 +1,15 @@
 """`odtc targets`: what odtc compiles for."""
 
 import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from odtc.cli.console import aligned, emit, emit_json
+from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from odtc.backends.gpu.machine import Gpu
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -12,7 +17,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "targets",
         help="list the targets",
-        description="Lists what odtc compiles for, and why it cannot where it cannot.",
+        description="Lists what odtc compiles for, and why it cannot where it cannot; then the "
+        "GPUs that the option gpu names, as in android-opencl{gpu=adreno-640}.",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -20,6 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the targets."""
+    from odtc.backends.gpu.known import GPUS
     from odtc.backends.targets import targets
 
     if args.json:
@@ -33,9 +40,17 @@ def run(args: argparse.Namespace) -> int:
                         "reason": target.available_from,
                     }
                     for target in targets()
-                ]
+                ],
+                "gpus": [{"name": name, **asdict(gpu)} for name, gpu in GPUS.items()],
             }
         )
     else:
         emit(*aligned((t.name, t.available_from or "available", t.description) for t in targets()))
+        emit("", *aligned((f"gpu={name}", *_shape(gpu)) for name, gpu in GPUS.items()))
     return ExitCode.OK
+
+
+def _shape(gpu: "Gpu") -> tuple[str, str]:
+    """What a GPU prefers and takes, in words."""
+    items = f"groups of {gpu.group} items, at most {gpu.most_items:,}"
+    return items, f"that share {readable_bytes(gpu.local_bytes)}"

@@ -1,7 +1,8 @@
 """The text form `name{key=value,key=value}` that targets, passes and optimizers share."""
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _FORM = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\{(?P<options>[^{}]+)\})?")
 
@@ -30,3 +31,9 @@ def parse_options(text: str) -> tuple[str, dict[str, str]]:
             raise ValueError(f"the option {key!r} is given twice")
         options[key] = value
     return match["name"], options
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The beginning of a hint, for a name that is nearly a known one; empty if it is not."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}? " if close else ""

@@ -9,10 +9,11 @@ from itertools import groupby, islice
 from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
 from odtc.core.progress import Progress, silent
 from odtc.runtime_rpc.batches import Feed
+from odtc.runtime_rpc.failures import is_out_of_memory
 from odtc.runtime_rpc.metrics.samples import Samples
 from odtc.runtime_rpc.metrics.usage import usage_of
 from odtc.runtime_rpc.server.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
-from odtc.runtime_rpc.session import Session, is_out_of_memory
+from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.sweep.cooldown import Cooldown, heat_of
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, Row
@@ -138,8 +139,8 @@ class Sweep:
             self._session = self._connect()
             reason = error.what
         except OdtcError as error:
-            reason = error.what
-            if is_out_of_memory(error):
+            reason, cause = error.what, error.__cause__
+            if isinstance(cause, Exception) and is_out_of_memory(cause):
                 reason = f"{OUT_OF_MEMORY}: {reason}"
         except MemoryError:
             reason = OUT_OF_MEMORY

@@ -9,6 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odtc.backends import targets as module
+from odtc.backends.cpus import CORES, CPU, llvm_features, on_this_machine
+from odtc.backends.gpu.known import GPUS, gpu_of
+from odtc.backends.gpu.machine import PHONE
+from odtc.backends.gpu.product import Extent, tiling_of
 from odtc.backends.targets import Target, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
 
@@ -17,8 +21,9 @@ KNOWN = (
     "android-vulkan"
 )
 WRITE = "write it as android-cpu or android-cpu{mcpu=cortex-a55}"
+GPU_TARGETS = [target.name for target in targets() if target.kind != CPU]
 names = st.sampled_from([target.name for target in targets()])
-cpus = st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True) | st.sampled_from(sorted(module._CORES))
+cpus = st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True) | st.sampled_from(sorted(CORES))
 features = st.lists(st.from_regex(r"[+-][a-z0-9.-]+", fullmatch=True), min_size=1).map(":".join)
 
 
@@ -58,6 +63,14 @@ def test_spec_round_trips(name: str, options: dict[str, str]):
     target = parse_target(f"{name}{{{inner}}}" if inner else name)
     assert parse_target(target.spec) == target
     assert target.spec == parse_target(target.spec).spec
+
+
+@given(name=st.sampled_from(GPU_TARGETS), gpu=st.sampled_from(sorted(GPUS)))
+def test_the_gpu_is_part_of_the_spec(name: str, gpu: str):
+    target = parse_target(f"{name}{{gpu={gpu}}}")
+    assert target.spec == f"{name}{{gpu={gpu}}}"
+    assert parse_target(target.spec) == target
+    assert gpu_of(target) == GPUS[gpu]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +126,8 @@ def test_option_given_twice():
         (
             "host-cpu{mpcu=x}",
             "a target has no option 'mpcu'",
-            "did you mean mcpu? known options: mcpu, mattr, threads, storage_write, storage_read",
+            "did you mean mcpu? known options: mcpu, mattr, threads, storage_write, storage_read, "
+            "gpu",
         ),
         (
             "host-cpu{mcpu=a b}",
@@ -129,6 +143,21 @@ def test_option_given_twice():
             "host-cpu{mattr=avx}",
             "the option 'mattr' cannot be 'avx'",
             "give LLVM features joined by colons, such as +neon:-sve",
+        ),
+        (
+            "android-vulkan{gpu=mali-g77ae}",
+            "the option 'gpu' cannot be 'mali-g77ae'",
+            "give mali-g77, mali-g78, mali-g76, or one that `odtc targets` lists",
+        ),
+        (
+            "host-opencl{gpu=powervr}",
+            "the option 'gpu' cannot be 'powervr'",
+            "give one that `odtc targets` lists",
+        ),
+        (
+            "android-cpu{gpu=mali-g76}",
+            "android-cpu computes on a CPU, and takes no GPU",
+            f"give it to one of {', '.join(GPU_TARGETS)}",
         ),
     ],
 )
@@ -179,14 +208,14 @@ def test_an_x86_cpu_is_not_one_of_a_phone():
         parse_target("android-cpu{mcpu=haswell}").to_tvm()
 
 
-@pytest.mark.parametrize("core", sorted(module._CORES))
+@pytest.mark.parametrize("core", sorted(CORES))
 def test_core_table_agrees_with_llvm(core: str):
     from tvm.target import Target as TvmTarget
     from tvm.target.codegen import llvm_get_cpu_features
 
     bare = {"kind": "llvm", "mtriple": "aarch64-linux-android", "mcpu": core}
     has = llvm_get_cpu_features(TvmTarget(bare))
-    told = module._CORES[core]
+    told = CORES[core]
     assert ("+dotprod" in told) == ("dotprod" in has)
     assert ("-sve" in told) == ("sve" in has)
     assert "sme" not in has
@@ -235,6 +264,25 @@ def test_which_x86_cpus_compute_in_float16(mcpu: str, has: bool):
     assert parse_target(f"host-cpu{{mcpu={mcpu}}}").has_half_arithmetic == has
 
 
+@pytest.mark.parametrize("name", sorted(GPUS))
+def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str):
+    gpu = GPUS[name]
+    assert gpu.group <= gpu.most_items
+    assert gpu.group & (gpu.group - 1) == 0
+    # What is known of a GPU is never less than what is taken for granted of all.
+    assert gpu.most_items >= PHONE.most_items
+    assert gpu.local_bytes >= PHONE.local_bytes
+    assert tiling_of(Extent(8, 512, 512, 512), gpu).local_bytes <= gpu.local_bytes
+
+
+def test_tvm_is_told_of_the_groups_of_a_gpu():
+    told = [
+        int(parse_target(f"android-opencl{of}").to_tvm().attrs["max_num_threads"])
+        for of in ("", "{gpu=adreno-640}", "{gpu=mali-g76}")
+    ]
+    assert told == [256, 256, 64]
+
+
 def test_host_is_resolved_to_the_cpu_of_this_machine():
     from tvm.target.codegen import llvm_get_system_cpu
 
@@ -251,9 +299,9 @@ def test_features_that_the_machine_hides_are_withheld(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "x86-64-v4")
     monkeypatch.setattr(tvm_ffi, "get_global_func", lambda _: lambda: {"avx512f": False})
-    host = module._on_this_machine(module._host("Linux", "x86_64"))
+    host = on_this_machine(module._host("Linux", "x86_64"))
     assert host.mattr == ("-avx512f",)
-    assert not any(f.startswith("avx512") for f in module._llvm_features(host))
+    assert not any(f.startswith("avx512") for f in llvm_features(host))
 
 
 @pytest.mark.parametrize(

@@ -291,15 +291,20 @@ def test_schedule_reaches_the_steps(digits: Digits, here: Path, run_json):
 
 
 def test_targets(run_json, capsys: pytest.CaptureFixture[str]):
-    listed = {target["name"]: target for target in run_json("targets")["targets"]}
+    data = run_json("targets")
+    listed = {target["name"]: target for target in data["targets"]}
     assert listed["android-cpu"]["available"]
     assert listed["android-opencl"]["available"]
     assert listed["android-vulkan"]["available"]
     assert main(["targets"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    first, gpus = capsys.readouterr().out.split("\n\n")
+    lines = first.splitlines()
     assert [line.split()[0] for line in lines] == list(listed)
     for line, target in zip(lines, listed.values(), strict=True):
         assert f"  {target['reason'] or 'available'}  " in line
+    known = {gpu["name"]: gpu for gpu in data["gpus"]}
+    assert known["adreno-640"]["most_items"] == 1024
+    assert [line.split()[0] for line in gpus.splitlines()] == [f"gpu={name}" for name in known]
 
 
 def test_check(digits: Digits, run_json):

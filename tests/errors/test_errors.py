@@ -171,6 +171,8 @@ CAUSES: dict[str, Cause] = {
     "command missing": lambda _: [],
     "option unknown": compile_digits("--fast"),
     "target unknown": compile_digits("--target", "android-gpu"),
+    "GPU unknown": compile_digits("--target", "android-opencl{gpu=mali-g77ae}"),
+    "GPU of a CPU": compile_digits("--target", "android-cpu{gpu=mali-g77}"),
     "loss unknown": compile_digits("--loss", "hinge"),
     "loss malformed": compile_digits("--loss", "[hinge]"),
     "loss's option unknown": compile_digits("--loss", "mse{delta=1}"),

@@ -1,8 +1,10 @@
 """A reader of device modules, by their documented format only."""
 
+import re
 import struct
 from dataclasses import dataclass
 
+OPENCL = struct.pack("<Q2s", 2, b"cl")
 HANDLE = (3, 64, 1)
 LAUNCH = {f"{of}.{axis}" for of in ("blockIdx", "threadIdx") for axis in "xyz"}
 
@@ -38,3 +40,12 @@ class Reader:
             }
             found[name] = types
         return found
+
+
+def opencl_module(library: bytes) -> tuple[dict[str, list[tuple]], dict[str, str]]:
+    """Types of the arguments of a library's kernels, and their sources, by name."""
+    reader = Reader(library, library.index(OPENCL))
+    assert reader.text() == "cl"
+    kernels = reader.kernels()
+    parts = re.findall(r"// Function: (\w+)\n(.*?)(?=// Function: |\Z)", reader.text(), re.S)
+    return kernels, dict(parts)

@@ -1,7 +1,6 @@
 """The bytes of a device module, read by a reader of the tests' own."""
 
 import re
-import struct
 
 import onnx
 import pytest
@@ -9,7 +8,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.backends.gpu.source import alone, hinted
-from tests.gpu.module_reader import Reader
+from tests.gpu.module_reader import opencl_module
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +21,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_the_format(library: bytes) -> None:
     """Format, kernels with the types of their arguments and launch sizes, then the source."""
-    start = library.index(struct.pack("<Q2s", 2, b"cl"))
-    reader = Reader(library, start)
-    assert reader.text() == "cl"
-    kernels = reader.kernels()
-    source = reader.text()
-    parts = dict(re.findall(r"// Function: (\w+)\n(.*?)(?=// Function: |\Z)", source, re.S))
+    kernels, parts = opencl_module(library)
     assert parts.keys() == kernels.keys()
     for name, part in parts.items():
         (declared,) = re.findall(rf"__kernel void (?:__attribute__.*? )?{name}\((.*?)\)", part)

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product import Extent, tiling_of
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.fused import Product
 from tests.gpu.on_device import KINDS, run_kernel
 
-MACHINES = {"phone": PHONE, "large": LARGE}
+MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
 
 
 def product(
@@ -102,6 +103,7 @@ def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int
         assert tiling.tiles(extent) * tiling.height * tiling.width >= batch * rows * columns
         assert 1 <= tiling.splits <= depth
         assert tiling.splits == 1 or tiling.splits * batch * rows * columns * 4 <= gpu.split_bytes
+        assert tiling.rows * tiling.columns <= gpu.sums
 
 
 @given(st.integers(1, 4096), st.integers(1, 4096), st.sampled_from([2 << 10, 4 << 10, 8 << 10]))

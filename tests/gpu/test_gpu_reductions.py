@@ -10,6 +10,7 @@ from tvm.relax import transform as X  # noqa: N812
 
 from odtc.autoschedule.gpu import schedule_kernel
 from odtc.backends.families import family_of
+from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE
 from odtc.backends.targets import parse_target
 from tests.gpu.on_device import KINDS, run_kernel
@@ -44,7 +45,7 @@ def test_of_neighbours(kind: str, name: str, sizes: tuple[int, int]) -> None:
         data[0] = -np.inf
     given = data.astype(dtype)
     wanted = reference(given.astype("int64" if "int" in dtype else "float64"), axis=-1)
-    for gpu in (PHONE, LARGE):
+    for gpu in (PHONE, GPUS["mali-g76"], LARGE):
         scheduled = schedule_kernel(kernel.with_attr("global_symbol", "main"), gpu)
         found = run_kernel(kind, scheduled, [given], wanted.shape, dtype)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

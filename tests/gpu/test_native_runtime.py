@@ -9,7 +9,8 @@ import tvm_ffi
 from odtc.backends.native.build import RUNTIMES, built, load_runtime
 from odtc.core.errors import BuildError, DeviceError
 from odtc.runtime_rpc import session as sessions
-from odtc.runtime_rpc.session import LocalSession, is_out_of_memory
+from odtc.runtime_rpc.failures import is_out_of_memory
+from odtc.runtime_rpc.session import LocalSession
 
 EVERY_KIND = pytest.mark.parametrize("kind", RUNTIMES)
 

@@ -150,22 +150,6 @@ def test_control_flow(made: list[Shader]) -> None:
     check_valid(shader)
 
 
-def test_more_shared_memory_than_each_device_has() -> None:
-    @T.prim_func(s_tir=True)
-    def main(out: T.Buffer((64,), "float32")):
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        item = T.launch_thread("threadIdx.x", 64)
-        near = T.alloc_buffer((5000,), "float32", scope="shared")
-        near[item * 78] = 1.0
-        T.tvm_storage_sync("shared")
-        out[item] = near[4914 - item * 78]
-
-    assert _refusal(main) == (
-        "a work-group shares 19660 bytes, more than the 16384 that each Vulkan device has\n"
-        "  where: main_kernel"
-    )
-
-
 def test_what_has_no_form() -> None:
     @T.prim_func(s_tir=True)
     def main(out: T.Buffer((64,), "float32")):

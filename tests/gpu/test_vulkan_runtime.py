@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.native.build import load_runtime
-from odtc.runtime_rpc.session import is_out_of_memory
+from odtc.runtime_rpc.failures import is_out_of_memory
 from tests.gpu.on_device import compiled
 
 # pyright: reportInvalidTypeForm=false

@@ -7,7 +7,8 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
-from odtc.backends.targets import lacking_features, parse_target
+from odtc.backends.cpus import lacking_features
+from odtc.backends.targets import parse_target
 from odtc.core.errors import DeviceError
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the CPUs are of x86")

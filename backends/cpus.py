@@ -1,0 +1,155 @@
+"""What odtc knows of CPUs: cores of phones, and what LLVM and this machine say of them."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from odtc.core.errors import UsageError
+from odtc.core.option_text import did_you_mean
+
+if TYPE_CHECKING:
+    import tvm
+
+    from odtc.backends.targets import Target
+
+# Kind of the targets that compute on a CPU; that of others is the interface of their GPU.
+CPU = "llvm"
+
+# What TVM and LLVM are told about a core. SVE is off where a core has it: the kernels are written
+# for NEON, and some phones have cores with SVE and kernels that trap it.
+_ARMV8_0 = ("+neon",)
+_ARMV8_2 = ("+neon", "+dotprod")
+_ARMV9 = ("+neon", "+dotprod", "-sve")
+_ANY_ARM = ("+neon", "-sve", "-sme")
+CORES = {
+    "generic": _ARMV8_0,
+    "cortex-a35": _ARMV8_0,
+    "cortex-a53": _ARMV8_0,
+    "cortex-a57": _ARMV8_0,
+    "cortex-a72": _ARMV8_0,
+    "cortex-a73": _ARMV8_0,
+    "cortex-a55": _ARMV8_2,
+    "cortex-a75": _ARMV8_2,
+    "cortex-a76": _ARMV8_2,
+    "cortex-a77": _ARMV8_2,
+    "cortex-a78": _ARMV8_2,
+    "cortex-x1": _ARMV8_2,
+    "cortex-a510": _ARMV9,
+    "cortex-a520": _ARMV9,
+    "cortex-a710": _ARMV9,
+    "cortex-a715": _ARMV9,
+    "cortex-a720": _ARMV9,
+    "cortex-a725": _ARMV9,
+    "cortex-x2": _ARMV9,
+    "cortex-x3": _ARMV9,
+    "cortex-x4": _ARMV9,
+    "cortex-x925": _ARMV9,
+}
+
+# x86 features that LLVM generates code for, and that a virtual machine may hide though the name of
+# its CPU promises them.
+_HIDEABLE = ("avx", "bmi", "f16c", "fma", "gfni", "lzcnt", "movbe", "popcnt", "vaes", "vpclmul")
+
+# The widest feature of an x86 CPU that it has -> bits of a vector register.
+X86_VECTORS = (("avx512f", 512), ("avx", 256), ("sse2", 128))
+
+# Arithmetic with vectors of float16: ARM's FEAT_FP16, and x86.
+HALF_ARITHMETIC = {"fullfp16", "avx512fp16"}
+
+
+def is_arm(triple: str) -> bool:
+    """Whether LLVM's name of a system is of a 64-bit ARM one."""
+    return triple.startswith("aarch64")
+
+
+def default_mattr(triple: str, mcpu: str | None) -> tuple[str, ...]:
+    """The CPU features that a target of such a CPU has unless its text says otherwise."""
+    return CORES.get(mcpu or "", _ANY_ARM) if is_arm(triple) else ()
+
+
+def with_cpu(target: "Target", mcpu: str) -> "Target":
+    """The target with another CPU, and its features unless others were chosen."""
+    chosen = target.mattr != default_mattr(target.triple, target.mcpu)
+    mattr = target.mattr if chosen else default_mattr(target.triple, mcpu)
+    return replace(target, mcpu=mcpu, mattr=mattr)
+
+
+def tvm_cpu(target: "Target") -> "tvm.target.Target":
+    """What TVM compiles for on the target's CPU."""
+    import tvm
+
+    fields: dict[str, Any] = {"kind": CPU, "mtriple": target.triple, "mcpu": target.mcpu}
+    return tvm.target.Target(fields | ({"mattr": list(target.mattr)} if target.mattr else {}))
+
+
+def llvm_features(target: "Target") -> set[str]:
+    """Features that LLVM generates code with for the target's CPU."""
+    from tvm.target.codegen import llvm_get_cpu_features
+
+    return {str(feature) for feature in llvm_get_cpu_features(tvm_cpu(target))}
+
+
+def lacking_features(target: "Target") -> list[str]:
+    """Features that code for the target may use, and this machine does not have.
+
+    Code that uses one of them ends the process: it is an illegal instruction.
+    """
+    import tvm_ffi
+
+    machine = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
+    return sorted(
+        feature
+        for feature in llvm_features(target)
+        if feature.startswith(_HIDEABLE) and not machine.get(feature, True)
+    )
+
+
+def on_this_machine(target: "Target") -> "Target":
+    """The target with the CPU of this machine, without the features that it hides."""
+    from tvm.target.codegen import llvm_get_system_cpu
+
+    named = with_cpu(target, str(llvm_get_system_cpu()))
+    hidden = lacking_features(named)
+    return replace(named, mattr=(*(f"-{feature}" for feature in hidden), *named.mattr))
+
+
+def check_cpu(target: "Target") -> None:
+    """Checks that LLVM knows the target's CPU.
+
+    Raises:
+        UsageError: it does not, or not for this architecture.
+    """
+    # LLVM replaces an unknown CPU by `generic`, and aborts the process for a 32-bit one.
+    from tvm.target.codegen import llvm_get_cpu_archlist
+
+    any_cpu = replace(target, mcpu="generic", mattr=())
+    known = sorted(str(cpu) for cpu in llvm_get_cpu_archlist(tvm_cpu(any_cpu)))
+    mcpu = target.mcpu or ""
+    if mcpu not in known:
+        usual = [cpu for cpu in known if cpu in CORES or cpu.startswith("x86-64")]
+        raise UsageError(
+            f"LLVM has no CPU {mcpu!r} for {target.triple}",
+            where=target.spec,
+            hint=did_you_mean(mcpu, known) + f"usual CPUs: {', '.join(usual)}",
+        )
+    if not is_arm(target.triple) and "64bit" not in llvm_features(target):
+        raise UsageError(
+            f"the CPU {mcpu!r} is a 32-bit one",
+            where=target.spec,
+            hint="choose a 64-bit CPU, such as x86-64-v3",
+        )
+
+
+def check_features(target: "Target") -> None:
+    """Checks that LLVM knows the features that the target adds.
+
+    Raises:
+        UsageError: it does not.
+    """
+    # LLVM ignores a feature that it does not know.
+    ignored = {f[1:] for f in target.mattr if f.startswith("+")} - llvm_features(target)
+    if ignored:
+        raise UsageError(
+            f"LLVM has no feature {', '.join(sorted(ignored))} for {target.triple}",
+            where=target.spec,
+            hint="take it out of mattr, or spell it as LLVM does",
+        )

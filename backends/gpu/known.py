@@ -1,0 +1,61 @@
+"""The GPUs that odtc knows, by the names that a target's option `gpu` takes.
+
+Limits are as published for the GPU or its family; docs/phones.md says where. What nobody has
+published is as of any phone's GPU, `PHONE`, whose limits all drivers that were reported keep:
+
+- 256 items of a group and 16 KiB that they share are what WebGPU asks of every phone;
+- 16 buffers of a kernel are what all Vulkan drivers have that have the 8 WebGPU asks for;
+- 1,024 bytes of arguments are what OpenCL's full profile promises.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+
+if TYPE_CHECKING:
+    from odtc.backends.targets import Target
+
+_SHARED = 32 << 10
+
+# One was reported to take 512 items, through Vulkan; most were not.
+_ADRENO_5 = replace(PHONE, local_bytes=_SHARED)
+_ADRENO = replace(PHONE, most_items=1024, local_bytes=_SHARED)
+# Their drivers have 16 KiB, all of the 610's and some of the 612's.
+_ADRENO_SMALL = replace(_ADRENO, local_bytes=PHONE.local_bytes)
+# Arm advises against groups of more than 64 items, which cannot be split where they share memory,
+# and says that an item has 64 registers: a tile of 8 x 8 sums would fill them. As many items as
+# elsewhere are more groups.
+_MALI = replace(PHONE, group=64, sums=16, groups=512, local_bytes=_SHARED)
+_BIFROST_384 = replace(_MALI, most_items=384)
+_VALHALL = replace(_MALI, most_items=512)
+
+
+def _each(family: str, names: str, gpu: Gpu) -> Iterable[tuple[str, Gpu]]:
+    return ((f"{family}-{name}", gpu) for name in names.split())
+
+
+GPUS: dict[str, Gpu] = dict(
+    (
+        *_each("adreno", "504 505 506 508 509 510 512 530 540", _ADRENO_5),
+        *_each("adreno", "610 612", _ADRENO_SMALL),
+        *_each("adreno", "615 616 618 619 620 630 640 642l 643 650 660", _ADRENO),
+        *_each("adreno", "710 720 725 730 735 740 750", _ADRENO),
+        *_each("mali", "g31 g51 g72 g76", _MALI),
+        *_each("mali", "g52 g71", _BIFROST_384),
+        *_each("mali", "g57 g77 g78 g310 g510 g615 g710 g715", _VALHALL),
+        *_each("mali", "g68 g610 g620 g720", _MALI),
+        *_each("immortalis", "g715", _VALHALL),
+        *_each("immortalis", "g720", _MALI),
+    )
+)
+
+# Whatever device is there. NVIDIA's compiler for Vulkan (seen on an H100 in 2026) makes wrong code
+# of divisions in indices of 64 bits, which lavapipe and its own compiler for OpenCL get right.
+_OF_HOSTS = {"host-opencl": LARGE, "host-vulkan": replace(LARGE, offset_bits=32)}
+
+
+def gpu_of(target: "Target") -> Gpu:
+    """The GPU that a target's kernels are made for."""
+    return GPUS[target.gpu] if target.gpu else _OF_HOSTS.get(target.name, PHONE)

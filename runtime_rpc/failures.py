@@ -1,0 +1,64 @@
+"""What failures of TVM's, and of a driver under it, mean to a user."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from odtc.core.errors import DeviceError, DeviceLostError
+
+# TVM raises no class of its own: a failure in C++ comes as one of Python's, by the kind it names.
+FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError)
+# What they say, in C++ or in our runtimes, where a tensor or an arena cannot be allocated.
+_NOT_ALLOCATED = re.compile(r"bad_alloc|a buffer of (?P<bytes>\d+) bytes: (?P<why>.*)")
+# Of a driver that allocates a buffer when a kernel first uses it: too late to try another plan.
+_OUT_OF_MEMORY = re.compile(r"out of (device|host) (memory|resources)")
+# Of a driver that has given its device up; to this process it does not come back.
+_LOST = re.compile(r"OpenCL error -2\b|Vulkan error -4\b")
+SMALLER = (
+    "compile the model with a --memory-budget (`odtc plan` says which can be met), or for a "
+    "smaller batch"
+)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether one of `FAILURES` says that something cannot be allocated, before anything ran."""
+    return bool(_NOT_ALLOCATED.search(str(error)))
+
+
+def why_not_allocated(error: Exception) -> str:
+    """What the driver said, as the end of a message; empty where it said nothing."""
+    found = _NOT_ALLOCATED.search(str(error))
+    return f": {found['why']}" if found and found["why"] else ""
+
+
+@contextmanager
+def device_errors(name: str) -> Iterator[None]:
+    """TVM's failures become a device error that names the device."""
+    try:
+        yield
+    except FAILURES as error:
+        raise explained(error, name) from error
+
+
+def explained(error: Exception, name: str) -> DeviceError:
+    """What a failure of TVM's, or of a driver under it, was."""
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    if _LOST.search(reason):
+        return DeviceLostError(
+            f"the device was lost: {reason}",
+            where=name,
+            hint="start anew from the last checkpoint: `odtc train --checkpoint FILE --resume`",
+        )
+    asked = _NOT_ALLOCATED.search(reason)
+    if asked and asked["bytes"]:
+        return DeviceError(
+            f"there is no memory for a buffer of {int(asked['bytes']):,} bytes: {asked['why']}",
+            where=name,
+            hint=SMALLER,
+        )
+    fits = "check that the artifact fits the device, and that the device is still there"
+    return DeviceError(
+        f"the device failed: {reason}",
+        where=name,
+        hint=SMALLER if asked or _OUT_OF_MEMORY.search(reason) else fits,
+    )

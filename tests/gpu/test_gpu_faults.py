@@ -1,0 +1,168 @@
+"""A GPU without the memory, and one that is lost: what a user is told, and that nothing hangs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import odtc
+from benchmarks.models.digits import digits_data, digits_model
+from odtc.artifact import Artifact
+from odtc.core.errors import DeviceError, ExitCode
+from tests.fast import fast_if
+from tests.gpu.on_device import KINDS
+
+# What lavapipe's kernels can use of a buffer.
+RANGE = 128 << 20
+SMALLER = (
+    "compile the model with a --memory-budget (`odtc plan` says which can be met), or for a "
+    "smaller batch; a budget of auto has several plans"
+)
+# PoCL then has 1 GiB, of which a buffer may have a quarter.
+LITTLE = {"POCL_MEMORY_LIMIT": "1"}
+
+
+def digits(folder: Path, target: str, batch: int, budget: str | None = None) -> Artifact:
+    onnx.save(digits_model(), folder / "m.onnx")
+    return odtc.compile(folder / "m.onnx", target, batch=batch, memory_budget=budget)
+
+
+def apart(code: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What comes of a program in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", "import sys, odtc, numpy as np\n" + code, *map(str, arguments)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+STEP = """
+from odtc.core.errors import OdtcError
+trainer = odtc.load(sys.argv[1]).trainer()
+shape = trainer._manifest.inputs[0].shape
+try:
+    print(trainer.step(np.zeros(shape, "float32"), np.zeros(shape[0], "int64"), lr=0.1))
+except OdtcError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_no_memory_for_the_arena_through_opencl(tmp_path: Path) -> None:
+    artifact = digits(tmp_path, "host-opencl", 16_384)
+    arena = artifact.memory.arena_bytes
+    assert arena > 256 << 20
+    artifact.save(tmp_path / "m.odtc")
+    said = apart(STEP, tmp_path / "m.odtc", **LITTLE).stdout
+    assert said.strip() == (
+        f"DeviceError: there is no memory for a step's arena of {arena:,} bytes: a buffer is "
+        "larger than the device allows (OpenCL error -61)\n"
+        "  where: this machine\n"
+        f"  hint: {SMALLER}"
+    )
+
+
+def test_no_memory_for_the_arena_through_vulkan(tmp_path: Path) -> None:
+    artifact = digits(tmp_path, "host-vulkan", 9000)
+    arena = artifact.memory.arena_bytes
+    assert arena > RANGE
+    trainer = artifact.trainer()
+    with pytest.raises(DeviceError) as error:
+        trainer.step(*zeros(artifact), lr=0.1)
+    assert str(error.value) == (
+        f"there is no memory for a step's arena of {arena:,} bytes: a kernel on this device can "
+        f"use {RANGE} of a buffer\n"
+        "  where: this machine\n"
+        f"  hint: {SMALLER}"
+    )
+
+
+def zeros(artifact: Artifact) -> tuple[np.ndarray, np.ndarray]:
+    (x,) = artifact.manifest.inputs
+    return np.zeros(x.shape, "float32"), np.zeros(x.shape[0], "int64")
+
+
+@pytest.mark.slow
+def test_a_budget_as_the_message_says_is_met(tmp_path: Path) -> None:
+    """And one of several plans is taken by itself."""
+    artifact = digits(tmp_path, "host-vulkan", 9000, "auto")
+    fits = [plan for plan in artifact.manifest.plans if plan.arena_bytes <= RANGE]
+    assert 0 < len(fits) < len(artifact.manifest.plans)
+    trainer = artifact.trainer()
+    assert np.isfinite(trainer.step(*zeros(artifact), lr=0.1))
+    assert trainer.plan == fits[0]
+
+
+def test_no_memory_for_a_tensor(tmp_path: Path) -> None:
+    features, batch = 4096, 10_000
+    w = np.zeros((features, 4), "float32")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "wide",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", features])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", "host-vulkan", batch=batch)
+    with pytest.raises(DeviceError) as error:
+        artifact.trainer()
+    size = 4 * features * batch
+    said = str(error.value).splitlines()
+    assert said[0] == (
+        f"there is no memory for the input 'x' of {size:,} bytes: a kernel on this device can use "
+        f"{RANGE} of a buffer"
+    )
+    assert re.fullmatch(
+        r"  hint: the step needs [\d,]+ bytes of tensors and [\d,]+ of an arena: compile the model "
+        "for a smaller batch, train less of it, or take a larger device",
+        said[2],
+    )
+
+
+@pytest.fixture(scope="module")
+def losing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library in front of the drivers that loses devices."""
+    library = tmp_path_factory.mktemp("faults") / "lost.so"
+    source = Path(__file__).with_name("lost_device.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+LOST = {
+    "opencl": r"the device was lost: \w+: the device is not available \(OpenCL error -2\)",
+    "vulkan": r"the device was lost: .*: the driver gave the device up, or it is gone "
+    r"\(Vulkan error -4\)",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("calls", fast_if(bool, [0, 40]))
+def test_a_device_that_is_lost(kind: str, calls: int, losing: Path, tmp_path: Path) -> None:
+    """At its first call or in the middle of a run; the process ends by itself, and soon."""
+    digits(tmp_path, f"host-{kind}", 32).save(tmp_path / "m.odtc")
+    x, y, *_ = digits_data()
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    command = ["train", "m.odtc", "--data", "d.npz", "--steps", "40", "--lr", "0.01"]
+    done = subprocess.run(
+        [sys.executable, "-m", "odtc", *command, "--checkpoint", "c.safetensors"],
+        env=os.environ | {"LD_PRELOAD": str(losing), "CALLS_BEFORE_LOSS": str(calls)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == ExitCode.DEVICE_LOST, done.stderr
+    assert re.search(LOST[kind], done.stderr), done.stderr
+    assert "hint: start anew from the last checkpoint" in done.stderr
+    assert "Traceback" not in done.stderr
