@@ -3,10 +3,8 @@
 Only proportions matter to those who ask: which calls are cheap to run again.
 """
 
-import math
 from collections.abc import Callable
 
-import numpy as np
 from tvm import tirx
 from tvm.tirx.buffer import BufferType
 
@@ -14,6 +12,7 @@ from odtc.backends.targets import Target
 from odtc.core.kernel_marks import ONE_OF
 from odtc.passes.checkpoint.problem import Storage
 from odtc.passes.checkpoint.work import operations
+from odtc.passes.tensor_bytes import buffer_bytes
 
 # Of a core: operations that each element of a vector does in a second, and bytes from memory.
 _PER_LANE = 8e9
@@ -27,7 +26,7 @@ def call_cost(target: Target) -> Callable[[tirx.PrimFunc], float]:
     lanes = target.vector_bits // 32
 
     def seconds(kernel: tirx.PrimFunc) -> float:
-        moved = sum(_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
+        moved = sum(buffer_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
         work = max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
         return _CALL + work / int(kernel.attrs.get(ONE_OF, 1))
 
@@ -42,7 +41,3 @@ def storage_cost(target: Target) -> Storage:
     """
     threads = target.resolved().threads or 1
     return Storage(_CALL, threads / target.storage_write, threads / target.storage_read)
-
-
-def _bytes(buffer: tirx.Buffer) -> int:
-    return math.prod(map(int, buffer.shape)) * np.dtype(str(buffer.dtype)).itemsize

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
 from odtc.core.kernel_marks import INDEPENDENT
 from odtc.passes.contract import Pass
+from odtc.passes.tensor_bytes import buffer_bytes
 
 # Bytes of private memory of a work-item, at most.
 MOST_PRIVATE = 16 << 10
@@ -250,10 +250,9 @@ def _with_private(launch: tirx.Stmt) -> tirx.Stmt:
         buffer = allocation.buffer
         if buffer.scope() != "global":
             return
-        sizes = [int(size) for size in buffer.shape]
-        size = math.prod(sizes) * np.dtype(str(buffer.dtype)).itemsize
-        if size > MOST_PRIVATE:
+        if (size := buffer_bytes(buffer)) > MOST_PRIVATE:
             raise ValueError(f"{buffer.name} has {size} bytes for each work-item")
+        sizes = [int(size) for size in buffer.shape]
         private[buffer] = tirx.decl_buffer(sizes, str(buffer.dtype), buffer.name, scope="local")
 
     tvm_ffi.structural_walk(launch, (tirx.AllocBuffer, visit))

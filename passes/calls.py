@@ -13,10 +13,10 @@ from tvm import ir, relax, tirx
 from odtc.core.relax_calls import operator_of
 from odtc.passes.bindings import bindings_of
 from odtc.passes.immediate_update import IN_PLACE, KERNEL_CALLS, changed_variables
-from odtc.passes.memory.lifespans import tensor_bytes
 from odtc.passes.memory.operator_order import Task, Tasks
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
 from odtc.passes.memory.workspaces import height_of
+from odtc.passes.tensor_bytes import tensor_bytes
 
 
 def workspaces_in(module: tvm.IRModule, slots: int) -> dict[ir.GlobalVar, int]:

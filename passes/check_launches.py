@@ -18,6 +18,7 @@ from tvm.tirx.buffer import BufferType
 
 from odtc.core.errors import UnsupportedError
 from odtc.passes.contract import Pass
+from odtc.passes.tensor_bytes import buffer_bytes
 
 # Bytes of a pointer of the device.
 _POINTER = 8
@@ -116,7 +117,7 @@ def needs_of(launch: tirx.AttrStmt) -> Needs:
     numbers = offsets | {each for each in given if not isinstance(each.ty, BufferType)}
     return Needs(
         items,
-        sum(map(_bytes, _shared_in(launch))) + items * sum(map(_size, _combined_in(launch))),
+        sum(map(buffer_bytes, _shared_in(launch))) + items * sum(map(_size, _combined_in(launch))),
         _POINTER * len(tensors) + sum(map(_size, numbers)),
         len(tensors),
     )
@@ -147,10 +148,6 @@ def _combined_in(launch: tirx.AttrStmt) -> list[ir.Expr]:
     tvm_ffi.structural_walk(launch, (ir.Call, found.append))
     calls = [each for each in found if getattr(each.op, "name", "") == _COMBINE]
     return [value for call in calls for value in call.args[1 : 1 + int(call.args[0])]]
-
-
-def _bytes(buffer: tirx.Buffer) -> int:
-    return math.prod(map(int, buffer.shape)) * np.dtype(str(buffer.dtype)).itemsize
 
 
 def _size(number: ir.Expr) -> int:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812
@@ -27,6 +26,7 @@ from odtc.passes.bindings import bind, bindings_of, rebuilding
 from odtc.passes.contract import Pass
 from odtc.passes.copies import RESHAPE, Copy, copies_in
 from odtc.passes.half_storage import forward_length
+from odtc.passes.tensor_bytes import variable_bytes
 
 _CALL_TIR = "relax.call_tir"
 # Fused with a slice or a permutation before them: kernels of these classes, and these operators.
@@ -144,16 +144,11 @@ class Saved:
                 continue
             copy = self.root(way[-1].result)
             # Less is alive, in bytes times bindings, though a copy may be read for longer.
-            saved = _bytes(root) * (ends[root] - self.born[copy])
-            if saved > _bytes(copy) * max(ends[root] - ends[copy], 0):
+            saved = variable_bytes(root) * (ends[root] - self.born[copy])
+            if saved > variable_bytes(copy) * max(ends[root] - ends[copy], 0):
                 found[root] = way
                 ends[copy] = max(ends[root], ends[copy])
         return found
-
-
-def _bytes(variable: relax.Var) -> int:
-    shape, dtype = variable.ty.shape, str(variable.ty.dtype)
-    return int(np.prod([int(size) for size in shape])) * np.dtype(dtype).itemsize
 
 
 def _fused_kernels(module: tvm.IRModule) -> frozenset[str]:

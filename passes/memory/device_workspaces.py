@@ -4,11 +4,9 @@ The host cannot add to the address of a device's memory, so a kernel cannot cut 
 several: each lies in the arena by itself.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
@@ -16,6 +14,7 @@ from tvm import ir, relax, tirx
 from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
+from odtc.passes.tensor_bytes import buffer_bytes
 
 # Drivers name files by kernels, and a file's name has at most 255 bytes.
 _LONGEST_NAME = 80
@@ -66,8 +65,7 @@ def device_workspace_bytes(kernel: tirx.PrimFunc) -> int:
 
 
 def _bytes(buffer: tirx.Buffer) -> int:
-    size = math.prod(map(int, buffer.shape)) * np.dtype(str(buffer.dtype)).itemsize
-    return -(-size // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
+    return -(-buffer_bytes(buffer) // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
 
 
 def _lifted(kernel: tirx.PrimFunc, workspaces: list[tirx.Buffer]) -> tirx.PrimFunc:

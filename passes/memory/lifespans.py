@@ -4,16 +4,15 @@ A step is a list of calls by now: each tensor is allocated, written by one kerne
 others. Views, tuples and other names of a tensor keep it alive.
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from tvm import ir, relax
 
 from odtc.core.relax_calls import operator_of
 from odtc.passes.bindings import bindings_of
 from odtc.passes.memory.problem import Buffer, Problem
+from odtc.passes.tensor_bytes import tensor_bytes
 
 _ALLOCATION = "relax.builtin.alloc_tensor"
 
@@ -44,11 +43,6 @@ class Lifespans:
 def _is_allocation(value: relax.Expr) -> bool:
     """Whether a binding's value is a new tensor."""
     return operator_of(value) == _ALLOCATION
-
-
-def tensor_bytes(shape: Iterable[ir.Expr], dtype: str) -> int:
-    """Bytes of a tensor of a shape of numbers."""
-    return math.prod(int(size) for size in shape) * np.dtype(dtype).itemsize
 
 
 def lifespans_of(function: relax.Function) -> Lifespans:

@@ -5,11 +5,9 @@ and beside all that is planned. As an argument that is alive for one call, a wor
 arena, where there is room at that time.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
@@ -17,6 +15,7 @@ from tvm import ir, relax, tirx
 from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
+from odtc.passes.tensor_bytes import buffer_bytes
 
 # Smaller ones are put on the stack by TVM.
 _SMALLEST = 1024
@@ -169,9 +168,8 @@ def _bytes(statement: tirx.Stmt) -> int:
     """Bytes of the workspace that a statement allocates for those behind it; mostly 0."""
     if not isinstance(statement, tirx.AllocBuffer):
         return 0
-    buffer = statement.buffer
-    size = math.prod(map(int, buffer.shape)) * np.dtype(str(buffer.dtype)).itemsize
-    if buffer.scope() == "global" and size < _SMALLEST:
+    size = buffer_bytes(statement.buffer)
+    if statement.buffer.scope() == "global" and size < _SMALLEST:
         return 0
     return -(-size // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
 
