@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 from odtc.core.errors import UsageError
 
-# A temperature that nobody can ask for.
-AS_IT_WAS = -274.0
 CORES_HELP = "bind each thread to a core: big, little (the slowest), all, or numbers such as 4,5"
 
 
@@ -36,24 +34,6 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-
-
-def add_cooldown_option(parser: argparse.ArgumentParser) -> None:
-    """`--cooldown`: degrees, `AS_IT_WAS` without a number, or None without the option."""
-    parser.add_argument(
-        "--cooldown",
-        type=float,
-        nargs="?",
-        const=AS_IT_WAS,
-        metavar="CELSIUS",
-        help="before measuring, wait for up to 10 minutes until the device is at most as hot as "
-        "that (without a number: as it was at the start)",
-    )
-
-
-def chosen_heat(cooldown: float) -> float | None:
-    """Degrees Celsius; None for as hot as it was."""
-    return None if cooldown == AS_IT_WAS else cooldown
 
 
 def at_least(bound: int) -> Callable[[str], int]:

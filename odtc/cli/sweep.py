@@ -6,16 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, say, stages
-from odtc.cli.options import (
-    add_cooldown_option,
-    add_json_option,
-    at_least,
-    chosen_heat,
-    parse_size,
-)
+from odtc.cli.options import add_json_option, at_least, parse_size
 from odtc.cli.sweep_tables import tables
 from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode, OdtcError, UsageError
+from odtc.runtime_rpc.server.frequency import LEVELS
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
@@ -24,7 +19,6 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.sweep.sweep import Subject
     from odtc.runtime_rpc.trainer import Trainer
 
-_LEVELS = ("high", "mid", "low")
 _MODEL = ".onnx"
 
 
@@ -67,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add(
         "--frequency",
-        choices=_LEVELS,
+        choices=LEVELS,
         nargs="+",
         default=[],
         help="the most that cores may have, where the device lets it be set (default: as it is)",
@@ -75,7 +69,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--steps", type=at_least(1), default=10, metavar="N", help="steps in a turn (default: 10)")
     add("--rounds", type=at_least(1), default=3, metavar="N", help="turns of each (default: 3)")
     add("--device", metavar="URL", help="as of `odtc profile` (default: this machine)")
-    add_cooldown_option(parser)
+    add(
+        "--cooldown",
+        type=float,
+        nargs="?",
+        const=None,
+        default=False,
+        metavar="CELSIUS",
+        help="before measuring, wait for up to 10 minutes until the device is at most as hot as "
+        "that (without a number: as it was at the start)",
+    )
     add(
         "-o", "--output", type=Path, metavar="FILE", help="rows (default: INPUT's stem.sweep.jsonl)"
     )
@@ -97,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
         subjects = _subjects(args, progress)
         file = RowFile(output, _identity(args))
-        cooldown = None if args.cooldown is None else Cooldown(chosen_heat(args.cooldown))
+        cooldown = None if args.cooldown is False else Cooldown(args.cooldown)
         sweep = Sweep(
             subjects,
             Choices(tuple(args.cores), tuple(args.threads), tuple(args.frequency) or ("",)),
