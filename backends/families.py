@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
+from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
 from odtc.backends.gpu.known import gpu_of
 from odtc.backends.gpu.machine import Gpu
@@ -63,6 +64,7 @@ class Family:
         compiling: a context in which TVM generates the code.
         offset_bits: in which kernels count the elements of an arena.
         checks: of kernels as they are launched, which nothing changes any more.
+        most_fused: operators of a fused kernel; None for any number.
     """
 
     rewrites: tuple[Pass, ...]
@@ -75,6 +77,7 @@ class Family:
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
     offset_bits: int = 64
     checks: tuple[Pass, ...] = ()
+    most_fused: int | None = None
 
 
 # What emits the loops of products on a CPU.
@@ -133,12 +136,14 @@ _ONE_ITEM = Machine(lanes=1, accumulators=16, cache_bytes=1 << 14)
 
 def _gpu(target: Target, _: bool) -> Family:
     gpu = gpu_of(target)
+    buffers = _buffers(target, gpu)
     return Family(
         (SpellOutAttention(),),
         gpu_grouped_rules(convolution_rules())
         | gpu_max_pool2d_rules()
         | _row_rules(Team(gpu.group))
         | take_rules(chunk=1)
+        | (concat_rules(buffers) if buffers else {})
         | _plain_rules(_ONE_ITEM),
         WriteProducts(gpu, GPU_LOOPS),
         (*_block_passes(), NarrowIndices(), BindLoops(gpu.group)),
@@ -148,7 +153,14 @@ def _gpu(target: Target, _: bool) -> Family:
         GPU_CODE[target.kind],
         gpu.offset_bits,
         (_launches(target, gpu),),
+        # So many sums, of two tensors each, read one tensor more and write one.
+        buffers - 2 if buffers else None,
     )
+
+
+def _buffers(target: Target, gpu: Gpu) -> int | None:
+    """Of a launch, at most; None where nothing bounds them: OpenCL bounds bytes of arguments."""
+    return gpu.buffers if target.kind == "vulkan" else None
 
 
 def _launches(target: Target, gpu: Gpu) -> Pass:
@@ -156,7 +168,7 @@ def _launches(target: Target, gpu: Gpu) -> Pass:
     limits = target.spec, gpu.most_items, gpu.local_bytes
     if target.kind == "opencl":
         return CheckLaunches(*limits, argument_bytes=gpu.argument_bytes)
-    return CheckLaunches(*limits, buffers=gpu.buffers)
+    return CheckLaunches(*limits, buffers=_buffers(target, gpu))
 
 
 _FAMILIES: dict[str, Callable[[Target, bool], Family]] = {

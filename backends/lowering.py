@@ -113,7 +113,7 @@ def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...
         # mixes up the arguments of a kernel that takes elements of several tuples.
         *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination, X.LegalizeOps),
         *tvm_passes(X.AnnotateTIROpPattern, X.FoldConstant),
-        FuseNamed(train_step),
+        FuseNamed(train_step, family.most_fused),
         *tvm_passes(
             X.FuseTIR,
             # Before the kernels are scheduled: a scheduled reshape is not known for one any more.

@@ -31,19 +31,27 @@ class FuseNamed(Pass):
 
     Attributes:
         function: name of the training step; None where no names are to be kept.
+        most: operators of a fused kernel; None for as many as TVM likes.
     """
 
     name: ClassVar[str] = "fuse-named"
     function: str | None
+    most: int | None = None
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the module."""
-        fused = X.FuseOps()(module)
+        with self._bounded():
+            fused = X.FuseOps()(module)
         if self.function is None:
             return fused
         tags = _Fused(module[self.function], fused).tags(fused[self.function])
         fused.update_func(fused.get_global_var(self.function), renamed(fused[self.function], tags))
         return fused
+
+    def _bounded(self) -> tvm.transform.PassContext:
+        now = tvm.transform.PassContext.current()
+        bound = {} if self.most is None else {"relax.FuseOps.max_depth": self.most}
+        return tvm.transform.PassContext(opt_level=now.opt_level, config={**now.config, **bound})
 
 
 class _Fused:
