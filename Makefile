@@ -46,7 +46,7 @@ test-all: setup  ## the same with the slow tests
 	@$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/pyright
-	$(PYTHON) -m pytest -m ''
+	ODTC_ALL_TESTS=1 $(PYTHON) -m pytest -m ''
 
 bench: setup  ## step times of odtc and its peers, into logs/bench/
 	@$(PYTHON) -m benchmarks.step_time

@@ -12,6 +12,7 @@ from tvm import s_tir, te, tirx, topi
 from odtc.autoschedule import cpu
 from odtc.autoschedule.cpu import ScheduleCpu, schedule_kernel
 from odtc.frontend.update_kernels import assign_kernel
+from tests.fast import examples
 
 HOST = tvm.target.Target({"kind": "llvm"})
 
@@ -54,7 +55,7 @@ def run(function: tvm.tirx.PrimFunc, x: np.ndarray, shape: tuple[int, ...]) -> n
 
 @pytest.mark.parametrize("lanes", [4, 16])
 @pytest.mark.parametrize("name", KERNELS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(shape=st.tuples(st.integers(1, 40), st.integers(1, 9), st.integers(1, 90)))
 def test_values_stay(name: str, lanes: int, shape: tuple[int, int, int]) -> None:
     x = te.placeholder(shape, name="x")

@@ -12,6 +12,7 @@ from tvm import ir, s_tir, te, tirx, topi
 
 from odtc.autoschedule.cpu import schedule_kernel
 from odtc.autoschedule.reductions import vector_shape
+from tests.fast import examples
 
 HOST = tvm.target.Target({"kind": "llvm"})
 Axes = tuple[int, ...]
@@ -84,7 +85,7 @@ def kernel(kind: str, shape: tuple[int, ...], axes: Axes, keepdims: bool = False
 
 @pytest.mark.parametrize("lanes", [4, 16])
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(case=reductions(), keepdims=st.booleans(), seed=st.integers(0, 99))
 # Enough work for two threads.
 @example(case=((4, 9, 28, 28), (0, 2, 3)), keepdims=True, seed=0)

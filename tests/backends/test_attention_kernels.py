@@ -15,7 +15,7 @@ from odtc.backends.kernels.attention_layout import Heads
 from odtc.backends.kernels.tile import machine_of
 from odtc.backends.vector_math import register_vector_math
 from tests.backends.guarded import run_guarded
-from tests.fast import fast_if
+from tests.fast import examples, fast_if
 from tests.numeric.conftest import relative_error
 
 Arrays = list[np.ndarray]
@@ -111,7 +111,7 @@ def check(drawn: Drawn, lanes: int, bound: float = 1e-5) -> None:
         assert relative_error(found, gradient) < bound
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     sizes=st.tuples(
         *(st.integers(1, 2), st.integers(1, 3), st.integers(1, 150), st.integers(1, 150)),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from odtc.backends.kernels.avg_pool2d import avg_pool2d, avg_pool2d_gradient
 from odtc.backends.kernels.planes import Window
 from tests.backends.guarded import run_guarded
+from tests.fast import examples
 
 SIDE = st.integers(1, 4)
 
@@ -23,7 +24,7 @@ def pools(draw) -> dict:
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     case=pools(),
     with_padding=st.booleans(),

@@ -12,6 +12,7 @@ from tvm.relax import op as R  # noqa: N812
 from odtc.backends.kernels.batch_norm import batch_norm_gradient, batch_norm_kernel
 from odtc.backends.kernels.operand import channels_of
 from tests.backends.guarded import HOST, run_guarded
+from tests.fast import examples
 
 EPSILON, MOMENTUM = 1e-5, 0.25
 
@@ -37,7 +38,7 @@ def statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("lanes", [4, 16])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(shape=SHAPES, seed=st.integers(0, 99))
 @example(shape=THREADED, seed=0)
 def test_values_and_statistics(lanes: int, shape: tuple[int, int, int], seed: int) -> None:
@@ -66,7 +67,7 @@ def test_values_and_statistics(lanes: int, shape: tuple[int, int, int], seed: in
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("lanes", [4, 16])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(shape=SHAPES, seed=st.integers(0, 99))
 @example(shape=THREADED, seed=0)
 def test_gradients(dtype: str, lanes: int, shape: tuple[int, int, int], seed: int) -> None:

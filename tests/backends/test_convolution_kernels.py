@@ -17,6 +17,7 @@ from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients
 from tests.backends.guarded import run_guarded
+from tests.fast import examples
 
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
 # A cache so small that images are staged in bands.
@@ -112,7 +113,7 @@ def run(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> lis
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=convolutions())
 # The last of several bands of rows reaches back, and channels are enough for the sums of the
 # weights' gradient to be cut into parts.
@@ -136,7 +137,7 @@ def test_against_pytorch(machine: Machine, case: dict) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=points())
 # Vectors of columns that belong to two images; a panel wider than all columns.
 @example(POINTS | {"batch": 4, "image": (7, 7)})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from odtc.backends.kernels.cross_entropy import cross_entropy_kernel, cross_entropy_slope_kernel
 from odtc.backends.vector_math import register_vector_math
 from tests.backends.guarded import run_guarded
+from tests.fast import examples
 
 
 def run(kernel: tvm.tirx.PrimFunc, results: int, *tensors: np.ndarray) -> list[np.ndarray]:
@@ -18,7 +19,7 @@ def run(kernel: tvm.tirx.PrimFunc, results: int, *tensors: np.ndarray) -> list[n
 
 
 @pytest.mark.parametrize("lanes", [4, 16])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 6), st.integers(1, 150)),
     seed=st.integers(0, 99),

@@ -47,7 +47,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def link_badly(objects: Sequence[Path], output: Path, *extra: str) -> Path:
     """Links for the phone as we do, except that `extra` comes last and so wins."""
     arguments = find_linker(X86).arguments(objects, output, PHONE)
-    subprocess.run([*arguments, *extra], check=True, timeout=60)
+    subprocess.run([*arguments, *extra], check=True, timeout=300)
     return output
 
 

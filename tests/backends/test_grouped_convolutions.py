@@ -12,7 +12,7 @@ from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.grouped_convolution import grouped_rules
 from odtc.backends.kernels.tile import machine_of
 from odtc.frontend.gradients.table import register_gradients
-from tests.fast import fast_if
+from tests.fast import examples, fast_if
 
 HOST = tvm.target.Target({"kind": "llvm"})
 
@@ -73,7 +73,7 @@ def expected(case: dict, arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("stored", fast_if("float32".__eq__, ["float32", "float16"]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(case=convolutions(), bits=st.sampled_from([128, 512]))
 def test_against_pytorch(stored: str, case: dict, bits: int) -> None:
     assume(fits(case))

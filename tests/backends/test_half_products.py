@@ -24,6 +24,7 @@ from tests.backends.guarded import run_guarded
 from tests.backends.half_bounds import assert_as_exact_as_half, convolution_references
 from tests.backends.test_convolution_kernels import SAME, adjoint_module, convolutions, run
 from tests.backends.test_grouped_convolutions import adjoint
+from tests.fast import examples
 
 NEON = machine_of(128, has_half=True)
 
@@ -37,7 +38,7 @@ def small_products_too():
         yield
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(case=convolutions())
 # Sums that are cut into runs by channels, the last run shorter; several parts of channels.
 @example(SAME | {"channels": 32})
@@ -95,7 +96,7 @@ def test_convolutions_in_groups(stride: int, stored: str) -> None:
         assert_as_exact_as_half(value.numpy(), *reference)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 70)] * 3),
     transposed=st.tuples(st.booleans(), st.booleans()),

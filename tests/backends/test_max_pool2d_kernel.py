@@ -11,6 +11,7 @@ from odtc.backends.kernels.max_pool2d_large import large_max_pool2d, large_max_p
 from odtc.backends.kernels.planes import Window
 from odtc.core.chosen import chosen_dtype
 from tests.backends.guarded import run_guarded
+from tests.fast import examples
 
 SIDE = st.integers(1, 4)
 VALUES = {
@@ -46,7 +47,9 @@ def pools(draw) -> dict:
     }
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)
 @given(
     case=pools(),
     kind=st.sampled_from(sorted(VALUES)),

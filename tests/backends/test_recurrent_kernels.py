@@ -19,7 +19,7 @@ from odtc.backends.kernels.recurrent_parts import Layer
 from odtc.backends.kernels.tile import machine_of
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.recurrent_cells import CELLS
-from tests.fast import fast_if
+from tests.fast import examples, fast_if
 from tests.numeric.conftest import relative_error
 
 HOST = tvm.target.Target({"kind": "llvm"})
@@ -120,7 +120,7 @@ def check(found: Arrays, expected: Arrays, bound: float) -> None:
 
 
 @pytest.mark.parametrize("cell", fast_if(lambda cell: cell != "gru", CELLS))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(
     sizes=st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(1, 40)),
     lanes=st.sampled_from([4, 16]),

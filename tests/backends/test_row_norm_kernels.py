@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from odtc.backends.kernels.group_norm import group_norm_gradient, group_norm_kernel
 from odtc.backends.kernels.layer_norm import layer_norm_gradient, layer_norm_kernel
 from tests.backends.guarded import run_guarded
+from tests.fast import examples
 
 EPSILON = 1e-3
 KINDS = st.sampled_from(["layer", "rms", "group"])
@@ -30,7 +31,7 @@ def reference(kind: str, axes: tuple[int, ...]) -> Callable[..., torch.Tensor]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("lanes", [4, 16])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(kind=KINDS, sizes=SHAPES, seed=st.integers(0, 99))
 # Enough work for two threads.
 @example(kind="layer", sizes=(70, 1, 1, 300), seed=0)

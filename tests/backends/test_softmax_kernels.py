@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from odtc.backends.kernels.softmax import log_softmax_kernel, softmax_gradient, softmax_kernel
 from odtc.backends.vector_math import register_vector_math
 from tests.backends.guarded import run_guarded
+from tests.fast import examples
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 150))
 
@@ -21,7 +22,7 @@ def run(kernel: tvm.tirx.PrimFunc, *tensors: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("lanes", [4, 16])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     shape=SHAPES,
     half=st.booleans(),

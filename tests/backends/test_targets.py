@@ -38,7 +38,7 @@ def test_module_imports_without_tvm():
         "import sys, odtc.backends.targets as t; t.parse_target('host-cpu{mcpu=x86-64-v3}').spec;"
         "sys.exit(any(name.split('.')[0].startswith('tvm') for name in sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=300).returncode == 0
 
 
 def test_targets_are_listed_with_a_line_each():

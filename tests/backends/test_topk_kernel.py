@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 from odtc.backends.kernels.topk import topk_kernel
 from tests.backends.guarded import run_guarded
+from tests.fast import examples
 
 SIZE = st.integers(1, 9)
 
 
 @pytest.mark.parametrize("largest", [True, False])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(shape=st.tuples(SIZE, SIZE, SIZE), data=st.data())
 def test_of_equal_elements_the_first_come_first(
     largest: bool, shape: tuple[int, int, int], data

@@ -19,6 +19,7 @@ from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.core.kernel_marks import IS_SCHEDULED, PRODUCT
 from odtc.passes.absorb_transpose import AbsorbTranspose
+from tests.fast import examples
 
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
 
@@ -183,7 +184,7 @@ def test_a_tail_reads_all_but_the_product_anywhere(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.lanes}-lanes")
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 70)] * 3),
     transposed=st.tuples(st.booleans(), st.booleans()),

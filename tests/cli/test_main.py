@@ -19,7 +19,7 @@ ODTC = (sys.executable, "-m", "odtc")
 def python(code: str) -> str:
     """Standard output of a fresh interpreter."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     return done.stdout
 

@@ -119,7 +119,7 @@ def shown(page: Path, folder: Path, *options: str) -> tuple[str, str, np.ndarray
 
     def run(*what: str) -> subprocess.CompletedProcess[str]:
         words = [*command, *what, page.as_uri()]
-        return subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+        return subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
 
     run(f"--screenshot={picture}")
     done = run("--dump-dom")

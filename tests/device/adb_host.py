@@ -24,17 +24,17 @@ def adb(*words: str) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     ).stdout
 
 
 def plug_in(phone: AdbPhone) -> None:
     """Until adb says that the phone is there."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while f"{phone.serial}\tdevice" not in adb("devices"):
         assert time.monotonic() < deadline, adb("devices")
-        subprocess.run(["adb", "connect", phone.serial], check=False, timeout=60)
+        subprocess.run(["adb", "connect", phone.serial], check=False, timeout=300)
         time.sleep(0.1)
 
 
@@ -87,7 +87,7 @@ def session_process(phone: AdbPhone) -> psutil.Process:
     return child
 
 
-def wait_until_free(phone: AdbPhone, seconds: float = 15) -> None:
+def wait_until_free(phone: AdbPhone, seconds: float = 60) -> None:
     """Until the server has neither a session nor anything left of one."""
     known = state.find(phone.serial)
     assert known

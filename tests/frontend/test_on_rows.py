@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.frontend.on_rows import on_rows
+from tests.fast import examples
 
 BATCH, LENGTH, DEPTH, WIDTH = 2, 5, 8, 6
 FULL = (BATCH, LENGTH, WIDTH)
@@ -81,7 +82,7 @@ def operators(module: tvm.IRModule) -> list[str]:
     return [value.op.name.split(".")[-1] for value in values if isinstance(value, relax.Call)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(STEPS, max_size=5))
 def test_results_stay_the_same(steps: list[Step]) -> None:
     module, arrays, expected = chain(steps)

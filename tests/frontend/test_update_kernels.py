@@ -24,12 +24,13 @@ from odtc.frontend.control_kernels import (
 from odtc.frontend.elementwise import PARALLEL_ELEMENTS
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.table import OPTIMIZERS
+from tests.fast import examples
 from tests.frontend.update_references import CASES, LR, Case, by_torch, lamb
 
 UPDATES = 20
 # One block of rows, several of them with one that is not full, and none at all to cut.
 LARGE = (PARALLEL_ELEMENTS // 100 + 7, 101)
-FEW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def compiled(kernel: tvm.tirx.PrimFunc) -> tvm.runtime.Module:

@@ -49,7 +49,7 @@ def apart(code: str, *arguments: object, **environment: str) -> subprocess.Compl
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -160,7 +160,7 @@ def trained(folder: Path, failing: Path, **failure: int) -> subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 

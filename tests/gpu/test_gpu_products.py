@@ -16,6 +16,7 @@ from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product import Extent, tiling_of
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.fused import Product
+from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel
 
 MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
@@ -52,7 +53,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("transposed", fast_if(sum, [(0, 0), (0, 1), (1, 0), (1, 1)]))
 @pytest.mark.parametrize("sizes", [(1, 70, 33, 45), (3, 5, 1300, 9), (1, 1, 1, 1)])
 def test_matrices(
     kind: str, machine: str, transposed: tuple[int, int], sizes: tuple[int, ...]
@@ -65,7 +66,7 @@ def test_matrices(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 20)),
     st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(0, 2)),

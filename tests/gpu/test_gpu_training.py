@@ -27,14 +27,12 @@ SLOW = (
 ).split()
 
 
-@pytest.mark.parametrize("name", [*FAST, *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)])
+@pytest.mark.parametrize("name", fast_if(FAST.__contains__, [*FAST, *SLOW]))
 def test_as_pytorch_trains_it(name: str, tmp_path: Path) -> None:
     check_parity(SMALL[name], "torchscript", tmp_path, "host-opencl")
 
 
-@pytest.mark.parametrize(
-    "name", fast_if(lambda name: name in ("lenet", "squeezenet"), [*FAST, *SLOW])
-)
+@pytest.mark.parametrize("name", fast_if(FAST.__contains__, [*FAST, *SLOW]))
 def test_as_pytorch_trains_it_through_vulkan(name: str, tmp_path: Path, made: list[Shader]) -> None:
     """With kernels that the validator accepts, and that ask little of a device."""
     check_parity(SMALL[name], "torchscript", tmp_path, "host-vulkan")

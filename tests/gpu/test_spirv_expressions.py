@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
-from tests.fast import fast_if
+from tests.fast import examples, fast_if
 from tests.gpu.elementwise import COUNT, on_vulkan
 
-SLOWLY = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+SLOWLY = settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def run_apart(code: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     return re.split(r"\n", (done.stdout + done.stderr).strip())[-1]
 

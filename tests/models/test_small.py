@@ -16,7 +16,8 @@ FAST_TORCHSCRIPT = SMALL.keys() - {
     *FAST_DYNAMO,
     *("alexnet", "vgg16", "vgg19", "resnet18", "densenet121"),
     *("resnet101", "resnet152", "unet_resize", "shufflenet_v2"),
-    *("fcn8", "segnet"),
+    *("fcn8", "segnet", "googlenet", "xception", "efficientnet_b0"),
+    *("keyword", "deep_q", "dcgan_discriminator"),
 }
 
 

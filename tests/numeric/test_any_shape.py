@@ -7,11 +7,12 @@ import onnx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fast import examples
 from tests.numeric.conftest import ints
 from tests.numeric.side_by_side import check, side_by_side
 
 FEW = settings(
-    max_examples=4,
+    max_examples=examples(4),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from odtc.backends.kernels.take import CHUNK
+from tests.fast import examples
 from tests.numeric.conftest import node_model, relative_error, weight
 
 RNG = np.random.default_rng(2)
@@ -47,7 +48,7 @@ def check_embedding(saved, ids: np.ndarray, table: tuple[int, ...], axis: int) -
     assert relative_error(before - trainer.parameters()["table"], reference.grad.numpy()) < 2e-5
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.lists(st.sampled_from([1, 2, 3, CHUNK, CHUNK + 5]), min_size=1, max_size=3),

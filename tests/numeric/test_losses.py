@@ -21,8 +21,9 @@ import odtc
 from odtc.backends.kernels.cross_entropy import cross_entropy_rules
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import Loss
+from tests.fast import examples
 
-FEW = settings(max_examples=12, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(12), deadline=None, derandomize=True)
 
 
 def value_and_derivative(

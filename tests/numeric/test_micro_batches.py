@@ -266,10 +266,8 @@ def test_a_step_that_broke_off_is_taken_again(tmp_path: Path) -> None:
 
 
 # Of convolutions, recurrent layers, and attention.
-@pytest.mark.parametrize(
-    "name",
-    fast_if(lambda name: name == "bert_base", ["squeezenet", "char_cnn_lstm", "bert_base"]),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet", "char_cnn_lstm", "bert_base"])
 def test_small_versions_of_real_models(name: str, tmp_path: Path) -> None:
     model, path = SMALL[name], tmp_path / "model.onnx"
     data = [batch for batch, _ in zip(torch_batches(model), range(3), strict=False)]

@@ -23,6 +23,7 @@ from odtc.frontend.coverage import check_graph
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.specialize import specialize
+from tests.fast import examples
 from tests.numeric.conftest import relative_error, weight
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -184,7 +185,7 @@ def test_batch_first(kind: str, saved) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(
     st.sampled_from(sorted(GATES)),
     st.integers(1, 6),

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
+from tests.fast import examples
 from tests.numeric.conftest import IMAGE, node_model, relative_error, weight
 
 Evaluate = Callable[[onnx.ModelProto, np.ndarray], np.ndarray]
 
 DRAWN = settings(
-    max_examples=6,
+    max_examples=examples(6),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

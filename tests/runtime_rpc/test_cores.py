@@ -98,7 +98,7 @@ def test_threads_of_this_process_are_on_their_cores(artifact: Path) -> None:
     if last != first:
         choices |= {f"2:{last},{first}": {last, first}, "1:little": {last}}
     command = [sys.executable, "-c", BOUND, str(artifact), *choices]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     lines = [[int(core) for core in line.split()] for line in done.stdout.splitlines()]
     for (choice, cores), (own, *others) in zip(choices.items(), lines, strict=True):
         assert {own, *others} == cores, choice

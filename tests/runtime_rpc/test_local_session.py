@@ -45,7 +45,7 @@ def threads_of_the_pool(artifact, **variables: str) -> int:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=120,
+        timeout=300,
     )
     return int(done.stdout)
 
@@ -74,7 +74,7 @@ print(*(core for cores in tasks for core in cores if cores != everywhere))
 def test_threads_are_bound_to_the_fastest_or_slowest_cores(artifact):
     def bound(cores: str) -> set[str]:
         command = [sys.executable, "-c", BOUND, artifact, cores]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
         return set(done.stdout.split())
 
     # The caller stays unbound; the others leave the first core free, or the last.
