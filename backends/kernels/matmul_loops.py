@@ -12,9 +12,10 @@ from tvm import ir, tirx
 
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.packed_product import Left, is_worth_packing, packed_product
-from odtc.backends.kernels.panel_product import Sizes, collides, panel_product
+from odtc.backends.kernels.panel_product import WAYS, Sizes, collides, panel_product
 from odtc.backends.kernels.panels import Panels, Read, Results
 from odtc.backends.kernels.places import load, unflatten
+from odtc.backends.kernels.thin_product import is_thin, thin_product
 from odtc.backends.kernels.tile import Machine
 
 
@@ -82,6 +83,9 @@ def _product(
             dtype,
         )
         return
+    if is_thin(sizes, right, machine):
+        thin_product(sizes, left, right, results, machine)
+        return
     left_pitch = sizes.depth if left_lies else 0
     panel_product(sizes, left, right, results, machine, left_pitch=left_pitch)
 
@@ -94,9 +98,10 @@ def _runs_along_rows(trans_left: bool, trans_right: bool, rows: int, columns: in
     """Whether vectors run along the rows of the result.
 
     They are stored element by element, each into another row. Where these push each other out of a
-    cache, that takes longer than the product.
+    cache, as more rows than it has ways can, that takes longer than the product.
     """
-    return trans_right and (trans_left or (rows < _WORTH_A_COPY and not collides(columns)))
+    is_short = rows <= WAYS or (rows < _WORTH_A_COPY and not collides(columns))
+    return trans_right and (trans_left or is_short)
 
 
 MATMUL_LOOPS: dict[str, Callable[[Product, Machine], None]] = {"matmul": _matmul}

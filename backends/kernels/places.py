@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import tvm_ffi
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
@@ -43,6 +44,14 @@ def prefetch(element: ir.Expr) -> None:
     T.evaluate(
         tirx.call_llvm_intrin("void", "llvm.prefetch", tirx.address_of(element), read, near, data)
     )
+
+
+def foresee(value: ir.Expr) -> None:
+    """Emits such hints for the elements that a value is made of."""
+    read: list[ir.TensorLoad] = []
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, read.append))
+    for element in read:
+        prefetch(element)
 
 
 def rounded(value: ir.Expr, dtype: str) -> ir.Expr:

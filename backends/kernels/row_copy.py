@@ -1,17 +1,22 @@
 """Copies of a tile's rows of the left operand, in what the tile multiplies."""
 
+import itertools
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import CACHE_LINE, index, rounded
+from odtc.backends.kernels.places import CACHE_LINE, foresee, index, rounded
 from odtc.backends.kernels.tile import Tile
 
 Read = Callable[..., ir.Expr]
 
 # Terms of the sum whose rows are copied in one go.
 _RUN = 16
+# How many terms ahead of those that are copied side by side others are asked for, and how many
+# elements of a term are copied without a loop.
+_AHEAD, _UNROLLED = 8, 128
 
 
 def copy_rows(tile: Tile, extents: Sequence[int], read: Read, *, side_by_side: bool) -> Read:
@@ -30,7 +35,14 @@ def copy_rows(tile: Tile, extents: Sequence[int], read: Read, *, side_by_side: b
     first, *rest = extents
     if side_by_side:
         copy = T.sblock_alloc_buffer((*extents, tile.rows), tile.dtype)
-        with T.grid(first, tile.rows, *rest) as (k, row, *at):
+        places = [*itertools.product(*map(range, (tile.rows, *rest)))]
+        loop = T.unroll if len(places) <= _UNROLLED else T.serial
+        with T.serial(first) as k, ExitStack() as loops:
+            # Neighbours in a row and in `k` may be pages apart, which no hardware foresees.
+            ahead = T.Bind(tirx.min(k + _AHEAD, first - 1))
+            for row, *at in places[:: CACHE_LINE // 4]:
+                foresee(read(index(row), ahead, *map(index, at)))
+            row, *at = (loops.enter_context(loop(extent)) for extent in (tile.rows, *rest))
             T.buffer_store(copy, rounded(read(row, k, *at), tile.dtype), [k, *at, row])
         return lambda row, *k: tirx.BufferLoad(copy, [*k, index(row)])
     # One more, so that rows do not push each other out of a cache.

@@ -183,6 +183,28 @@ def test_a_tail_reads_all_but_the_product_anywhere(machine: Machine) -> None:
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_tail_is_part_of_a_thin_product(rows: int) -> None:
+    """As in the gradient of a large layer's data in a small batch."""
+    shapes = {"x": (rows, 131), "w": (131, 1100), "bias": (1100,), "other": (rows, 1100)}
+    x, w, *others = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in shapes.items())
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, *others]):
+        with builder.dataflow():
+            y = builder.emit(op.add(builder.emit(op.matmul(x, w)), others[0]))
+            result = builder.emit_output(mask(builder, y, others))
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    arrays = arrays_for(module)
+    a, b, bias, other = arrays
+    expected = np.where(other > 0, a.astype(np.float64) @ b + bias, 0)
+    for machine in MACHINES:
+        written = fused(AbsorbTranspose(matmul).run(module), machine)
+        (product,) = (f for v, f in written.functions_items() if "matmul" in v.name_hint)
+        assert product.attrs[IS_SCHEDULED]
+        np.testing.assert_allclose(run(written, arrays), expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.lanes}-lanes")
 @settings(max_examples=examples(8), deadline=None)
 @given(
@@ -196,7 +218,11 @@ def test_a_tail_reads_all_but_the_product_anywhere(machine: Machine) -> None:
 # Rows that make transposed panels of the right operand cheap, full and short, and a long pitch.
 @example(sizes=(100, 33, 70), transposed=(False, True), batch=(3,))
 @example(sizes=(100, 33, 10), transposed=(False, True), batch=())
+@example(sizes=(9, 20, 1024), transposed=(False, True), batch=())
+# Few rows, and more columns than fit a cache: one at a time, in vectors, and with a rest of terms.
 @example(sizes=(5, 20, 1024), transposed=(False, True), batch=())
+@example(sizes=(3, 131, 1100), transposed=(False, False), batch=())
+@example(sizes=(8, 132, 1024), transposed=(True, False), batch=(2,))
 def test_matrix_products(
     machine: Machine,
     sizes: tuple[int, int, int],
