@@ -87,7 +87,7 @@ def session_process(phone: AdbPhone) -> psutil.Process:
     return child
 
 
-def wait_until_free(phone: AdbPhone, seconds: float = 60) -> None:
+def wait_until_free(phone: AdbPhone, seconds: float = 15) -> None:
     """Until the server has neither a session nor anything left of one."""
     known = state.find(phone.serial)
     assert known

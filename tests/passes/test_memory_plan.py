@@ -236,14 +236,14 @@ def test_a_capacity_is_enough():
     began = time.process_time()
     solution = solved(Problem(buffers, 1_100_000), Limit(10**9))
     assert solution.lower_bound < solution.height <= 1_100_000
-    assert time.process_time() - began < 60
+    assert time.process_time() - began < 10
 
 
 def test_seconds_end_the_search():
     began = time.monotonic()
     solution = solved(Problem(INPUTS["D"]()), Limit(10**12, seconds=0.5))
     assert not solution.proven_optimal
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 3
 
 
 def test_sizes_beyond_32_bits_change_nothing():
@@ -273,17 +273,18 @@ def test_a_step_of_thousands_of_buffers():
     began = time.process_time()
     solution = solved(Problem(buffers))
     assert solution.height <= 1.01 * solution.lower_bound
-    assert time.process_time() - began < 60
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("count", fast_if((12_000).__eq__, [12_000, 30_000]))
 def test_a_step_of_very_many_buffers(count):
-    """The time grows by less than the square of their number."""
+    """A millisecond of the processor each, and less than by the square of their number."""
     buffers = training_step(count)
     few, of_few = timed(Problem(training_step(4_000)))
     # It did not search on.
     assert of_few.proven_optimal
     many, solution = timed(Problem(buffers))
+    assert many < 1e-3 * count
     assert many < 0.6 * (count / 4_000) ** 2 * few
     validate(Problem(buffers), solution)
     assert solution.height <= 1.05 * solution.lower_bound

@@ -1,6 +1,7 @@
 """Profiles of training steps: what they add up to, what they call things, and their trace."""
 
 import json
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -212,13 +213,13 @@ def test_over_rpc_it_is_the_devices_own_time(
     runs = all_runs(profile)
     assert profile.samples.began < runs[0].begin < runs[-1].end < profile.samples.ended
     assert sum(move.end <= runs[0].end for move in profile.moves) <= 3
-    # The sampler is not kept from its work by a step's: not in all steps, where a busy machine may
+    # The sampler is not kept from its work by a step's, in most steps: in one, a busy machine may
     # take the processor from both for seconds.
     times = profile.samples.series["battery.current"].times
     rates = [
         sum(run.begin < time < run.end for time in times) / (run.end - run.begin) for run in runs
     ]
-    assert max(rates) > 0.3 / profile.samples.period
+    assert statistics.median(rates) > 0.3 / profile.samples.period
 
 
 def test_a_stock_server_says_that_it_cannot_measure(artifact: odtc.Artifact) -> None:
