@@ -1,18 +1,24 @@
 """Transposed copies through vector registers.
 
-A square of as many vectors as a vector has lanes is transposed by zips of pairs of registers, log2
-of the lanes times, so that memory sees whole vectors on both sides.
+A square of as many vectors as a vector has lanes is transposed by shuffles of pairs of registers,
+log2 of the lanes times, so that memory sees whole vectors on both sides. They are those that x86
+and Arm have instructions for, within parts of 16 bytes and of whole ones: others take their order
+from registers, which LLVM keeps for all of a kernel, so that a product's sums have too few.
 """
 
+import itertools
 from collections.abc import Callable
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import index, rounded
+from odtc.backends.kernels.places import index, rounded, size_of
 from odtc.backends.kernels.vectors import ramp
 
 Read = Callable[..., ir.Expr]
+
+# Bytes of a vector within which elements are zipped.
+_PART_BYTES = 16
 
 
 def copy_transposed(
@@ -32,31 +38,22 @@ def copy_transposed(
         lanes: elements of a vector.
     """
     rows, columns = shape
-    row_blocks, column_blocks = rows // lanes, columns // lanes
     dtype = str(target.dtype)
-
-    def element(i: ir.Expr, j: ir.Expr) -> None:
-        T.buffer_store(target, rounded(read(i, j), dtype), place(j, i))
-
-    if row_blocks and column_blocks:
-        squares = [T.sblock_alloc_buffer((lanes, lanes), dtype, scope="local") for _ in range(2)]
-        with T.grid(column_blocks, row_blocks) as (block, row_block):
-            _square(
-                squares,
-                lambda i: rounded(read(row_block * lanes + i, ramp(block * lanes, lanes)), dtype),
-                lambda j, value: T.buffer_store(
-                    target, value, place(block * lanes + j, ramp(row_block * lanes, lanes))
-                ),
-                lanes,
-            )
-    done_rows = row_blocks * lanes if column_blocks else 0
-    done_columns = column_blocks * lanes if row_blocks else 0
-    if done_columns < columns and done_rows:
-        with T.grid(columns - done_columns, done_rows) as (j, i):
-            element(i, done_columns + j)
-    if done_rows < rows:
-        with T.grid(columns, rows - done_rows) as (j, i):
-            element(done_rows + i, j)
+    if min(rows, columns) < lanes:
+        with T.grid(columns, rows) as (j, i):
+            T.buffer_store(target, rounded(read(i, j), dtype), place(j, i))
+        return
+    squares = [T.sblock_alloc_buffer((lanes, lanes), dtype, scope="local") for _ in range(2)]
+    with T.grid(-(-columns // lanes), -(-rows // lanes)) as (block, row_block):
+        # The last ones reach back over what is there already: LLVM gathers elements that are left.
+        column = T.Bind(tirx.min(block * lanes, columns - lanes))
+        row = T.Bind(tirx.min(row_block * lanes, rows - lanes))
+        _square(
+            squares,
+            lambda i: rounded(read(row + i, ramp(column, lanes)), dtype),
+            lambda j, value: T.buffer_store(target, value, place(column + j, ramp(row, lanes))),
+            lanes,
+        )
 
 
 def _square(
@@ -65,19 +62,53 @@ def _square(
     store: Callable[[int, ir.Expr], None],
     lanes: int,
 ) -> None:
-    """Emits the transposition of one square of vectors."""
-    low = [i // 2 + (lanes if i % 2 else 0) for i in range(lanes)]
-    zips = [[index(i) for i in low], [index(i + lanes // 2) for i in low]]
+    """Emits the transposition of one square of vectors.
+
+    A round joins registers of `done` rows each, which hold one column of every `done`, in pairs.
+    """
     source, target = squares
     for i in range(lanes):
         T.buffer_store(source, load(i), [index(i), ramp(0, lanes)])
-    half, rounds = lanes // 2, lanes.bit_length() - 1
-    for _ in range(rounds):
-        for i in range(half):
-            pair = [tirx.BufferLoad(source, [index(row), ramp(0, lanes)]) for row in (i, i + half)]
-            for which, order in enumerate(zips):
-                at = [index(2 * i + which), ramp(0, lanes)]
-                T.buffer_store(target, tirx.Shuffle(pair, order), at)
+    part = min(lanes, _PART_BYTES // size_of(str(source.dtype)))
+    for done in (1 << step for step in range(lanes.bit_length() - 1)):
+        is_within = done < part
+        orders = _zips(lanes, part, done) if is_within else _halves(lanes, part)
+        for pair, column in itertools.product(range(lanes // done // 2), range(done)):
+            first = 2 * pair * done + column
+            both = [
+                tirx.BufferLoad(source, [index(row), ramp(0, lanes)])
+                for row in (first, first + done)
+            ]
+            for which, order in enumerate(orders):
+                joined = 2 * column + which if is_within else column + which * done
+                at = [index(2 * pair * done + joined), ramp(0, lanes)]
+                T.buffer_store(target, tirx.Shuffle(both, [index(i) for i in order]), at)
         source, target = target, source
     for j in range(lanes):
         store(j, tirx.BufferLoad(source, [index(j), ramp(0, lanes)]))
+
+
+def _zips(lanes: int, part: int, run: int) -> list[list[int]]:
+    """Of two vectors: runs of elements in turns, from the first and the last half of every part."""
+    return [
+        [
+            vector * lanes + start + half + element
+            for start in range(0, lanes, part)
+            for at in range(0, part // 2, run)
+            for vector in range(2)
+            for element in range(at, at + run)
+        ]
+        for half in (0, part // 2)
+    ]
+
+
+def _halves(lanes: int, part: int) -> list[list[int]]:
+    """Of two vectors, one behind the other: the parts at even places, and those at odd ones."""
+    return [
+        [
+            start + element
+            for start in range(which * part, 2 * lanes, 2 * part)
+            for element in range(part)
+        ]
+        for which in range(2)
+    ]

@@ -1,4 +1,4 @@
-"""Reads compiled code: the innermost loops of a library, and how fast a core can run one.
+"""Reads compiled code of Arm and x86: a library's innermost loops, and how fast a core runs one.
 
 llvm-objdump disassembles, llvm-mca simulates a core from LLVM's own tables of it. Nothing runs, so
 what is said of an ARM core needs no ARM core; caches are not simulated, every load hits.
@@ -21,7 +21,7 @@ ITERATIONS = 200
 DECODED = 4
 _VECTOR = re.compile(r"v\d+\.")
 # Below a frame pointer lie the locals; without a frame, x29 is a register like any other.
-_STACK = re.compile(r"\[(sp\b|x29, #-)")
+_STACK = re.compile(r"\[(sp\b|x29, #-)|\(%rsp\b")
 
 
 def tool(name: str) -> str:
@@ -57,7 +57,7 @@ class Instruction:
     @property
     def target(self) -> int | None:
         """Where it branches to; None for what is no branch to a fixed place."""
-        if not re.fullmatch(r"b|b\..*|cbn?z|tbn?z", self.name):
+        if not re.fullmatch(r"b|b\..*|cbn?z|tbn?z|j\w+", self.name):
             return None
         found = re.search(r"0x([0-9a-f]+)\b", self.operands.rpartition(",")[2])
         return int(found[1], 16) if found else None
@@ -80,6 +80,9 @@ class Instruction:
     @property
     def is_spill(self) -> bool:
         """Whether it moves a vector register from or to the stack."""
+        is_wide = bool(re.search(r"%[xyz]mm", self.operands))
+        if "%" in self.operands:
+            return is_wide and bool(_STACK.search(self.operands))
         return self.is_stack and bool(re.match(r"[qvds]\d|\{ v", self.operands))
 
 

@@ -141,6 +141,11 @@ def test_the_model_of_the_core_has_its_peak():
         ("ldr", "x12, [sp, #0x18]", False),
         ("ldr", "q0, [x12]", False),
         ("ldr", "s8, [x29, x9, lsl #2]", False),
+        ("vmovups", "%zmm30, 0x50(%rsp)", True),
+        ("vfmadd231ps", "0x40(%rsp), %ymm1, %ymm2", True),
+        ("vmovups", "(%rbp,%r14,4), %zmm1", False),
+        ("vmovups", "0x40(%rsi,%rax,4), %zmm1", False),
+        ("movq", "0x40(%rsp), %rax", False),
     ],
 )
 def test_a_spill_is_a_vector_on_the_stack(name, operands, spilled):
