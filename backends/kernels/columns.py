@@ -37,8 +37,6 @@ class Columns:
         at: ir.Expr,
         of_vector: Callable[[int, ir.Expr, ir.Expr], None],
         of_element: Callable[[ir.Expr, ir.Expr, ir.Expr], None],
-        *,
-        apart: bool = False,
     ) -> None:
         """Emits something for the columns of a tile.
 
@@ -48,9 +46,8 @@ class Columns:
             at: the first column.
             of_vector: `(vector, n, p)`, where a vector's columns are of one matrix.
             of_element: `(j, n, p)`, where a column of the tile is on its own.
-            apart: whether each column is.
         """
-        if apart or self.total < tile.columns:
+        if self.total < tile.columns:
             with T.serial(min(self.total, tile.columns)) as j:
                 of_element(j, *self.place(n, at + j))
             return

@@ -25,13 +25,11 @@ class Panels:
         read: `(n, k, p)` to an element.
         is_dense: whether neighbours in `p` are neighbours in memory; those in `k` are, otherwise.
         pitch: elements from one `k` to the next, where they are.
-        is_apart: whether neither are.
     """
 
     read: Read
     is_dense: bool
     pitch: int = 0
-    is_apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,13 +40,11 @@ class Results:
         store: `(n, m, p, value)`, takes an element.
         ahead: `(n, m, p)`, prefetches what the store of an element touches.
         by_columns: whether the neighbours of a result in memory are those in its column.
-        apart: whether it has none.
     """
 
     store: Read
     ahead: Read
     by_columns: bool = False
-    apart: bool = False
 
 
 def pack(
@@ -64,7 +60,7 @@ def pack(
     if columns.total < tile.columns:
         with T.grid(depth, tile.columns) as (k, j):
             T.buffer_store(packed, tirx.const(0.0, dtype), [panel, k, j])
-    if not (right.is_dense or right.is_apart):
+    if not right.is_dense:
         copy_transposed(
             (min(columns.total, tile.columns), depth),
             lambda j, k: right.read(n, k, at + j),
@@ -84,7 +80,6 @@ def pack(
             at,
             lambda v, of, p: put(tile.span(v), right.read(of, k, tile.span(0, p))),
             lambda j, of, p: put(j, right.read(of, k, p)),
-            apart=right.is_apart,
         )
 
 
@@ -134,4 +129,4 @@ def store_tile(
         with T.serial(tile.rows) as row:
             results.store(of, m + row, p, tirx.BufferLoad(scratch, [row, j]))
 
-    columns.by_vector(tile, n, at, of_vector, of_element, apart=results.apart)
+    columns.by_vector(tile, n, at, of_vector, of_element)

@@ -1,10 +1,13 @@
 """Convolutions of one tap, and the gradients of their data, as products of packed matrices.
 
 Every output is of one element of the image, in its place or `stride` steps from the one before. So
-the image is a matrix of channels by positions, and no copy with zeros around it is needed.
+the image is a matrix of channels by positions, and no copy with zeros around it is needed. Where
+positions are steps apart, the product is of a copy that has them side by side, or is kept so until
+whole lines of the image's gradient are written.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
@@ -13,9 +16,10 @@ from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.packed_product import Left, is_worth_packing, packed_product
 from odtc.backends.kernels.panel_product import Sizes, collides
-from odtc.backends.kernels.panels import Panels, Results
+from odtc.backends.kernels.panels import Panels, Read, Results
 from odtc.backends.kernels.places import index, load, unflatten
 from odtc.backends.kernels.tile import Machine
+from odtc.backends.kernels.vectors import Index, each_block
 
 
 def is_point_product(axes: Sequence[Axis], sizes: Sizes) -> bool:
@@ -30,12 +34,16 @@ def point_forward(product: Product, axes: Sequence[Axis], sizes: Sizes, machine:
     """Emits `y[n, m, o] = sum over c of x[n, c, o * stride] * w[m, c]`."""
     x, w = product.operands
     tap = [index(0) for _ in axes]
-    is_dense = all(axis.is_point for axis in axes)
-    source = _flat if is_dense else _source
+
+    def image(n: ir.Expr, c: ir.Expr, p: ir.Expr) -> ir.Expr:
+        return load(x, [n, c, *_flat(axes, p)])
+
+    if not all(axis.is_point for axis in axes):
+        image = _side_by_side(x, axes)
     packed_product(
         sizes,
         Left(lambda _, m, c: load(w, [m, c, *tap]), True, collides(sizes.depth), shared=True),
-        Panels(lambda n, c, p: load(x, [n, c, *source(axes, p)]), is_dense, is_apart=not is_dense),
+        Panels(image, True),
         Results(
             lambda n, m, p, value: product.store([n, m, *_output(axes, p)], value),
             lambda n, m, p: product.ahead([n, m, *_output(axes, p)]),
@@ -52,29 +60,83 @@ def point_data_gradient(
     dy, w = product.operands
     tap = [index(0) for _ in axes]
     is_dense = all(axis.is_point for axis in axes)
+    results = Results(
+        lambda n, c, p, value: product.store([n, c, *_output(axes, p)], value),
+        lambda n, c, p: product.ahead([n, c, *_output(axes, p)]),
+    )
+    kept = None
     if not is_dense:
-        _store_zeros(product)
+        kept = T.sblock_alloc_buffer((sizes.batch, sizes.rows, sizes.columns), "float32")
+        results = Results(lambda n, c, p, value: T.buffer_store(kept, value, [n, c, p]), _nothing)
     packed_product(
         sizes,
         Left(lambda _, c, m: load(w, [m, c, *tap]), False, shared=True),
         Panels(lambda n, m, p: load(dy, [n, m, *_flat(axes, p)]), True),
-        Results(
-            lambda n, c, p, value: product.store([n, c, *_source(axes, p)], value),
-            lambda n, c, p: product.ahead([n, c, *_source(axes, p)]),
-            apart=not is_dense,
-        ),
+        results,
         machine,
         _dtype(sizes, machine),
     )
+    if kept is not None:
+        _spread(kept, product, axes, machine.lanes)
 
 
-def _store_zeros(product: Product) -> None:
-    """Emits what becomes of zeros, everywhere: the product comes over some of them."""
-    batch, channels, *image = (int(size) for size in product.result.shape)
+def _side_by_side(x: tirx.Buffer, axes: Sequence[Axis]) -> Read:
+    """Emits a copy of the positions that have outputs; returns what reads it."""
+    batch, channels, *_ = (int(size) for size in x.shape)
+    outs = [axis.out for axis in axes]
+    copy = T.sblock_alloc_buffer((batch, channels, math.prod(outs)), "float32")
     with T.parallel(index(batch * channels)) as task:
         n, c = unflatten(task, (batch, channels))
-        with T.grid(1, *image) as (_, *at):
-            product.store([n, c, *at], tirx.const(0.0, "float32"))
+        with T.grid(*outs) as at:
+            o = at if isinstance(at, Sequence) else [at]
+            source = [position * axis.stride for position, axis in zip(o, axes, strict=True)]
+            T.buffer_store(copy, load(x, [n, c, *source]), [n, c, _position(axes, o)])
+    return lambda n, c, p: tirx.BufferLoad(copy, [n, c, p])
+
+
+def _spread(kept: tirx.Buffer, product: Product, axes: Sequence[Axis], lanes: int) -> None:
+    """Emits the stores of whole lines of the image: products in their places, zeros between."""
+    batch, channels, *image = (int(size) for size in product.result.shape)
+    zero, last = tirx.const(0.0, "float32"), axes[-1]
+    with T.parallel(index(batch * channels)) as task:
+        n, c = unflatten(task, (batch, channels))
+        line = T.sblock_alloc_buffer((last.size,), "float32")
+        with T.serial(last.size) as at:
+            T.buffer_store(line, zero, [at])
+        with T.grid(1, *image[:-1]) as (_, *at):
+            steps = [x // axis.stride for x, axis in zip(at, axes, strict=False)]
+            has_products = [
+                tirx.all(x == o * axis.stride, o < axis.out)
+                for x, o, axis in zip(at, steps, axes, strict=False)
+            ]
+
+            def put(of: Callable[[ir.Expr], ir.Expr], at: Sequence[ir.Expr] = at) -> None:
+                def vector(begin: Index, count: int) -> None:
+                    with T.vectorized(count) as lane:
+                        product.store([n, c, *at, begin + lane], of(begin + lane))
+
+                each_block(last.size, lanes, vector)
+
+            with T.If(tirx.all(tirx.const(True, "bool"), *has_products)):
+                with T.Then():
+                    with T.serial(last.out) as o:
+                        value = tirx.BufferLoad(kept, [n, c, _position(axes, [*steps, o])])
+                        T.buffer_store(line, value, [o * last.stride])
+                    put(lambda x: tirx.BufferLoad(line, [x]))
+                with T.Else():
+                    put(lambda _: zero)
+
+
+def _nothing(*_: ir.Expr) -> None:
+    """Nothing of a dense workspace is worth asking for ahead."""
+
+
+def _position(axes: Sequence[Axis], at: Sequence[ir.Expr]) -> ir.Expr:
+    """The number of an output among all of them."""
+    position = index(0)
+    for axis, o in zip(axes, at, strict=True):
+        position = position * axis.out + o
+    return position
 
 
 def _flat(axes: Sequence[Axis], p: ir.Expr) -> list[ir.Expr]:
@@ -85,11 +147,6 @@ def _flat(axes: Sequence[Axis], p: ir.Expr) -> list[ir.Expr]:
 def _output(axes: Sequence[Axis], p: ir.Expr) -> list[ir.Expr]:
     """The index of an output, by axis."""
     return unflatten(p, [axis.out for axis in axes])
-
-
-def _source(axes: Sequence[Axis], p: ir.Expr) -> list[ir.Expr]:
-    """The index of what an output is of, by axis."""
-    return [o * axis.stride for axis, o in zip(axes, _output(axes, p), strict=True)]
 
 
 def _dtype(sizes: Sizes, machine: Machine) -> str:
