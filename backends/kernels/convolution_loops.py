@@ -16,7 +16,8 @@ from odtc.backends.kernels.point_product import (
     point_data_gradient,
     point_forward,
 )
-from odtc.backends.kernels.shifted_product import Shape, staged_product
+from odtc.backends.kernels.shifted_cut import Shape
+from odtc.backends.kernels.shifted_product import staged_product
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import WORTH_A_COPY, weight_gradient
 

@@ -12,7 +12,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.panel_product import collides
 from odtc.backends.kernels.places import index, load
-from odtc.backends.kernels.shifted_product import Shape, staged_product
+from odtc.backends.kernels.shifted_cut import Shape
+from odtc.backends.kernels.shifted_product import staged_product
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import weight_gradient
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN

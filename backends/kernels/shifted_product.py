@@ -6,50 +6,30 @@
 """
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.grid import Staged, Walk
-from odtc.backends.kernels.half_runs import multiply_into
-from odtc.backends.kernels.panel_product import split_rows
-from odtc.backends.kernels.places import index, rounded, size_of, unflatten
+from odtc.backends.kernels.grid import Walk
+from odtc.backends.kernels.half_runs import add_into, multiply_into
+from odtc.backends.kernels.places import index, rounded, unflatten
 from odtc.backends.kernels.row_copy import copy_rows
+from odtc.backends.kernels.shifted_cut import Cut, Shape, cut_of
 from odtc.backends.kernels.staging import (
-    Block,
     Read,
     phase_at,
-    phases_of,
-    reach_of,
     shift_of,
     stage_block,
     strides_of,
 )
-from odtc.backends.kernels.tile import Machine, Tile, accumulator
-
-# Vectors of positions from which on a product does not want more images at once.
-WIDE = 16
+from odtc.backends.kernels.tile import Machine, accumulator
+from odtc.backends.kernels.vectors import each_block
 
 # `store(n, m, at, value)`, with the index of the spatial axes.
 Store = Callable[[ir.Expr, ir.Expr, list[ir.Expr], ir.Expr], None]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of a product.
-
-    Attributes:
-        batch: images.
-        channels: of the image, summed over.
-        rows: of the weights: channels of the result.
-    """
-
-    batch: int
-    channels: int
-    rows: int
 
 
 def staged_product(
@@ -73,157 +53,193 @@ def staged_product(
         machine: the CPU.
         scattered: whether a row's weights are far apart, so that a tile's are copied first.
     """
-    axes = [walk.staged for walk in walks[0]]
-    phases = [phases_of(set().union(*(w[d].phases for w in walks))) for d in range(len(axes))]
-    strides = strides_of(axes)
-    dtype = staged_dtype(shape, walks, machine)
-    block = _block(shape, walks, axes, math.prod(map(len, phases)), machine, dtype)
-    tile = machine.tile(shape.rows, block.positions, dtype)
-    columns = -(-block.positions // tile.columns) * tile.columns
-    reach = max(reach_of(walk, strides) for walk in walks)
-    staged_rows = -(-(columns + reach) // block.inner)
-    rows = max(walk[0].out for walk in walks)
-    groups, bands = shape.batch // block.images, -(-rows // block.rows)
-    tiles, splits = split_rows(shape.rows, tile.rows, groups * bands)
+    cut = cut_of(shape, walks, machine)
+    tile, channels = cut.tile, cut.channels
+    of_part = (*map(len, cut.phases), channels, cut.staged)
+    shared = None
+    if cut.splits > 1:
+        # Tasks with the same block share its copy.
+        shared = T.sblock_alloc_buffer((cut.blocks, cut.parts, *of_part), tile.dtype)
+        with T.parallel(cut.blocks * cut.parts) as task:
+            which, part = unflatten(task, (cut.blocks, cut.parts))
+            _stage(shared, [which, part], image, walks, cut, (which, part * channels))
     # Walks that fill the same lines of the result, each in between the others.
     lines = [list(group) for _, group in itertools.groupby(walks, lambda walk: walk[:-1])]
-    with T.parallel(groups * bands * splits) as task:
-        group, band, split = unflatten(task, (groups, bands, splits))
-        first = T.Bind(tirx.min(band * block.rows, rows - block.rows))
-        stage = T.sblock_alloc_buffer(
-            (*map(len, phases), shape.channels, staged_rows * block.inner), dtype
-        )
-        n = group * block.images
-        stage_block(stage, image, axes, phases, (n, first), block)
-        shares = max(map(len, lines))
-        scratch = T.sblock_alloc_buffer((shares, tile.rows, columns), "float32")
+    # The sums of a round are added to those of the rounds before it.
+    kept = (cut.tiles, len(walks)) if cut.rounds > 1 else (1, max(map(len, lines)))
+    with T.parallel(cut.blocks * cut.splits) as task:
+        which, split = unflatten(task, (cut.blocks, cut.splits))
+        stage = T.sblock_alloc_buffer(of_part, tile.dtype) if shared is None else shared
+        sums = T.sblock_alloc_buffer((*kept, tile.rows, cut.columns), "float32")
         results = accumulator(tile)
-        with T.serial(tiles) as t:
-            m = T.Bind(tirx.min((split * tiles + t) * tile.rows, shape.rows - tile.rows))
-            of_tile = _weights(tile, shape.channels, walks, weight, m, scattered=scattered)
-            for line in lines:
-                for share, walk in enumerate(line):
-                    with T.serial(columns // tile.columns) as panel:
-                        place = (index(share), panel * tile.columns)
-                        _multiply((scratch, results), tile, walk, (stage, phases), of_tile, place)
-                _write(scratch, tile, line, block, strides, store, (n, first, m))
+        if cut.rounds > 1:
+            with T.grid(*(int(size) for size in sums.shape)) as at:
+                T.buffer_store(sums, tirx.const(0.0, "float32"), list(at))
+        with T.serial(cut.rounds) as turn:
+            if shared is None:
+                _stage(stage, [], image, walks, cut, (which, turn * channels))
+            staged = _Staged(stage, which, turn * (cut.parts // cut.rounds), shared is not None)
+            with T.serial(cut.tiles) as t:
+                m = (split * cut.tiles + t) * tile.rows
+                m = T.Bind(tirx.min(m, shape.rows - tile.rows))
+                start = (m, staged.first * channels)
+                rows = _weights(cut, walks, weight, start, scattered=scattered)
+                for line in lines:
+                    first = walks.index(line[0]) if cut.rounds > 1 else 0
+                    of_line = [t if cut.rounds > 1 else index(0), index(first)]
+                    for share, walk in enumerate(line):
+                        with T.serial(cut.columns // tile.columns) as panel:
+                            at = [of_line[0], index(first + share), panel * tile.columns]
+                            _multiply(cut, walk, staged, rows, (sums, results), at)
+                    with ExitStack() as last:
+                        if cut.rounds > 1:
+                            last.enter_context(T.If(turn == cut.rounds - 1))
+                            last.enter_context(T.Then())
+                        _write(sums, of_line, line, cut, store, (*_start(cut, which), m))
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """The copies that a round reads.
+
+    Attributes:
+        buffer: [phases of each axis, channels, positions], behind blocks and parts where shared.
+        block: which one it is.
+        first: part.
+        shared: whether the copies of all blocks are there.
+    """
+
+    buffer: tirx.Buffer
+    block: ir.Expr
+    first: ir.Expr
+    shared: bool
+
+    def vector(self, part: ir.Expr, at: list[ir.Expr]) -> ir.Expr:
+        """Elements of one of the round's parts."""
+        outer = [self.block, self.first + part] if self.shared else []
+        return tirx.BufferLoad(self.buffer, [*outer, *at])
+
+
+def _start(cut: Cut, which: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    """First image of a block, and first row of its results."""
+    group, band = unflatten(which, (cut.groups, cut.bands))
+    first = T.Bind(tirx.min(band * cut.block.rows, cut.rows - cut.block.rows))
+    return group * cut.block.images, first
+
+
+def _stage(
+    stage: tirx.Buffer,
+    outer: Sequence[ir.Expr],
+    image: Read,
+    walks: Sequence[Sequence[Walk]],
+    cut: Cut,
+    place: tuple[ir.Expr, ir.Expr],
+) -> None:
+    """Emits the copy of a part of a block, from its first channel on."""
+    which, first = place
+    stage_block(
+        stage,
+        lambda n, c, *at: image(n, first + c, *at),
+        [each.staged for each in walks[0]],
+        cut.phases,
+        _start(cut, which),
+        cut.block,
+        outer,
+    )
 
 
 def _weights(
-    tile: Tile,
-    channels: int,
+    cut: Cut,
     walks: Sequence[Sequence[Walk]],
     weight: Read,
-    m: ir.Expr,
+    start: tuple[ir.Expr, ir.Expr],
     *,
     scattered: bool,
 ) -> Read:
-    """From a row of the tile, a channel and a place in the kernel to a weight.
+    """From a row of the tile, a channel of the round and a place in the kernel to a weight.
 
     Emits a copy of the tile's weights if need be; weights that are multiplied in float16 are copied
     for their rounding.
     """
+    tile, (m, first) = cut.tile, start
     kernel = [
         max((int(each.weight(tap)) for each in axis for tap in range(each.taps)), default=-1) + 1
         for axis in zip(*walks, strict=True)
     ]
 
     def stored(row: int | ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
-        return weight(m + row, c, *at)
+        return weight(m + row, first + c, *at)
 
     if 0 in kernel or not (scattered or tile.dtype == "float16"):
         return lambda row, c, *at: rounded(stored(row, c, *at), tile.dtype)
+    channels = cut.parts // cut.rounds * cut.channels
     return copy_rows(tile, [channels, *kernel], stored, side_by_side=scattered)
 
 
 def _multiply(
-    sums: tuple[tirx.Buffer, tirx.Buffer],
-    tile: Tile,
+    cut: Cut,
     walk: Sequence[Walk],
-    staged: tuple[tirx.Buffer, Sequence[Sequence[int]]],
+    staged: _Staged,
     weight: Read,
-    place: tuple[ir.Expr, ir.Expr],
+    results: tuple[tirx.Buffer, tirx.Buffer],
+    place: list[ir.Expr],
 ) -> None:
     """Emits a tile's product.
 
     Args:
-        sums: float32[walks, rows, columns] in memory, and the tile's registers.
-        tile: its shape.
+        cut: of the product.
         walk: over the image.
-        staged: the image, and the phases of each axis.
+        staged: the image.
         weight: of `_weights`.
-        place: the walk and the column where the tile's sums begin.
+        results: sums in memory, float32[tiles, walks, rows, columns], and the tile's registers.
+        place: tile, walk and column where the tile's sums begin.
     """
-    (scratch, results), (stage, phases), (_, column) = sums, staged, place
+    tile, (sums, registers), (*outer, column) = cut.tile, results, place
     strides = strides_of([each.staged for each in walk])
 
-    def right(vector: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
+    def right(vector: int, part: ir.Expr, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
         at = tile.span(vector, column + shift_of(walk, strides, taps))
-        return tirx.BufferLoad(stage, [*phase_at(walk, phases, taps), c, at])
+        return staged.vector(part, [*phase_at(walk, cut.phases, taps), c, at])
 
-    def left(row: int, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
-        return weight(row, c, *(w.weight(t) for w, t in zip(walk, taps, strict=True)))
+    def left(row: int, part: ir.Expr, c: ir.Expr, *taps: ir.Expr) -> ir.Expr:
+        place = (w.weight(t) for w, t in zip(walk, taps, strict=True))
+        return weight(row, part * cut.channels + c, *place)
 
-    extents = [int(stage.shape[-2]), *(each.taps for each in walk)]
-    multiply_into(scratch, results, tile, place, extents, left, right)
+    extents = [cut.parts // cut.rounds, cut.channels, *(each.taps for each in walk)]
+    if cut.rounds == 1:
+        multiply_into(sums, registers, tile, place, extents, left, right)
+        return
 
+    def of_sums(row: int, vector: int) -> list[ir.Expr]:
+        return [*outer, index(row), tile.span(vector, column)]
 
-def staged_dtype(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> str:
-    """What the product multiplies: the image is staged anyway, only weights are copied for it."""
-    depth = shape.channels * max(math.prod(each.taps for each in walk) for walk in walks)
-    return machine.dtype(depth, shape.batch * math.prod(each.out for each in walks[0]))
-
-
-def _block(
-    shape: Shape,
-    walks: Sequence[Sequence[Walk]],
-    axes: Sequence[Staged],
-    phases: int,
-    machine: Machine,
-    dtype: str,
-) -> Block:
-    """As much as a core has room for near it: a band of rows of an image, or several images."""
-    inner = math.prod(axis.span for axis in axes[1:])
-    rows, staged = max(walk[0].out for walk in walks), axes[0].span
-    row_bytes = size_of(dtype) * shape.channels * phases * inner
-    room = max(machine.cache_bytes // row_bytes, 1)
-    wide = WIDE * machine.lanes
-    if len(walks) == 1 and staged > room and rows * inner > wide:
-        # A band ends among other rows, not at an edge whose zeros it could share.
-        between = walks[0][0].reach
-        most = max(room - between, -(-wide // inner))
-        band = -(-rows // -(-rows // most))
-        return Block(1, band, band + between, inner)
-    divisors = [n for n in range(1, shape.batch + 1) if shape.batch % n == 0]
-    blocks = [Block(images, rows, staged, inner) for images in divisors]
-    return next((block for block in blocks if block.positions >= wide), blocks[-1])
+    add_into(sums, registers, tile, of_sums, extents, left, right)
 
 
 def _write(
-    scratch: tirx.Buffer,
-    tile: Tile,
+    sums: tirx.Buffer,
+    place: list[ir.Expr],
     line: Sequence[Sequence[Walk]],
-    block: Block,
-    strides: Sequence[int],
+    cut: Cut,
     store: Store,
     start: tuple[ir.Expr, ir.Expr, ir.Expr],
 ) -> None:
     """Emits the copy of a tile's results to where they belong, line by line.
 
     Args:
-        scratch: float32[walks, rows, columns].
-        tile: the shape of its rows.
+        sums: float32[tiles, walks, rows, columns].
+        place: of the tile and its first walk.
         line: walks that share the lines of the result.
-        block: what is staged.
-        strides: of the staged axes.
+        cut: of the product.
         store: takes an element.
         start: first image, first row of results and first row of the tile.
     """
     n, first, m = start
-    walk = line[0]
+    (t, share_of_first), tile, block, walk = place, cut.tile, cut.block, line[0]
+    strides = strides_of([each.staged for each in walk])
     middle = [each.out for each in walk[1:-1]]
     rows = min(block.rows, walk[0].out)
-    width, lanes = sum(each[-1].out for each in line), tile.lanes
+    width = sum(each[-1].out for each in line)
     is_whole = len(line) == 1 and walk[-1].target(1) - walk[-1].target(0) == 1
     gathered = None if is_whole else T.sblock_alloc_buffer((width,), "float32")
     with T.grid(tile.rows, block.images, rows, *middle) as (i, of, row, *inner):
@@ -233,7 +249,7 @@ def _write(
         at = [each.target(o) for each, o in zip(walk, [first + row, *inner], strict=False)]
 
         def value(o: ir.Expr, share: int = 0, base: ir.Expr = base) -> ir.Expr:
-            return tirx.BufferLoad(scratch, [index(share), i, base + o])
+            return tirx.BufferLoad(sums, [t, share_of_first + share, i, base + o])
 
         def put(o: ir.Expr) -> None:
             result = value(o) if gathered is None else tirx.BufferLoad(gathered, [o])
@@ -243,12 +259,9 @@ def _write(
             for share, each in enumerate(line):
                 with T.serial(each[-1].out) as o:
                     T.buffer_store(gathered, value(o, share), [each[-1].target(o)])
-        if width < lanes:
-            with T.serial(width) as o:
-                put(o)
-            return
-        with T.serial(-(-width // lanes)) as part:
-            # The last vector reaches back.
-            begin = T.Bind(tirx.min(part * lanes, width - lanes))
-            with T.vectorized(lanes) as lane:
+
+        def put_all(begin: ir.Expr | int, count: int) -> None:
+            with T.vectorized(count) as lane:
                 put(begin + lane)
+
+        each_block(width, tile.lanes, put_all)

@@ -78,30 +78,32 @@ def stage_block(
     phases: Sequence[Sequence[int]],
     start: tuple[ir.Expr, ir.Expr],
     block: Block,
+    outer: Sequence[ir.Expr] = (),
 ) -> None:
     """Emits the copy of a block.
 
     Args:
-        stage: [phases of each axis, channels, positions], of what the product multiplies.
+        stage: [*outer, phases of each axis, channels, positions], of what the product multiplies.
         image: `(n, channel, *at)` to an element.
         axes: the image's.
         phases: that are staged, by axis.
         start: first image, and first row of results.
         block: its size.
+        outer: indices of the stage in front of the phases.
     """
     n, first = start
     channels, length = (int(size) for size in stage.shape[-2:])
     strides, last = strides_of(axes), axes[-1]
-    outer, middle = [len(each) for each in phases[:-1]], [axis.span for axis in axes[1:-1]]
+    earlier, middle = [len(each) for each in phases[:-1]], [axis.span for axis in axes[1:-1]]
     for (begin, end), places in itertools.groupby(
         range(len(phases[-1])), lambda place: last.inside(phases[-1][place])
     ):
         # Phases of the last axis with the same zeros around them.
         alike = list(places)
-        loops = [*outer, len(alike), channels, length // block.inner, *middle]
+        loops = [*earlier, len(alike), channels, length // block.inner, *middle]
         with T.grid(*loops) as indices:
             c, row, *inner = indices[len(phases) :]
-            place = [*indices[: len(outer)], alike[0] + indices[len(outer)]]
+            place = [*indices[: len(earlier)], alike[0] + indices[len(earlier)]]
             phase = [each[0] + p for each, p in zip(phases, place, strict=True)]
             of, r = row // block.staged_rows, row % block.staged_rows
             source = [
@@ -126,7 +128,7 @@ def stage_block(
             ) -> ir.Expr:
                 return image(*at, g * last.step + shift - last.before)
 
-            at = [*place, c, base]
+            at = [*outer, *place, c, base]
             with T.If(tirx.all(of < block.images, *tests)):
                 with T.Then():
                     put((0, begin), _zero, at)

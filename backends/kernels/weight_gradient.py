@@ -18,7 +18,7 @@ from odtc.backends.kernels.half_runs import add_into
 from odtc.backends.kernels.panel_product import TASKS, split_rows
 from odtc.backends.kernels.panels import Read
 from odtc.backends.kernels.places import index, size_of, unflatten
-from odtc.backends.kernels.shifted_product import Shape
+from odtc.backends.kernels.shifted_cut import Shape
 from odtc.backends.kernels.staging import (
     Block,
     phase_at,

@@ -1,0 +1,156 @@
+"""How a product over a staged image is cut: what is staged at once, and into how many tasks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odtc.backends.kernels.grid import Staged, Walk
+from odtc.backends.kernels.panel_product import TASKS, split_rows
+from odtc.backends.kernels.places import size_of
+from odtc.backends.kernels.staging import Block, phases_of, reach_of, strides_of
+from odtc.backends.kernels.tile import Machine, Tile
+
+# Vectors of positions from which on a product does not want more images at once.
+_WIDE = 16
+# Terms from which on adding them to sums in memory costs little.
+_WORTH_A_SUM = 128
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a product.
+
+    Attributes:
+        batch: images.
+        channels: of the image, summed over.
+        rows: of the weights: channels of the result.
+    """
+
+    batch: int
+    channels: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Blocks of positions, times splits of the rows, for each part of the channels.
+
+    Attributes:
+        block: what is staged at once.
+        phases: that are staged, by axis.
+        staged: positions of a phase and channel in its copy.
+        rows: results along the first axis.
+        columns: positions of a block, in whole tiles.
+        tile: of the product.
+        groups: of images.
+        bands: of rows of an image.
+        tiles: of rows, in a task.
+        splits: tasks that share a block.
+        parts: of the channels, each copied at once.
+        channels: of a part.
+        rounds: in which a task reads as many parts as have room near a core.
+    """
+
+    block: Block
+    phases: list[list[int]]
+    staged: int
+    rows: int
+    columns: int
+    tile: Tile
+    groups: int
+    bands: int
+    tiles: int
+    splits: int
+    parts: int
+    channels: int
+    rounds: int
+
+    @property
+    def blocks(self) -> int:
+        """All of them."""
+        return self.groups * self.bands
+
+
+def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> Cut:
+    """The cut of a product for these walks over the same staged image."""
+    axes = [walk.staged for walk in walks[0]]
+    phases = [phases_of(set().union(*(w[d].phases for w in walks))) for d in range(len(axes))]
+    planes, dtype = math.prod(map(len, phases)), staged_dtype(shape, walks, machine)
+    block = _block(shape, walks, axes, planes, machine, dtype)
+    tile = machine.tile(shape.rows, block.positions, dtype)
+    columns = -(-block.positions // tile.columns) * tile.columns
+    reach = max(reach_of(walk, strides_of(axes)) for walk in walks)
+    staged = -(-(columns + reach) // block.inner) * block.inner
+    rows = max(walk[0].out for walk in walks)
+    groups, bands = shape.batch // block.images, -(-rows // block.rows)
+    tiles, splits = split_rows(shape.rows, tile.rows, groups * bands)
+    near = machine.cache_bytes / (size_of(dtype) * planes * staged)
+    parts = _parts(shape.channels, _taps(walks), near, groups * bands if splits > 1 else TASKS)
+    return Cut(
+        block,
+        phases,
+        staged,
+        rows,
+        columns,
+        tile,
+        groups,
+        bands,
+        tiles,
+        splits,
+        parts,
+        shape.channels // parts,
+        parts if shape.channels > near else 1,
+    )
+
+
+def staged_dtype(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> str:
+    """What the product multiplies: the image is staged anyway, only weights are copied for it."""
+    positions = math.prod(each.out for each in walks[0])
+    return machine.dtype(shape.channels * _taps(walks), shape.batch * positions)
+
+
+def _taps(walks: Sequence[Sequence[Walk]]) -> int:
+    return max(math.prod(each.taps for each in walk) for walk in walks)
+
+
+def _parts(channels: int, taps: int, near: float, tasks: int) -> int:
+    """Parts of the channels: of few enough to stay near a core, and as many as make tasks enough.
+
+    Args:
+        channels: all of them.
+        taps: terms of the sum for each.
+        near: channels that a core has room for near it.
+        tasks: that copy a part each.
+    """
+    wanted = max(channels / near, TASKS / tasks)
+    worthy = [
+        parts
+        for parts in range(1, channels + 1)
+        if channels % parts == 0 and channels // parts * taps >= _WORTH_A_SUM
+    ] or [1]
+    return next((parts for parts in worthy if parts >= wanted), worthy[-1])
+
+
+def _block(
+    shape: Shape,
+    walks: Sequence[Sequence[Walk]],
+    axes: Sequence[Staged],
+    planes: int,
+    machine: Machine,
+    dtype: str,
+) -> Block:
+    """As much as a core has room for near it: a band of rows of an image, or several images."""
+    inner = math.prod(axis.span for axis in axes[1:])
+    rows, staged = max(walk[0].out for walk in walks), axes[0].span
+    row_bytes = size_of(dtype) * shape.channels * planes * inner
+    room = max(machine.cache_bytes // row_bytes, 1)
+    wide = _WIDE * machine.lanes
+    if len(walks) == 1 and staged > room and rows * inner > wide:
+        # A band ends among other rows, not at an edge whose zeros it could share.
+        between = walks[0][0].reach
+        most = max(room - between, -(-wide // inner))
+        band = -(-rows // -(-rows // most))
+        return Block(1, band, band + between, inner)
+    divisors = [n for n in range(1, shape.batch + 1) if shape.batch % n == 0]
+    blocks = [Block(images, rows, staged, inner) for images in divisors]
+    return next((block for block in blocks if block.positions >= wide), blocks[-1])
