@@ -72,7 +72,8 @@ class CheckLaunches(Pass):
                     f"the kernel {kernel} needs {what.format(count)}; "
                     f"the GPU of {self.target} takes at most {most:,}",
                     where=self.target,
-                    hint="compile the model for another target, such as the CPU of that device",
+                    hint="name the device's GPU if it takes more (gpu=, of `odtc targets`), or "
+                    "compile the model for another target, such as the CPU of that device",
                 )
 
 

@@ -1,4 +1,4 @@
-"""Ways to go wrong with samples and profiles."""
+"""Ways to go wrong with samples, profiles and sweeps."""
 
 from collections.abc import Callable
 
@@ -13,6 +13,30 @@ def profile(*options: str) -> Cause:
         return ["profile", str(place.digits.artifact), *options]
 
     return cause
+
+
+def sweep(*options: str) -> Cause:
+    """`odtc sweep` of the digits artifact."""
+    return lambda place: ["sweep", str(place.digits.artifact), *options]
+
+
+def sweep_into(rows: str) -> Cause:
+    """`odtc sweep` of the digits artifact, with rows in a file that holds this already."""
+
+    def cause(place: Place) -> Argv:
+        return sweep("-o", str(place.write("rows.jsonl", rows.encode())))(place)
+
+    return cause
+
+
+def sweep_of_a_model(place: Place) -> Argv:
+    """`odtc sweep` of a model that is to have no batch."""
+    return ["sweep", str(place.digits.model)]
+
+
+def sweep_of_the_same(place: Place) -> Argv:
+    """`odtc sweep` of an artifact, twice."""
+    return ["sweep", *[str(place.digits.artifact)] * 2]
 
 
 def measured(use: Callable[[Trainer], object]) -> Cause:

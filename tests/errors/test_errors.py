@@ -72,6 +72,10 @@ from tests.errors.measuring import (
     profile_within_another,
     samples_too_early,
     stock_server,
+    sweep,
+    sweep_into,
+    sweep_of_a_model,
+    sweep_of_the_same,
 )
 from tests.errors.models import (
     DIVIDED_BY_ZERO,
@@ -394,6 +398,12 @@ CAUSES: dict[str, Cause] = {
     "samples before their end": measured(samples_too_early),
     "samples of a stock server": measured(stock_server),
     "log of another tool": measured(another_log),
+    # sweeps
+    "sweep of a model without a batch": sweep_of_a_model,
+    "sweep of one artifact twice": sweep_of_the_same,
+    "rows to a missing folder": sweep("-o", "missing/rows.jsonl"),
+    "rows in a file of something else": sweep_into("battery: 80 %\n"),
+    "rows of another sweep": sweep_into('{"sweep": {"steps": 5}}\n'),
 }
 
 

@@ -108,7 +108,8 @@ def test_a_kernel_beyond_a_limit(limits: dict[str, int], what: str) -> None:
     assert str(error.value) == (
         f"the kernel sums needs {what}\n"
         "  where: a-gpu{gpu=b}\n"
-        "  hint: compile the model for another target, such as the CPU of that device"
+        "  hint: name the device's GPU if it takes more (gpu=, of `odtc targets`), or compile the "
+        "model for another target, such as the CPU of that device"
     )
 
 
