@@ -127,12 +127,20 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
   // Where a command that is about to be queued leaves its event; null where nobody watches.
   cl_event* Watching(const std::string& name) {
     if (!is_watching_) return nullptr;
+    std::lock_guard<std::mutex> guard(watched_mutex_);  // uploads are another thread's
     watched_.push_back({name, nullptr});
     return &watched_.back().event;
   }
 
+  // How many commands were queued since the last call of `TakeWatched`, while somebody watched.
+  int64_t CountWatched() {
+    std::lock_guard<std::mutex> guard(watched_mutex_);
+    return static_cast<int64_t>(watched_.size());
+  }
+
   // What ran since the last call, as "name start end" in nanoseconds, one to a line.
   std::string TakeWatched() {
+    std::lock_guard<std::mutex> guard(watched_mutex_);
     std::string lines;
     for (const Watched& each : watched_) {
       if (!each.event) continue;
@@ -275,6 +283,7 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
   std::once_flag found_;
   std::vector<OpenCLDevice> devices_;
   std::deque<Watched> watched_;  // an element stays where it is, since the driver writes its event
+  std::mutex watched_mutex_;
   bool is_watching_ = false;
 };
 
@@ -391,6 +400,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                                              static_cast<size_t>(size));
            })
       .def("odtc.opencl.watch", [](bool on) { OpenCLDevices::Global()->Watch(on); })
+      .def("odtc.opencl.count_watched", [] { return OpenCLDevices::Global()->CountWatched(); })
       .def("odtc.opencl.take_watched",
            [] { return ffi::String(OpenCLDevices::Global()->TakeWatched()); })
       .def("odtc.opencl.devices", [] {

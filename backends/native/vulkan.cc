@@ -341,6 +341,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](bool on) {
              for (const auto& each : VulkanDevices::Global()->All()) each->Watch(on);
            })
+      .def("odtc.vulkan.count_watched",
+           [] {
+             int64_t count = 0;
+             for (const auto& each : VulkanDevices::Global()->All()) count += each->CountWatched();
+             return count;
+           })
       .def("odtc.vulkan.take_watched",
            [] {
              std::string lines;

@@ -93,6 +93,7 @@ class VulkanQueue {
       vkCmdWriteTimestamp(batch.commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, batch.times,
                           query + 1);
       batch.names.push_back(name);
+      ++watched_count_;
     } else {
       command(batch.commands);
     }
@@ -140,10 +141,17 @@ class VulkanQueue {
     is_watching_ = on;
   }
 
+  // How many commands were queued since the last call of `TakeWatched`, while somebody watched.
+  int64_t CountWatched() {
+    Guard guard(mutex_);
+    return watched_count_;
+  }
+
   // What ran since the last call, as "name start end" in nanoseconds, one to a line.
   std::string TakeWatched() {
     Guard guard(mutex_);
     Wait();
+    watched_count_ = 0;
     return std::move(watched_);
   }
 
@@ -285,6 +293,7 @@ class VulkanQueue {
   size_t staged_ = 0;
   bool is_watching_ = false;
   std::string watched_;
+  int64_t watched_count_ = 0;
 };
 
 }  // namespace odtc

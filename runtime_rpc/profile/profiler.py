@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from statistics import median
+from typing import Any
 
 from tvm import relax
 
@@ -95,7 +96,7 @@ def profiling(
             device=session.name,
             operators=operators,
             steps=tuple(tuple(runs[n : n + count]) for n in range(0, len(runs), count)),
-            moves=_moves(spans, 0.0 if session.is_local else _ahead(called, runs)),
+            moves=_moves(spans, clocked, 0.0 if session.is_local else _ahead(called, runs)),
             samples=sampled.samples,
             parameter_bytes=manifest.sizes.parameters,
             optimizer_bytes=manifest.sizes.optimizer,
@@ -121,7 +122,8 @@ def _ahead(called: Sequence[Span], runs: Sequence[Run]) -> float:
     return median((run.begin + run.end - span.begin - span.end) / 2 for span, run in pairs)
 
 
-def _moves(spans: Sequence[Span], ahead: float) -> tuple[Move, ...]:
-    """Data movement, by the device's clock."""
-    moved = (span for span in spans if span.what in MOVES)
-    return tuple(Move(span.what, span.begin + ahead, span.end + ahead) for span in moved)
+def _moves(spans: Sequence[Span], clocked: dict[str, Any], ahead: float) -> tuple[Move, ...]:
+    """Data movement, by the device's clock: what its own timers say, or what the host saw."""
+    seen = [(span.what, span.begin + ahead, span.end + ahead) for span in spans]
+    told: list[tuple[str, float, float]] = clocked.get("copies", seen)
+    return tuple(Move(*each) for each in told if each[0] in MOVES)

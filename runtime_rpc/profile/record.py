@@ -81,10 +81,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Move:
-    """Data that went to the device, or came from it, as the host saw it.
+    """Data that went to the device, or came from it, as a GPU's timers or else the host saw it.
 
     Attributes:
-        kind: `upload` of a batch, or `download` of a loss, with what is left of the step by then.
+        kind: `upload` of a batch, or `download` of a loss; as the host sees it, with what is left
+            of the step by then.
         begin: when.
         end: when it was done.
     """
@@ -112,7 +113,8 @@ class Profile:
         samples: of the same time.
         parameter_bytes: of weights; `optimizer_bytes` of its state.
         optimizer_bytes: of the optimizer's state.
-        waited: whether the device, a GPU, was waited for at each kernel: steps are slower so.
+        waited: whether the device, a GPU without timers, was waited for at each kernel: steps are
+            slower so.
     """
 
     model: str
