@@ -93,17 +93,27 @@ class Tasks:
                 found[tensor] |= 1 << number
         return found
 
-    def grown(self, number: int) -> int:
-        """Bytes that a task allocates."""
-        return sum(self.sizes[tensor] for tensor in self.tasks[number].allocates)
+    @cached_property
+    def grown(self) -> list[int]:
+        """Bytes that each task allocates."""
+        return [sum(self.sizes[tensor] for tensor in task.allocates) for task in self.tasks]
+
+    @cached_property
+    def sharers(self) -> list[int]:
+        """For each task those that make or read a tensor that it makes or reads, as bits."""
+        found = [0] * len(self.tasks)
+        for number, task in enumerate(self.tasks):
+            for tensor in (*task.reads, *task.allocates):
+                found[number] |= self.readers[tensor]
+        return found
 
     def freed(self, number: int, done: int) -> int:
         """Bytes that are free once a task and all of `done`, it among them, have run."""
-        task = self.tasks[number]
+        task, left = self.tasks[number], ~done
         return sum(
             self.sizes[tensor]
             for tensor in (*task.reads, *task.allocates)
-            if not self.readers[tensor] & ~done
+            if not self.readers[tensor] & left
         )
 
 
@@ -146,7 +156,7 @@ def peak_of(tasks: Tasks, order: Sequence[int]) -> int:
     """The most bytes that are alive at one time."""
     alive = peak = done = 0
     for number in order:
-        alive += tasks.grown(number)
+        alive += tasks.grown[number]
         peak = max(peak, alive)
         done |= 1 << number
         alive -= tasks.freed(number, done)
@@ -184,11 +194,21 @@ def lower_bound(tasks: Tasks) -> int:
 
 
 class _State(NamedTuple):
-    """Tasks that have run, the bytes alive after them, what can run now, and how it came here."""
+    """Where a search is.
+
+    Attributes:
+        done: tasks that have run, as bits.
+        alive: bytes after them.
+        ready: tasks that can run now, as bits.
+        willing: those of them that leave no more alive than before, in order.
+        parent: the state before the last task.
+        ran: the last task.
+    """
 
     done: int
     alive: int
-    ready: tuple[int, ...]
+    ready: int
+    willing: tuple[int, ...]
     parent: "_State | None" = None
     ran: int = -1
 
@@ -197,16 +217,18 @@ def _within(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
     """An order whose peak is at most `limit`, and whether none was left out of the search."""
     count, is_complete = len(tasks.tasks), True
     width = max(4, _STATES // max(1, count))
-    first = tuple(number for number, before in enumerate(tasks.before) if not before)
-    level = {0: _settled(tasks, _State(0, 0, first), limit)}
+    first = [number for number, before in enumerate(tasks.before) if not before]
+    ready = _bits(frozenset(first))
+    start = _State(0, 0, ready, tuple(each for each in first if _is_willing(tasks, each, 0)))
+    level = {0: _settled(tasks, start, limit)}
     while level:
         for state in level.values():
             if not state.ready:
                 return _path(state), True
         found: dict[int, _State] = {}
         for state in level.values():
-            for number in state.ready:
-                if state.alive + tasks.grown(number) <= limit:
+            for number in _numbers(state.ready):
+                if state.alive + tasks.grown[number] <= limit:
                     then = _settled(tasks, _after(tasks, state, number), limit)
                     found.setdefault(then.done, then)
         # What has come farther has the same bytes for more work.
@@ -219,23 +241,35 @@ def _within(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
 def _settled(tasks: Tasks, state: _State, limit: int) -> _State:
     """A state behind all tasks that can run now and leave no more alive than before."""
     while True:
-        for number in state.ready:
-            grown = tasks.grown(number)
-            freed = tasks.freed(number, state.done | 1 << number)
-            if state.alive + grown <= limit and grown <= freed:
-                state = _after(tasks, state, number)
-                break
-        else:
+        room = limit - state.alive
+        number = next((each for each in state.willing if tasks.grown[each] <= room), None)
+        if number is None:
             return state
+        state = _after(tasks, state, number)
 
 
 def _after(tasks: Tasks, state: _State, number: int) -> _State:
-    """The state after one more task."""
+    """The state after one more task.
+
+    What a task frees never becomes less while it waits, and more only if one runs that shares a
+    tensor with it: only these, and those that can run now for the first time, are looked at.
+    """
     done = state.done | 1 << number
-    ready = [each for each in state.ready if each != number]
-    ready += [each for each in tasks.behind[number] if not tasks.before[each] & ~done]
-    alive = state.alive + tasks.grown(number) - tasks.freed(number, done)
-    return _State(done, alive, tuple(sorted(ready)), state, number)
+    fresh = 0
+    for each in tasks.behind[number]:
+        if not tasks.before[each] & ~done:
+            fresh |= 1 << each
+    ready = (state.ready | fresh) ^ 1 << number
+    willing = [each for each in state.willing if each != number]
+    changed = ready & (fresh | tasks.sharers[number]) & ~_bits(frozenset(willing))
+    willing += [each for each in _numbers(changed) if _is_willing(tasks, each, done)]
+    alive = state.alive + tasks.grown[number] - tasks.freed(number, done)
+    return _State(done, alive, ready, tuple(sorted(willing)), state, number)
+
+
+def _is_willing(tasks: Tasks, number: int, done: int) -> bool:
+    """Whether a task would leave no more alive than before."""
+    return tasks.grown[number] <= tasks.freed(number, done | 1 << number)
 
 
 def _path(state: _State | None) -> tuple[int, ...]:
