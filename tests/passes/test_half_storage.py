@@ -1,6 +1,5 @@
 """Saved tensors wait as float16: same loss, nearly the same gradients, fewer bytes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from tvm.relax import op as R  # noqa: N812
 
 import odtc
 from benchmarks.models.digits import bn_model, digits_data, digits_model
-from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import UsageError
 from odtc.passes.contract import run_pipeline
 from odtc.passes.half_storage import (
@@ -24,13 +22,7 @@ from odtc.passes.half_storage import (
 )
 from tests.fast import fast_if
 from tests.numeric.conftest import relative_error, text_model
-
-
-def storage_only() -> Target:
-    """This machine without arithmetic in float16, if it has any."""
-    host = parse_target("host-cpu").resolved()
-    feature = "fullfp16" if host.triple.startswith("aarch64") else "avx512fp16"
-    return replace(host, mattr=(*host.mattr, f"-{feature}"))
+from tests.targets import storage_only
 
 
 def trained(path: Path, precision: str, x, y, steps: int = 1):
