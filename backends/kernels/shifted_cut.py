@@ -12,6 +12,8 @@ from odtc.backends.kernels.tile import Machine, Tile
 
 # Vectors of positions from which on a product does not want more images at once.
 _WIDE = 16
+# Blocks of which all copies may be there at once: tasks have no more than one each, otherwise.
+_FEW_BLOCKS = 2
 # Terms from which on adding them to sums in memory costs little.
 _WORTH_A_SUM = 128
 
@@ -45,7 +47,8 @@ class Cut:
         groups: of images.
         bands: of rows of an image.
         tiles: of rows, in a task.
-        splits: tasks that share a block.
+        splits: tasks that have the same block.
+        is_shared: whether these share its copy.
         parts: of the channels, each copied at once.
         channels: of a part.
         rounds: in which a task reads as many parts as have room near a core.
@@ -61,6 +64,7 @@ class Cut:
     bands: int
     tiles: int
     splits: int
+    is_shared: bool
     parts: int
     channels: int
     rounds: int
@@ -85,7 +89,8 @@ def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> C
     groups, bands = shape.batch // block.images, -(-rows // block.rows)
     tiles, splits = split_rows(shape.rows, tile.rows, groups * bands)
     near = machine.cache_bytes / (size_of(dtype) * planes * staged)
-    parts = _parts(shape.channels, _taps(walks), near, groups * bands if splits > 1 else TASKS)
+    is_shared = splits > 1 and groups * bands <= _FEW_BLOCKS
+    parts = _parts(shape.channels, _taps(walks), near, groups * bands if is_shared else TASKS)
     return Cut(
         block,
         phases,
@@ -97,6 +102,7 @@ def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> C
         bands,
         tiles,
         splits,
+        is_shared,
         parts,
         shape.channels // parts,
         parts if shape.channels > near else 1,

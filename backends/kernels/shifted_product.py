@@ -57,8 +57,7 @@ def staged_product(
     tile, channels = cut.tile, cut.channels
     of_part = (*map(len, cut.phases), channels, cut.staged)
     shared = None
-    if cut.splits > 1:
-        # Tasks with the same block share its copy.
+    if cut.is_shared:
         shared = T.sblock_alloc_buffer((cut.blocks, cut.parts, *of_part), tile.dtype)
         with T.parallel(cut.blocks * cut.parts) as task:
             which, part = unflatten(task, (cut.blocks, cut.parts))
