@@ -217,10 +217,7 @@ def _within(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
     """An order whose peak is at most `limit`, and whether none was left out of the search."""
     count, is_complete = len(tasks.tasks), True
     width = max(4, _STATES // max(1, count))
-    first = [number for number, before in enumerate(tasks.before) if not before]
-    ready = _bits(frozenset(first))
-    start = _State(0, 0, ready, tuple(each for each in first if _is_willing(tasks, each, 0)))
-    level = {0: _settled(tasks, start, limit)}
+    level = {0: _settled(tasks, _start(tasks), limit)}
     while level:
         for state in level.values():
             if not state.ready:
@@ -236,6 +233,13 @@ def _within(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
         is_complete &= len(kept) <= width
         level = {state.done: state for state in kept[:width]}
     return None, is_complete
+
+
+def _start(tasks: Tasks) -> _State:
+    """The state before any task."""
+    first = [number for number, before in enumerate(tasks.before) if not before]
+    willing = tuple(number for number in first if _is_willing(tasks, number, 0))
+    return _State(0, 0, _bits(frozenset(first)), willing)
 
 
 def _settled(tasks: Tasks, state: _State, limit: int) -> _State:

@@ -56,9 +56,10 @@ class DeviceTimers:
             watch(True)
         except RuntimeError:
             return None
-        cls._watching.add(kind)
         take()
-        return cls(kind, watch, count, take)
+        timers = cls(kind, watch, count, take)
+        cls._watching.add(kind)
+        return timers
 
     def count(self) -> int:
         """Commands that the device was given so far."""
@@ -70,11 +71,18 @@ class DeviceTimers:
         Returns:
             What ran in between, in the order in which it was given; the first and the last are the
             copies that the clocks are compared by.
+
+        Raises:
+            RuntimeError: the device failed, or did not keep the times of all commands.
         """
-        done = self._took_first, self._copy()
-        lines = [line.rsplit(" ", 2) for line in str(self._take()).splitlines()]
-        self._watch(False)
-        self._watching.discard(self._kind)
+        try:
+            done, given = (self._took_first, self._copy()), self.count()
+            lines = [line.rsplit(" ", 2) for line in str(self._take()).splitlines()]
+            self._watch(False)
+        finally:
+            self._watching.discard(self._kind)
+        if len(lines) < given:
+            raise RuntimeError(f"the device kept the times of {len(lines)} of {given} commands")
         times = [(int(begin), int(end)) for _, begin, end in lines]
         ends = times[0][1], times[-1][1]
         pace = (done[1] - done[0]) / max(ends[1] - ends[0], 1)

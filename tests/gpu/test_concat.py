@@ -66,6 +66,7 @@ def dense_model(layers: int, width: int = 4) -> onnx.ModelProto:
 def test_a_phones_schedule_takes_a_net_of_many(tmp_path: Path) -> None:
     """The check of launches refused it; and the losses are the CPU's."""
     onnx.save(dense_model(17), tmp_path / "m.onnx")
+    odtc.compile(tmp_path / "m.onnx", "android-vulkan", batch=8)
     rng = np.random.default_rng(2)
     x, y = rng.standard_normal((8, 4)).astype("float32"), np.arange(8) % 4
     losses = []

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -25,6 +26,8 @@ def test_a_kernels_time_is_that_of_the_device(kind: str, tmp_path: Path) -> None
     assert len(profile.steps) == 3
     assert profile.coverage > 0.5
     assert losses == [plain.step(x[:64], y[:64], lr=0.1) for _ in range(4)]
+    # A download is the loss alone: no kernel is waited for in it.
+    assert profile.moved_seconds("download") < 0.5 * float(np.median(profile.step_seconds))
     # The device computes one after the other, by a clock that agrees with the host's.
     for (run,) in profile.steps:
         times = [time for call in run.calls for time in (call.begin, call.end)]

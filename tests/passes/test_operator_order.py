@@ -1,5 +1,6 @@
 """The order of calls: possible, never worse, and the lowest on small drawn problems."""
 
+import random
 import time
 from collections.abc import Iterator
 from itertools import permutations
@@ -76,6 +77,34 @@ def test_a_short_search_is_never_worse_and_always_the_same(tasks: Tasks, states:
     assert replayed(tasks, given_order) == peak_of(tasks, given_order)
     assert found.lower_bound <= replayed(tasks, found.order) == found.peak
     assert found.peak <= peak_of(tasks, given_order)
+
+
+@settings(max_examples=200, deadline=None)
+@given(tasks=drawn_tasks(12), chance=st.randoms(use_true_random=False))
+def test_what_could_run_without_loss_is_known_behind_each_task(
+    tasks: Tasks, chance: random.Random
+) -> None:
+    """As if all that can run were asked again."""
+    state, ran = operator_order._start(tasks), set()
+    while True:
+        ready = [
+            number
+            for number, task in enumerate(tasks.tasks)
+            if number not in ran and task.after | {tasks.makers[read] for read in task.reads} <= ran
+        ]
+        assert state.ready == sum(1 << number for number in ready)
+        done = sum(1 << number for number in ran)
+        assert state.willing == tuple(
+            number
+            for number in ready
+            if tasks.grown[number] <= tasks.freed(number, done | 1 << number)
+        )
+        if not ready:
+            break
+        number = chance.choice(ready)
+        state = operator_order._after(tasks, state, number)
+        ran.add(number)
+    assert len(ran) == len(tasks.tasks)
 
 
 def test_the_branch_that_leaves_less_behind_runs_first() -> None:
