@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,6 +37,8 @@ _INFO, _AVAILABLE = "odtc.device_info", "odtc.available_bytes"
 _FILE_MEMORY = "odtc.file_memory"
 # JSON of the cores' speeds by number; binding threads to cores, given as `4,5`.
 _CORE_SPEEDS, _USE_CORES = "odtc.core_speeds", "odtc.use_cores"
+# Lets the server's process use GPUs of a kind.
+_LOAD_RUNTIME = "odtc.load_runtime"
 # What TVM's own server can bind threads to: modes of `runtime.config_threadpool`.
 _MODES = {None: 1, BIG: 1, LITTLE: -1}
 # How a failure reads that is the connection's, or our server's word on its session.
@@ -79,6 +81,9 @@ class RemoteSession:
         """The same session with the first device of a kind there."""
         if kind == self.kind:
             return self
+        with self.guard(), suppress(AttributeError):
+            # TVM's own server has no such function: it was built for its device.
+            self.remote.get_function(_LOAD_RUNTIME)(kind)
         check_exists(found := replace(self, kind=kind), kind)
         return found
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from odtc.cli.samples import Batch
+    from odtc.core.progress import Progress
     from odtc.runtime_rpc.profile.record import Profile
+    from odtc.runtime_rpc.trainer import Trainer
 
 # Steps that nobody looks at: the paper skips as many.
 _WARM_UP = 3
@@ -59,6 +61,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="MS",
         help="milliseconds between samples of the device (default: 10)",
     )
+    add(
+        "--cooldown",
+        type=float,
+        metavar="CELSIUS",
+        help="wait for up to 10 minutes until the device is at most as hot as that",
+    )
     add("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
     add("--html", type=Path, metavar="FILE", help="write a page with the time line")
     add_json_option(parser)
@@ -85,8 +93,7 @@ def run(args: argparse.Namespace) -> int:
     with stages() as progress:
         progress("loading the step on the device")
         trainer = artifact.trainer(args.device, args.threads, args.cores)
-        progress("taking steps")
-        profile = _profiled(trainer, feed, args.steps, args.period / 1000)
+        profile = _profiled(trainer, feed, args, progress)
     if args.trace:
         write_trace(profile, args.trace)
     if args.html:
@@ -100,14 +107,23 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _profiled(trainer, feed: "Iterable[Batch]", steps: int, period: float) -> "Profile":
+def _profiled(
+    trainer: "Trainer", feed: "Iterable[Batch]", args: argparse.Namespace, progress: "Progress"
+) -> "Profile":
     """The profile of some steps; they learn nothing, so that they stay finite."""
+    from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
+
     batches = iter(feed)
     try:
+        if args.cooldown is not None:
+            late = Cooldown(args.cooldown).wait(lambda: heat_now(trainer.session), progress)
+            if late:
+                say(late)
+        progress("taking steps")
         for x, y in islice(batches, _WARM_UP):
             trainer.step(x, y, lr=0.0)
-        with trainer.profile(period) as profiling:
-            for x, y in islice(batches, steps):
+        with trainer.profile(args.period / 1000) as profiling:
+            for x, y in islice(batches, args.steps):
                 trainer.step(x, y, lr=0.0)
     finally:
         trainer.session.close()
@@ -116,10 +132,12 @@ def _profiled(trainer, feed: "Iterable[Batch]", steps: int, period: float) -> "P
 
 def report(profile: "Profile") -> list[str]:
     """The profile for people: phases, operators, memory, and what the device felt."""
+    from odtc.runtime_rpc.metrics.throttling import throttling_within
     from odtc.runtime_rpc.metrics.usage import usage_of, usage_rows
     from odtc.runtime_rpc.profile.trace import EMULATED
 
     usage = usage_rows(usage_of(profile.samples))
+    throttled = throttling_within(profile.samples)
     silent = [
         f"{name}: {probe.state} ({probe.detail})"
         for name, probe in profile.samples.probes.items()
@@ -141,6 +159,7 @@ def report(profile: "Profile") -> list[str]:
         *aligned(_operators(profile)),
         "",
         *aligned([*_memory(profile), *usage]),
+        *filter(None, [throttled]),
         *silent,
         *([f"absent: {', '.join(absent)}"] if absent else []),
     ]

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     with stages() as progress:
         progress("load the compiler")
         from odtc.runtime_rpc.connect import connect
-        from odtc.runtime_rpc.sweep.cooldown import Cooldown
+        from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.runtime_rpc.sweep.plan import Choices
         from odtc.runtime_rpc.sweep.row import results_of
         from odtc.runtime_rpc.sweep.row_file import RowFile

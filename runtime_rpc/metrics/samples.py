@@ -3,7 +3,7 @@
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from odtc.runtime_rpc.server.sampler import Probe
@@ -41,6 +41,11 @@ class Series:
             weight += shared
             total += shared * self.values[number]
         return total / weight if weight > 0 else None
+
+    def within(self, begin: float, end: float) -> "Series":
+        """What was taken in a span of time."""
+        first, last = bisect_left(self.times, begin), bisect_right(self.times, end)
+        return Series(self.times[first:last], self.values[first:last])
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,12 @@ class Samples:
         """Names of the cores, such as `cpu0`."""
         names = {name.rpartition(".")[0] for name in self.series if name.startswith("cpu")}
         return tuple(sorted(names, key=lambda name: int(name.removeprefix("cpu"))))
+
+    def within(self, begin: float, end: float) -> "Samples":
+        """What was taken in a span of time; a series without any is left out."""
+        cut = {name: series.within(begin, end) for name, series in self.series.items()}
+        kept = {name: series for name, series in cut.items() if series.times}
+        return replace(self, began=begin, ended=end, series=kept)
 
     def utilization(self, unit: str) -> Series:
         """How busy a core, or `gpu`, was in percent; empty where that is not known.

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from odtc.runtime_rpc.metrics.samples import Samples, Series
+from odtc.runtime_rpc.metrics.throttling import throttling_within
 from odtc.runtime_rpc.metrics.usage import usage_of
 
 
@@ -245,6 +246,7 @@ class Profile:
             "steps": [[asdict(run) for run in step] for step in self.steps],
             "moves": [asdict(move) for move in self.moves],
             "usage": asdict(usage_of(self.samples)),
+            "throttled": throttling_within(self.samples),
             "samples": self.samples.to_dict(),
         }
 

@@ -1,7 +1,7 @@
 """Measures configurations in turns, on a session that is opened again where one ends it."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
@@ -10,15 +10,15 @@ from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
 from odtc.core.progress import Progress, silent
 from odtc.runtime_rpc.batches import Feed
 from odtc.runtime_rpc.failures import is_out_of_memory
+from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.metrics.samples import Samples
+from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling
 from odtc.runtime_rpc.metrics.usage import usage_of
 from odtc.runtime_rpc.server.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
 from odtc.runtime_rpc.session import Session
-from odtc.runtime_rpc.sweep.cooldown import Cooldown, heat_of
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, Row
 from odtc.runtime_rpc.sweep.row_file import RowFile
-from odtc.runtime_rpc.sweep.throttling import busy_frequencies, frequencies_at_start, throttling
 from odtc.runtime_rpc.trainer import Trainer
 
 # Steps that nobody looks at, before each measurement: threads move, clocks rise.
@@ -177,10 +177,7 @@ class Sweep:
         )
 
     def _look(self) -> float | None:
-        """The temperature now."""
-        with self._session.sampling(root=self._manner.root) as sampling:
-            pass
-        return heat_of(sampling.samples)
+        return heat_now(self._session, self._manner.root)
 
     def _cap(self, level: str) -> str:
         return str(self._session.measure(CAP_FREQUENCY, level, self._manner.root))
@@ -191,6 +188,15 @@ def described(configuration: Configuration) -> str:
     it = configuration
     level = f", {it.frequency} frequency" if it.frequency else ""
     return f"{it.model}, batch {it.batch}, cores {it.cores}, threads {it.threads}{level}"
+
+
+def frequencies_at_start(rows: Iterable[Row], level: str) -> dict[str, float]:
+    """Those of each core when it was first busy at a level of frequency."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.configuration.frequency == level:
+            found = {**row.frequencies, **found}
+    return found
 
 
 def _subject_of(configuration: Configuration) -> tuple[str, int]:

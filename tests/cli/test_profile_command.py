@@ -1,5 +1,6 @@
 """`odtc profile`: its tables, its JSON, its trace, and its page in a browser."""
 
+import functools
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,8 @@ from odtc.cli.main import main
 from odtc.cli.profile import report
 from odtc.cli.timeline import draw
 from odtc.core.errors import ExitCode
+from odtc.runtime_rpc.metrics import cooldown
+from odtc.runtime_rpc.metrics.cooldown import Cooldown
 from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, Run, Timed
 from odtc.runtime_rpc.server.sampler import Probe
@@ -92,6 +95,20 @@ def test_the_command_profiles_an_artifact(digits: Digits, here: Path, run_json) 
     page = Path("page.html").read_text()
     assert page.count('class="operator ') == 4 * len(found["operators"])
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_command_waits_until_the_device_is_cool(
+    digits: Digits, here: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heats = iter([45.0, 41.0, 39.5])
+    monkeypatch.setattr(cooldown, "heat_now", lambda _: next(heats))
+    monkeypatch.setattr(cooldown, "Cooldown", functools.partial(Cooldown, pause=0.0))
+    argv = ["profile", str(digits.artifact), "--steps", "2", "--cooldown", "40"]
+    assert main(argv) == ExitCode.OK
+    assert next(heats, None) is None
+    said = capsys.readouterr().err
+    assert "cooling down: 45.0 °C, to 40.0 °C" in said
+    assert said.index("cooling down: 41.0") < said.index("taking steps")
 
 
 def test_the_command_takes_data(digits: Digits, here: Path, capsys) -> None:

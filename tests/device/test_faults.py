@@ -1,5 +1,7 @@
 """What goes wrong with a phone: the right error in time, and the phone is usable again at once."""
 
+import json
+import shutil
 import signal
 import subprocess
 import threading
@@ -22,6 +24,8 @@ from odtc.runtime_rpc import connect as connecting
 from odtc.runtime_rpc.adb import local_tracker, setup, state
 from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
+from odtc.runtime_rpc.sweep.row import Configuration, Row
+from odtc.runtime_rpc.sweep.sweep import Sweep
 from tests.device.adb_host import adb, plug_in, session_process, wait_until_free
 from tests.fast import fast_if
 
@@ -270,6 +274,32 @@ def test_a_run_goes_on_as_if_nothing_had_been(
     found = load_file(checkpoint)
     assert found.keys() == expected.keys()
     assert all(np.array_equal(value, expected[name]) for name, value in found.items())
+    wait_until_free(ready)
+
+
+@pytest.mark.parametrize("number", ROUNDS)
+def test_a_sweep_goes_on_behind_a_session_that_died(
+    ready: AdbPhone, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    measured = Sweep._measured
+
+    def struck(sweep: Sweep, configuration: Configuration, *others) -> Row:
+        if configuration.model == "other":
+            return measured(sweep, configuration, *others)
+        with soon(lambda: kill_session(ready)):
+            return measured(sweep, configuration, *others)
+
+    monkeypatch.setattr(Sweep, "_measured", struck)
+    other, rows = tmp_path / "other.odtc", tmp_path / "rows"
+    shutil.copy(files / "digits.odtc", other)
+    argv = ["sweep", files / "digits.odtc", other, "--device", f"adb://{ready.serial}"]
+    argv += ["--cores", "all", "--threads", 1, "--steps", 40, "--rounds", 1, "-o", rows]
+    assert main([str(word) for word in argv]) == 0
+    died, whole = (json.loads(line) for line in rows.read_text().splitlines()[1:])
+    assert "ended by SIGKILL" in died["reason"]
+    assert died["seconds"] == []
+    assert whole["reason"] == ""
+    assert len(whole["seconds"]) == 40
     wait_until_free(ready)
 
 

@@ -1,5 +1,6 @@
 """Profiles of steps on this machine's GPU devices, by their own timers."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,13 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from tests.gpu.on_device import KINDS
+from tests.runtime_rpc.own_server import serving
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("server") / "sessions") as running:
+        yield running
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,6 +45,28 @@ def test_a_kernels_time_is_that_of_the_device(kind: str, tmp_path: Path) -> None
     # Of three steps: images, labels, the learning rate and the number of the step.
     assert len(uploads) == 3 * 4
     assert all(0 <= move.seconds < 1 for move in profile.moves)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_behind_a_server_it_is_the_same(kind: str, url: str, tmp_path: Path) -> None:
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", f"host-{kind}", batch=64)
+    there, here, (x, y, *_) = artifact.trainer(url), artifact.trainer(), digits_data()
+    losses = [there.step(x[:64], y[:64], lr=0.1)]
+    with there.profile() as profiling:
+        losses += [there.step(x[:64], y[:64], lr=0.1) for _ in range(3)]
+    there.session.close()
+    assert losses == [here.step(x[:64], y[:64], lr=0.1) for _ in range(4)]
+    profile = profiling.profile
+    assert not profile.waited
+    assert profile.coverage > 0.5
+    # The link is in no time: these are the device's own copies.
+    uploads = [move for move in profile.moves if move.kind == "upload"]
+    assert len(uploads) == 3 * 4
+    for (run,) in profile.steps:
+        times = [time for call in run.calls for time in (call.begin, call.end)]
+        assert times == sorted(times)
+        assert profile.samples.began < times[0] < times[-1] < profile.samples.ended
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from odtc.core.errors import DataError, UsageError
+from odtc.runtime_rpc.metrics.cooldown import UNKNOWN, Cooldown, heat_of
 from odtc.runtime_rpc.metrics.samples import Samples, Series
+from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling, throttling_within
 from odtc.runtime_rpc.server.frequency import cap_frequency, uncap_frequency
 from odtc.runtime_rpc.session import LocalSession
-from odtc.runtime_rpc.sweep.cooldown import UNKNOWN, Cooldown, heat_of
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, Row, results_of
 from odtc.runtime_rpc.sweep.row_file import RowFile
-from odtc.runtime_rpc.sweep.throttling import busy_frequencies, frequencies_at_start, throttling
+from odtc.runtime_rpc.sweep.sweep import frequencies_at_start
 from tests.runtime_rpc.trees import ADRENO, plant
 
 PHONE = dict.fromkeys(range(4), 1_800_000) | dict.fromkeys(range(4, 8), 2_400_000)
@@ -140,6 +141,20 @@ def test_a_core_that_is_busy_and_slower_than_at_the_start_is_throttled() -> None
     assert throttling(first, now) == "throttled: cpu0 1.60 of 2.40 GHz"
     assert throttling(first, busy_frequencies(felt(cpu0=2.38e9))) == ""
     assert throttling({}, now) == ""
+
+
+def test_a_long_run_says_that_it_was_throttled() -> None:
+    times = tuple(number / 10 for number in range(101))
+    load = {"cpu0.utilization": (90.0,) * 101, "cpu1.utilization": (4.0,) * 101}
+    slower = tuple(2.4e9 if time < 5 else 1.6e9 for time in times)
+    heated = load | {"cpu0.frequency": slower, "cpu1.frequency": slower}
+
+    def run(series: dict[str, tuple[float, ...]]) -> Samples:
+        return Samples(0.0, 10.0, {name: Series(times, of) for name, of in series.items()})
+
+    assert throttling_within(run(heated)) == "throttled: cpu0 1.60 of 2.40 GHz"
+    assert throttling_within(run(heated | {"cpu0.frequency": slower[::-1]})) == ""
+    assert throttling_within(run(load)) == ""
 
 
 def test_frequencies_are_capped_and_given_back(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """Whether a device runs its cores slower than it did at the start."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from odtc.runtime_rpc.metrics.samples import Samples
 from odtc.runtime_rpc.metrics.usage import core_utilization
-from odtc.runtime_rpc.sweep.row import Row
 
 # A core that works for less may be slow because it has little to do.
 _BUSY_PERCENT = 50.0
 # Governors change by steps, and some files say a little less than a step.
 _SLOWER = 0.97
+# Of a run, at its start and at its end, that are compared.
+_PART = 1 / 3
 
 
 def busy_frequencies(samples: Samples) -> dict[str, float]:
@@ -22,15 +23,6 @@ def busy_frequencies(samples: Samples) -> dict[str, float]:
     }
 
 
-def frequencies_at_start(rows: Iterable[Row], level: str) -> dict[str, float]:
-    """Those of each core when it was first busy at a level of frequency."""
-    found: dict[str, float] = {}
-    for row in rows:
-        if row.configuration.frequency == level:
-            found = {**row.frequencies, **found}
-    return found
-
-
 def throttling(start: Mapping[str, float], now: Mapping[str, float]) -> str:
     """Which cores are slower than at the start, for people; '' where none is."""
     slower = [
@@ -39,3 +31,11 @@ def throttling(start: Mapping[str, float], now: Mapping[str, float]) -> str:
         if core in start and now[core] < _SLOWER * start[core]
     ]
     return f"throttled: {', '.join(slower)}" if slower else ""
+
+
+def throttling_within(samples: Samples) -> str:
+    """Which cores are slower at a run's end than at its start, for people; '' where none is."""
+    part = samples.seconds * _PART
+    start = samples.within(samples.began, samples.began + part)
+    end = samples.within(samples.ended - part, samples.ended)
+    return throttling(busy_frequencies(start), busy_frequencies(end))

@@ -2,9 +2,13 @@
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from odtc.core.progress import Progress
 from odtc.runtime_rpc.metrics.samples import Samples
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.session import Session
 
 # From one look at the temperature to the next, and how long it is waited for.
 PAUSE_SECONDS, LIMIT_SECONDS = 2.0, 600.0
@@ -26,6 +30,21 @@ def heat_of(samples: Samples) -> float | None:
     }
     ours = [heat for name, heat in last.items() if any(word in name for word in _OF_CORES)]
     return max(ours or last.values(), default=None)
+
+
+def heat_now(session: "Session", root: str = "/") -> float | None:
+    """The temperature of a session's device, see `heat_of`.
+
+    Args:
+        session: any; of servers, only odtc's can do it.
+        root: on the device, of `/proc` and `/sys`.
+
+    Raises:
+        DeviceError: the device's server cannot sample, or failed.
+    """
+    with session.sampling(root=root) as sampling:
+        pass
+    return heat_of(sampling.samples)
 
 
 class Cooldown:
