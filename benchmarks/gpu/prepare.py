@@ -8,9 +8,11 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+import onnx
 from rich.console import Console
 
 import odtc
+from benchmarks.kernel_time.layers import layers_of
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
@@ -57,6 +59,7 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
         x, _ = next(batches(entry))
         export(module, x, model)
         artifact = odtc.compile(model, target=target, batch=batch, loss=entry.loss)
+        layers = layers_of(onnx.load(model), batch)
         artifact.save(artifact_path)
         bundle = bundles.load(artifact_path, artifact.manifest.tvm)
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,6 +78,7 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
     assert not strange, f"the export renamed {strange}"
     about = {
         "network": name,
+        "layers": [dataclasses.asdict(layer) for layer in layers],
         "batch": batch,
         "target": artifact.manifest.target,
         "odtc": artifact.manifest.odtc,

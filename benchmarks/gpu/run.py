@@ -9,8 +9,7 @@ import dataclasses
 import json
 import statistics
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,15 @@ import tvm
 import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 
+from benchmarks.gpu.profile import Watch, shares_of
+from benchmarks.gpu.roofline import Ceilings, families_of, measured_ceilings
+from benchmarks.kernel_time.products import Layer, products_of
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from benchmarks.reference.torch_module import LOSSES
 
 # Steps of both that have to agree before anything is timed, and by how much.
 PARITY_STEPS, PARITY = 3, 1e-3
-# What a runtime calls the commands that move data between host and device.
-_MOVES = ("upload", "download")
 WARM_UP = 3
 
 
@@ -37,7 +37,7 @@ def kind_of(about: Mapping[str, Any]) -> str:
 
 
 class OdtcStep:
-    """A prepared step on the first device of its kind.
+    """A prepared step on the first device of its kind, by a virtual machine (`machine`).
 
     Each call sends the batch of the next one while the device computes, as `Trainer.train` does.
     """
@@ -46,7 +46,8 @@ class OdtcStep:
         self.about = json.loads((folder / "step.json").read_text(encoding="utf-8"))
         self._device = tvm.device(kind_of(self.about), 0)
         library = tvm.runtime.load_module(str(folder / "step.so"))
-        self._step = VirtualMachine(library, self._device)["train_step"]
+        self.machine = VirtualMachine(library, self._device)
+        self._step = self.machine["train_step"]
         self._upload = tvm_ffi.get_global_func(
             f"odtc.{kind_of(self.about)}.upload", allow_missing=True
         )
@@ -127,8 +128,8 @@ class TorchStep:
         return loss.item()
 
 
-def measure(folder: Path, steps: int) -> dict[str, Any]:
-    """Parity, times in milliseconds, and the profile of a step of one network."""
+def measure(folder: Path, steps: int, ceilings: Ceilings) -> dict[str, Any]:
+    """Parity, times in milliseconds, profile and families of kernels of one network's step."""
     about = json.loads((folder / "step.json").read_text(encoding="utf-8"))
     entry = dataclasses.replace(FULL[about["network"]], batch=about["batch"])
     module = make(entry)
@@ -150,45 +151,15 @@ def measure(folder: Path, steps: int) -> dict[str, Any]:
             if number >= WARM_UP:
                 samples[name].append((time.perf_counter() - start) * 1e3)
     del theirs
-    traced = profile(kind_of(about), lambda: ours(x, y))
-    return found | {"milliseconds": samples, "profile": traced}
+    with Watch(kind_of(about), lambda: ours(x, y)) as watch:
+        traced, calls = shares_of(watch.commands()), watch.calls(ours.machine)
+    families = families_of(calls, products_of(calls, layers_in(about)), ceilings)
+    return found | {"milliseconds": samples, "profile": traced, "families": families}
 
 
-def profile(kind: str, step: Callable[[], Any]) -> dict[str, Any]:
-    """What a step does on the device, in nanoseconds.
-
-    Of uploads and downloads only what no kernel hides; `gaps` are when nothing runs.
-    """
-    watch, take = (
-        tvm_ffi.get_global_func(f"odtc.{kind}.{name}") for name in ("watch", "take_watched")
-    )
-    watch(True)
-    step()
-    step()
-    take()
-    step()
-    lines = str(take()).splitlines()
-    watch(False)
-    commands = [(n, int(s), int(e)) for n, s, e in (line.split() for line in lines)]
-    kernels: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for name, start, end in commands:
-        kernels[name][0] += 1
-        kernels[name][1] += end - start
-    # The last upload is the next step's: what of it is behind the kernels, the next step waits for.
-    span = max(end for *_, end in commands) - min(start for _, start, _ in commands)
-    computing = covered([(s, e) for name, s, e in commands if name not in _MOVES])
-    busy = covered([(s, e) for _, s, e in commands])
-    found = {"span": span, "kernels": computing, "moves": busy - computing, "gaps": span - busy}
-    return found | {"commands": len(commands), "by_name": kernels}
-
-
-def covered(spans: Sequence[tuple[int, int]]) -> int:
-    """How long at least one of some spans lasts."""
-    total, until = 0, 0
-    for start, end in sorted(spans):
-        total += max(end - max(start, until), 0)
-        until = max(until, end)
-    return total
+def layers_in(about: Mapping[str, Any]) -> list[Layer]:
+    """The products of a prepared step."""
+    return [Layer(tuple(e["names"]), tuple(e["sizes"]), e["flops"]) for e in about["layers"]]
 
 
 def report(found: Mapping[str, Any], top: int) -> str:
@@ -212,6 +183,8 @@ def report(found: Mapping[str, Any], top: int) -> str:
         f"PyTorch / odtc {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})",
         f"  of {traced['span'] / 1e6:.2f} ms on the device: {shares}",
     ]
+    total = sum(family.seconds for family in found["families"])
+    lines += [f"    {family.text(total)}" for family in found["families"]]
     costly = sorted(traced["by_name"].items(), key=lambda each: -each[1][1])[:top]
     lines += [f"    {ns / 1e6:9.3f} ms {count:4d} x {name}" for name, (count, ns) in costly]
     return "\n".join(lines)
@@ -243,12 +216,15 @@ def main() -> None:
         "steps": args.steps,
     }
     print(", ".join(f"{key} {value}" for key, value in about.items()), flush=True)
+    ceilings = measured_ceilings()
+    print(ceilings.text(), flush=True)
     found = []
     for path in paths:
-        found.append(measure(path.parent, args.steps))
+        found.append(measure(path.parent, args.steps, ceilings))
         torch.cuda.empty_cache()
         print(report(found[-1], args.top), flush=True)
-    args.output.write_text(json.dumps({"about": about, "networks": found}), encoding="utf-8")
+    whole = {"about": about, "ceilings": ceilings, "networks": found}
+    args.output.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ import onnx
 import benchmarks.kernel_time as package
 import odtc
 from benchmarks.ceilings import measure_ceilings
-from benchmarks.kernel_time.clock import Call, ClockedSession, medians
-from benchmarks.kernel_time.products import layers_of, products_of
+from benchmarks.kernel_time.calls import Call
+from benchmarks.kernel_time.clock import ClockedSession, medians
+from benchmarks.kernel_time.layers import layers_of
+from benchmarks.kernel_time.products import products_of
 from benchmarks.kernel_time.report import other_table, product_table, rows_of, sums
 from benchmarks.measure import spread
 from benchmarks.options import positive

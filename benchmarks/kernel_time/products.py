@@ -5,22 +5,16 @@ with input x, weight w and output y has three products: y of x and w, dx of dy a
 dy. Kernels of other names are none, whatever the sizes of their tensors.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import onnx
-
-from benchmarks.kernel_time.clock import Call
-from benchmarks.workload import FLOPS
-from odtc.frontend.normalize.pipeline import normalize
-from odtc.frontend.specialize import specialize
+from benchmarks.kernel_time.calls import Call
 
 FORWARD, DATA, WEIGHT = "forward", "data gradient", "weight gradient"
 # In the names of our kernels for products and of TVM's, also where they are fused with others.
-_NAMED = re.compile("forward|gradient|matmul|conv|depthwise|product")
+_NAMED = re.compile("forward|gradient|matmul|conv|depthwise|grouped|product")
 
 
 @dataclass(frozen=True)
@@ -51,22 +45,6 @@ class Product:
     kind: str
     layer: Layer
     flops: int
-
-
-def layers_of(model: onnx.ModelProto, batch: int) -> list[Layer]:
-    """The convolutions and matrix products that a step of the model has."""
-    graph = specialize(model, batch)
-    normalize(graph)
-    shapes = graph.shapes | {name: value.shape for name, value in graph.parameters.items()}
-    size = {name: math.prod(shape) for name, shape in shapes.items()}
-    names: dict[tuple[tuple[int, int, int], int], list[str]] = {}
-    for node in graph.nodes:
-        if node.op_type in FLOPS:
-            x, w, y = node.input[0], node.input[1], node.output[0]
-            key = ((size[x], size[w], size[y]), FLOPS[node.op_type](node, shapes))
-            label = next((n for n in (w, x) if n in graph.parameters), node.name or y)
-            names.setdefault(key, []).append(label)
-    return [Layer(tuple(each), *key) for key, each in names.items()]
 
 
 def products_of(calls: Sequence[Call], layers: Sequence[Layer]) -> list[Product | None]:

@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from benchmarks.ceilings import Ceilings
-from benchmarks.kernel_time.clock import Call
+from benchmarks.kernel_time.calls import Call
 from benchmarks.kernel_time.products import DATA, FORWARD, WEIGHT, Product
 
 OTHER = "other"

@@ -7,13 +7,14 @@ import pytest
 
 from benchmarks.ceilings import Ceilings
 from benchmarks.kernel_time.__main__ import clocked_steps
-from benchmarks.kernel_time.clock import Call, medians
+from benchmarks.kernel_time.calls import Call
+from benchmarks.kernel_time.clock import medians
+from benchmarks.kernel_time.layers import layers_of
 from benchmarks.kernel_time.products import (
     DATA,
     FORWARD,
     WEIGHT,
     Layer,
-    layers_of,
     products_of,
 )
 from benchmarks.kernel_time.report import (

@@ -1,0 +1,74 @@
+"""The roofline of a step on a GPU: its calls, their times on the device, and their families."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu.prepare import prepare
+from benchmarks.gpu.profile import Watch, shares_of
+from benchmarks.gpu.roofline import Ceilings, families_of, family_of
+from benchmarks.gpu.run import OdtcStep, layers_in
+from benchmarks.kernel_time.calls import Call
+from benchmarks.kernel_time.products import DATA, FORWARD, WEIGHT, Layer, Product, products_of
+from benchmarks.models.pytorch.spec import batches, make
+from benchmarks.models.pytorch.table import FULL
+from odtc.backends.native.build import load_runtime
+from tests.gpu.on_device import KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kernel_of_a_step_has_its_time_and_its_family(kind: str, tmp_path: Path) -> None:
+    load_runtime(kind)
+    prepare("lenet", 4, f"host-{kind}", tmp_path)
+    weights = {name: value.numpy() for name, value in make(FULL["lenet"]).state_dict().items()}
+    step = OdtcStep(tmp_path, weights, lr=0.01)
+    x, y = next(batches(FULL["lenet"]))
+    first, label = {name: array[:4] for name, array in x.items()}, y[:4]
+    with Watch(kind, lambda: step(first, label)) as watch:
+        shares, calls = shares_of(watch.commands()), watch.calls(step.machine)
+    assert len(calls) > 20
+    assert all(call.seconds > 0 for call in calls)
+    assert 0 < shares["kernels"] <= shares["span"]
+    assert shares["kernels"] + shares["moves"] + shares["gaps"] == shares["span"]
+    products = products_of(calls, layers_in(step.about))
+    kinds = Counter(product.kind for product in products if product)
+    assert kinds == {FORWARD: 5, DATA: 4, WEIGHT: 5}
+    families = {f.name: f for f in families_of(calls, products, Ceilings(1e12, 1e11))}
+    assert {FORWARD, DATA, WEIGHT, "pooling", "update", "softmax and loss"} <= families.keys()
+    assert sum(family.calls for family in families.values()) == len(calls)
+
+
+def test_a_family_is_compared_with_its_bounds() -> None:
+    ceilings = Ceilings(product=1e9, copy=1e8)
+    layer = Layer(("w",), (1, 1, 1), flops=10**9)
+    shapes = ((1,), (1,), (1,))
+    calls = [
+        Call("matmul", shapes, bytes=10**6, seconds=2.0),
+        Call("matmul", shapes, bytes=10**8, seconds=1.5),
+        Call("batch_norm3", shapes, bytes=10**8, seconds=4.0),
+        Call("fused_transpose_reshape1", shapes, bytes=10**8, seconds=1.0),
+    ]
+    product = Product(FORWARD, layer, layer.flops)
+    found = families_of(calls, [product, product, None, None], ceilings)
+    assert [family.name for family in found] == ["normalisation", FORWARD, "copies"]
+    norms, products, copies = found
+    # One product is bound by its operations, the other by either; a second each.
+    assert (products.seconds, products.bound, products.flops) == (3.5, 2.0, 2 * 10**9)
+    assert norms.lost == pytest.approx(3.0)
+    assert copies.lost == pytest.approx(0.0)
+    assert "57% of its roofline" in products.text(total=8.5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "family"),
+    [
+        ("fused_tir_negative_sum1", "sums"),
+        ("fused_expand_dims_subtract_tir_exp_tir_isnan_where1", "softmax and loss"),
+        ("fused_reshape2_add", "elementwise"),
+        ("layer_norm_gradient", "normalisation"),
+        ("max_pool2d_gradient", "pooling"),
+    ],
+)
+def test_a_name_says_what_family_it_is(kernel: str, family: str) -> None:
+    assert family_of(kernel) == family
