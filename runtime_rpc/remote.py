@@ -43,9 +43,11 @@ _LOAD_RUNTIME = "odtc.load_runtime"
 _MODES = {None: 1, BIG: 1, LITTLE: -1}
 # How a failure reads that is the connection's, or our server's word on its session.
 _LOST = re.compile(
-    r"the session ended|kShutdown|code=Shutdown|channel (is|has been) closed|"
+    r"the session ended|kShutdown|channel (is|has been) closed|"
     r"[Cc]onnection (reset|refused|closed)|Broken pipe|RPCSessionTimeoutError"
 )
+# The connection ended where TVM waited for what a call returns.
+_ENDED = re.compile(r"RPCCode::kReturn\) is false")
 # A library for another CPU: to run it again would not help.
 _UNFIT = re.compile(r"ended by SIG(ILL|BUS|SEGV|FPE)")
 _FULL = re.compile(r"No space left on device")
@@ -224,6 +226,8 @@ def _of_device(error: Exception, name: str, failure: str | None) -> DeviceError:
             where=name,
             hint="compile the model for its CPU; `odtc devices` says which it has",
         )
+    if not failure and _ENDED.search(str(error)):
+        failure = reason = "its connection ended in the middle of a call"
     if failure or _LOST.search(str(error)):
         return DeviceLostError(
             f"the device was lost: {reason}",

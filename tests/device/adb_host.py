@@ -87,8 +87,14 @@ def session_process(phone: AdbPhone) -> psutil.Process:
     return child
 
 
+def _connections(port: int) -> list[object]:
+    """Connections of this process to a port of this host."""
+    found = psutil.Process().net_connections("tcp")
+    return [it for it in found if it.raddr and it.raddr[1] == port and it.status == "ESTABLISHED"]
+
+
 def wait_until_free(phone: AdbPhone, seconds: float = 15) -> None:
-    """Until the server has neither a session nor anything left of one."""
+    """Until neither the server nor this process has anything left of a session."""
     known = state.find(phone.serial)
     assert known
     deadline = time.monotonic() + seconds
@@ -99,5 +105,8 @@ def wait_until_free(phone: AdbPhone, seconds: float = 15) -> None:
         assert time.monotonic() < deadline, said
         time.sleep(0.1)
     assert len(server_processes(phone)) == 1
+    while left := _connections(known.port):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
     listed = adb("-s", phone.serial, "shell", "ls /data/local/tmp/odtc/sessions")
     assert listed == ""

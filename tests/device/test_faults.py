@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from odtc.core.errors import DeviceBusyError, DeviceError, DeviceLostError
 from odtc.runtime_rpc import connect as connecting
 from odtc.runtime_rpc.adb import local_tracker, setup, state
 from odtc.runtime_rpc.limits import Limits
-from odtc.runtime_rpc.standin.adb_phone import AdbPhone
+from odtc.runtime_rpc.standin.adb_phone import AdbPhone, adb_phone
 from odtc.runtime_rpc.sweep.row import Configuration, Row
 from odtc.runtime_rpc.sweep.sweep import Sweep
 from tests.device.adb_host import adb, plug_in, session_process, wait_until_free
@@ -304,8 +304,48 @@ def test_a_sweep_goes_on_behind_a_session_that_died(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", range(20))
+def test_a_phone_that_starts_again_is_set_up_again(
+    files: Path,
+    expected: dict[str, np.ndarray],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+) -> None:
+    """All of it is gone: its processes, the ports that led to it, and what was pushed to it."""
+    checkpoint = tmp_path / "checkpoint"
+    with ExitStack() as before, ExitStack() as after:
+        phone = before.enter_context(adb_phone())
+        plug_in(phone)
+        after.callback(subprocess.run, ["adb", "disconnect", phone.serial], check=False)
+        setup.set_up(phone.serial, tracker=0)
+
+        def strike() -> None:
+            while not checkpoint.exists():
+                time.sleep(0.01)
+            psutil.Process(phone.pid).kill()
+            before.close()
+            port = int(phone.serial.rpartition(":")[2])
+            plug_in(after.enter_context(adb_phone(port)))
+
+        thread = threading.Thread(target=strike)
+        thread.start()
+        try:
+            code = train(files, f"adb://{phone.serial}", checkpoint)
+        finally:
+            thread.join()
+        said = capsys.readouterr().err
+        assert code == 0, said
+        assert "the device is back" in said
+        found = load_file(checkpoint)
+        assert all(np.array_equal(value, expected[name]) for name, value in found.items())
+        setup.stop(phone.serial)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(20))
 def test_a_server_of_another_version_is_replaced(
-    ready: AdbPhone, monkeypatch: pytest.MonkeyPatch
+    ready: AdbPhone, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     known = state.find(ready.serial)
     assert known

@@ -15,6 +15,7 @@ from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 import odtc
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.runtime_rpc import remote
 from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.server import registration, wire
@@ -180,3 +181,18 @@ def test_a_message_has_a_bound(length: int) -> None:
     received.add(wire.number(length))
     with pytest.raises(ValueError, match=f"a message of {length} bytes"):
         received.text()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Check failed: (code == RPCCode::kReturn) is false: code=1",
+        "Check failed: (HandleUntilReturnEvent(true, [](ffi::PackedArgs) {}) == "
+        "RPCCode::kReturn) is false: ",
+    ],
+)
+def test_a_connection_that_ends_in_a_call_is_a_lost_device(said: str) -> None:
+    """What TVM says of it, where nobody told why."""
+    error = remote._of_device(RuntimeError(said), "adb://phone", None)
+    assert isinstance(error, DeviceLostError)
+    assert error.what == "the device was lost: its connection ended in the middle of a call"
