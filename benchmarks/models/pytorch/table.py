@@ -55,7 +55,8 @@ FULL: dict[str, TorchModel] = {
     "unet": tasks.segmentation(UNet, 128),
     "unet_resize": tasks.segmentation(partial(UNet, resize=True), 128),
     "fcn8": tasks.segmentation(FCN8, 128),
-    "segnet": tasks.segmentation(SegNet, 128),
+    # At 0.1 they part by 1.6e-3 here: twenty-six normalisations.
+    "segnet": tasks.segmentation(SegNet, 128, lr=STEEP),
     "vit_tiny": tasks.image_net(attention.vit),
     "bert_base": tasks.sentences(attention.bert, 128, 30522, lr=0.01),
     "bert_tiny": tasks.sentences(

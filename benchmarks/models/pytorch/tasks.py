@@ -89,9 +89,9 @@ def plays(build: Build, actions: int) -> TorchModel:
     return TorchModel(build, feeds, values(1), "mse")
 
 
-def segmentation(build: Build, size: int) -> TorchModel:
+def segmentation(build: Build, size: int, lr: float = 0.1) -> TorchModel:
     """Images, and zero or one for each pixel."""
-    return TorchModel(build, images(size), binary(1, size, size), _REAL, lr=0.1)
+    return TorchModel(build, images(size), binary(1, size, size), _REAL, lr=lr)
 
 
 def _padded(length: int, vocabulary: int) -> Inputs:
