@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import struct
-import sys
 import tempfile
 import time
 import traceback
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvm.rpc import _ffi_api
+
+from odtc.runtime_rpc.server.log import say
 
 # A client that has gone leaves its session this long to come to the end of what it computes.
 _GRACE_SECONDS = 3.0
@@ -111,7 +112,7 @@ class Child:
             return
         self._told = True
         text = f"the session ended: {why}"
-        print(text, file=sys.stderr)
+        say(text)
         with suppress(Exception):
             if not _is_closed(self._connection):
                 # A client that reads nothing may not stop the server.
@@ -129,7 +130,6 @@ class Child:
 
 
 def _fork(work: Callable[[], None]) -> int:
-    sys.stderr.flush()
     pid = os.fork()
     if pid:
         with suppress(PermissionError, ProcessLookupError):
@@ -142,9 +142,8 @@ def _fork(work: Callable[[], None]) -> int:
         work()
         status = 0
     except BaseException:
-        traceback.print_exc()
+        say(traceback.format_exc())
     finally:
-        sys.stderr.flush()
         os._exit(status)
 
 

@@ -7,7 +7,6 @@ crashes. The messages are TVM's, so that any tracker of its version will do.
 import json
 import random
 import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 from tvm.rpc.base import RPC_TRACKER_MAGIC, TrackerCode
 
 from odtc.runtime_rpc.server import wire
+from odtc.runtime_rpc.server.log import say
 
 _AGAIN_SECONDS = 1.0
 _ASK_SECONDS = 2.0
@@ -139,7 +139,7 @@ class Registration:
             self.offer()
 
     def _lose(self, why: str) -> None:
-        print(f"the tracker at {self._tracker} is lost: {why}", file=sys.stderr)
+        say(f"the tracker at {self._tracker} is lost: {why}")
         if self.socket:
             with suppress(OSError):
                 self.socket.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from odtc.runtime_rpc.server.child import Child, Limits
+from odtc.runtime_rpc.server.log import say
 from odtc.runtime_rpc.server.peers import Call, Peer
 from odtc.runtime_rpc.server.registration import Registration
 from odtc.runtime_rpc.server.session import serve
@@ -107,7 +108,7 @@ class Server:
             if peer.call:
                 self._begin(peer, peer.call)
         except (OSError, ValueError) as error:
-            print(f"a connection ended: {error}", file=sys.stderr)
+            say(f"a connection ended: {error}")
             self._drop(peer)
 
     def _drop(self, peer: Peer) -> None:
@@ -127,7 +128,7 @@ class Server:
         try:
             self._child = Child(peer.socket, call.key, limits, self._folders, self._serve)
         except OSError as error:
-            print(f"no session can begin: {error}", file=sys.stderr)
+            say(f"no session can begin: {error}")
             peer.socket.close()
             self._registration.offer()
 

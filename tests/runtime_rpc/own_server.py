@@ -17,21 +17,24 @@ START_SECONDS = 180
 
 
 @contextmanager
-def serving(folder: Path, idle: float = 30.0) -> Iterator[str]:
+def serving(folder: Path, idle: float = 30.0, log: Path | None = None) -> Iterator[str]:
     """A server behind a tracker, and its URL.
 
     Args:
         folder: for what its sessions write.
         idle: seconds between signs of life, behind which sessions end.
+        log: what it says goes there.
     """
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port, number = listener.getsockname()[1], listener.fileno()
 
+        said = stack.enter_context(log.open("w")) if log else None
+
         def start(module: str, *words: str) -> None:
             command = [sys.executable, "-m", module, *words]
             process = stack.enter_context(
-                subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
+                subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, pass_fds=[number])
             )
             assert process.stdin
             stack.callback(process.stdin.close)

@@ -1,6 +1,8 @@
 """The device's server, run on this machine: its limits, its manners, its place at the tracker."""
 
 import json
+import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -196,3 +198,17 @@ def test_a_connection_that_ends_in_a_call_is_a_lost_device(said: str) -> None:
     error = remote._of_device(RuntimeError(said), "adb://phone", None)
     assert isinstance(error, DeviceLostError)
     assert error.what == "the device was lost: its connection ended in the middle of a call"
+
+
+def test_a_log_that_is_full_ends_nothing(tmp_path: Path) -> None:
+    """The server of a phone has its log on the disk that uploads fill."""
+    with serving(tmp_path / "sessions", log=Path("/dev/full")) as running:
+        for number in (signal.SIGKILL, signal.SIGSEGV):
+            session = odtc.connect(running, Limits(request=10))
+            os.kill(session.info()["pid"], number)
+            with pytest.raises(DeviceError, match=number.name):
+                session.info()
+            session.close()
+        with socket.create_connection(address(running)) as stranger:
+            stranger.sendall(b"hello, what is this?")
+        odtc.connect(running, Limits(request=10)).close()
