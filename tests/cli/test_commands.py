@@ -1,5 +1,6 @@
 """What `odtc compile`, `inspect`, `targets` and `check` print, and what options reach."""
 
+import json
 import re
 import subprocess
 import sys
@@ -92,6 +93,13 @@ def test_the_picture_of_a_frontier_has_all_of_its_points(
     circles = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)
     assert len(circles) >= len(found["points"])
     assert all(0 <= float(x) <= 1280 and 0 <= float(y) <= 720 for x, y in circles)
+
+
+def test_plan_prints_one_object_alone(digits: Digits):
+    """In a process of its own: what a library writes in C is not Python's to capture."""
+    command = [sys.executable, "-m", "odtc", "plan", digits.model, "--batch", "2", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["points"]
 
 
 def test_micro_batches_have_a_colour_of_their_own(tmp_path: Path) -> None:
