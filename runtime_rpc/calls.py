@@ -1,17 +1,22 @@
 """Calls of the compiled training step, by one of its plans at a time."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import tvm
 from tvm import relax
 
 from odtc.core.errors import DeviceError
 from odtc.core.manifest import Manifest, StepPlan
+from odtc.core.specs import Argument
 from odtc.runtime_rpc.failures import FAILURES, SMALLER, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_plan
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import DOWNLOAD
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.session import Runner, Session
+
+T = TypeVar("T")
 
 
 class Calls:
@@ -29,6 +34,7 @@ class Calls:
         host: HostClock,
     ) -> None:
         self._manifest, self._session, self._host = manifest, session, host
+        self._machine = machine
         self._functions = {plan: machine[plan.function] for plan in manifest.plans}
         self._follower: Follower | None = None
         # Bytes of the arena that the device keeps for the next call.
@@ -70,14 +76,72 @@ class Calls:
         Raises:
             DeviceError: the device failed, or has no memory for any smaller plan.
         """
+
+        def call() -> float:
+            with self._host.span(self.plan.function):
+                loss = self._functions[self.plan](*tensors)
+            self._held = self.plan.arena_bytes
+            meanwhile()
+            with self._host.span(DOWNLOAD):
+                return float(loss.numpy())
+
+        return self._within_memory(call)
+
+    def run_at_once(
+        self,
+        runner: Runner,
+        tensors: Mapping[Argument, tvm.runtime.Tensor],
+        stacks: Mapping[Argument, tvm.runtime.Tensor],
+    ) -> list[float]:
+        """Runs the step several times in one call, as `run` does.
+
+        Where there is no memory for one of them, those behind it are another call.
+
+        Args:
+            runner: of the device.
+            tensors: the arguments, in their order.
+            stacks: what each run is fed of some of them, one behind the other.
+
+        Returns:
+            The loss of each run.
+        """
+        order = list(tensors)
+        places = ",".join(str(order.index(item)) for item in stacks)
+        losses: list[float] = []
+
+        def call() -> list[float]:
+            self._run_rest(runner, places, losses, [*tensors.values(), *stacks.values()])
+            return losses
+
+        return self._within_memory(call)
+
+    def _run_rest(
+        self,
+        runner: Runner,
+        places: str,
+        losses: list[float],
+        tensors: Sequence[tvm.runtime.Tensor],
+    ) -> None:
+        """Runs the step for all rows behind those that have a loss, up to one that fails.
+
+        Raises:
+            RuntimeError: it has failed; losses are there of all before it.
+        """
+        with self._host.span(self.plan.function) as note_runs:
+            what = self._machine.module, self.plan.function, places, len(losses)
+            told = json.loads(str(runner.run(*what, *tensors)))
+            note_runs(len(told["losses"]))
+        losses += told["losses"]
+        if told["losses"]:
+            self._held = self.plan.arena_bytes
+        if told["failure"] is not None:
+            raise RuntimeError(told["failure"])
+
+    def _within_memory(self, call: Callable[[], T]) -> T:
+        """What a call gives, by a smaller plan where there is no memory for this one."""
         while True:
             try:
-                with self._host.span(self.plan.function):
-                    loss = self._functions[self.plan](*tensors)
-                self._held = self.plan.arena_bytes
-                meanwhile()
-                with self._host.span(DOWNLOAD):
-                    return float(loss.numpy())
+                return call()
             except FAILURES as error:
                 if not is_out_of_memory(error):
                     raise

@@ -78,14 +78,16 @@ class Upcoming(Generic[T]):
                 self._error = error
         return self._looked[0] if self._looked else None
 
-    def take(self) -> T | None:
-        """The next item, None behind the last one.
+    def take(self, most: int = 1) -> list[T]:
+        """The next items, none behind the last one; fewer where one of them failed.
 
         Raises:
-            Exception: what making it raised.
+            Exception: what making the first of them raised.
         """
-        item = self.look()
-        if self._error is not None:
+        items: list[T] = []
+        while len(items) < most and (item := self.look()) is not None:
+            items.append(item)
+            self._looked.clear()
+        if self._error is not None and not items:
             raise self._error
-        self._looked.clear()
-        return item
+        return items

@@ -21,9 +21,11 @@ from odtc.core.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.runtime_rpc.failures import FAILURES, device_errors, explained
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
+from odtc.runtime_rpc.server.running import RUN_STEPS
 from odtc.runtime_rpc.session import (
     DEVICES,
     FREE_ARENAS,
+    Runner,
     Session,
     check_exists,
     says_nothing,
@@ -90,13 +92,13 @@ class RemoteSession:
         return found
 
     @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self, runs: int = 1) -> Iterator[None]:
         """Within the block, a call has its limit, and failures say what became of the device."""
         if self.watchdog is None:
             with device_errors(self.name):
                 yield
             return
-        with self.watchdog.call():
+        with self.watchdog.call(runs):
             try:
                 yield
             except FAILURES as error:
@@ -127,6 +129,14 @@ class RemoteSession:
     def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
         """As at any other time."""
         tensor.copyfrom(array)
+
+    def runner(self) -> Runner | None:
+        """Of servers, only odtc's has one."""
+        with self.guard():
+            try:
+                return Runner(self.remote.cpu(), self.remote.get_function(RUN_STEPS))
+            except AttributeError:
+                return None
 
     def core_speeds(self) -> Speeds | None:
         """Of servers, only odtc's says it."""

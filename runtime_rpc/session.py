@@ -3,7 +3,7 @@
 import os
 import platform
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +33,19 @@ _bound = threading.local()
 DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0), "vulkan": ("vulkan", 0)}
 # What lists such devices on Linux.
 _LISTED_BY = {"opencl": "clinfo -l", "vulkan": "vulkaninfo --summary"}
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs a step several times in one call.
+
+    Attributes:
+        memory: TVM's device of the stacks that it feeds the step from.
+        run: see `odtc.runtime_rpc.server.running.run_steps`.
+    """
+
+    memory: Any
+    run: Callable[..., Any]
 
 
 class Session(Protocol):
@@ -73,8 +86,11 @@ class Session(Protocol):
         """
         ...
 
-    def guard(self) -> AbstractContextManager[None]:
+    def guard(self, runs: int = 1) -> AbstractContextManager[None]:
         """A block in which TVM's failures become device errors; a call in it has its limit.
+
+        Args:
+            runs: how many times that limit, for as many runs of a step.
 
         Raises:
             DeviceLostError: the device went away, or took too long.
@@ -96,6 +112,10 @@ class Session(Protocol):
 
     def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
         """Gives a tensor that no running call reads its elements, while the device computes."""
+        ...
+
+    def runner(self) -> Runner | None:
+        """What runs a step several times; None where a call of this process is no slower."""
         ...
 
     def core_speeds(self) -> Speeds | None:
@@ -198,7 +218,7 @@ class LocalSession:
         return found
 
     @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self, runs: int = 1) -> Iterator[None]:
         """TVM's failures become device errors; the caller is on its core, where one was chosen."""
         with device_errors(self.name), _on_core(getattr(_bound, "core", None)):
             yield
@@ -235,6 +255,9 @@ class LocalSession:
             tensor.copyfrom(array)
         else:
             upload(tensor, array.ctypes.data, array.nbytes)
+
+    def runner(self) -> None:
+        """A call of this process crosses no link."""
 
     def core_speeds(self) -> Speeds:
         """Of the cores that this process may use."""

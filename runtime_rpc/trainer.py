@@ -10,7 +10,6 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 
 import numpy as np
 import onnx
@@ -28,17 +27,16 @@ from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import constant_parts, fill_weights, read_tensors
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
-from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.failures import FAILURES, is_out_of_memory, why_not_allocated
-from odtc.runtime_rpc.feeding import Feeder, Part, Upcoming
+from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
-from odtc.runtime_rpc.profile.record import UPLOAD
 from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.stepping import Stepping
 from odtc.runtime_rpc.weights import fitted_weight
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -76,11 +74,9 @@ class Trainer:
         self._host = HostClock()
         self.use_threads(threads, cores)
         with session.guard():
-            self._calls = Calls(bundle.manifest, session, machine, self._host)
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = self._allocate(storage)
-        fed = self._manifest.of_role(Role.INPUT, Role.LABEL)
-        self._feeder = Feeder(session, {item: self._tensors[item] for item in fed})
+            self._stepping = Stepping(bundle.manifest, session, machine, self._host, self._tensors)
 
     @property
     def updates(self) -> int:
@@ -93,7 +89,7 @@ class Trainer:
     @property
     def plan(self) -> StepPlan:
         """What the last step ran by, or the next one will."""
-        return self._calls.plan
+        return self._stepping.calls.plan
 
     def use_threads(self, threads: int | None = None, cores: str | None = None) -> None:
         """Takes steps from now on with other threads; see `Artifact.trainer`.
@@ -118,7 +114,7 @@ class Trainer:
             BudgetError: no plan fits; nothing is changed.
             DeviceError: the device failed.
         """
-        self._calls.set_budget(parse_bytes(budget, "budget"))
+        self._stepping.calls.set_budget(parse_bytes(budget, "budget"))
 
     def follow_memory(
         self, reserve: int | str = "256MiB", available: Available | None = None
@@ -138,7 +134,7 @@ class Trainer:
             DeviceError: the device does not say how much memory it has left.
         """
         left = available or self.session.available_bytes
-        self._calls.follow(left, parse_bytes(reserve, "reserve"))
+        self._stepping.calls.follow(left, parse_bytes(reserve, "reserve"))
 
     def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
         """Takes one step of training, in as many micro-batches as it was compiled for.
@@ -164,70 +160,54 @@ class Trainer:
         self,
         batches: Iterable[tuple[Feed, Feed | None]],
         lr: float | Callable[[int], float],
+        steps_per_call: int = 1,
     ) -> Iterator[float]:
         """Takes a step for each batch; a GPU is sent the next one meanwhile, and waits for none.
 
         Args:
             batches: input and label of each, as of `step`; asked for at most one ahead.
             lr: the learning rate, or a schedule: a function from `updates` to it.
+            steps_per_call: how many steps a device behind odtc's server takes in one call, so that
+                none of them waits for the link: it holds as many batches meanwhile. A memory that
+                is followed is looked at before each call. This machine, and TVM's own server, take
+                one.
 
         Yields:
-            The loss of each step, as `step` returns it.
+            The loss of each step, as `step` returns it. Those of a call come one behind the other,
+            while `steps` counts all of them already.
 
         Raises:
             DataError: a shape, a dtype or a label does not fit, once the steps before are taken.
             NumericError: the loss is not finite; the parameters cannot be used any more.
             DeviceError: the device failed.
+            UsageError: `steps_per_call` is less than 1.
         """
+        if steps_per_call < 1:
+            raise UsageError(f"{steps_per_call} steps in a call", hint="give a number of 1 or more")
+        most = self._stepping.at_once(steps_per_call)
+        schedule = lr if callable(lr) else lambda _: lr
         upcoming = Upcoming(self._parts(x, y) for x, y in batches)
-        while (parts := upcoming.take()) is not None:
-            yield self._step(parts, upcoming, lr(self.updates) if callable(lr) else lr)
+        while steps := upcoming.take(most):
+            yield from self._take(steps, upcoming, schedule)
 
-    def _step(self, parts: Sequence[Part], upcoming: Upcoming[list[Part]], lr: float) -> float:
-        """One step, of as many calls as there are parts."""
-        if not abs(lr) <= _FLOAT32_MAX:
-            raise DataError(
-                f"the learning rate {lr} is not a finite float32",
-                where="lr",
-                hint="give a lower one, such as 0.01",
-            )
-        (rate,) = self._manifest.of_role(Role.LEARNING_RATE)
-
-        def after(number: int) -> Part | None:
-            following = parts[number + 1 :] or upcoming.look()
-            return following[0] if following else None
-
-        self._calls.prepare()
-        with self.session.guard():
-            with self._host.span(UPLOAD):
-                self._tensors[rate].copyfrom(np.float32(lr))
-            # A step that broke off is taken again from its first part.
-            losses = [
-                self._call(part, self.steps * len(parts) + number, partial(after, number))
-                for number, part in enumerate(parts)
-            ]
-        self.steps += 1
-        loss = sum(losses) / len(parts)
-        if not math.isfinite(loss) and self._loss_scale() < _LEAST_SCALE:
-            raise NumericError(
-                f"the loss is {loss} at step {self.steps} (learning rate {lr:g})",
-                hint="load the last checkpoint, and train with a lower learning rate",
-            )
-        return loss
-
-    def _call(self, part: Part, number: int, after: Callable[[], Part | None]) -> float:
-        """One call of the compiled step; its number is that of calls before it."""
-        (step,) = self._manifest.of_role(Role.STEP)
-        with self._host.span(UPLOAD):
-            self._tensors[step].copyfrom(np.int32(number))
-            tensors = self._tensors | self._feeder.take(part)
-
-        def meanwhile() -> None:
-            if self.session.computes_aside and (following := after()) is not None:
-                with self._host.span(UPLOAD):
-                    self._feeder.send_ahead(following)
-
-        return self._calls.run(list(tensors.values()), meanwhile)
+    def _take(
+        self,
+        steps: Sequence[list[Part]],
+        upcoming: Upcoming[list[Part]],
+        schedule: Callable[[int], float],
+    ) -> Iterator[float]:
+        """The steps of one call."""
+        first, accumulate = self.steps, self._manifest.accumulate
+        rates = [_checked(schedule((first + n) // accumulate)) for n in range(len(steps))]
+        losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, upcoming.look)
+        self.steps += len(steps)
+        for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first + 1):
+            if not math.isfinite(loss) and self._loss_scale() < _LEAST_SCALE:
+                raise NumericError(
+                    f"the loss is {loss} at step {number} (learning rate {rate:g})",
+                    hint="load the last checkpoint, and train with a lower learning rate",
+                )
+            yield loss
 
     def _parts(self, x: Feed, y: Feed | None) -> list[Part]:
         """What the calls of a step are fed."""
@@ -326,7 +306,7 @@ class Trainer:
         arguments = [*fed, *(instead.get(item.spec.name, item) for item in weights)]
         feed = {item: fitted(arrays[item.spec.name], item.spec) for item in fed}
         with self.session.guard():
-            tensors = self._tensors | self._feeder.put(feed)
+            tensors = self._tensors | self._stepping.feeder.put(feed)
             return self._evaluate[evaluation](*(tensors[i] for i in arguments)).numpy()
 
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
@@ -493,6 +473,21 @@ class Trainer:
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
         with self.session.guard():
             return {item.spec.name: self._tensors[item].numpy() for item in arguments}
+
+
+def _checked(rate: float) -> float:
+    """A learning rate.
+
+    Raises:
+        DataError: it is not a finite float32.
+    """
+    if not abs(rate) <= _FLOAT32_MAX:
+        raise DataError(
+            f"the learning rate {rate} is not a finite float32",
+            where="lr",
+            hint="give a lower one, such as 0.01",
+        )
+    return rate
 
 
 def averaged(item: Argument) -> str:

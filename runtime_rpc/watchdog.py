@@ -35,7 +35,7 @@ class Watchdog:
         self.failure: str | None = None
         self._address, self._match, self._limits = address, match, limits
         self._questions = questions
-        self._deadline = float("inf")
+        self._allowed, self._deadline = limits.run, float("inf")
         self._depth = 0
         self._over = threading.Event()
         if questions:
@@ -43,10 +43,11 @@ class Watchdog:
         threading.Thread(target=self._watch, name="odtc-watchdog", daemon=True).start()
 
     @contextmanager
-    def call(self) -> Iterator[None]:
-        """A block that may last as long as one call may."""
+    def call(self, runs: int = 1) -> Iterator[None]:
+        """A block that may last as long as so many runs of a step may."""
         if not self._depth:
-            self._deadline = time.monotonic() + self._limits.run
+            self._allowed = runs * self._limits.run
+            self._deadline = time.monotonic() + self._allowed
         self._depth += 1
         try:
             yield
@@ -71,7 +72,7 @@ class Watchdog:
         period = min(self._limits.beat, self._limits.run)
         while not self.failure and not self._over.wait(period):
             late = time.monotonic() > self._deadline
-            self.failure = f"it took more than {self._limits.run:g} s" if late else self._listen()
+            self.failure = f"it took more than {self._allowed:g} s" if late else self._listen()
         if self.failure and not self._over.is_set():
             shut_down(self._address)
         if self._questions:

@@ -36,6 +36,18 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
 
 
+def add_steps_per_call(parser: argparse.ArgumentParser) -> None:
+    """`--steps-per-call`."""
+    parser.add_argument(
+        "--steps-per-call",
+        type=at_least(1),
+        default=1,
+        metavar="K",
+        help="steps that a device takes in one call, so that they do not wait for the link; it "
+        "holds as many batches (default: 1)",
+    )
+
+
 def at_least(bound: int) -> Callable[[str], int]:
     """A reader of whole numbers from `bound` on, for argparse."""
 

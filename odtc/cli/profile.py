@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
-from odtc.cli.options import CORES_HELP, add_json_option, at_least
+from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least
 from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode
 from odtc.core.files import check_writable
@@ -54,6 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add("--threads", type=int, metavar="N", help="worker threads")
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
+    add_steps_per_call(parser)
     add(
         "--period",
         type=float,
@@ -123,8 +124,7 @@ def _profiled(
         for x, y in islice(batches, _WARM_UP):
             trainer.step(x, y, lr=0.0)
         with trainer.profile(args.period / 1000) as profiling:
-            for x, y in islice(batches, args.steps):
-                trainer.step(x, y, lr=0.0)
+            list(trainer.train(islice(batches, args.steps), 0.0, args.steps_per_call))
     finally:
         trainer.session.close()
     return profiling.profile

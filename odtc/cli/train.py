@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
 from odtc.cli.interrupts import interruption
-from odtc.cli.options import CORES_HELP, add_json_option, at_least
+from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least
 from odtc.cli.reconnect import Run
 from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode, UsageError
@@ -89,7 +89,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="of the samples' order (default: 0)",
     )
     add("--checkpoint", type=Path, metavar="FILE", help="write a checkpoint at the end")
-    add("--checkpoint-every", type=at_least(1), metavar="STEPS", help="and every so many steps")
+    add(
+        "--checkpoint-every",
+        type=at_least(1),
+        metavar="STEPS",
+        help="and every so many steps, behind the call that takes them",
+    )
     add("--resume", action="store_true", help="take the run up from the checkpoint")
     add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")
     add("--export", type=Path, metavar="ONNX", help="write the trained model")
@@ -117,6 +122,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="of the device, for the file in which tensors wait of a step compiled with --offload",
     )
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
+    add_steps_per_call(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -182,19 +188,24 @@ def train(
     done: Done,
 ) -> None:
     """Takes the steps up to `total`, or to the first Ctrl-C, and adds them to what is done."""
-    remaining = max(total - trainer.steps, 0)
+    remaining, every = max(total - trainer.steps, 0), args.checkpoint_every
     with interruption(at_once=False) as interrupted, progress_of(total, trainer.steps) as update:
-        losses = trainer.train(islice(feed, remaining), schedule)
-        for _ in range(remaining):
+        losses = trainer.train(islice(feed, remaining), schedule, args.steps_per_call)
+        saved = trainer.steps
+        for step in range(trainer.steps + 1, trainer.steps + remaining + 1):
             began, plan = time.perf_counter(), trainer.plan
             done.loss = next(losses)
             done.seconds += time.perf_counter() - began
             if trainer.plan != plan:
                 say(f"step {trainer.steps}: {_plan_text(trainer)}")
             done.steps += 1
-            update(trainer.steps, f"loss {done.loss:.4f}, {done.time_text()}")
-            if args.checkpoint_every and trainer.steps % args.checkpoint_every == 0:
+            update(step, f"loss {done.loss:.4f}, {done.time_text()}")
+            if step < trainer.steps:
+                # The device is further, at the end of a call: what it holds is of that step.
+                continue
+            if every and step // every > saved // every:
                 trainer.save_checkpoint(args.checkpoint)
+                saved = step
             if interrupted.is_set():
                 break
 

@@ -1,7 +1,7 @@
 """What the host does in training steps, and when: nothing is noted unless somebody asks for it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,11 +14,13 @@ class Span:
         what: `upload`, `download`, or the function of the library that it called.
         begin: when, by the host's monotonic clock in seconds.
         end: when it was done.
+        runs: of that function.
     """
 
     what: str
     begin: float
     end: float
+    runs: int
 
 
 class HostClock:
@@ -31,9 +33,9 @@ class HostClock:
     spans: list[Span] | None = None
 
     @contextmanager
-    def span(self, what: str) -> Iterator[None]:
-        """A block that is noted, unless it fails."""
-        begin = time.monotonic()
-        yield
+    def span(self, what: str) -> Iterator[Callable[[int], None]]:
+        """A block that is noted, unless it fails; it may say that it was another number of runs."""
+        runs, begin = [1], time.monotonic()
+        yield runs.append
         if self.spans is not None:
-            self.spans.append(Span(what, begin, time.monotonic()))
+            self.spans.append(Span(what, begin, time.monotonic(), runs[-1]))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from statistics import median
 from typing import Any
 
@@ -83,11 +84,12 @@ def profiling(
             host.spans = None
         clocked = json.loads(str(session.measure(STOP, number)))
     functions = {p.function: memory for p, memory in zip(manifest.plans, plans, strict=True)}
-    called = [span for span in spans if span.what in functions]
+    called = [span for span in spans if span.what in functions and span.runs]
     if not called:
         raise UsageError("no step was taken", hint="take some within the block that is profiled")
-    operators, firsts = _operators([functions[span.what] for span in called])
-    wanted = [(firsts[id(functions[s.what])], functions[s.what].calls) for s in called]
+    ran = [functions[span.what] for span in called for _ in range(span.runs)]
+    operators, firsts = _operators(ran)
+    wanted = [(firsts[id(plan)], plan.calls) for plan in ran]
     runs = runs_of(events_of(clocked), wanted, session.name)
     count = manifest.micro_batches
     found.end(
@@ -117,9 +119,10 @@ def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[Operator, ...], dict[
 
 
 def _ahead(called: Sequence[Span], runs: Sequence[Run]) -> float:
-    """Seconds that the device's clock is ahead by: a run is in the middle of its call."""
-    pairs = zip(called, runs, strict=True)
-    return median((run.begin + run.end - span.begin - span.end) / 2 for span, run in pairs)
+    """Seconds that the device's clock is ahead by: runs are in the middle of their call."""
+    rest = iter(runs)
+    calls = [(span, list(islice(rest, span.runs))) for span in called]
+    return median((own[0].begin + own[-1].end - span.begin - span.end) / 2 for span, own in calls)
 
 
 def _moves(spans: Sequence[Span], clocked: dict[str, Any], ahead: float) -> tuple[Move, ...]:

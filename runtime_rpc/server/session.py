@@ -20,6 +20,7 @@ from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.frequency import uncap_frequency
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
+from odtc.runtime_rpc.server.running import RUN_STEPS, run_steps
 
 _allocated: list[int] = []
 
@@ -41,6 +42,7 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     _register("odtc.load_runtime", _load_runtime)
     _register("odtc.watch_storage", _watch_storage)
     _register("odtc.watched_storage", lambda: json.dumps(_allocated))
+    _register(RUN_STEPS, run_steps)
     for name, function in FUNCTIONS.items():
         _register(name, function)
     _register("tvm.rpc.server.workpath", lambda name: str(inside(folder, name)))

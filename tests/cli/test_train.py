@@ -19,7 +19,9 @@ from odtc.cli.main import main
 from odtc.cli.train import EMULATED
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.trackers import tracker_at
 from tests.cli.digits import BATCH, SAMPLES, Digits, trained
+from tests.runtime_rpc.own_server import START_SECONDS
 
 PER_EPOCH = SAMPLES // BATCH
 
@@ -151,6 +153,12 @@ def device() -> Iterator[str]:
     server = Server(
         *("127.0.0.1", 9600, 9700), tracker_addr=("127.0.0.1", tracker.port), key="k", silent=True
     )
+    # It is a process that imports TVM: a machine that is busy takes a while.
+    deadline = time.monotonic() + START_SECONDS
+    with tracker_at(("127.0.0.1", tracker.port), 60, "tracker") as asked:
+        while not asked.devices():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
     yield f"rpc://127.0.0.1:{tracker.port}/k"
     server.terminate()
     tracker.terminate()

@@ -50,6 +50,18 @@ def test_five_steps_give_the_hosts_losses(artifacts, phone) -> None:
         np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
+def test_steps_of_one_call_are_those_of_several(artifacts, phone) -> None:
+    artifact, (x, y, *_) = artifacts["android-cpu"], digits_data()
+    data = [(x[i : i + BATCH], y[i : i + BATCH]) for i in range(0, 5 * BATCH, BATCH)]
+    single, trainer = artifact.trainer(phone.url), artifact.trainer
+    expected = list(single.train(data, 0.01))
+    weights = single.parameters()
+    single.session.close()
+    several = trainer(device=phone.url)
+    assert list(several.train(data, 0.01, steps_per_call=3)) == expected
+    assert all(np.array_equal(v, weights[k]) for k, v in several.parameters().items())
+
+
 def test_the_phone_allocates_what_was_planned(artifacts, phone) -> None:
     artifact, session = artifacts["android-cpu"], odtc.connect(phone.url)
 

@@ -395,6 +395,7 @@ CAUSES: dict[str, Cause] = {
     "profile of no step": measured(profile_of_nothing),
     "profile before its end": measured(profile_too_early),
     "profile within a profile": measured(profile_within_another),
+    "call of no steps": measured(lambda trainer: next(trainer.train([], 0.1, steps_per_call=0))),
     "samples before their end": measured(samples_too_early),
     "samples of a stock server": measured(stock_server),
     "log of another tool": measured(another_log),

@@ -55,8 +55,9 @@ def test_behind_a_server_it_is_the_same(kind: str, url: str, tmp_path: Path) -> 
     losses = [there.step(x[:64], y[:64], lr=0.1)]
     with there.profile() as profiling:
         losses += [there.step(x[:64], y[:64], lr=0.1) for _ in range(3)]
+    losses += there.train([(x[:64], y[:64])] * 3, 0.1, steps_per_call=3)
     there.session.close()
-    assert losses == [here.step(x[:64], y[:64], lr=0.1) for _ in range(4)]
+    assert losses == [here.step(x[:64], y[:64], lr=0.1) for _ in range(7)]
     profile = profiling.profile
     assert not profile.waited
     assert profile.coverage > 0.5

@@ -248,7 +248,7 @@ def test_a_step_that_broke_off_is_taken_again(tmp_path: Path) -> None:
     data = batches(2)
     for trainer in (broken, whole):
         losses_of(trainer, data[:1])
-    run, calls = broken._calls.run, []
+    run, calls = broken._stepping.calls.run, []
 
     def failing(*arguments):
         calls.append(1)
@@ -256,7 +256,7 @@ def test_a_step_that_broke_off_is_taken_again(tmp_path: Path) -> None:
             raise RuntimeError("gone")
         return run(*arguments)
 
-    broken._calls.run = failing
+    broken._stepping.calls.run = failing
     with pytest.raises(odtc.OdtcError, match="gone"):
         broken.step(*data[1], lr=LR)
     assert broken.steps == 1

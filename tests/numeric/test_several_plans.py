@@ -18,6 +18,7 @@ from odtc.artifact import Artifact
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError, ExitCode
 from tests.fast import fast_if
+from tests.runtime_rpc.at_once import AtOnce, failing_behind
 
 STEPS = 60
 Batch = tuple[np.ndarray, np.ndarray]
@@ -83,6 +84,14 @@ def test_memory_that_goes_up_and_down_changes_no_bit(compiled) -> None:
         taken.append(trainer.plan)
     assert found == losses
     assert len(set(taken)) > 1
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_the_rest_of_a_call_is_taken_by_a_smaller_plan(compiled, steps: int) -> None:
+    artifact, data, losses = compiled
+    trainer = artifact.trainer(AtOnce(run=failing_behind(steps, "std::bad_alloc")))
+    assert list(trainer.train(data[:5], 1e-3, steps_per_call=5)) == losses[:5]
+    assert trainer.plan == artifact.manifest.plans[1]
 
 
 def test_a_checkpoint_does_not_know_of_plans(compiled, tmp_path: Path) -> None:
@@ -178,6 +187,18 @@ else:
     raise AssertionError("there was memory")
 """
 
+AT_ONCE = """
+# The same where all steps are one call: there is room for what they are fed, too.
+from tests.runtime_rpc.at_once import AtOnce
+trainer = artifact.trainer(AtOnce(), threads=1)
+list(trainer.train(batches, 0.0, len(batches)))
+trainer.session.free_arenas()
+limit(plans[-1].arena_bytes + sum(x.nbytes for x, _ in batches) + (4 << 20))
+found = list(trainer.train(batches, 0.1, len(batches)))
+assert found == losses, (found, losses)
+assert trainer.plan == plans[-1], trainer.plan
+"""
+
 PRESSED = """
 # Another user of the memory comes and goes.
 trainer.session.free_arenas()
@@ -195,7 +216,7 @@ assert [min(taken[number], 1) for number in (4, 10, 25, 35, 59)] == [0, 1, 0, 1,
 """
 
 
-@pytest.mark.parametrize("script", [FAILED, PRESSED], ids=["failed", "pressed"])
+@pytest.mark.parametrize("script", [FAILED, AT_ONCE, PRESSED], ids=["failed", "at once", "pressed"])
 def test_with_little_memory(wide: Path, script: str) -> None:
     """In a process of its own, under `ulimit -v`: no step fails, and no bit changes."""
     done = subprocess.run(
