@@ -10,9 +10,11 @@ With a storage, what is dropped may be stored, and is fetched then: where that t
 to compute it again, or the choice says so, or it cannot be computed again.
 """
 
+import math
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 from itertools import accumulate
 
 from odtc.passes.checkpoint.moment import Choice
@@ -20,6 +22,12 @@ from odtc.passes.checkpoint.problem import Recomputation
 
 # What is dropped has at least this part of the bytes that are missing.
 _LEAST = 256
+# Where tensors that are dropped need each other, they can be computed again without end: what takes
+# so many times the calls of the step is no plan.
+_MOST = 20
+# To rank tensors, chains of calls are followed so far at first, and those of the lowest ranks so
+# many times further until they are known to the end.
+_FOLLOWED, _FURTHER = 8, 8
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,20 @@ class _Walk:
         uses, done = self.problem.uses[tensor], self.read[tensor]
         return uses[done] if done < len(uses) else None
 
-    def chain(self, tensor: int, use: int) -> float:
-        """Seconds to compute a tensor again before a task, with what is not there by then."""
+    def chain(self, tensor: int, use: int, most: float = math.inf) -> tuple[float, bool]:
+        """Seconds to compute a tensor again before a task, with what is not there by then.
+
+        Args:
+            tensor: the tensor.
+            use: number of the task.
+            most: calls that are followed.
+
+        Returns:
+            Seconds of those calls, and whether there are no others.
+        """
         pending, seen, seconds = [self.makers[tensor]], {self.makers[tensor]}, 0.0
-        while pending:
+        while pending and most:
+            most -= 1
             number = pending.pop()
             seconds += self.problem.times[number]
             for each in self.problem.every[number].reads:
@@ -74,20 +92,21 @@ class _Walk:
                 if maker not in seen and not self.is_there(each, use):
                     seen.add(maker)
                     pending.append(maker)
-        return seconds
+        return seconds, not pending
 
     def maker(self, tensor: int) -> int:
         """The task that makes a tensor again."""
         return self.problem.fetch_of(tensor) if tensor in self.stored else self.makers[tensor]
 
-    def cost(self, tensor: int, use: int) -> float:
-        """Seconds to have a tensor again before a task, if it is dropped."""
+    def cost(self, tensor: int, use: int, most: float) -> tuple[float, bool]:
+        """Seconds to have a tensor again before a task, if it is dropped; as of `chain`."""
         problem = self.problem
         if tensor in self.stored:
-            return problem.times[problem.fetch_of(tensor)]
+            return problem.times[problem.fetch_of(tensor)], True
         if self.is_to_be_stored(tensor, use):
-            return problem.times[problem.store_of(tensor)] + problem.times[problem.fetch_of(tensor)]
-        return self.chain(tensor, use)
+            copies = problem.store_of(tensor), problem.fetch_of(tensor)
+            return sum(problem.times[each] for each in copies), True
+        return self.chain(tensor, use, most)
 
     def is_to_be_stored(self, tensor: int, use: int) -> bool:
         """Whether a tensor is to be stored when it is dropped."""
@@ -99,7 +118,7 @@ class _Walk:
         if choice is not None and self.now <= choice.task and tensor in choice.fetched:
             return True
         copies = problem.times[problem.store_of(tensor)] + problem.times[problem.fetch_of(tensor)]
-        return copies < self.chain(tensor, use)
+        return copies < self.chain(tensor, use)[0]
 
     def is_there(self, tensor: int, use: int) -> bool:
         """Whether a tensor that is alive now is still read by a task or later."""
@@ -124,26 +143,38 @@ class _Walk:
         if sum(self.sizes[tensor] for tensor in candidates) < missing:
             return False
         # The ranks of those that are left change with each that goes; mostly one is enough.
-        ranks = {each: (self.rank(each, use), each) for each, use in candidates.items()}
-        for lowest in sorted(ranks, key=ranks.__getitem__):
-            if missing <= 0:
-                break
+        for lowest in self.lowest(candidates, missing):
             if self.is_to_be_stored(lowest, candidates[lowest]):
                 self.sequence.append(self.problem.store_of(lowest))
                 self.stored.add(lowest)
             self.alive.remove(lowest)
             self.used -= self.sizes[lowest]
-            missing -= self.sizes[lowest]
         return True
 
-    def rank(self, tensor: int, use: int) -> tuple[bool, float]:
-        """What tensors are chosen by."""
+    def lowest(self, candidates: Mapping[int, int], missing: int) -> list[int]:
+        """Those of the lowest ranks, as many as have the bytes that are missing."""
+        ranked = [self.rank(each, use, _FOLLOWED) for each, use in candidates.items()]
+        heapify(ranked)
+        found: list[int] = []
+        while missing > 0:
+            _, tensor, most = ranked[0]
+            if most:
+                heapreplace(ranked, self.rank(tensor, candidates[tensor], most * _FURTHER))
+                continue
+            heappop(ranked)
+            found.append(tensor)
+            missing -= self.sizes[tensor]
+        return found
+
+    def rank(self, tensor: int, use: int, most: float) -> tuple[tuple[bool, float], int, float]:
+        """What tensors are chosen by: the rank or less, the tensor, and how far that is followed.
+
+        The last is 0 where the rank is exact.
+        """
         wait = self.clock[use] - self.clock[self.now] + 1e-9
-        return self.is_chosen(tensor, use), (
-            self.cost(tensor, use) ** self.score.cost
-            / self.sizes[tensor] ** self.score.size
-            / wait**self.score.wait
-        )
+        cost, is_whole = self.cost(tensor, use, most)
+        rank = cost**self.score.cost / self.sizes[tensor] ** self.score.size / wait**self.score.wait
+        return (self.is_chosen(tensor, use), rank), tensor, 0 if is_whole else most
 
     def is_chosen(self, tensor: int, use: int) -> bool:
         """Whether a tensor is to be alive at the choice's moment, or is read before that."""
@@ -177,6 +208,8 @@ class _Walk:
 
     def compute(self, task: "_Waiting", pinned: Container[int]) -> bool:
         """Runs a task whose tensors are there, if what it makes fits."""
+        if len(self.sequence) >= _MOST * len(self.problem.seconds):
+            return False
         allocates = self.problem.every[task.number].allocates
         new = [tensor for tensor in allocates if tensor not in self.alive]
         if not self.drop_for(sum(self.sizes[each] for each in new), pinned):

@@ -3,6 +3,8 @@ from the best of small drawn problems."""
 
 import functools
 import heapq
+import math
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,6 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.recomputation.problems import layered
+from odtc.passes.checkpoint import eviction
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.frontier import STRATEGIES, frontier
@@ -228,6 +232,30 @@ def test_retention_only_takes_away(problem: Recomputation, limit: int) -> None:
     validate(problem, after)
     assert after.seconds <= before.seconds
     assert after.peak <= limit
+
+
+@pytest.mark.parametrize("score", [Score(), Score(1, 0.5, 0.5), Score(0, 0, 1)])
+def test_how_far_a_chain_is_followed_first_changes_nothing(score: Score, monkeypatch) -> None:
+    """What is dropped is what it costs least to compute again, however that is found out."""
+    problem = layered(60)
+    peak = plan_of(problem, range(60)).peak
+    limits = [peak * part // 20 for part in range(13, 20)]
+    found = [evicting(problem, limit, score) for limit in limits]
+    assert any(found)
+    for followed in (1, math.inf):
+        monkeypatch.setattr(eviction, "_FOLLOWED", followed)
+        assert [evicting(problem, limit, score) for limit in limits] == found
+
+
+def test_what_is_computed_again_without_end_is_no_plan() -> None:
+    """Tensors that need each other, and do not fit, were dropped in turns: it took 14 seconds."""
+    problem = layered(250)
+    first = plan_of(problem, range(250))
+    limit = 2192128
+    choice = Moment(problem, highest_of(problem, first)).cheapest(limit)
+    began = time.process_time()
+    assert evicting(problem, limit, Score(1, 1, 0), choice) is None
+    assert time.process_time() - began < 3
 
 
 def test_what_changes_is_not_made_again() -> None:
