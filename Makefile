@@ -12,11 +12,14 @@ PYTHON := $(VENV)/bin/python
 # Debian package = a command or a file that it brings. The linker is needed to compile; qemu and
 # unshare run the stand-in for a phone, busybox is its shell, and adb reaches it; llvm-mca is for the
 # tests of a phone's kernels, Chromium for that of a page; g++, the OpenCL headers and PoCL are for
-# host-opencl, the Vulkan headers and Mesa's drivers for host-vulkan, and spirv-val checks its kernels.
+# host-opencl, g++ for aarch64 for the stand-in's OpenCL, the Vulkan headers and Mesa's drivers for
+# host-vulkan, and spirv-val checks its kernels.
 # `make setup SYSTEM=lld=ld.lld` goes without these.
 SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static util-linux=unshare llvm-19=llvm-mca-19 \
 	adb=adb busybox-static=busybox chromium=chromium \
-	g++=g++ clinfo=clinfo ocl-icd-opencl-dev=/usr/include/CL/cl.h pocl-opencl-icd=/etc/OpenCL/vendors/pocl.icd \
+	g++=g++ g++-aarch64-linux-gnu=aarch64-linux-gnu-g++ clinfo=clinfo \
+	ocl-icd-opencl-dev=/usr/include/CL/cl.h \
+	pocl-opencl-icd=/etc/OpenCL/vendors/pocl.icd \
 	libvulkan-dev=/usr/include/vulkan/vulkan.h spirv-tools=spirv-val vulkan-tools=vulkaninfo \
 	mesa-vulkan-drivers=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
 

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -88,17 +89,30 @@ def built(runtime: Runtime) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             made = Path(folder) / path.name
-            _compile(runtime, made)
+            folders = [f"-L{folder / 'lib'}" for folder in _packages()]
+            links = [f"-l{runtime.library}", *folders]
+            compile_runtime(runtime, made, _compiler(runtime), links)
             # Another process may have been faster; both libraries are the same.
             made.replace(path)
     return path
 
 
-def _compile(runtime: Runtime, output: Path) -> None:
-    command = [*_compiler(runtime), *_FLAGS, *_includes(), str(runtime.sources[0])]
-    folders = [str(folder / "lib") for folder in _packages()]
-    libraries = [f"-l{runtime.library}", "-ltvm_runtime", "-ltvm_ffi"]
-    command += ["-o", str(output), *(f"-L{folder}" for folder in folders), *libraries]
+def compile_runtime(
+    runtime: Runtime, output: Path, compiler: Sequence[str], links: Sequence[str]
+) -> None:
+    """Compiles a runtime.
+
+    Args:
+        runtime: the runtime.
+        output: the library to write.
+        compiler: its command.
+        links: the interface's library, and where TVM's are.
+
+    Raises:
+        BuildError: the compiler failed; with what it printed.
+    """
+    command = [*compiler, *_FLAGS, *_includes(), str(runtime.sources[0]), "-o", str(output)]
+    command += [*links, "-ltvm_runtime", "-ltvm_ffi"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise BuildError(

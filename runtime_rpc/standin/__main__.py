@@ -31,14 +31,15 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="run it and print its URL")
     serve.add_argument("--key", default="android", help="device key (default: %(default)s)")
     serve.add_argument("--port", type=int, default=0, help="the tracker's port (default: any)")
+    serve.add_argument("--gpu", action="store_true", help="with a slow OpenCL device: PoCL")
     return parser
 
 
-def _serve(key: str, port: int) -> None:
+def _serve(key: str, port: int, *, gpu: bool) -> None:
     from odtc.runtime_rpc.standin.phone import Phone
 
     signal.signal(signal.SIGTERM, _interrupt)
-    with Phone(key, port, _tell) as phone, suppress(KeyboardInterrupt):
+    with Phone(key, port, _tell, gpu=gpu) as phone, suppress(KeyboardInterrupt):
         print(phone.url, flush=True)
         phone.wait()
 
@@ -54,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "build":
             print(build_root(_tell))
         else:
-            _serve(options.key, options.port)
+            _serve(options.key, options.port, gpu=options.gpu)
     except OdtcError as error:
         _console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return error.exit_code

@@ -24,6 +24,7 @@ from odtc.core.errors import DeviceError
 from odtc.core.progress import Progress, silent
 from odtc.runtime_rpc import tracker_server
 from odtc.runtime_rpc.server_files import write_server
+from odtc.runtime_rpc.standin.gpu import LIBRARY, build_gpu_root
 from odtc.runtime_rpc.standin.root import (
     EMULATOR,
     PACKAGES_FOLDER,
@@ -46,8 +47,8 @@ _START_HINT = "where `unshare` or `mount` is refused, allow user namespaces or r
 
 # Read-only, so that no session can change the root for the next; /tmp is the phone's memory.
 _ENTER = f"""
-root=$1 emulator=$2 server=$3
-shift 3
+root=$1 emulator=$2 server=$3 preload=$4
+shift 4
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/tmp"
@@ -55,8 +56,13 @@ mount --bind /dev/null "$root/dev/null"
 mount --bind /dev/urandom "$root/dev/urandom"
 mount --bind "$emulator" "$root{EMULATOR}"
 mount --bind "$server" "$root{SERVER_FOLDER}"
+if [ "$preload" ]; then
+    # PoCL looks there for the cores that it computes on.
+    mount --rbind /sys "$root/sys"
+fi
 mount -o remount,bind,ro,nosuid,nodev "$root"
-exec chroot "$root" {EMULATOR} -cpu {_CPU} {PYTHON} -m odtc.runtime_rpc.server "$@"
+exec chroot "$root" {EMULATOR} -cpu {_CPU} -E "LD_PRELOAD=$preload" \\
+    {PYTHON} -m odtc.runtime_rpc.server "$@"
 """
 
 _ENVIRONMENT = {
@@ -80,12 +86,19 @@ class Phone:
         key: the device key that it registers.
         tracker_port: the tracker's port; 0 is one that is free.
         progress: is told what the start is about.
+        gpu: whether it has an OpenCL device.
     """
 
     def __init__(
-        self, key: str = "android", tracker_port: int = 0, progress: Progress = silent
+        self,
+        key: str = "android",
+        tracker_port: int = 0,
+        progress: Progress = silent,
+        *,
+        gpu: bool = False,
     ) -> None:
         self.key = key
+        self._gpu = gpu
         self.tracker_port = tracker_port
         self._progress = progress
         self._log: IO[bytes]
@@ -104,7 +117,8 @@ class Phone:
             BuildError: the root folder is not in the cache and cannot be built.
             DeviceError: the phone did not start within `START_SECONDS`.
         """
-        root = build_root(self._progress)
+        root = (build_gpu_root if self._gpu else build_root)(self._progress)
+        preload = LIBRARY if self._gpu else ""
         self._progress("starting the phone")
         with ExitStack() as stack:
             self._log = stack.enter_context(tempfile.TemporaryFile("a+b"))
@@ -113,7 +127,7 @@ class Phone:
                 stack.enter_context(running(_tracker_command(listener), self._log, listener))
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odtc-phone-")))
             write_server(files)
-            command = [*_enter(root, files), *self._options()]
+            command = [*_enter(root, files, preload), *self._options()]
             self._server = stack.enter_context(running(command, self._log, env=_ENVIRONMENT))
             self._wait_until_free()
             self._stack = stack.pop_all()
@@ -184,13 +198,13 @@ def _tracker_command(listener: socket.socket) -> list[str]:
     return [sys.executable, "-m", tracker_server.__name__, str(listener.fileno())]
 
 
-def _enter(root: Path, server: Path) -> list[str]:
+def _enter(root: Path, server: Path, preload: str) -> list[str]:
     """The command that enters the root and starts the server there; its arguments follow."""
     emulator = find_tool("qemu-aarch64-static")
     unshare = [find_tool("unshare"), "--mount", "--pid", "--fork", "--kill-child"]
     # Whoever is not root becomes it, but only in there.
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    return [*unshare, *user, "sh", "-euc", _ENTER, "sh", str(root), emulator, str(server)]
+    return [*unshare, *user, "sh", "-euc", _ENTER, "sh", str(root), emulator, str(server), preload]
 
 
 @contextmanager

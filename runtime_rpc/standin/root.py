@@ -11,12 +11,14 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from odtc.core.errors import BuildError
 from odtc.core.progress import Progress, silent
-from odtc.runtime_rpc.standin.tools import find_all_tools, find_tool, run_tool
+from odtc.runtime_rpc.standin.tools import find_tool, find_tools, run_tool
 
 PYTHON = "/usr/bin/python3.11"
 PACKAGES_FOLDER = "/opt/tvm"
@@ -24,10 +26,13 @@ EMULATOR = "/emulator"
 SERVER_FOLDER = "/server"
 
 # What the phone mounts at each start. A mount needs something to lie on, and the root is read-only.
-_MOUNTED_FOLDERS = ("/dev", "/proc", "/tmp", SERVER_FOLDER)  # noqa: S108
+_MOUNTED_FOLDERS = ("/dev", "/proc", "/sys", "/tmp", SERVER_FOLDER)  # noqa: S108
 _MOUNTED_FILES = ("/dev/null", "/dev/urandom", EMULATOR)
 
 _DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-stdlib", "libstdc++6")
+
+# What builds a root, and runs a phone from it.
+_TOOLS = ("apt-get", "busybox", "dpkg-deb", "qemu-aarch64-static", "unshare")
 
 # What `tvm.rpc.server` imports. The phone gets the versions that are installed here: TVM does not
 # check that both ends of a connection are of one version.
@@ -37,7 +42,7 @@ _ABIS = ("cp311", "abi3", "none")
 
 # The compiler is as large as all the rest, and a phone has none.
 _DROPPED = (
-    "usr/share",
+    *(f"usr/share/{part}" for part in ("doc", "info", "locale", "man", "zoneinfo")),
     *(
         f"opt/tvm/tvm/{part}"
         for part in ("3rdparty", "cmake", "include", "src", "lib/libtvm_compiler.so")
@@ -66,16 +71,40 @@ _APT_HINT = "odtc needs a Debian 12 whose apt sources can be reached: their arm6
 _PIP_HINT = "the wheels of aarch64 come from where pip gets its packages: check pip's configuration"
 
 
-def build_root(progress: Progress = silent) -> Path:
+@dataclass(frozen=True)
+class Extra:
+    """What a root has beside Python and TVM.
+
+    Attributes:
+        packages: of Debian.
+        recipe: what it is made from beside these.
+        finish: puts the rest into a root.
+        tools: that this takes.
+    """
+
+    packages: tuple[str, ...] = ()
+    recipe: bytes = b""
+    finish: Callable[[Path, Progress], None] = lambda *_: None
+    tools: tuple[str, ...] = ()
+
+
+NOTHING = Extra()
+
+
+def build_root(progress: Progress = silent, extra: Extra = NOTHING) -> Path:
     """The root folder; it is built unless it is in the cache already.
+
+    Args:
+        progress: told what is done.
+        extra: what the root is to have, too.
 
     Raises:
         BuildError: a tool is missing or failed, or the cache cannot be written.
     """
-    final = _cache() / _key()
+    final = _cache() / _key(extra)
     if not final.is_dir():
         try:
-            _build(final, progress)
+            _build(final, extra, progress)
         except OSError as error:
             raise BuildError(
                 f"the phone's root folder cannot be written: {error}",
@@ -85,13 +114,14 @@ def build_root(progress: Progress = silent) -> Path:
     return final
 
 
-def _build(final: Path, progress: Progress) -> None:
-    find_all_tools()
+def _build(final: Path, extra: Extra, progress: Progress) -> None:
+    find_tools(*_TOOLS, *extra.tools)
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{final.name}-") as scratch:
         built = Path(scratch) / "root"
-        _unpack_debian(Path(scratch), built, progress)
+        _unpack_debian(Path(scratch), built, extra.packages, progress)
         _install_wheels(built, progress)
+        extra.finish(built, progress)
         _finish(built, progress)
         try:
             built.rename(final)
@@ -105,8 +135,9 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "odtc" / "standin"
 
 
-def _key() -> str:
-    recipe = Path(__file__).read_bytes() + " ".join(_requirements()).encode()
+def _key(extra: Extra) -> str:
+    words = [*_requirements(), *extra.packages]
+    recipe = Path(__file__).read_bytes() + " ".join(words).encode() + extra.recipe
     return hashlib.sha256(recipe).hexdigest()[:16]
 
 
@@ -114,7 +145,7 @@ def _requirements() -> list[str]:
     return [f"{name}=={version(name)}" for name in _WHEELS]
 
 
-def _unpack_debian(scratch: Path, root: Path, progress: Progress) -> None:
+def _unpack_debian(scratch: Path, root: Path, extra: Sequence[str], progress: Progress) -> None:
     apt_get, dpkg_deb = find_tool("apt-get"), find_tool("dpkg-deb")
     progress("reading Debian's list of arm64 packages")
     for folder in ("state/lists/partial", "cache/archives/partial"):
@@ -125,7 +156,8 @@ def _unpack_debian(scratch: Path, root: Path, progress: Progress) -> None:
     apt = (apt_get, "-c", str(config), "-qq")
     run_tool([*apt, "update"], hint=_APT_HINT)
     progress("downloading Python for aarch64")
-    run_tool([*apt, "-y", "--download-only", "install", *_DEBIAN_PACKAGES], hint=_APT_HINT)
+    packages = [*_DEBIAN_PACKAGES, *extra]
+    run_tool([*apt, "-y", "--download-only", "install", *packages], hint=_APT_HINT)
     for package in sorted((scratch / "cache/archives").glob("*.deb")):
         run_tool([dpkg_deb, "-x", str(package), str(root)], hint="is the disk full?")
 
@@ -146,7 +178,7 @@ def _finish(root: Path, progress: Progress) -> None:
         if dropped.is_dir():
             shutil.rmtree(dropped)
         else:
-            dropped.unlink()
+            dropped.unlink(missing_ok=True)
     for tests in list(root.glob("opt/**/tests")):
         shutil.rmtree(tests)
     for folder in _MOUNTED_FOLDERS:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from odtc.core.errors import BuildError
 
 _PACKAGES = {
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "apt-get": "apt",
     "busybox": "busybox-static",
     "dpkg-deb": "dpkg",
@@ -33,13 +34,13 @@ def find_tool(name: str) -> str:
     return path
 
 
-def find_all_tools() -> None:
+def find_tools(*names: str) -> None:
     """Finds what is missing before the long work, not after it.
 
     Raises:
-        BuildError: a program of the table above is not installed.
+        BuildError: one of these programs is not installed.
     """
-    for name in _PACKAGES:
+    for name in names:
         find_tool(name)
 
 

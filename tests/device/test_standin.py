@@ -213,7 +213,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def replace_steps(monkeypatch: pytest.MonkeyPatch, step: Callable[[Path], None]) -> None:
     """Building a root becomes this one step."""
-    monkeypatch.setattr(root_module, "_unpack_debian", lambda scratch, root, progress: step(root))
+    monkeypatch.setattr(root_module, "_unpack_debian", lambda scratch, root, *_: step(root))
     monkeypatch.setattr(root_module, "_install_wheels", lambda root, progress: None)
     monkeypatch.setattr(root_module, "_finish", lambda root, progress: None)
 
@@ -221,7 +221,7 @@ def replace_steps(monkeypatch: pytest.MonkeyPatch, step: Callable[[Path], None])
 def test_the_root_of_the_faster_build_stays(monkeypatch: pytest.MonkeyPatch, empty_cache: Path):
     def step(root: Path) -> None:
         (root / "slower").mkdir(parents=True)
-        (empty_cache / root_module._key() / "faster").mkdir(parents=True)
+        (empty_cache / root_module._key(root_module.NOTHING) / "faster").mkdir(parents=True)
 
     replace_steps(monkeypatch, step)
     root = root_module.build_root()
