@@ -11,9 +11,9 @@ from rich.console import Console
 
 import benchmarks.budget as package
 from benchmarks.budget.report import draw, failures, parity_table, way_table
-from benchmarks.budget.ways import Found, Terms, found_ways
+from benchmarks.budget.ways import PEERS, Found, Terms, found_ways
 from benchmarks.memory.__main__ import chosen_networks
-from benchmarks.options import positive
+from benchmarks.options import listed, positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import case_of, names
 from odtc.core.byte_sizes import parse_bytes
@@ -23,11 +23,13 @@ NETWORKS = ("zoo/squeezenet", "resnet18", "vgg16")
 
 
 def shares(text: str) -> list[float]:
-    """Shares of an arena, joined by commas.
+    """Shares of an arena, joined by commas, or `none`.
 
     Raises:
         ArgumentTypeError: one is not between 0 and 1.
     """
+    if text == "none":
+        return []
     try:
         found = [float(each) for each in text.split(",")]
     except ValueError:
@@ -49,6 +51,15 @@ def totals(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(error.what) from None
 
 
+def peers(text: str) -> list[str]:
+    """Names of peers, joined by commas, `all` or `none`.
+
+    Raises:
+        ArgumentTypeError: there is no such peer.
+    """
+    return [] if text == "none" else listed(text, list(PEERS), "peer")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.budget",
@@ -57,8 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
-    add("--shares", type=shares, default="0.75,0.5,0.35,0.25", help="budgets, by the arena")
+    add("--shares", type=shares, default="0.75,0.5,0.35,0.25", help="of the arena, or none")
     add("--totals", type=totals, default=(), help="budgets of all bytes, such as 2GiB")
+    add("--peers", type=peers, default="all", help=f"of {', '.join(PEERS)}, all or none")
     add("--batch", type=positive, default=8, help="samples in a step")
     add("--threads", type=positive, default=1, help="worker threads")
     add("--steps", type=positive, default=10, help="timed steps of each way")
@@ -78,6 +90,7 @@ def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
     terms = Terms(
         options.shares,
         options.totals,
+        options.peers,
         options.allow_split_batchnorm,
         options.offload,
         options.steps,

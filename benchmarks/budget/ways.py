@@ -92,6 +92,7 @@ class Terms:
     Attributes:
         shares: of the arena of the step as it is, that budgets are.
         totals: bytes that arena, accumulators, parameters and optimizer state may take together.
+        peers: names of those to compare with.
         allow_split_batchnorm: whether batch statistics may be those of micro-batches.
         offload: whether each budget is tried with a file as well.
         steps: timed ones of each way.
@@ -100,6 +101,7 @@ class Terms:
 
     shares: Sequence[float]
     totals: Sequence[int]
+    peers: Sequence[str]
     allow_split_batchnorm: bool
     offload: bool
     steps: int
@@ -118,14 +120,21 @@ def found_ways(case: Case, terms: Terms, folder: Path, tell: Callable[[str], Non
     ways = _compiled(case, terms, folder, tell)
     made = [way for way in ways if not way.failure]
     engines: dict[str, Make] = {way.name: _engine(folder / way.name) for way in made}
-    engines |= {name: make for name, (make, _) in PEERS.items()}
+    engines |= {name: PEERS[name][0] for name in terms.peers}
     tell("losses and times")
-    comparison = compare(case, engines, terms.steps, folder)
+    comparison = compare(case, engines, terms.steps, folder, _of_other_losses(ways, terms))
     peers = [
         Way(timing.engine, failure=timing.skipped) for timing in comparison.timings[len(made) :]
     ]
     _measure(case, [*made, *peers], terms.runs, folder, tell)
     return Found(comparison, [*ways, *peers])
+
+
+def _of_other_losses(ways: Sequence[Way], terms: Terms) -> frozenset[str]:
+    """The ways whose batch normalisations take the statistics of micro-batches."""
+    if not terms.allow_split_batchnorm:
+        return frozenset()
+    return frozenset(way.name for way in ways if way.micro_batches > 1)
 
 
 def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> list[Way]:

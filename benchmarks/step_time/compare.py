@@ -1,7 +1,7 @@
 """Parity first, then times in turns."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,11 +72,27 @@ class Comparison:
         return min(timed, key=lambda timing: spread(timing.seconds).median, default=None)
 
 
-def compare(case: Case, engines: Mapping[str, Make], steps: int, folder: Path) -> Comparison:
-    """Compares the losses of all engines, then times those that agree with the first, odtc."""
+def compare(
+    case: Case,
+    engines: Mapping[str, Make],
+    steps: int,
+    folder: Path,
+    other: Container[str] = (),
+) -> Comparison:
+    """Compares the losses of all engines, then times those that agree with the first, odtc.
+
+    Args:
+        case: what they train.
+        engines: by name.
+        steps: timed ones of each.
+        folder: for their files.
+        other: names of engines that may have other losses.
+    """
     started = [start(name, make, case, folder) for name, make in engines.items()]
     timings = [timing for timing, _ in started]
     for timing in timings[1:]:
+        if timing.engine in other:
+            continue
         timing.skipped = timing.skipped or disagreement(timing.losses, timings[0].losses)
     before = busy_share()
     turns = [(t.seconds, engine) for t, engine in started if engine is not None and not t.skipped]

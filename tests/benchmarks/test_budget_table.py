@@ -6,7 +6,7 @@ import json
 import pytest
 
 from benchmarks.budget import __main__ as command_line
-from benchmarks.budget.__main__ import shares, totals
+from benchmarks.budget.__main__ import peers, shares, totals
 from benchmarks.budget.report import failures, way_table
 from benchmarks.budget.ways import Found, Way
 from benchmarks.memory.rows import ORT, TORCH
@@ -54,9 +54,17 @@ def test_a_budget_that_cannot_be_met_says_why():
 
 def test_shares():
     assert shares("0.5,0.25") == [0.5, 0.25]
+    assert shares("none") == []
     for text in ("1.5", "0", "half", ""):
         with pytest.raises(argparse.ArgumentTypeError, match="are not shares between 0 and 1"):
             shares(text)
+
+
+def test_peers():
+    assert peers("all") == [TORCH, ORT]
+    assert peers("none") == []
+    with pytest.raises(argparse.ArgumentTypeError, match="no peer 'jax'; there are"):
+        peers("jax")
 
 
 def test_totals():
