@@ -141,7 +141,7 @@ def _gpu(target: Target, _: bool) -> Family:
         (SpellOutAttention(),),
         gpu_grouped_rules(convolution_rules())
         | gpu_max_pool2d_rules()
-        | _row_rules(Team(gpu.group))
+        | _row_rules(Team(gpu.group, gpu.groups))
         | take_rules(chunk=1)
         | (concat_rules(buffers) if buffers else {})
         | _plain_rules(_ONE_ITEM),

@@ -1,7 +1,8 @@
 """Batch normalisation in training: a kernel for the forward pass, and one for the backward.
 
 Each takes a channel at a time, whose elements stay in cache between its passes: one for the mean,
-one for the variance and one that writes, or one for both sums and one that writes.
+one for the variance and one that writes, or one for both sums and one that writes. Where a GPU
+wants more teams than there are channels, several share one (`stages.py`).
 """
 
 import math
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.moments import mean_of, scale_of, variance_of
+from odtc.backends.kernels.moments import scale_of
 from odtc.backends.kernels.operand import channels_of, shape_of
-from odtc.backends.kernels.rows import Lanes, Row, row_kernel, rows
+from odtc.backends.kernels.rows import Lanes, Row, Terms, row_kernel
+from odtc.backends.kernels.stages import Stage, Sums, staged
 from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
 
 Shape = tuple[int, int, int]
@@ -59,28 +61,41 @@ def batch_norm_kernel(
         *changed, mean_out, scale_out = _per_channel(
             channels, dtype, "new_mean", "new_var", "mean", "scale"
         )
-        with rows(channels, math.prod(shape), lanes) as channel:
-            row = Row(samples, size, lanes, dtype)
-            mean = mean_of(row, lambda n, i: x[n, channel, i])
+        count = tirx.const(float(samples * size), dtype)
 
-            def distance(n: ir.Expr, i: ir.Expr) -> ir.Expr:
-                return x[n, channel, i] - mean
+        def values(channel: ir.Expr, _: Sums) -> Terms:
+            return lambda n, i: [x[n, channel, i]]
 
-            variance = variance_of(row, distance)
+        def squares(channel: ir.Expr, sums: Sums) -> Terms:
+            mean = T.bind(sums[0] / count)
+
+            def square(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
+                distance = x[n, channel, i] - mean
+                return [distance * distance]
+
+            return square
+
+        def last(channel: ir.Expr, row: Row, sums: Sums) -> None:
+            mean, variance = (T.bind(each / count) for each in sums)
             scale = scale_of(row, variance, epsilon)
             factor, shift = T.bind(gamma[channel] * scale), T.bind(beta[channel])
 
             def write(n: ir.Expr, i: ir.Expr) -> None:
-                value = _activated(activation, distance(n, i) * factor + shift)
-                T.buffer_store(y, value, [n, channel, i])
+                value = (x[n, channel, i] - mean) * factor + shift
+                T.buffer_store(y, _activated(activation, value), [n, channel, i])
 
             row.write(write)
-            for old, new, value in zip(running, changed, (mean, variance), strict=True):
-                kept = old[channel] * tirx.const(1 - momentum, dtype)
-                moved = kept + value * tirx.const(momentum, dtype)
-                T.buffer_store(new, moved, [channel])
-            T.buffer_store(mean_out, mean, [channel])
-            T.buffer_store(scale_out, scale, [channel])
+            with row.once():
+                for old, new, value in zip(running, changed, (mean, variance), strict=True):
+                    kept = old[channel] * tirx.const(1 - momentum, dtype)
+                    moved = kept + value * tirx.const(momentum, dtype)
+                    T.buffer_store(new, moved, [channel])
+                T.buffer_store(mean_out, mean, [channel])
+                T.buffer_store(scale_out, scale, [channel])
+
+        # The mean of squares less the square of the mean would lose digits: see `moments.py`.
+        row = Row(samples, size, lanes, dtype)
+        staged(channels, row, [Stage(values), Stage(squares)], last)
     return made()
 
 
@@ -122,27 +137,30 @@ def batch_norm_gradient(
         gamma, mean_in, scale_in = _per_channel(channels, dtype, "gamma", "mean", "scale")
         dx = T.arg("dx", T.buffer(shape, dtype))
         dgamma, dbeta = _per_channel(channels, dtype, "dgamma", "dbeta")
-        with rows(channels, math.prod(shape), lanes) as channel:
-            row = Row(samples, size, lanes, dtype)
-            mean, scale = T.bind(mean_in[channel]), T.bind(scale_in[channel])
 
-            def distance(n: ir.Expr, i: ir.Expr) -> ir.Expr:
-                return x[n, channel + first, i].astype(dtype) - mean
+        def distance(channel: ir.Expr) -> Callable[[ir.Expr, ir.Expr], ir.Expr]:
+            mean = T.bind(mean_in[channel])
+            return lambda n, i: x[n, channel + first, i].astype(dtype) - mean
 
-            def terms(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
-                return [dy[n, channel, i], dy[n, channel, i] * distance(n, i)]
+        def terms(channel: ir.Expr, _: Sums) -> Terms:
+            far = distance(channel)
+            return lambda n, i: [dy[n, channel, i], dy[n, channel, i] * far(n, i)]
 
-            total, along = row.fold(terms, count=2)
-            T.buffer_store(dbeta, total, [channel])
-            T.buffer_store(dgamma, along * scale, [channel])
+        def last(channel: ir.Expr, row: Row, sums: Sums) -> None:
+            (total, along), far, scale = sums, distance(channel), T.bind(scale_in[channel])
+            with row.once():
+                T.buffer_store(dbeta, total, [channel])
+                T.buffer_store(dgamma, along * scale, [channel])
             factor, level = T.bind(gamma[channel] * scale), T.bind(total * share)
             slope = T.bind(along * scale * scale * share)
 
             def write(n: ir.Expr, i: ir.Expr) -> None:
-                rest = dy[n, channel, i] - level - distance(n, i) * slope
+                rest = dy[n, channel, i] - level - far(n, i) * slope
                 T.buffer_store(dx, factor * rest, [n, channel, i])
 
             row.write(write)
+
+        staged(channels, Row(samples, size, lanes, dtype), [Stage(terms, count=2)], last)
     return made()
 
 

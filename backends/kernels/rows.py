@@ -28,9 +28,15 @@ PARALLEL_ELEMENTS = 1 << 14
 
 @dataclass(frozen=True)
 class Team:
-    """Work-items of a GPU that share a row, a power of two, in place of the lanes of vectors."""
+    """Work-items of a GPU that share a row, in place of the lanes of vectors.
+
+    Attributes:
+        items: a power of two.
+        groups: teams that keep the GPU busy.
+    """
 
     items: int
+    groups: int = 1
 
 
 Lanes = int | Team
@@ -56,12 +62,16 @@ class Row:
         lanes: elements of a vector, a power of two; shorter segments have shorter vectors. Or the
             team that shares the row.
         dtype: of sums.
+        part: the part of the row that the team has, where several share it.
+        parts: how many there are.
     """
 
     segments: int
     size: int
     lanes: Lanes
     dtype: str = "float32"
+    part: ir.Expr | int = 0
+    parts: int = 1
 
     @property
     def width(self) -> int:
@@ -119,17 +129,26 @@ class Row:
         self.vectors(vector)
         return [accumulator.total() for accumulator in made]
 
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """What is stored once for the row is stored in here: by the team of its first part."""
+        if self.parts == 1:
+            yield
+        else:
+            with T.If(self.part == 0), T.Then():
+                yield
+
     def _share(self, body: Body) -> None:
         """Runs a body for each element of the row, by the item of the team that has it."""
         items, item, total = _items(self.lanes), _ITEM.get(), self.segments * self.size
-        steps = -(-total // items)
+        steps = -(-total // (items * self.parts))
         with T.serial(steps) as step:
-            flat = step * items + item
+            flat = (self.part * steps + step) * items + item
 
             def run() -> None:
                 body(*unflatten(flat, [self.segments, self.size]))
 
-            if steps * items == total:
+            if self.parts * steps * items == total:
                 run()
             else:
                 with T.If(flat < total), T.Then():
@@ -233,15 +252,23 @@ def rows(count: int, elements: int, lanes: Lanes) -> Iterator[ir.Expr]:
         lanes: as those of the rows; each team has a row.
     """
     if isinstance(lanes, Team):
-        with (
-            T.thread_binding(count, "blockIdx.x") as row,
-            T.thread_binding(lanes.items, "threadIdx.x") as item,
-            T.sblock("row"),
-        ):
-            before = _ITEM.set(T.axis.spatial(lanes.items, item))
-            yield T.axis.spatial(count, row)
-            _ITEM.reset(before)
+        with teams(lanes, count) as (row, _):
+            yield row
         return
     loop = T.parallel if elements >= PARALLEL_ELEMENTS and count > 1 else T.serial
     with loop(count) as row, T.sblock("row"):
         yield T.axis.spatial(count, row)
+
+
+@contextmanager
+def teams(team: Team, count: int, parts: int = 1) -> Iterator[tuple[ir.Expr, ir.Expr]]:
+    """A launch of so many teams for each row; yields the row and the part of it."""
+    with (
+        T.thread_binding(count * parts, "blockIdx.x") as group,
+        T.thread_binding(team.items, "threadIdx.x") as item,
+        T.sblock("row"),
+    ):
+        before = _ITEM.set(T.axis.spatial(team.items, item))
+        row = T.axis.spatial(count, group // parts)
+        yield row, T.axis.spatial(parts, group % parts)
+        _ITEM.reset(before)

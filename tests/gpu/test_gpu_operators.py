@@ -56,6 +56,19 @@ class Attending(nn.Module):
         return self.last(found).mean((1, 2))
 
 
+class Normal(nn.Module):
+    """A normalisation of channels with so many elements that several groups share one."""
+
+    def __init__(self, behind: nn.Module) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)
+        self.behind, self.last = behind, nn.Conv2d(3, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normal = self.behind(self.norm(self.first(x.repeat(1, 1, 5, 6))))
+        return self.last(normal).mean((2, 3))
+
+
 CAUSAL = torch.triu(torch.full((11, 11), -torch.inf), 1)
 BIASED = torch.linspace(-2, 2, 121).view(11, 11)
 
@@ -77,6 +90,8 @@ MODULES = {
     "group-norm": lambda: nn.Sequential(
         nn.Conv2d(2, 6, 3), nn.GroupNorm(2, 6), nn.Flatten(), nn.Linear(6 * 9 * 7, 4)
     ),
+    "batch-norm": lambda: Normal(nn.Identity()),
+    "batch-norm-rectified": lambda: Normal(nn.ReLU6()),
     "embedding": lambda: nn.Sequential(
         Rounded(), nn.Embedding(7, 5), nn.Flatten(), nn.Linear(2 * 11 * 9 * 5, 4)
     ),
@@ -92,8 +107,8 @@ class Rounded(nn.Module):
 
 # The others take minutes together.
 FAST = {
-    "opencl": {"max-pool", "depthwise-wider", "attention-causal"},
-    "vulkan": {"max-pool-dilated", "embedding"},
+    "opencl": {"max-pool", "depthwise-wider", "attention-causal", "batch-norm-rectified"},
+    "vulkan": {"max-pool-dilated", "embedding", "batch-norm"},
 }
 
 
