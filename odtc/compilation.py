@@ -36,6 +36,13 @@ from odtc.frontend.training import TRAIN_STEP
 from odtc.preparation import StepOptions, read_source
 from odtc.splitting import BuiltPlans, build_step
 
+# What is said of a step that would not fit otherwise.
+HALF_ACTIVATIONS = (
+    "what the backward pass reads of the forward pass is stored as float16: the loss is exact, and "
+    "gradients are those of values rounded by at most 1 part in 2,048, or by 3e-8 where they are "
+    "below 6e-5"
+)
+
 
 def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     model: str | os.PathLike[str],
@@ -53,6 +60,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     memory_budget: int | str | None = None,
     micro_batches: int | None = None,
     allow_split_batchnorm: bool = False,
+    allow_half_activations: bool = False,
     offload: bool = False,
     dropout: bool = True,
     seed: int = 0,
@@ -91,6 +99,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             there are as many as the budget needs.
         allow_split_batchnorm: whether batch normalisations may take the statistics of a micro-batch
             in place of those of the batch, which changes what they compute.
+        allow_half_activations: whether what the backward pass reads of the forward pass may be
+            stored as float16, where that is the fastest way within the budget. All is computed in
+            float32, and the loss is exact; gradients are as good as what is stored: each value is
+            rounded by at most 1 part in 2,048.
         offload: whether tensors of a step with a budget may wait in a file on the device, where
             that is faster than to compute them again, by the bandwidths of the target's storage.
             The values are the same. Such a file has no name, and ends with the trainer.
@@ -121,6 +133,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         seed=seed,
         micro_batches=micro_batches,
         allow_split_batchnorm=allow_split_batchnorm,
+        allow_half_activations=allow_half_activations,
         offload=offload,
     )
     if offload and budget is None:
@@ -130,10 +143,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             hint="give a memory budget, such as 64MiB or auto",
         )
     source = read_source(model, target, options, progress)
+    if allow_half_activations:
+        _check_half_activations(budget)
     made = build_step(source, budget, progress)
     built, graph, target = made.built, made.step.draft.graph, source.target
-    if source.is_mixed:
+    if source.saves_half:
         graph.notes.append(_arithmetic(target, built.half_products, source.has_half))
+    elif made.step.source.saves_half:
+        graph.notes.append(HALF_ACTIVATIONS)
     if isinstance(budget, int):
         graph.notes.append(f"to fit {budget:,} bytes {built.steps[0].repeated}")
     elif budget == AUTO:
@@ -151,6 +168,26 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
+
+
+def _check_half_activations(budget: int | str | None) -> None:
+    """Checks that there is one budget to keep within.
+
+    Raises:
+        UsageError: there is none, or there are several plans.
+    """
+    if budget is None:
+        raise UsageError(
+            "activations are stored as float16 only to keep within a budget, and there is none",
+            where="allow_half_activations",
+            hint="give a memory budget, such as 64MiB; --precision mixed needs none",
+        )
+    if budget == AUTO:
+        raise UsageError(
+            "the plans of auto give the same bits, and those with float16 would give others",
+            where="allow_half_activations",
+            hint="give a memory budget in bytes; --precision mixed goes with auto",
+        )
 
 
 def _budget(memory_budget: int | str) -> int | str:

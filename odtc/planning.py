@@ -1,7 +1,7 @@
 """`plan_model`: what a step can be made to take in memory, and what that costs in time.
 
-prepare -> kernels -> order of calls -> Recomputation -> plans, for each number of micro-batches;
-nothing is compiled
+prepare -> kernels -> order of calls -> Recomputation -> plans, for each number of micro-batches
+and, where it is allowed, with float16 for what is saved; nothing is compiled
 """
 
 import os
@@ -38,6 +38,7 @@ class Point:
         micro_batches: that make a step.
         accumulator_bytes: of what their gradients are added up in, beside the arena.
         stored_bytes: of the file in which tensors wait.
+        half: whether what the backward pass reads of the forward pass is stored as float16.
     """
 
     arena_bytes: int
@@ -47,6 +48,7 @@ class Point:
     micro_batches: int = 1
     accumulator_bytes: int = 0
     stored_bytes: int = 0
+    half: bool = False
 
     @property
     def budget_bytes(self) -> int:
@@ -80,7 +82,7 @@ class Frontier:
         strategies: for comparison, what known ways reach alone for the step as a whole, by name:
             peaks in place of arenas, which are never smaller. Where tensors may wait in storage,
             `WITHOUT` is what is reached without that.
-        least: no plan of the step as a whole is faster.
+        least: no plan of the step as a whole, in single precision, is faster.
     """
 
     points: tuple[Point, ...]
@@ -161,7 +163,8 @@ def _point(way: Way[Prepared], first: Cut[Prepared]) -> Point:
     problem, time = way.cut.problem, way.seconds / first.seconds
     calls = len(way.plan.sequence) - sum(map(problem.is_copy, way.plan.sequence))
     again, stored = calls - len(problem.seconds), region_of(problem, way.plan).nbytes
-    return Point(way.arena_bytes, time, calls, again, way.cut.count, way.cut.beside, stored)
+    cut = way.cut
+    return Point(way.arena_bytes, time, calls, again, cut.count, cut.beside, stored, cut.half)
 
 
 def _lower_bound(problem: Recomputation) -> int:

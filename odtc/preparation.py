@@ -62,6 +62,7 @@ class StepOptions(TypedDict, total=False):
     seed: int
     micro_batches: int | None
     allow_split_batchnorm: bool
+    allow_half_activations: bool
     offload: bool
 
 
@@ -76,7 +77,7 @@ class Source:
         terms: of the loss.
         update: the update rule with what is around it.
         has_half: whether products may multiply float16.
-        is_mixed: whether what the backward reads is stored as float16.
+        saves_half: whether what the backward reads is stored as float16.
         offload: whether tensors may wait in a file.
     """
 
@@ -86,7 +87,7 @@ class Source:
     terms: Sequence[Term]
     update: Update
     has_half: bool
-    is_mixed: bool
+    saves_half: bool
     offload: bool = False
 
 
@@ -134,7 +135,7 @@ class Step:
     def kernels(self) -> tuple[Any, ...]:
         """What lowering to kernels takes: module, target, training step, schedule, rewrites."""
         source = self.source
-        rewrites = (HalfStorage(TRAIN_STEP),) if source.is_mixed else ()
+        rewrites = (HalfStorage(TRAIN_STEP),) if source.saves_half else ()
         schedule = schedule_passes(source.target)
         return self.training.module, source.target, TRAIN_STEP, schedule, rewrites
 
@@ -168,7 +169,7 @@ def read_source(
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
     _check_offload(target, options)
-    is_mixed = _check_precision(options.get("precision", "float32")) == "mixed"
+    is_mixed = _is_mixed(options)
     has_half = is_mixed and target.has_half_arithmetic
     update = as_update(options.get("optimizer") or SGD())
     if has_half and update.scaling is None:
@@ -245,9 +246,18 @@ def _check_offload(target: Target, options: StepOptions) -> None:
         )
 
 
-def _check_precision(precision: str) -> str:
+def _is_mixed(options: StepOptions) -> bool:
+    """Whether the user asks for mixed precision."""
+    precision = options.get("precision", "float32")
     if precision not in PRECISIONS:
         raise UsageError(
             f"unknown precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
         )
-    return precision
+    is_mixed = precision == "mixed"
+    if is_mixed and options.get("allow_half_activations"):
+        raise UsageError(
+            "saved activations are float16 in mixed precision, with or without a budget",
+            where="allow_half_activations",
+            hint="leave --allow-half-activations out, or --precision mixed",
+        )
+    return is_mixed

@@ -1,4 +1,4 @@
-"""How a step runs: as a whole or as micro-batches, and with which calls again, within a budget.
+"""How a step runs within a budget: in micro-batches, with which calls again, saving what.
 
 Source ─draft, check─→ Cuts ─prepare, one after the other; fastest─→ Prepared ─build─→ Built
 
@@ -8,6 +8,7 @@ Or by several plans, between which a run may change; these differ in the calls t
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import tvm
@@ -82,7 +83,10 @@ class Prepared:
 
 
 class Cuts:
-    """The numbers of micro-batches that a step may run as, each prepared when it is asked for."""
+    """The numbers of micro-batches that a step may run as, each prepared when it is asked for.
+
+    Of each there are two, where the user allows float16: the exact one is the first.
+    """
 
     def __init__(self, source: Source, progress: Progress) -> None:
         """Takes up what the user asks for; what else is possible is found out when it is needed.
@@ -94,7 +98,8 @@ class Cuts:
         self._source, self._progress = source, progress
         self._whole = draft_of(source)
         self._drafts = {1: self._whole}
-        self._made: dict[int, Cut[Prepared]] = {}
+        self._halves = (False, True) if source.options.get("allow_half_activations") else (False,)
+        self._made: dict[tuple[int, bool], Cut[Prepared]] = {}
         self._divisors = _divisors(self._whole.batch)
         self._asked = source.options.get("micro_batches")
         if self._asked is not None:
@@ -128,19 +133,19 @@ class Cuts:
 
     @property
     def is_decided(self) -> bool:
-        """Whether there is only one number."""
-        return len(self._counts) == 1
+        """Whether there is only one."""
+        return len(self._counts) * len(self._halves) == 1
 
     def first(self) -> Prepared:
-        """The step with the fewest micro-batches."""
-        return self._prepared(self._asked or 1)
+        """The exact step with the fewest micro-batches."""
+        return self._prepared(self._asked or 1, half=False)
 
     def __iter__(self) -> Iterator[Cut[Prepared]]:
         """The cuts, by rising numbers of micro-batches."""
-        for place, count in enumerate(self._counts):
-            if count not in self._made:
+        for place, (count, half) in enumerate(product(self._counts, self._halves)):
+            if (count, half) not in self._made:
                 try:
-                    made = self._prepared(count)
+                    made = self._prepared(count, half)
                 except _REFUSALS:
                     if not place:
                         raise
@@ -150,11 +155,14 @@ class Cuts:
                 problem = recomputation(
                     made.scheduled, source.target, TRAIN_STEP, offload=source.offload
                 )
-                self._made[count] = Cut(count, problem, made.step.accumulator_bytes, made)
-            yield self._made[count]
+                beside = made.step.accumulator_bytes
+                self._made[count, half] = Cut(count, problem, beside, made, half)
+            yield self._made[count, half]
 
-    def _prepared(self, count: int) -> Prepared:
+    def _prepared(self, count: int, half: bool) -> Prepared:
         step = differentiate(self._draft(count), self._progress)
+        if half:
+            step = replace(step, source=replace(step.source, saves_half=True))
         self._progress("make the kernels" if count == 1 else f"make those of {count} micro-batches")
         return Prepared(step, to_kernels(*step.kernels, has_half=self._source.has_half))
 

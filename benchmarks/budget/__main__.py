@@ -11,7 +11,7 @@ from rich.console import Console
 
 import benchmarks.budget as package
 from benchmarks.budget.report import draw, failures, parity_table, way_table
-from benchmarks.budget.ways import PEERS, Found, Terms, found_ways
+from benchmarks.budget.ways import LEVERS, PEERS, Found, Terms, found_ways
 from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import listed, positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
@@ -60,6 +60,15 @@ def peers(text: str) -> list[str]:
     return [] if text == "none" else listed(text, list(PEERS), "peer")
 
 
+def levers(text: str) -> list[str]:
+    """Names of levers, joined by commas.
+
+    Raises:
+        ArgumentTypeError: there is no such lever.
+    """
+    return listed(text, list(LEVERS), "lever")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.budget",
@@ -78,8 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-split-batchnorm", action="store_true", help="micro-batches have their statistics"
     )
-    parser.add_argument(
-        "--offload", action="store_true", help="each budget with tensors that wait in a file, too"
+    add(
+        "--levers",
+        type=levers,
+        default=(),
+        help=f"each budget with these, too: {', '.join(LEVERS)}",
     )
     add_files(parser, "budget", ["picture"])
     return parser
@@ -92,7 +104,7 @@ def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
         options.totals,
         options.peers,
         options.allow_split_batchnorm,
-        options.offload,
+        options.levers,
         options.steps,
         options.runs,
     )

@@ -29,6 +29,11 @@ PEERS: dict[str, tuple[Make, tuple[str, ...]]] = {
     TORCH: (torch_engine, ("torch",)),
     ORT: (ort_engine, ("write-onnxruntime", "onnxruntime")),
 }
+# What each budget may be tried with, too, by name.
+LEVERS: dict[str, dict[str, Any]] = {
+    "file": {"offload": True},
+    "float16": {"allow_half_activations": True},
+}
 # Arguments that are neither in the arena nor parameters or state.
 _FED = (Role.INPUT, Role.LABEL, Role.LEARNING_RATE, Role.STEP)
 
@@ -40,9 +45,9 @@ class Way:
     Attributes:
         name: of a share of the arena, or of a peer.
         budget: bytes; None where there is none.
-        offload: whether tensors may wait in a file.
+        lever: of `LEVERS`; empty where there is none.
         micro_batches: that odtc cuts the batch into.
-        stored: bytes of that file.
+        stored: bytes of the file in which tensors wait.
         calls: of a micro-batch, those that run again among them.
         plan: bytes of odtc; None for a peer, and where the budget cannot be met.
         samples: of processes that took steps.
@@ -51,7 +56,7 @@ class Way:
 
     name: str
     budget: int | None = None
-    offload: bool = False
+    lever: str = ""
     micro_batches: int = 1
     stored: int = 0
     calls: int = 0
@@ -94,7 +99,7 @@ class Terms:
         totals: bytes that arena, accumulators, parameters and optimizer state may take together.
         peers: names of those to compare with.
         allow_split_batchnorm: whether batch statistics may be those of micro-batches.
-        offload: whether each budget is tried with a file as well.
+        levers: that each budget is tried with as well.
         steps: timed ones of each way.
         runs: processes that each is measured in.
     """
@@ -103,7 +108,7 @@ class Terms:
     totals: Sequence[int]
     peers: Sequence[str]
     allow_split_batchnorm: bool
-    offload: bool
+    levers: Sequence[str]
     steps: int
     runs: int
 
@@ -150,9 +155,10 @@ def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None
         **{readable_bytes(total): max(1, total - beside) for total in terms.totals},
     }
     for name, budget in sorted(budgets.items(), key=lambda each: -each[1]):
+        plain = Way(f"{OURS}, {name}", budget)
         for way in (
-            Way(f"{OURS}, {name}", budget),
-            *([Way(f"{OURS}, {name}, file", budget, offload=True)] if terms.offload else []),
+            plain,
+            *(Way(f"{plain.name}, {lever}", budget, lever) for lever in terms.levers),
         ):
             _compile(way, case, terms, folder, tell)
             ways.append(way)
@@ -170,8 +176,8 @@ def _compile(way: Way, case: Case, terms: Terms, folder: Path, tell: Callable[[s
             optimizer=odtc.SGD(),
             dropout=False,
             memory_budget=way.budget,
-            offload=way.offload,
             allow_split_batchnorm=terms.allow_split_batchnorm,
+            **LEVERS.get(way.lever, {}),
         )
     except BudgetError as error:
         way.failure = error.what

@@ -2,7 +2,7 @@
 
 Along x are bytes, of the arena and of what only micro-batches need; along y is the time of the
 calls, by a model of the target, over that of the step as it is. Each number of micro-batches has a
-colour.
+colour, with float16 for what is saved another one.
 """
 
 import os
@@ -32,6 +32,8 @@ from odtc.planning import Frontier, Point
 _COLOURS = ("#2f6db3", "#e8833a", "#4ea65a", "#8e5bb5", "#c9a227", "#5b9aa0")
 _OTHERS = ("#a3a3a8", "#c9a0a0", "#9db8a4", "#8fa8c9")
 _LEAST = "#202020"
+# Micro-batches, and whether what is saved is float16.
+_Kind = tuple[int, bool]
 # Up to how many times what the slowest point takes more, other curves are drawn.
 _TALLEST = 2.5
 # About how many marks an axis has.
@@ -63,9 +65,8 @@ class _Picture:
 
     def __init__(self, frontier: Frontier, title: str, *, with_titles: bool) -> None:
         self._frontier, self._title, self._with_titles = frontier, title, with_titles
-        counts = sorted({point.micro_batches for point in frontier.points})
-        colours = cycle(_COLOURS)
-        self._colours = {count: next(colours) for count in counts}
+        kinds = sorted({_kind(point) for point in frontier.points})
+        self._colours = dict(zip(kinds, cycle(_COLOURS), strict=False))
         self._most = max(1, frontier.points[0].budget_bytes) * 1.04
         self._others = dict(zip(frontier.strategies, cycle(_OTHERS), strict=False))
         # Known ways may be so slow that nothing else could be seen.
@@ -84,8 +85,8 @@ class _Picture:
             seen = [point for point in points if point.time <= self._slowest]
             yield from self._curve(seen, self._others[name])
         yield self._line([(each.budget_bytes, each.time) for each in self._frontier.least], _LEAST)
-        for count, points in groupby(self._frontier.points, lambda each: each.micro_batches):
-            yield from self._curve(list(points), self._colours[count])
+        for kind, points in groupby(self._frontier.points, _kind):
+            yield from self._curve(list(points), self._colours[kind])
         yield "</svg>"
 
     def _x(self, count: float) -> float:
@@ -112,10 +113,7 @@ class _Picture:
 
     def _legend(self) -> Iterator[str]:
         """What the colours are."""
-        known = {
-            colour: "calls again" if count == 1 else f"{count} micro-batches"
-            for count, colour in self._colours.items()
-        }
+        known = {colour: _label(*kind) for kind, colour in self._colours.items()}
         known |= {colour: name for name, colour in self._others.items()}
         if self._frontier.least:
             known[_LEAST] = "no plan is below"
@@ -158,10 +156,20 @@ class _Picture:
                 yield f'{dot} data-tip="{tip}"/>'
 
 
+def _kind(point: Point) -> _Kind:
+    return point.micro_batches, point.half
+
+
+def _label(micro_batches: int, half: bool) -> str:
+    parts = "calls again" if micro_batches == 1 else f"{micro_batches} micro-batches"
+    return f"{parts}, float16" if half else parts
+
+
 def _tip(point: Point) -> str:
     parts = f", {point.micro_batches} micro-batches" if point.micro_batches > 1 else ""
+    half = ", saved as float16" if point.half else ""
     stored = f", {point.stored_bytes:,} bytes in a file" if point.stored_bytes else ""
     return (
         f"{point.budget_bytes:,} bytes, {point.time:.3f} of the time: "
-        f"{point.repeated:,} of {point.calls:,} calls again{parts}{stored}"
+        f"{point.repeated:,} of {point.calls:,} calls again{parts}{half}{stored}"
     )

@@ -71,16 +71,21 @@ def run(args: argparse.Namespace) -> int:
 def _rows(found: "Frontier") -> list[tuple[str, ...]]:
     """Points from the fastest to the smallest, about as far from each other in bytes."""
     titles = ("budget", "bytes", "time", "micro-batches", "calls again")
-    offloads = any(point.stored_bytes for point in found.points)
     points = found.points
-    rows: list[tuple[str, ...]] = [(*titles, "in a file") if offloads else titles]
+    # Columns that only what the user allows needs.
+    more = {
+        "in a file": [readable_bytes(each.stored_bytes) for each in points],
+        "saved as": ["float16" if each.half else "float32" for each in points],
+    }
+    used = (any(each.stored_bytes for each in points), any(each.half for each in points))
+    shown = {name: more[name] for name, is_used in zip(more, used, strict=True) if is_used}
+    rows: list[tuple[str, ...]] = [(*titles, *shown)]
     step = (points[0].budget_bytes - points[-1].budget_bytes) / _SHOWN
     last = None
-    for point in points:
+    for number, point in enumerate(points):
         if last is None or last - point.budget_bytes >= step or point is points[-1]:
             last = point.budget_bytes
             again, parts = f"{point.repeated} of {point.calls}", str(point.micro_batches)
             row = (readable_bytes(last), f"{last:,}", f"{point.time:.3f}", parts, again)
-            stored = readable_bytes(point.stored_bytes)
-            rows.append((*row, stored) if offloads else row)
+            rows.append((*row, *(column[number] for column in shown.values())))
     return rows

@@ -48,6 +48,12 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         "compute",
     )
     parser.add_argument(
+        "--allow-half-activations",
+        action="store_true",
+        help="let a step with a budget store what its backward pass reads as float16, where that "
+        "is faster than the other ways: the loss is exact, gradients are those of rounded values",
+    )
+    parser.add_argument(
         "--offload",
         action="store_true",
         help="let tensors of a step with a budget wait in a file on the device, where that is "
@@ -75,5 +81,6 @@ def step_options(args: argparse.Namespace) -> "StepOptions":
         "seed": args.seed,
         "micro_batches": args.micro_batches,
         "allow_split_batchnorm": args.allow_split_batchnorm,
+        "allow_half_activations": args.allow_half_activations,
         "offload": args.offload,
     }

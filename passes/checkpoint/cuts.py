@@ -1,11 +1,12 @@
-"""Micro-batches and recomputation in one decision.
+"""Micro-batches, recomputation and what is saved in half precision, in one decision.
 
-A step may run as several micro-batches, each of which may compute some of its results again. Of all
-these ways the fastest one is taken that fits. More micro-batches are taken to be never faster: each
-of them reads all weights, makes all calls, and adds to all gradients. Where the model of the target
-says otherwise, as it does not know all that a kernel does, the time of fewer stands for theirs. So
-once a way takes no longer than the least time for its number of micro-batches, no larger number has
-to be looked at.
+A step may run as several micro-batches, each of which may compute some of its results again, and
+what the backward pass reads of the forward pass may wait as float16. Of all these ways the fastest
+one is taken that fits. More micro-batches are taken to be never faster: each of them reads all
+weights, makes all calls, and adds to all gradients. Where the model of the target says otherwise,
+as it does not know all that a kernel does, the time of fewer stands for theirs. So once a way takes
+no longer than the least time for its number of micro-batches, no larger number has to be looked at.
+Nor is float16 taken to be faster than what is exact: it is only for what does not fit otherwise.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,12 +30,14 @@ class Cut(Generic[T]):
         problem: what there is to decide for one of them.
         beside: bytes that the step needs beside its arena only because of them.
         made: what the caller made of the step.
+        half: whether what is saved waits as float16.
     """
 
     count: int
     problem: Recomputation
     beside: int
     made: T
+    half: bool = False
 
     @property
     def seconds(self) -> float:
@@ -75,49 +78,54 @@ class Way(Generic[T]):
 
 
 def fastest(cuts: Iterable[Cut[T]], budget: int) -> Way[T] | None:
-    """The fastest way that fits a budget, of those the one with the fewest micro-batches.
+    """The fastest way that fits a budget, of those an exact one, with the fewest micro-batches.
 
     Args:
-        cuts: of rising numbers of micro-batches; no more are asked for than needed.
+        cuts: of rising numbers of micro-batches, of each the exact one first; no more are asked for
+            than needed.
         budget: bytes of the arena, and of what is beside it.
     """
     best: Way[T] | None = None
-    for cut, least in _timed(cuts):
+    for cut, least, others in _timed(cuts):
         for plan, seconds in _plans(cut, least):
-            if best is not None and seconds >= best.seconds:
+            if best is not None and (seconds, cut.half) >= (best.seconds, best.cut.half):
                 break
             way = _within(cut, plan, seconds, budget)
             if way is not None:
                 best = way
                 break
-        if best is not None and best.seconds <= least:
+        if best is not None and (best.seconds, best.cut.half) <= (others, False):
             break
     return best
 
 
 def ways(cuts: Iterable[Cut[T]]) -> list[Way[T]]:
-    """All ways of which none is both slower and larger than another one, the fastest first."""
+    """All ways of which none is both slower and larger than another one, the fastest first.
+
+    An exact one stays beside one in half precision that takes the same time and fewer bytes.
+    """
     every = [
-        (seconds, cut.count, plan.peak + cut.beside, cut, plan)
-        for cut, least in _timed(cuts)
+        (seconds, cut.half, cut.count, plan.peak + cut.beside, cut, plan)
+        for cut, least, _ in _timed(cuts)
         for plan, seconds in _plans(cut, least)
     ]
     found: list[Way[T]] = []
-    for seconds, _, _, cut, plan in sorted(every, key=lambda each: each[:3]):
+    for seconds, half, _, _, cut, plan in sorted(every, key=lambda each: each[:4]):
         way = _within(cut, plan, seconds, found[-1].nbytes - 1 if found else None)
-        if way is not None and found and found[-1].seconds == seconds:
-            found[-1] = way
-        elif way is not None:
-            found.append(way)
+        if way is None:
+            continue
+        if found and (found[-1].seconds, found[-1].cut.half) == (seconds, half):
+            found.pop()
+        found.append(way)
     return found
 
 
-def _timed(cuts: Iterable[Cut[T]]) -> Iterator[tuple[Cut[T], float]]:
-    """The cuts, each with the least time of a step that runs so."""
-    least = 0.0
+def _timed(cuts: Iterable[Cut[T]]) -> Iterator[tuple[Cut[T], float, float]]:
+    """The cuts, each with the least time of a step that runs so, and of it and all others left."""
+    least = {False: 0.0, True: 0.0}
     for cut in cuts:
-        least = max(least, cut.seconds)
-        yield cut, least
+        least[cut.half] = max(least[False], least[cut.half], cut.seconds)
+        yield cut, least[cut.half], least[False]
 
 
 def _plans(cut: Cut[T], least: float) -> Iterator[tuple[Plan, float]]:

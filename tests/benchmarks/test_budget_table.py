@@ -19,13 +19,15 @@ from benchmarks.workload import Work
 def test_a_network_is_run_in_all_ways(tmp_path, monkeypatch, capsys):
     files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
     options = ("--networks=digits", "--batch=32", "--runs=1", "--steps=2", "--shares=0.9")
-    options += ("--totals=1MB", "--offload")
+    options += ("--totals=1MB", "--levers=file,float16")
     monkeypatch.setattr("sys.argv", ["budget", *options, *files])
     assert command_line.main() == 0
     (found,) = json.loads((tmp_path / "x.json").read_text())["networks"]
     ways = {way["name"]: way for way in found["ways"]}
     budgets = [
-        f"{OURS}, {budget}{way}" for budget in ("976.6 KiB", "90%") for way in ("", ", file")
+        f"{OURS}, {budget}{way}"
+        for budget in ("976.6 KiB", "90%")
+        for way in ("", ", file", ", float16")
     ]
     assert list(ways) == [OURS, *budgets, TORCH, ORT]
     within = ways[f"{OURS}, 976.6 KiB"]["plan"]

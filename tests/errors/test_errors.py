@@ -143,6 +143,11 @@ CAUSES: dict[str, Cause] = {
     "batch negative": compile_linear("--batch", "-3"),
     "memory budget too small": compile_digits("--memory-budget", "1KiB"),
     "memory budget is no number": compile_digits("--memory-budget", "little"),
+    "float16 without a budget": compile_digits("--allow-half-activations"),
+    "float16 in plans of the same bits": compile_digits(
+        "--allow-half-activations", "--memory-budget", "auto"
+    ),
+    "float16 twice": compile_digits("--allow-half-activations", "--precision", "mixed"),
     "offload without a budget": compile_digits("--offload"),
     "offload on a GPU": compile_digits(
         "--offload", "--memory-budget", "1MiB", "--target", "android-opencl"

@@ -23,6 +23,7 @@ def drawn(draw: st.DrawFn) -> list[Cut[None]]:
     """A chain of forward and backward tasks, whose sizes and times are halved with the batch.
 
     A part of both stays, as of weights; now and then the model of time makes more of them faster.
+    Some have steps in half precision, too, which are smaller, and now and then faster.
     """
     length = draw(st.integers(1, 3))
     sizes = draw(st.lists(st.integers(0, 40), min_size=2 * length, max_size=2 * length))
@@ -37,26 +38,42 @@ def drawn(draw: st.DrawFn) -> list[Cut[None]]:
         gradient = 2 * length - 1 - n
         tasks.append(Task((gradient,), frozenset(read)))
     beside = draw(st.integers(0, 40))
+    slower = draw(st.sampled_from([0.9, 1.0, 1.1]))
     return [
         Cut(
             count,
             Recomputation(
-                Tasks(tuple(tasks), tuple(UNIT * (-(-size // count) + fixed) for size in sizes)),
-                tuple(each / count**power + call for each in seconds),
+                Tasks(
+                    tuple(tasks),
+                    tuple(
+                        UNIT * (-(-size // (2 * count if half else count)) + fixed)
+                        for size in sizes
+                    ),
+                ),
+                tuple((slower if half else 1) * each / count**power + call for each in seconds),
                 (len(tasks),) * len(tasks),
             ),
             UNIT * beside if count > 1 else 0,
             None,
+            half,
         )
         for count in COUNTS
+        for half in draw(st.sampled_from([(False,), (False, True)]))
     ]
 
 
 def every_way(cuts: list[Cut[None]]) -> list[tuple[float, int]]:
-    """Time and bytes of all plans of all cuts, where fewer micro-batches are never slower."""
-    found, least = [], 0.0
+    """Time and bytes of all plans of all cuts.
+
+    Fewer micro-batches are never slower, and what is exact is not slower than what is not.
+    """
+    found = []
     for cut in cuts:
-        least = max(least, cut.count * sum(cut.problem.seconds))
+        least = max(
+            each.count * sum(each.problem.seconds)
+            for each in cuts
+            if each.count <= cut.count and each.half <= cut.half
+        )
         for plan in frontier(cut.problem):
             nbytes = arena_of(cut.problem, plan) + cut.beside
             found.append((max(least, cut.count * plan.seconds), nbytes))
@@ -91,11 +108,17 @@ def test_ways_are_those_of_which_none_is_slower_and_larger(cuts: list[Cut[None]]
     found, every = ways(cuts), every_way(cuts)
     assert found[0].seconds == pytest.approx(min(seconds for seconds, _ in every))
     assert found[-1].nbytes == min(nbytes for _, nbytes in every)
-    assert all(a.seconds < b.seconds and a.nbytes > b.nbytes for a, b in pairwise(found))
+    assert not found[0].cut.half
+    for a, b in pairwise(found):
+        assert a.nbytes > b.nbytes
+        # What is exact stays beside what is as fast in fewer bytes.
+        assert (a.seconds, a.cut.half) < (b.seconds, b.cut.half)
+        assert a.seconds <= b.seconds
     for way in found:
         again = fastest(cuts, way.nbytes)
         assert again is not None
         assert again.seconds == way.seconds
+        assert not again.cut.half or way.cut.half
         assert not any(s < way.seconds - 1e-9 and n <= way.nbytes for s, n in every)
 
 
@@ -123,6 +146,22 @@ def test_no_more_cuts_are_made_than_needed() -> None:
         assert way is not None
         assert (way.cut.count, asked) == (count, made)
     assert fastest(cuts(), UNIT * 29) is None
+
+
+def test_what_is_exact_goes_before_float16_of_the_same_time() -> None:
+    tasks = [Task((0,), frozenset()), Task((1,), frozenset({0}))]
+    exact, half = (
+        Cut(
+            1, Recomputation(Tasks(tuple(tasks), (size, UNIT)), (1.0, seconds), (0, 0)), 0, "", half
+        )
+        for size, seconds, half in ((8 * UNIT, 1.0, False), (4 * UNIT, 0.5, True))
+    )
+    for budget, chosen in ((9, exact), (8, half), (5, half)):
+        way = fastest([exact, half], UNIT * budget)
+        assert way is not None
+        # The model's faster float16 counts as no faster than what is exact.
+        assert (way.cut, way.seconds) == (chosen, 2.0)
+    assert [way.cut for way in ways([exact, half])] == [exact, half]
 
 
 def test_what_counts_is_the_packed_arena_not_the_peak() -> None:
