@@ -117,6 +117,8 @@ class Artifact:
         threads: int | None = None,
         cores: str | None = None,
         storage: str | None = None,
+        *,
+        offload_state: bool = False,
     ) -> "Trainer":
         """Loads the step on a device and gives it the artifact's weights.
 
@@ -127,8 +129,11 @@ class Artifact:
                 there are such cores.
             cores: what threads are bound to, each to one of its own: `big` for all but the
                 slowest, `little` for these, `all`, or numbers of cores, such as `4,5`.
-            storage: a folder of the device, for the file in which tensors of a step that was
-                compiled with `offload` wait; by default the user's cache, or a session's folder.
+            storage: a folder of the device, for files in place of memory, such as that in which
+                tensors of a step wait that was compiled with `offload`; by default the user's
+                cache, or a session's folder.
+            offload_state: whether the optimizer's state and moving averages lie in such files, so
+                that the system can drop their pages between two updates. Not on GPUs.
 
         Raises:
             DeviceError: the device cannot be reached, or cannot run the artifact, or has no room
@@ -137,14 +142,16 @@ class Artifact:
             UsageError: `threads` is not positive, or above the target's or the number of cores;
                 `cores` is unknown, or the device has no such core.
         """
+        from odtc.runtime_rpc.allocation import Placement
         from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.trainer import Trainer
 
+        placement = Placement(storage, offload_state)
         if device is not None and not isinstance(device, str):
-            return Trainer(self._bundle, device, threads, cores, storage)
+            return Trainer(self._bundle, device, threads, cores, placement)
         session = connect(device)
         try:
-            return Trainer(self._bundle, session, threads, cores, storage)
+            return Trainer(self._bundle, session, threads, cores, placement)
         except BaseException:
             # Nobody else knows of the session: it would keep the device from others.
             session.close()

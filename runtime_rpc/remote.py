@@ -19,6 +19,7 @@ from tvm import relax, rpc
 from odtc.backends.targets import CPU
 from odtc.core.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.failures import FAILURES, device_errors, explained
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.server.running import RUN_STEPS
@@ -173,18 +174,18 @@ class RemoteSession:
         with self.guard():
             self.remote.get_function(FREE_ARENAS)()
 
-    def file_memory(self, nbytes: int, folder: str | None) -> tvm.runtime.Tensor:
+    def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
         """Maps a file of the device, in the session's folder by default."""
         with self.guard():
             try:
                 mapped = self.remote.get_function(_FILE_MEMORY)
             except AttributeError:
                 raise DeviceError(
-                    "TVM's RPC server maps no files for tensors that wait",
+                    f"TVM's RPC server maps no files, such as for {spec.name!r}",
                     where=self.name,
-                    hint="run odtc's server there, or compile the model without --offload",
+                    hint="run odtc's server there, or go without --offload and --offload-state",
                 ) from None
-            return mapped(nbytes, folder or "")
+            return mapped(json.dumps(spec.shape), spec.dtype, folder or "")
 
     def available_bytes(self) -> int:
         """Memory that the device has left; of servers, only odtc's says it."""

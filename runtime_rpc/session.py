@@ -18,6 +18,7 @@ from odtc.backends.targets import CPU
 from odtc.core.cores import Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, OutputError
 from odtc.core.files import cache_folder
+from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.failures import device_errors
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
@@ -140,11 +141,11 @@ class Session(Protocol):
         """Gives back the memory that the device keeps for steps to come."""
         ...
 
-    def file_memory(self, nbytes: int, folder: str | None) -> tvm.runtime.Tensor:
+    def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
         """A tensor whose pages are those of a file without a name.
 
         Args:
-            nbytes: of the file.
+            spec: of the tensor.
             folder: of the device, that it lies in; one of odtc's if None.
 
         Raises:
@@ -277,14 +278,14 @@ class LocalSession:
         """Frees idle arenas of this process, on all of its devices."""
         tvm.get_global_func(FREE_ARENAS)()
 
-    def file_memory(self, nbytes: int, folder: str | None) -> tvm.runtime.Tensor:
+    def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
         """Maps a file of this machine, in the user's cache by default."""
         path = Path(folder) if folder else cache_folder() / "storage"
         try:
-            return file_memory(nbytes, path)
+            return file_memory(spec.shape, spec.dtype, path)
         except OSError as error:
             raise OutputError(
-                f"no file of {nbytes:,} bytes for tensors that wait: {error.strerror or error}",
+                f"no file of {spec.nbytes:,} bytes for {spec.name!r}: {error.strerror or error}",
                 where=str(path),
                 hint="make room there, or name another folder with --storage",
             ) from error

@@ -7,28 +7,26 @@ while its `set_input` would copy them all.
 
 import math
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
 import onnx
-import tvm
 
 from odtc.backends.targets import parse_target
 from odtc.core.adapters import merge_adapters
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
-from odtc.core.errors import DataError, DeviceError, NumericError, UsageError
+from odtc.core.errors import DataError, NumericError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Evaluation, StepPlan
 from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.core.weights import constant_parts, fill_weights, read_tensors
+from odtc.core.weights import fill_weights
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
+from odtc.runtime_rpc.allocation import Placement, allocate, averaged
 from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
-from odtc.runtime_rpc.failures import FAILURES, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.metrics.sampling import PERIOD
@@ -43,6 +41,7 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
 _SCALE = "update/loss-scale"
+IN_MEMORY = Placement()
 
 
 class Trainer:
@@ -59,7 +58,7 @@ class Trainer:
         session: Session,
         threads: int | None = None,
         cores: str | None = None,
-        storage: str | None = None,
+        placement: Placement = IN_MEMORY,
     ) -> None:
         check_threads(threads, cores, bundle.manifest)
         self.steps = 0
@@ -75,7 +74,7 @@ class Trainer:
         self.use_threads(threads, cores)
         with session.guard():
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
-            self._tensors = self._allocate(storage)
+            self._tensors = allocate(bundle, session, placement)
             self._stepping = Stepping(bundle.manifest, session, machine, self._host, self._tensors)
 
     @property
@@ -402,49 +401,6 @@ class Trainer:
             for item in adapter_arguments(self._manifest):
                 self._tensors[item].copyfrom(tensors[item.spec.name])
 
-    def _allocate(self, folder: str | None) -> dict[Argument, tvm.runtime.Tensor]:
-        """One tensor on the device for each argument, at the value that it starts from."""
-        session = self.session
-        tensors = {
-            item: session.file_memory(item.spec.nbytes, folder)
-            if item.role is Role.STORAGE
-            else self._empty(item)
-            for item in self._manifest.arguments
-        }
-        # An average starts at its parameter.
-        starting: dict[str, list[Argument]] = defaultdict(list)
-        for item in self._manifest.of_role(*WEIGHT_ROLES, Role.AVERAGE):
-            starting[averaged(item)].append(item)
-        for name, parts in read_tensors(self._bundle.parameters):
-            for item in starting[name]:
-                self.session.fill(tensors[item], parts())
-        for item in self._manifest.of_role(Role.STATE):
-            spec = item.spec
-            self.session.fill(tensors[item], constant_parts(spec.shape, spec.dtype, item.initial))
-        return tensors
-
-    def _empty(self, item: Argument) -> tvm.runtime.Tensor:
-        """A tensor on the device, for an argument.
-
-        Raises:
-            DeviceError: there is no memory for it.
-        """
-        spec = item.spec
-        try:
-            return tvm.runtime.empty(spec.shape, spec.dtype, self.session.device)
-        except FAILURES as error:
-            if not is_out_of_memory(error):
-                raise
-            whole = sum(each.spec.nbytes for each in self._manifest.arguments)
-            least = min(plan.arena_bytes for plan in self._manifest.plans)
-            raise DeviceError(
-                f"there is no memory for the {item.role.value} {spec.name!r} of {spec.nbytes:,} "
-                f"bytes{why_not_allocated(error)}",
-                where=self.session.name,
-                hint=f"the step needs {whole:,} bytes of tensors and {least:,} of an arena: "
-                "compile the model for a smaller batch, train less of it, or take a larger device",
-            ) from error
-
     def _averages(self) -> dict[str, Argument]:
         """The moving averages, by the name of their parameter."""
         averages = {averaged(item): item for item in self._manifest.of_role(Role.AVERAGE)}
@@ -488,9 +444,3 @@ def _checked(rate: float) -> float:
             hint="give a lower one, such as 0.01",
         )
     return rate
-
-
-def averaged(item: Argument) -> str:
-    """Name of the parameter whose average the argument is; of any other, its own."""
-    name = item.spec.name
-    return name.partition("/")[2] if item.role is Role.AVERAGE else name

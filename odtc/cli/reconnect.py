@@ -85,7 +85,9 @@ class Run:
 
     def _start(self) -> "Trainer":
         args = self._args
-        trainer = self._artifact.trainer(args.device, args.threads, args.cores, args.storage)
+        trainer = self._artifact.trainer(
+            args.device, args.threads, args.cores, args.storage, offload_state=args.offload_state
+        )
         if args.memory_budget:
             trainer.set_budget(args.memory_budget)
         if args.follow_memory:

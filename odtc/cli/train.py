@@ -119,7 +119,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add(
         "--storage",
         metavar="FOLDER",
-        help="of the device, for the file in which tensors wait of a step compiled with --offload",
+        help="of the device, for files in place of memory, of steps compiled with --offload and of "
+        "--offload-state",
+    )
+    parser.add_argument(
+        "--offload-state",
+        action="store_true",
+        help="keep the optimizer's state in files: each update reads and writes them once, and the "
+        "system may drop their pages in between",
     )
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add_steps_per_call(parser)

@@ -36,7 +36,10 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     os.chdir(folder)
     _register("odtc.device_info", lambda: json.dumps(about | {"pid": os.getpid()}))
     _register("odtc.available_bytes", available_bytes)
-    _register("odtc.file_memory", lambda nbytes, path: file_memory(nbytes, folder / path))
+    _register(
+        "odtc.file_memory",
+        lambda shape, dtype, path: file_memory(json.loads(shape), dtype, folder / path),
+    )
     _register("odtc.core_speeds", lambda: json.dumps(core_speeds()))
     _register("odtc.use_cores", _use_cores)
     _register("odtc.load_runtime", _load_runtime)

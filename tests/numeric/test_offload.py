@@ -21,10 +21,11 @@ from odtc import splitting
 from odtc.artifact import Artifact
 from odtc.backends import lowering
 from odtc.cli.main import main
-from odtc.core.errors import BudgetError, OutputError, UnsupportedError, UsageError
+from odtc.core.errors import BudgetError, ExitCode, OutputError, UnsupportedError, UsageError
 from odtc.core.specs import Role
 from odtc.passes.checkpoint.problem import Storage
 from odtc.planning import WITHOUT
+from odtc.runtime_rpc import allocation
 from tests.fast import fast_if
 from tests.numeric.test_memory_budget import Compile, tower, trained
 
@@ -238,6 +239,41 @@ def test_no_file_is_left(offloaded: Path, tmp_path: Path, number: signal.Signals
     process.send_signal(number)
     process.wait(timeout=300)
     assert not any(tmp_path.iterdir())
+
+
+def test_state_lies_in_files(tower_path: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(allocation, "_LEAST_FILE", 1024)
+    update = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9)
+    artifact = odtc.compile(tower_path, optimizer=update, seed=3)
+    large = [
+        item
+        for item in artifact.manifest.of_role(Role.STATE, Role.AVERAGE)
+        if item.spec.nbytes >= 1024 and not item.is_accumulator
+    ]
+    trainers = artifact.trainer(), artifact.trainer(storage=str(tmp_path), offload_state=True)
+    mapped = [
+        line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line
+    ]
+    # The moments and the average of each large parameter; what is small stays in memory.
+    assert len(mapped) == len(large) > 0
+    assert not any(tmp_path.iterdir())
+    for x, y in tower_data(4):
+        losses = {trainer.step(x, y, 0.1) for trainer in trainers}
+        assert len(losses) == 1
+    for here, there in zip(*(t.parameters(ema=True).values() for t in trainers), strict=True):
+        np.testing.assert_array_equal(here, there)
+
+
+def test_state_on_the_command_line(tower_path: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(allocation, "_LEAST_FILE", 1024)
+    artifact, data = tmp_path / "tower.odtc", tmp_path / "data.npz"
+    odtc.compile(tower_path, optimizer=odtc.Adam()).save(artifact)
+    ((x, y),) = tower_data(1)
+    np.savez(data, x=x, y=y)
+    command = ["train", str(artifact), "--data", str(data), "--lr", "0.1", "--steps", "1"]
+    assert main([*command, "--offload-state", "--storage", str(tmp_path / "files")]) == 0
+    assert (tmp_path / "files").exists()
+    assert main([*command, "--offload-state", "--storage", str(data)]) == ExitCode.OUTPUT
 
 
 def test_where_it_cannot_be(tower_path: Path) -> None:

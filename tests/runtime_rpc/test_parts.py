@@ -13,6 +13,7 @@ from tvm import rpc
 
 from odtc.core import weights
 from odtc.core.errors import DeviceError, OutputError
+from odtc.core.specs import TensorSpec
 from odtc.core.weights import constant_parts, read_tensors, write_tensors
 from odtc.runtime_rpc.remote import RemoteSession
 from odtc.runtime_rpc.session import LocalSession, Session
@@ -55,15 +56,17 @@ def test_parts_are_the_whole(sessions, tmp_path_factory, shape, dtype, part) -> 
 
 def test_memory_that_is_a_files_pages(sessions, tmp_path: Path) -> None:
     local, of_tvm = sessions
-    tensor = local.file_memory(100_000, str(tmp_path / "new"))
-    value = np.arange(100_000, dtype=np.uint8)
+    spec = TensorSpec("m/w", (500, 200))
+    tensor = local.file_memory(spec, str(tmp_path / "new"))
+    assert (tensor.shape, str(tensor.dtype)) == (spec.shape, spec.dtype)
+    value = np.arange(100_000, dtype=np.float32).reshape(spec.shape)
     tensor.copyfrom(value)
     np.testing.assert_array_equal(tensor.numpy(), value)
     assert not any((tmp_path / "new").iterdir())
     with pytest.raises(OutputError, match="no file of 1,152,921,504,606,846,976 bytes"):
-        local.file_memory(1 << 60, str(tmp_path))
+        local.file_memory(TensorSpec("m/w", (1 << 60,), "uint8"), str(tmp_path))
     with pytest.raises(DeviceError, match="TVM's RPC server maps no files"):
-        of_tvm.file_memory(1, None)
+        of_tvm.file_memory(spec, None)
 
 
 def test_a_large_weight_is_not_copied_as_a_whole(tmp_path: Path) -> None:

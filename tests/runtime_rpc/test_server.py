@@ -17,7 +17,8 @@ from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 import odtc
 from odtc.core.errors import DeviceError, DeviceLostError
-from odtc.runtime_rpc import remote
+from odtc.core.specs import Role, TensorSpec
+from odtc.runtime_rpc import allocation, remote
 from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.server import registration, wire
@@ -57,20 +58,23 @@ def test_a_client_that_falls_silent_loses_its_session(url: str) -> None:
         silent.info()
 
 
-def test_tensors_wait_in_a_file_of_the_device(url: str, tmp_path: Path) -> None:
+def test_tensors_wait_in_files_of_the_device(url: str, tmp_path: Path, monkeypatch) -> None:
     onnx.save(tower(layers=2), tmp_path / "tower.onnx")
     target = "host-cpu{storage_write=1e12,storage_read=1e12}"
     options = {"memory_budget": 112_000, "offload": True, "micro_batches": 1}
-    artifact = odtc.compile(tmp_path / "tower.onnx", target, **options)
+    artifact = odtc.compile(tmp_path / "tower.onnx", target, optimizer=odtc.Adam(), **options)
     assert artifact.manifest.stored_bytes > 0
+    monkeypatch.setattr(allocation, "_LEAST_FILE", 1024)
+    assert any(item.spec.nbytes >= 1024 for item in artifact.manifest.of_role(Role.STATE))
     x, y = np.ones((4, 8, 12, 12), np.float32), np.arange(4)
     session = odtc.connect(url, Limits(beat=0.2))
-    here, there = artifact.trainer(), artifact.trainer(session, storage=str(tmp_path / "there"))
+    here = artifact.trainer()
+    there = artifact.trainer(session, storage=str(tmp_path / "there"), offload_state=True)
     for _ in range(2):
         assert there.step(x, y, 0.1) == here.step(x, y, 0.1)
     assert not any((tmp_path / "there").iterdir())
     with pytest.raises(DeviceError, match=r"File too large|disk is full"):
-        session.file_memory(1 << 60, None)
+        session.file_memory(TensorSpec("wait", (1 << 60,), "uint8"), None)
     session.close()
 
 
