@@ -4,7 +4,12 @@ Where a task does not fit, tensors are dropped: those that cost least to compute
 bytes and the time until they are read next. What is read and not there is computed again, with all
 that it needs. The score is that of Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021),
 which has to guess from the past when a tensor is read next; a step is known. A choice of what is
-alive at one moment (`moment.py`) goes before the score: what it does not keep is dropped first.
+alive at one moment (`moment.py`) goes before the score: what it does not keep is dropped first, and
+what it makes other tensors again from stays until then. It may be asked for anew whenever all that
+it does not keep is gone.
+
+Where a later task changes what a tensor is made from, such as the update of a weight, the tensor is
+made again before that task, if it is read behind it.
 
 With a storage, what is dropped may be stored, and is fetched then: where that takes less time than
 to compute it again, or the choice says so, or it cannot be computed again.
@@ -17,7 +22,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import accumulate
 
-from odtc.passes.checkpoint.moment import Choice
+from odtc.passes.checkpoint.guide import Guide
+from odtc.passes.checkpoint.moment import Choice, Moment
 from odtc.passes.checkpoint.problem import Recomputation
 
 # What is dropped has at least this part of the bytes that are missing.
@@ -25,6 +31,8 @@ _LEAST = 256
 # Where tensors that are dropped need each other, they can be computed again without end: what takes
 # so many times the calls of the step is no plan.
 _MOST = 20
+# How often a choice is asked for anew: where more would be needed, there is mostly no plan.
+_LOOKS = 50
 # To rank tensors, chains of calls are followed so far at first, and those of the lowest ranks so
 # many times further until they are known to the end.
 _FOLLOWED, _FURTHER = 8, 8
@@ -52,7 +60,9 @@ class _Walk:
     problem: Recomputation
     limit: int
     score: Score
-    choice: Choice | None = None
+    guide: Guide
+    slack: float
+    looks: int
     now: int = 0
     used: int = 0
     alive: set[int] = field(default_factory=set)
@@ -70,6 +80,19 @@ class _Walk:
         """The next task that reads a tensor, if one does."""
         uses, done = self.problem.uses[tensor], self.read[tensor]
         return uses[done] if done < len(uses) else None
+
+    def next_help(self, tensor: int) -> int | None:
+        """The next task that reads what is made again from a tensor, where the guide says so."""
+        uses = (
+            min(use, self.problem.last_made[made])
+            for made in self.guide.made_from(tensor)
+            if (use := self.next_use(made)) is not None
+        )
+        return min((use for use in uses if use >= self.now), default=None)
+
+    def is_needed(self, tensor: int) -> bool:
+        """Whether a tensor is read later, or something is made again from it."""
+        return self.next_use(tensor) is not None or self.next_help(tensor) is not None
 
     def chain(self, tensor: int, use: int, most: float = math.inf) -> tuple[float, bool]:
         """Seconds to compute a tensor again before a task, with what is not there by then.
@@ -94,6 +117,28 @@ class _Walk:
                     pending.append(maker)
         return seconds, not pending
 
+    def due(self, tensor: int) -> int | None:
+        """The task before which a tensor has to be there again, if it is dropped now.
+
+        None where it may not be dropped: it is not read any more, or cannot be made again.
+        """
+        use, last = self.next_use(tensor), self.problem.last_made[tensor]
+        if use is None:
+            return self.next_help(tensor)
+        if use <= last:
+            return use
+        if self.now < last and tensor not in self.stored:
+            return last
+        return use if self.problem.storage is not None else None
+
+    def last_calls(self, number: int) -> list[int]:
+        """Tensors that are read behind a task that changes what they are made from."""
+        return [
+            tensor
+            for tensor in self.problem.made_before[number]
+            if tensor not in self.stored and (self.next_use(tensor) or 0) > number
+        ]
+
     def maker(self, tensor: int) -> int:
         """The task that makes a tensor again."""
         return self.problem.fetch_of(tensor) if tensor in self.stored else self.makers[tensor]
@@ -110,12 +155,10 @@ class _Walk:
 
     def is_to_be_stored(self, tensor: int, use: int) -> bool:
         """Whether a tensor is to be stored when it is dropped."""
-        problem, choice = self.problem, self.choice
+        problem = self.problem
         if problem.storage is None or tensor in self.stored:
             return False
-        if use > problem.last_made[tensor]:
-            return True
-        if choice is not None and self.now <= choice.task and tensor in choice.fetched:
+        if use > problem.last_made[tensor] or self.guide.is_fetched(tensor, self.now):
             return True
         copies = problem.times[problem.store_of(tensor)] + problem.times[problem.fetch_of(tensor)]
         return copies < self.chain(tensor, use)[0]
@@ -123,25 +166,23 @@ class _Walk:
     def is_there(self, tensor: int, use: int) -> bool:
         """Whether a tensor that is alive now is still read by a task or later."""
         uses = self.problem.uses[tensor]
-        return tensor in self.alive and bool(uses) and uses[-1] >= use
+        if tensor not in self.alive:
+            return False
+        return (bool(uses) and uses[-1] >= use) or self.guide.helps(tensor)
 
     def drop_for(self, size: int, pinned: Container[int]) -> bool:
         """Drops tensors until so many bytes fit."""
+        if self.used + size > self.limit:
+            self.drop_helpers(pinned)
         missing = self.used + size - self.limit
         if missing <= 0:
             return True
-        candidates = {}
-        for tensor in self.alive:
-            if tensor in pinned:
-                continue
-            use = self.next_use(tensor)
-            again = use is not None and (
-                self.problem.storage is not None or use <= self.problem.last_made[tensor]
-            )
-            if again and self.sizes[tensor] * _LEAST > missing:
-                candidates[tensor] = use
+        candidates = self.candidates(missing, pinned)
         if sum(self.sizes[tensor] for tensor in candidates) < missing:
             return False
+        if self.looks and missing > self.unwanted_bytes(candidates):
+            self.looks -= 1
+            self.look_again(size, pinned)
         # The ranks of those that are left change with each that goes; mostly one is enough.
         for lowest in self.lowest(candidates, missing):
             if self.is_to_be_stored(lowest, candidates[lowest]):
@@ -150,6 +191,39 @@ class _Walk:
             self.alive.remove(lowest)
             self.used -= self.sizes[lowest]
         return True
+
+    def drop_helpers(self, pinned: Container[int]) -> None:
+        """Drops what was kept to make others again from, where these have been made."""
+        for tensor in [each for each in self.alive if self.guide.helps(each)]:
+            if tensor not in pinned:
+                self.drop_read(tensor)
+
+    def candidates(self, missing: int, pinned: Container[int]) -> dict[int, int]:
+        """What may be dropped, with the tasks before which it has to be there again."""
+        return {
+            tensor: due
+            for tensor in self.alive
+            if tensor not in pinned
+            and self.sizes[tensor] * _LEAST > missing
+            and (due := self.due(tensor)) is not None
+        }
+
+    def unwanted_bytes(self, candidates: Mapping[int, int]) -> int:
+        """Bytes of the tensors that the guide would have dropped first."""
+        return sum(
+            self.sizes[tensor]
+            for tensor, due in candidates.items()
+            if not self.guide.is_wanted(tensor, due, self.now)
+        )
+
+    def look_again(self, size: int, pinned: Container[int]) -> None:
+        """Asks what of all that is alive is worth keeping beside so many bytes."""
+        fixed = {each for each in self.alive if each in pinned or self.due(each) is None}
+        held = sum(self.sizes[each] for each in fixed)
+        moment, room = Moment(self.problem, self.now, self.alive, fixed), self.limit - size - held
+        choice = moment.within(held + (1 - self.slack) * room) or moment.within(held + room)
+        if choice is not None:
+            self.guide.turn_to(choice, self.alive - choice.kept - fixed)
 
     def lowest(self, candidates: Mapping[int, int], missing: int) -> list[int]:
         """Those of the lowest ranks, as many as have the bytes that are missing."""
@@ -174,18 +248,12 @@ class _Walk:
         wait = self.clock[use] - self.clock[self.now] + 1e-9
         cost, is_whole = self.cost(tensor, use, most)
         rank = cost**self.score.cost / self.sizes[tensor] ** self.score.size / wait**self.score.wait
-        return (self.is_chosen(tensor, use), rank), tensor, 0 if is_whole else most
-
-    def is_chosen(self, tensor: int, use: int) -> bool:
-        """Whether a tensor is to be alive at the choice's moment, or is read before that."""
-        choice = self.choice
-        if choice is None or self.now > choice.task or use < choice.task:
-            return True
-        return tensor in choice.kept
+        is_wanted = self.guide.is_wanted(tensor, use, self.now)
+        return (is_wanted, rank), tensor, 0 if is_whole else most
 
     def run(self, number: int) -> bool:
         """Runs a task, after those that make what it reads; keeps what is read later."""
-        waiting = [_Waiting(number, self.problem.reads[number])]
+        waiting = [_Waiting(number, [*self.problem.reads[number], *self.last_calls(number)])]
         pinned = Counter(waiting[-1].reads)
         while waiting:
             task = waiting[-1]
@@ -215,19 +283,22 @@ class _Walk:
         if not self.drop_for(sum(self.sizes[each] for each in new), pinned):
             return False
         self.sequence.append(task.number)
-        if task.number == self.now:
+        self.guide.has_made(new)
+        if task.number != self.now:
+            self.guide.has_run_again(task.number)
+        else:
             self.now += 1
-            for tensor in task.reads:
+            for tensor in self.problem.reads[task.number]:
                 self.read[tensor] += 1
         for tensor in new:
-            if tensor == task.wanted or self.next_use(tensor) is not None:
+            if tensor == task.wanted or self.is_needed(tensor):
                 self.alive.add(tensor)
                 self.used += self.sizes[tensor]
         return True
 
     def drop_read(self, tensor: int) -> None:
-        """Drops a tensor if no task reads it any more."""
-        if tensor in self.alive and self.next_use(tensor) is None:
+        """Drops a tensor if nothing needs it any more."""
+        if tensor in self.alive and not self.is_needed(tensor):
             self.alive.remove(tensor)
             self.used -= self.sizes[tensor]
 
@@ -248,10 +319,25 @@ class _Waiting:
 
 
 def evicting(
-    problem: Recomputation, limit: int, score: Score, choice: Choice | None = None
+    problem: Recomputation,
+    limit: int,
+    score: Score,
+    choice: Choice | None = None,
+    slack: float | None = None,
 ) -> list[int] | None:
-    """A sequence whose peak is at most `limit`, or None where this finds none."""
-    walk = _Walk(problem, limit, score, choice)
+    """A sequence whose peak is at most `limit`, or None where this finds none.
+
+    Args:
+        problem: the step.
+        limit: bytes.
+        score: how tensors are chosen.
+        choice: of what is alive at a moment; goes before the score.
+        slack: whether another one is asked for where the walk stands, once all is gone that the
+            last one does not keep: the part of the room that it leaves free, so that it lasts for
+            some tasks, or None.
+    """
+    looks = 0 if slack is None else _LOOKS
+    walk = _Walk(problem, limit, score, Guide(problem, choice), slack or 0.0, looks)
     for number in range(len(problem.tasks.tasks)):
         if not walk.run(number):
             return None

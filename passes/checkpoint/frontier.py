@@ -5,7 +5,7 @@ storage there are those without it, too: then it never makes a step slower, or l
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from odtc.passes.checkpoint.eviction import Score, evicting
@@ -23,22 +23,40 @@ STRATEGIES: dict[str, Strategy] = {
     "Revolve, 2000": revolving,
     "minimum cut": cutting,
 }
-# How tensors are chosen, the choice for the moment at which most bytes are alive going before that.
-# Where it decides what is kept, these are hardly slower than what no plan is faster than.
-_GUIDED = (Score(1, 1, 0), Score(1, 1, 1))
-# And without it, for limits at which it is not one moment that decides. None is best on all graphs.
-_FREE = (
-    Score(1, 1, 0.5),
-    Score(1, 1, 0),
-    Score(1, 0.5, 0.5),
-    Score(1, 1, 1),
-    Score(1, 0, 1),
-    Score(0, 0, 1),
+
+
+@dataclass(frozen=True)
+class Guided:
+    """How tensors are chosen that are dropped.
+
+    Attributes:
+        score: of what is dropped.
+        share: of the limit that a choice for one moment keeps within, which goes before the score;
+            None for no choice.
+        slack: what is left free where a choice is asked for again, see `evicting`.
+    """
+
+    score: Score
+    share: float | None = 1.0
+    slack: float | None = None
+
+
+# A choice for the moment at which most bytes are alive. Where it decides what is kept, these are
+# hardly slower than what no plan is faster than.
+_AHEAD = (Guided(Score(1, 1, 0)), Guided(Score(1, 1, 1)))
+# Other choices, and none, for limits at which it is not one moment that decides. None of these ways
+# is best on all graphs.
+_OTHERS = (
+    Guided(Score(1, 1, 0), 0.9),
+    *(Guided(Score(1, 1, 0), 1.0, slack) for slack in (0.3, 0.15)),
+    Guided(Score(1, 1, 1), 1.0, 0.05),
+    *(Guided(score, None) for score in (Score(1, 1, 0.5), Score(1, 1, 0), Score(1, 0.5, 0.5))),
+    *(Guided(score, None) for score in (Score(1, 1, 1), Score(1, 0, 1), Score(0, 0, 1))),
 )
 # A plan that takes at most this part of the step longer than any must is not improved.
 _NEAR = 3e-4
 # Limits between the lowest peak and that of the step as it is, for guided ways and for all.
-_LIMITS, _ALL_WAYS = 192, 32
+_LIMITS, _ALL_WAYS = 128, 32
 _BISECTIONS = 12
 # Frontiers that are kept: a caller mostly asks for several budgets of the same step.
 _KEPT = 16
@@ -60,7 +78,7 @@ def frontier(problem: Recomputation) -> tuple[Plan, ...]:
     # Closer to each other where plans are expensive.
     closer = {round(low * ratio ** (n / _ALL_WAYS)) for n in range(1, _ALL_WAYS)}
     for limit in sorted(even | closer):
-        found += _within(problem, limit, moment, _FREE if limit in closer else ())
+        found += _within(problem, limit, moment, _OTHERS if limit in closer else ())
     best = tuple(best_of(found))
     if problem.storage is None:
         return best
@@ -82,15 +100,16 @@ def _known(problem: Recomputation) -> Iterator[Plan]:
 
 
 def _within(
-    problem: Recomputation, limit: int, moment: Moment, free: Sequence[Score] = _FREE
+    problem: Recomputation, limit: int, moment: Moment, others: Sequence[Guided] = _OTHERS
 ) -> Iterator[Plan]:
     """Plans within a limit, until one takes hardly longer than what no plan is faster than."""
-    choice = moment.cheapest(limit)
-    if choice is None:
+    least = moment.cheapest(limit)
+    if least is None:
         return
-    enough = (1 + _NEAR) * sum(problem.seconds) + choice.seconds
-    for score, guide in (*((each, choice) for each in _GUIDED), *((each, None) for each in free)):
-        sequence = evicting(problem, limit, score, guide)
+    enough = (1 + _NEAR) * sum(problem.seconds) + least.seconds
+    for way in (*_AHEAD, *others):
+        choice = moment.cheapest(int(way.share * limit)) if way.share else None
+        sequence = evicting(problem, limit, way.score, choice, way.slack)
         if sequence is not None:
             plan = retained(problem, sequence, limit)
             yield plan

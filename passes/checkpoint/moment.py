@@ -6,6 +6,9 @@ choice takes the least time is an integer program, a cut through that of Checkma
 MLSys 2020) at one of its stages. Only the limit joins its choices, so its linear relaxation is
 nearly integral, and solved within milliseconds. No plan within the limit takes less time than the
 relaxation.
+
+The same is asked of a plan that is being made, for the task that it has come to and the tensors
+that are alive then.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +21,7 @@ from odtc.passes.checkpoint.problem import Recomputation
 
 # The row that limits bytes.
 _BYTES = 0
-# A tensor is kept if at least this part of it is.
+# A tensor is kept, and a task runs again, if at least this part of it is or does.
 _KEPT = 0.5
 
 
@@ -29,14 +32,16 @@ class Choice:
     Attributes:
         task: that begins at the moment.
         kept: tensors that are alive.
-        fetched: those that wait in a storage.
         seconds: that what is made again takes at least, in the unit of the problem.
+        fetched: tensors that wait in a storage.
+        again: tasks that run again behind the moment.
     """
 
     task: int
     kept: frozenset[int]
     seconds: float
     fetched: frozenset[int] = frozenset()
+    again: frozenset[int] = frozenset()
 
 
 class Moment:
@@ -45,14 +50,23 @@ class Moment:
     Args:
         problem: the step.
         task: the number of the task.
+        alive: tensors that may be kept; all that earlier tasks have made if None.
+        pinned: those that have to be; what the task reads if None.
     """
 
-    def __init__(self, problem: Recomputation, task: int) -> None:
+    def __init__(
+        self,
+        problem: Recomputation,
+        task: int,
+        alive: Collection[int] | None = None,
+        pinned: Collection[int] | None = None,
+    ) -> None:
         self._problem, self._task = problem, task
         self._whole = sum(problem.seconds) or 1.0
         # Variables: whether each earlier task runs again, whether each tensor of theirs is alive,
         # and whether it is fetched. What has no bytes is always alive.
-        tasks, read = problem.tasks, problem.tasks.tasks[task].reads
+        tasks = problem.tasks
+        pinned = tasks.tasks[task].reads if pinned is None else pinned
         made = [each for each, size in enumerate(tasks.sizes) if size and tasks.makers[each] < task]
         self._alive = {each: task + place for place, each in enumerate(made)}
         stored = made if problem.storage else []
@@ -64,29 +78,33 @@ class Moment:
         self._seconds = np.array(seconds) / self._whole
         sizes = [float(tasks.sizes[each]) for each in made]
         self._bytes = np.array([*(0.0 for _ in range(task)), *sizes, *(0.0 for _ in stored)])
-        self._solver = highspy.Highs()
-        self._solver.silent()
-        for _ in range(task):
-            self._solver.addVar(0, 1)
-        for tensor in made:
-            self._solver.addVar(tensor in read, 1)
-        for _ in stored:
-            self._solver.addVar(0, 1)
-        self._add({place: self._bytes[place] for place in self._alive.values()})
+        least, most = np.zeros(len(seconds)), np.ones(len(seconds))
+        least[[self._alive[each] for each in made if each in pinned]] = 1
+        if alive is not None:
+            most[[self._alive[each] for each in made if each not in alive]] = 0
+        self._rows = _Rows()
+        self._rows.add({place: self._bytes[place] for place in self._alive.values()})
         for tensor in made:
             uses = problem.uses[tensor]
             if uses and uses[-1] >= task:
-                self._add(self._there(tensor), 1)
+                self._rows.add(self._there(tensor), 1)
         for number in range(task):
             for tensor in sorted(tasks.tasks[number].reads & self._alive.keys()):
-                self._add(self._there(tensor) | {number: -1.0}, 0)
+                self._rows.add(self._there(tensor) | {number: -1.0}, 0)
+        self._solver = highspy.Highs()
+        self._solver.silent()
+        self._solver.addVars(len(seconds), least, most)
+        self._rows.put(self._solver)
 
     def cheapest(self, limit: int) -> Choice | None:
         """The choice that takes the least time within a limit of bytes.
 
         None where there is none: no plan is within the limit then.
         """
-        room = limit - self._problem.grown[self._task]
+        return self.within(limit - self._problem.grown[self._task])
+
+    def within(self, room: float) -> Choice | None:
+        """The choice that takes the least time whose tensors have so many bytes at most."""
         return self._least(self._seconds, np.ones(self._task), room, fetched=1.0)
 
     def smallest(self, again: Collection[int]) -> Choice | None:
@@ -115,10 +133,12 @@ class Moment:
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         values = np.array(solver.getSolution().col_value)
-        kept = (each for each, place in self._alive.items() if values[place] >= _KEPT)
-        waiting = (each for each, place in self._fetched.items() if values[place] >= _KEPT)
+        kept, waiting, run = (
+            frozenset(each for each, place in places.items() if values[place] >= _KEPT)
+            for places in (self._alive, self._fetched, {n: n for n in range(self._task)})
+        )
         seconds = float(self._seconds @ values) * self._whole
-        return Choice(self._task, frozenset(kept), max(0.0, seconds), frozenset(waiting))
+        return Choice(self._task, kept, max(0.0, seconds), waiting, run)
 
     def _there(self, tensor: int) -> dict[int, float]:
         """The variables of which one has to be 1 for a tensor to be there behind the moment."""
@@ -129,7 +149,26 @@ class Moment:
             row[self._fetched[tensor]] = 1.0
         return row
 
-    def _add(self, row: Mapping[int, float], least: float = -highspy.kHighsInf) -> None:
+
+class _Rows:
+    """Rows of a program, which a solver takes at once: one by one they take longer than solving."""
+
+    def __init__(self) -> None:
+        self._least: list[float] = []
+        self._starts: list[int] = []
+        self._columns: list[int] = []
+        self._values: list[float] = []
+
+    def add(self, row: Mapping[int, float], least: float = -highspy.kHighsInf) -> None:
         """Adds a row of values by columns, and what their sum is at least."""
-        columns, values = np.array(list(row), np.int32), np.array(list(row.values()))
-        self._solver.addRow(least, highspy.kHighsInf, len(row), columns, values)
+        self._least.append(least)
+        self._starts.append(len(self._columns))
+        self._columns += row.keys()
+        self._values += row.values()
+
+    def put(self, solver: highspy.Highs) -> None:
+        """Gives a solver the rows."""
+        most = np.full(len(self._least), highspy.kHighsInf)
+        starts, columns = (np.array(each, np.int32) for each in (self._starts, self._columns))
+        least, values = np.array(self._least), np.array(self._values, float)
+        solver.addRows(len(least), least, most, len(columns), starts, columns, values)

@@ -131,6 +131,15 @@ class Recomputation:
         return found
 
     @cached_property
+    def made_before(self) -> list[list[int]]:
+        """For each task the tensors of earlier ones that cannot be made again behind it."""
+        found: list[list[int]] = [[] for _ in self.tasks.tasks]
+        for tensor, last in enumerate(self.last_made):
+            if self.tasks.makers[tensor] < last < len(found):
+                found[last].append(tensor)
+        return found
+
+    @cached_property
     def grown(self) -> list[int]:
         """Bytes that each task allocates."""
         sizes = self.tasks.sizes

@@ -274,6 +274,63 @@ def test_what_changes_is_not_made_again() -> None:
         validate(bound, plan_of(bound, [0, 1, 2, 0, 3]))
 
 
+def test_what_is_going_to_change_is_made_again_before_that() -> None:
+    # Task 3 changes what task 0 reads; a large task 2 lies before it, and task 4 behind it.
+    tasks = (
+        Task((0,), frozenset()),
+        Task((1,), frozenset()),
+        Task((2,), frozenset()),
+        Task((3,), frozenset()),
+        Task((4,), frozenset({0, 1})),
+    )
+    sizes, seconds = (40, 40, 40, 0, 0), (1.0, 9.0, 1.0, 1.0, 1.0)
+    problem = Recomputation(Tasks(tasks, sizes), seconds, (3, 5, 5, 5, 5))
+    assert evicting(problem, 100, Score()) == [0, 1, 2, 0, 3, 4]
+    assert frontier(problem)[-1].peak == 80
+
+
+def test_what_others_are_made_again_from_is_kept() -> None:
+    # Task 4 reads again what task 1 makes of task 0's result, which nothing else reads behind 2.
+    tasks = (
+        Task((0,), frozenset()),
+        Task((1,), frozenset({0})),
+        Task((2,), frozenset({0, 1})),
+        Task((3,), frozenset()),
+        Task((4,), frozenset({1})),
+    )
+    sizes, seconds = (10, 40, 0, 60, 0), (100.0, 1.0, 1.0, 1.0, 1.0)
+    problem = Recomputation(Tasks(tasks, sizes), seconds, (5,) * 5)
+    choice = Moment(problem, 3).cheapest(75)
+    assert choice is not None
+    assert (choice.kept, choice.again) == ({0}, {1})
+    assert evicting(problem, 75, Score(), choice) == [0, 1, 2, 3, 1, 4]
+    assert evicting(problem, 75, Score()) == [0, 1, 2, 3, 0, 1, 4]
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn(most=25), st.integers(1, 200), st.sampled_from([0.0, 0.05, 0.3]))
+def test_a_choice_asked_for_again_is_possible(
+    problem: Recomputation, limit: int, slack: float
+) -> None:
+    sequence = evicting(problem, limit, Score(1, 1, 0), slack=slack)
+    assume(sequence is not None)
+    plan = plan_of(problem, sequence or ())
+    validate(problem, plan)
+    assert plan.peak <= limit
+
+
+def test_drawn_graphs_come_close_to_what_no_plan_is_faster_than() -> None:
+    problem = layered(250)
+    first = plan_of(problem, range(250))
+    moment = Moment(problem, highest_of(problem, first))
+    for share, most in ((0.9, 1.003), (0.8, 1.02)):
+        limit = int(share * first.peak)
+        least = moment.cheapest(limit)
+        found = next(plan for plan in frontier(problem) if plan.peak <= limit)
+        assert least is not None
+        assert found.seconds <= most * (first.seconds + least.seconds)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
