@@ -17,7 +17,8 @@ from typing import Generic, TypeVar
 
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.frontier import frontier, lowest_of
-from odtc.passes.checkpoint.problem import Plan, Recomputation, plan_of
+from odtc.passes.checkpoint.moment import Moment
+from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 
 T = TypeVar("T")
 
@@ -49,6 +50,14 @@ class Cut(Generic[T]):
     def plans(self) -> tuple[Plan, ...]:
         """See `frontier`."""
         return frontier(self.problem)
+
+    @cached_property
+    def _moment(self) -> Moment:
+        return Moment(self.problem, highest_of(self.problem, _as_it_is(self.problem)))
+
+    def can_be_within(self, budget: int) -> bool:
+        """Whether some step may be within a budget: plans take longer to find than that."""
+        return self._moment.cheapest(budget - self.beside) is not None
 
     @property
     def floor(self) -> int:
@@ -88,7 +97,7 @@ def fastest(cuts: Iterable[Cut[T]], budget: int) -> Way[T] | None:
     """
     best: Way[T] | None = None
     for cut, least, others in _timed(cuts):
-        for plan, seconds in _plans(cut, least):
+        for plan, seconds in _plans_within(cut, least, budget):
             if best is not None and (seconds, cut.half) >= (best.seconds, best.cut.half):
                 break
             way = _within(cut, plan, seconds, budget)
@@ -149,11 +158,22 @@ def _timed(cuts: Iterable[Cut[T]]) -> Iterator[tuple[Cut[T], float, float]]:
 
 def _plans(cut: Cut[T], least: float) -> Iterator[tuple[Plan, float]]:
     """Plans of a cut with their times, the fastest first; the others only if they are asked for."""
-    first = plan_of(cut.problem, range(len(cut.problem.seconds)))
+    first = _as_it_is(cut.problem)
     yield first, least
     for plan in cut.plans:
         if plan.sequence != first.sequence:
             yield plan, max(least, cut.count * plan.seconds)
+
+
+def _as_it_is(problem: Recomputation) -> Plan:
+    """The plan in which nothing runs again."""
+    return plan_of(problem, range(len(problem.seconds)))
+
+
+def _plans_within(cut: Cut[T], least: float, budget: int) -> Iterator[tuple[Plan, float]]:
+    """The same, but for none where it is known at once that the budget is too small for all."""
+    if cut.can_be_within(budget):
+        yield from _plans(cut, least)
 
 
 def _within(cut: Cut[T], plan: Plan, seconds: float, budget: int | None) -> Way[T] | None:
