@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
@@ -40,6 +40,7 @@ from odtc.backends.write_products import WriteProducts
 from odtc.passes.bind_loops import BindLoops
 from odtc.passes.check_launches import CheckLaunches
 from odtc.passes.contract import Pass, tvm_passes
+from odtc.passes.half_in_memory import HalfInMemory
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.workspaces import LiftWorkspaces
@@ -63,6 +64,7 @@ class Family:
         slots: threads that may each need a workspace.
         compiling: a context in which TVM generates the code.
         offset_bits: in which kernels count the elements of an arena.
+        halves: what has kernels compute in float32 that hold float16 in memory.
         checks: of kernels as they are launched, which nothing changes any more.
         most_fused: operators of a fused kernel; None for any number.
     """
@@ -76,6 +78,7 @@ class Family:
     slots: int
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
     offset_bits: int = 64
+    halves: tuple[Pass, ...] = ()
     checks: tuple[Pass, ...] = ()
     most_fused: int | None = None
 
@@ -134,8 +137,8 @@ def _cpu(target: Target, has_half: bool) -> Family:
 _ONE_ITEM = Machine(lanes=1, accumulators=16, cache_bytes=1 << 14)
 
 
-def _gpu(target: Target, _: bool) -> Family:
-    gpu = gpu_of(target)
+def _gpu(target: Target, has_half: bool) -> Family:
+    gpu = replace(gpu_of(target), multiplies_half=has_half)
     buffers = _buffers(target, gpu)
     return Family(
         (SpellOutAttention(),),
@@ -152,6 +155,7 @@ def _gpu(target: Target, _: bool) -> Family:
         1,
         GPU_CODE[target.kind],
         gpu.offset_bits,
+        (HalfInMemory(target.kind == "opencl", target.kind in gpu.half),),
         (_launches(target, gpu),),
         # So many sums, of two tensors each, read one tensor more and write one.
         buffers - 2 if buffers else None,

@@ -152,6 +152,7 @@ def plan_phase(
         family.workspaces,
         PlanMemory(steps, origins),
         family.offsets,
+        *family.halves,
         *family.checks,
     )
 
@@ -207,7 +208,7 @@ def build(
         schedule: passes that schedule the kernels.
         rewrites: passes over the Relax operators, such as what is stored in half precision.
         origins: of the tensors that the variables of the training step are named by.
-        has_half: whether products may multiply float16, which the target's CPU must have.
+        has_half: whether products may multiply float16, which the target must have.
     """
     target = target.resolved()
     scheduled = to_kernels(module, target, train_step, schedule, rewrites, has_half=has_half)
@@ -340,7 +341,9 @@ def _has_half_sums(function: tirx.PrimFunc) -> bool:
     blocks: list[s_tir.SBlock] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, blocks.append))
     buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
-    return any(each.scope() == "local" and str(each.dtype) == "float16" for each in buffers)
+    return any(
+        each.scope() == "local" and str(each.dtype).startswith("float16") for each in buffers
+    )
 
 
 def _allocations(function: relax.Function) -> list[tuple[str, int]]:

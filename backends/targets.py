@@ -111,12 +111,14 @@ class Target:
 
     @property
     def has_half_arithmetic(self) -> bool:
-        """Whether the CPU computes with vectors of float16, and does not only convert them.
+        """Whether it computes with float16, and does not only convert it: a CPU, with vectors.
 
         Raises:
             UsageError: LLVM does not know the CPU, or not for this architecture.
             UnsupportedError: this version of odtc does not compile for the target.
         """
+        if self.kind != CPU:
+            return self.kind in gpu_of(self).half
         return not HALF_ARITHMETIC.isdisjoint(llvm_features(self.resolved()))
 
     def resolved(self) -> "Target":

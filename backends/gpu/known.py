@@ -5,7 +5,8 @@ published is as of any phone's GPU, `PHONE`, whose limits all drivers that were 
 
 - 256 items of a group and 16 KiB that they share are what WebGPU asks of every phone;
 - 16 buffers of a kernel are what all Vulkan drivers have that have the 8 WebGPU asks for;
-- 1,024 bytes of arguments are what OpenCL's full profile promises.
+- 1,024 bytes of arguments are what OpenCL's full profile promises;
+- float16 is only held in memory.
 """
 
 from collections.abc import Iterable
@@ -18,18 +19,20 @@ if TYPE_CHECKING:
     from odtc.backends.targets import Target
 
 _SHARED = 32 << 10
+_BY_OPENCL, _BY_BOTH = frozenset({"opencl"}), frozenset({"opencl", "vulkan"})
 
 # One was reported to take 512 items, through Vulkan; most were not.
 _ADRENO_5 = replace(PHONE, local_bytes=_SHARED)
-_ADRENO = replace(PHONE, most_items=1024, local_bytes=_SHARED)
+_ADRENO_6 = replace(PHONE, most_items=1024, local_bytes=_SHARED, half=_BY_OPENCL)
+_ADRENO_7 = replace(_ADRENO_6, half=_BY_BOTH)
 # Their drivers have 16 KiB, all of the 610's and some of the 612's.
-_ADRENO_SMALL = replace(_ADRENO, local_bytes=PHONE.local_bytes)
+_ADRENO_SMALL = replace(_ADRENO_6, local_bytes=PHONE.local_bytes)
 # Arm advises against groups of more than 64 items, which cannot be split where they share memory,
 # and says that an item has 64 registers: a tile of 8 x 8 sums would fill them. As many items as
 # elsewhere are more groups.
-_MALI = replace(PHONE, group=64, sums=16, groups=512, local_bytes=_SHARED)
+_MALI = replace(PHONE, group=64, sums=16, groups=512, local_bytes=_SHARED, half=_BY_OPENCL)
 _BIFROST_384 = replace(_MALI, most_items=384)
-_VALHALL = replace(_MALI, most_items=512)
+_VALHALL = replace(_MALI, most_items=512, half=_BY_BOTH)
 
 
 def _each(family: str, names: str, gpu: Gpu) -> Iterable[tuple[str, Gpu]]:
@@ -40,8 +43,8 @@ GPUS: dict[str, Gpu] = dict(
     (
         *_each("adreno", "504 505 506 508 509 510 512 530 540", _ADRENO_5),
         *_each("adreno", "610 612", _ADRENO_SMALL),
-        *_each("adreno", "615 616 618 619 620 630 640 642l 643 650 660", _ADRENO),
-        *_each("adreno", "710 720 725 730 735 740 750", _ADRENO),
+        *_each("adreno", "615 616 618 619 620 630 640 642l 643 650 660", _ADRENO_6),
+        *_each("adreno", "710 720 725 730 735 740 750", _ADRENO_7),
         *_each("mali", "g31 g51 g72 g76", _MALI),
         *_each("mali", "g52 g71", _BIFROST_384),
         *_each("mali", "g57 g77 g78 g310 g510 g615 g710 g715", _VALHALL),

@@ -17,6 +17,8 @@ class Gpu:
         local_bytes: memory that a group shares, at most.
         argument_bytes: of the arguments of a kernel, at most, through OpenCL.
         buffers: that a kernel is given, at most, through Vulkan; None where the device is asked.
+        half: interfaces through which it computes with float16, as TVM calls their targets.
+        multiplies_half: whether products do so, where that pays.
     """
 
     group: int = 256
@@ -28,6 +30,8 @@ class Gpu:
     local_bytes: int = 16 << 10
     argument_bytes: int = 1024
     buffers: int | None = 16
+    half: frozenset[str] = frozenset()
+    multiplies_half: bool = False
 
 
 # Any GPU of a phone; and one that computes hundreds of groups at once, with memory for their sums.

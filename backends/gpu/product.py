@@ -5,6 +5,8 @@ multiplies some rows by some columns of these, in registers (Volkov and Demmel, 
 to tune dense linear algebra", 2008). Where there are too few tiles to keep the GPU busy, the sum is
 cut into parts that other groups take, and that a second kernel adds up in a fixed order.
 
+Where the GPU multiplies float16, what the group shares is rounded to it (`multiply.py`).
+
 Operands are functions to an element. What they read lies side by side along the sum or along the
 result, and the items of a group read it in that order.
 """
@@ -16,16 +18,15 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.kernels.places import index
+from odtc.backends.gpu.multiply import ACROSS, HALF, SINGLE, Arithmetic, Sums
+from odtc.backends.kernels.places import index, rounded
 
 Read = Callable[..., ir.Expr]
 
-# Terms of a slice.
-_SLICE = 8
-# Items of a group along the columns of a tile.
-_ACROSS = 16
-# Slices of a part of a sum, at least.
-_LEAST_SLICES = 8
+# Terms of a part of a sum, at least.
+_LEAST_TERMS = 64
+# A product of fewer terms, rows or columns stays in float32: it would gain nothing.
+_LEAST_OF_HALF = 16
 # Rows and columns of results of an item, and how fast it is with these: a larger tile reads the
 # memory that its group shares less often for each product.
 _SHARES = {(8, 8): 1.0, (4, 4): 0.7, (2, 4): 0.5, (1, 2): 0.25}
@@ -63,12 +64,14 @@ class Tiling:
         columns: along the columns.
         down: items of a group along the rows.
         splits: parts of the sum.
+        arithmetic: what is multiplied.
     """
 
     rows: int
     columns: int
     down: int
     splits: int
+    arithmetic: Arithmetic = SINGLE
 
     @property
     def height(self) -> int:
@@ -78,12 +81,12 @@ class Tiling:
     @property
     def width(self) -> int:
         """Columns of a tile."""
-        return self.columns * _ACROSS
+        return self.columns * ACROSS
 
     @property
     def local_bytes(self) -> int:
         """Of a slice of both operands."""
-        return _SLICE * (self.height + self.width) * 4
+        return self.arithmetic.terms * (self.height + self.width) * self.arithmetic.term_bytes
 
     def tiles(self, extent: Extent) -> int:
         """Number of tiles of a product."""
@@ -97,17 +100,22 @@ class Tiling:
 
 def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
     """The fastest tiles, and sums in as many parts as it takes to keep the GPU busy."""
-    down = gpu.group // _ACROSS
-    tilings = {Tiling(*share, down, 1): speed for share, speed in _SHARES.items()}
+    down, arithmetic = gpu.group // ACROSS, _arithmetic(extent, gpu)
+    tilings = {Tiling(*share, down, 1, arithmetic): speed for share, speed in _SHARES.items()}
     speeds = {each: speed for each, speed in tilings.items() if _fits(each, gpu)}
     chosen = max(speeds, key=lambda each: speeds[each] * each.use(extent))
     size = extent.batch * extent.rows * extent.columns * 4
     splits = min(
         _parts(gpu.groups, chosen.tiles(extent)),
-        max(extent.depth // (_SLICE * _LEAST_SLICES), 1),
+        max(extent.depth // _LEAST_TERMS, 1),
         max(gpu.split_bytes // size, 1),
     )
     return replace(chosen, splits=splits)
+
+
+def _arithmetic(extent: Extent, gpu: Gpu) -> Arithmetic:
+    least = min(extent.rows, extent.depth, extent.columns)
+    return HALF if gpu.multiplies_half and least >= _LEAST_OF_HALF else SINGLE
 
 
 def _fits(tiling: Tiling, gpu: Gpu) -> bool:
@@ -149,8 +157,9 @@ def _emit_tiles(
     """Emits the kernel of the tiles; `store(part, n, m, p, value)` takes results."""
     height, width = tiling.height, tiling.width
     down, across = _parts(extent.rows, height), _parts(extent.columns, width)
-    share = _parts(_parts(extent.depth, tiling.splits), _SLICE) * _SLICE
-    items = tiling.down * _ACROSS
+    terms, dtype = tiling.arithmetic.terms, tiling.arithmetic.dtype
+    share = _parts(_parts(extent.depth, tiling.splits), terms) * terms
+    items = tiling.down * ACROSS
     with (
         T.thread_binding(across, "blockIdx.x") as column_tile,
         T.thread_binding(down, "blockIdx.y") as row_tile,
@@ -159,16 +168,11 @@ def _emit_tiles(
         T.sblock("tile"),
     ):
         n, part = (task, index(0)) if tiling.splits == 1 else _both(task, tiling.splits)
-        near_left = T.sblock_alloc_buffer((_SLICE, height), "float32", scope="shared")
-        near_right = T.sblock_alloc_buffer((_SLICE, width), "float32", scope="shared")
-        sums = T.sblock_alloc_buffer((tiling.rows, tiling.columns), "float32", scope="local")
-        rows = T.sblock_alloc_buffer((tiling.rows,), "float32", scope="local")
-        columns = T.sblock_alloc_buffer((tiling.columns,), "float32", scope="local")
-        zero = tirx.const(0.0, "float32")
-        with T.unroll(tiling.rows) as i, T.unroll(tiling.columns) as j:
-            T.buffer_store(sums, zero, [i, j])
+        near_left = T.sblock_alloc_buffer((terms, height), dtype, scope="shared")
+        near_right = T.sblock_alloc_buffer((terms, width), dtype, scope="shared")
+        sums = Sums(tiling.rows, tiling.columns, tiling.arithmetic)
         m0, p0 = row_tile * height, column_tile * width
-        y, x = item // _ACROSS, item % _ACROSS
+        y, x = item // ACROSS, item % ACROSS
         end = tirx.min((part + 1) * share, index(extent.depth))
         copies = [
             _Copy(near_left, left, (n, m0), extent.rows, (item, items)),
@@ -176,26 +180,17 @@ def _emit_tiles(
         ]
         for copy in copies:
             copy.fetch(part * share, end)
-        with T.serial(share // _SLICE) as step:
+        with T.serial(share // terms) as step:
             for copy in copies:
                 copy.put()
             # While this slice is multiplied, the next one is on its way.
             for copy in copies:
-                copy.fetch(part * share + (step + 1) * _SLICE, end)
-            with T.unroll(_SLICE) as k:
-                with T.unroll(tiling.rows) as i:
-                    near = tirx.BufferLoad(near_left, [k, y * tiling.rows + i])
-                    T.buffer_store(rows, near, [i])
-                with T.unroll(tiling.columns) as j:
-                    near = tirx.BufferLoad(near_right, [k, j * _ACROSS + x])
-                    T.buffer_store(columns, near, [j])
-                with T.unroll(tiling.rows) as i, T.unroll(tiling.columns) as j:
-                    term = tirx.BufferLoad(rows, [i]) * tirx.BufferLoad(columns, [j])
-                    T.buffer_store(sums, tirx.BufferLoad(sums, [i, j]) + term, [i, j])
+                copy.fetch(part * share + (step + 1) * terms, end)
+            sums.add(near_left, near_right, y * tiling.rows, x)
         with T.unroll(tiling.rows) as i, T.unroll(tiling.columns) as j:
-            m, p = m0 + y * tiling.rows + i, p0 + j * _ACROSS + x
+            m, p = m0 + y * tiling.rows + i, p0 + sums.column(j, x)
             with T.If(tirx.all(m < extent.rows, p < extent.columns)), T.Then():
-                store(part, n, m, p, tirx.BufferLoad(sums, [i, j]))
+                store(part, n, m, p, tirx.BufferLoad(sums.results, [i, j]))
 
 
 class _Copy:
@@ -219,20 +214,22 @@ class _Copy:
     ) -> None:
         self._near, self._operand, self._start, self._length = near, operand, start, length
         self._number, self._items = item
-        self._size = _SLICE * int(near.shape[1])
+        self._terms, self._dtype = int(near.shape[0]), str(near.dtype)
+        self._size = self._terms * int(near.shape[1])
         self._turns = _parts(self._size, self._items)
-        self._held = T.sblock_alloc_buffer((self._turns,), "float32", scope="local")
+        self._held = T.sblock_alloc_buffer((self._turns,), self._dtype, scope="local")
 
     def fetch(self, k0: ir.Expr, end: ir.Expr) -> None:
         """Emits the reads of the elements of a slice, into registers."""
         n, first = self._start
-        zero = tirx.const(0.0, "float32")
+        zero = tirx.const(0.0, self._dtype)
         with T.unroll(self._turns) as turn:
             k, at = self._place(turn)
             inside = tirx.all(first + at < self._length, k0 + k < end)
             value = self._operand.read(
                 n, tirx.min(first + at, index(self._length - 1)), tirx.min(k0 + k, end - 1)
             )
+            value = rounded(value, self._dtype)
             T.buffer_store(self._held, tirx.if_then_else(inside, value, zero), [turn])
 
     def put(self) -> None:
@@ -252,7 +249,7 @@ class _Copy:
         """Which element an item copies in a turn: neighbours in memory, one after the other."""
         flat, width = turn * self._items + self._number, int(self._near.shape[1])
         if self._operand.along_sum:
-            return flat % _SLICE, flat // _SLICE
+            return flat % self._terms, flat // self._terms
         return flat // width, flat % width
 
 

@@ -1,7 +1,8 @@
 """How the OpenCL source of kernels is written, so that a phone's driver has little to compile.
 
 Short loops stay loops, with a hint to unroll them: TVM would write every iteration out, hundreds of
-kilobytes of a large kernel. And a kernel is not told of all others, which it does not call.
+kilobytes of a large kernel. A kernel is not told of all others, which it does not call; nor does it
+ask for arithmetic in float16 only because it holds some in memory.
 """
 
 import re
@@ -12,8 +13,11 @@ import tvm
 import tvm_ffi
 
 # Iterations of a loop that is unrolled, at most: those of the tiles and slices of products.
-_MOST = 8
+_MOST = 16
 _LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MULTILINE)
+# What TVM puts in front of a kernel with a pointer to float16, and what needs it.
+_EXTENSION = re.compile(r"^#ifdef cl_khr_fp16\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
+_HALF = re.compile(r"\bhalf\d*\b(?! ?\*)|\bconvert_half")
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
@@ -41,5 +45,11 @@ def alone(source: str) -> str:
     return _DECLARATION.sub("", source)
 
 
+def plain(source: str) -> str:
+    """The source for drivers without arithmetic in float16, of a kernel that needs none."""
+    without = _EXTENSION.sub("", source)
+    return source if _HALF.search(without) else without
+
+
 def _rewritten(source: str, _: object) -> str:
-    return hinted(alone(str(source)))
+    return plain(hinted(alone(str(source))))

@@ -352,11 +352,23 @@ class OpenCLModule final : public ffi::ModuleObj {
     return clSetKernelArg(kernel, at, type.bits / 8, &number);
   }
 
+  // What a driver says of that is about the source, which is not at fault.
+  static void CheckHalf(const std::string& name, const std::string& source,
+                        const OpenCLDevice& device) {
+    const std::string extension = "cl_khr_fp16";
+    if (source.find(extension) != std::string::npos &&
+        device.Text(CL_DEVICE_EXTENSIONS).find(extension) == std::string::npos) {
+      TVM_FFI_THROW(RuntimeError) << "the kernel " << name << " needs arithmetic with float16, which "
+                                  << device.Text(CL_DEVICE_NAME) << " lacks";
+    }
+  }
+
   cl_kernel Built(const std::string& name, int number) {
     cl_kernel& kernel = kernels_[{name, number}];
     if (kernel) return kernel;
     const OpenCLDevice& device = OpenCLDevices::Global()->At(number);
     const std::string& source = parts_.at(name);
+    CheckHalf(name, source, device);
     const char* text = source.c_str();
     size_t size = source.size();
     cl_int code = CL_SUCCESS;

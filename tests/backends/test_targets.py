@@ -264,6 +264,24 @@ def test_which_x86_cpus_compute_in_float16(mcpu: str, has: bool):
     assert parse_target(f"host-cpu{{mcpu={mcpu}}}").has_half_arithmetic == has
 
 
+@pytest.mark.parametrize(
+    ("gpu", "opencl", "vulkan"),
+    [
+        ("adreno-540", False, False),
+        ("adreno-640", True, False),
+        ("adreno-740", True, True),
+        ("mali-g76", True, False),
+        ("mali-g78", True, True),
+        ("immortalis-g715", True, True),
+    ],
+)
+def test_which_gpus_compute_in_float16(gpu: str, opencl: bool, vulkan: bool):
+    """Whatever the CPU beside them does, and no GPU that is not named."""
+    for kind, has in (("opencl", opencl), ("vulkan", vulkan)):
+        assert parse_target(f"android-{kind}{{gpu={gpu}}}").has_half_arithmetic == has
+        assert not parse_target(f"android-{kind}").has_half_arithmetic
+
+
 @pytest.mark.parametrize("name", sorted(GPUS))
 def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str):
     gpu = GPUS[name]
