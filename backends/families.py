@@ -10,7 +10,7 @@ from tvm.s_tir import transform as S  # noqa: N812
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
 from odtc.backends.gpu.known import gpu_of
-from odtc.backends.gpu.machine import Gpu
+from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.source import compact_source
@@ -66,6 +66,7 @@ class Family:
         offset_bits: in which kernels count the elements of an arena.
         halves: what has kernels compute in float32 that hold float16 in memory.
         checks: of kernels as they are launched, which nothing changes any more.
+        update_buffers: of a launch for several updates; None where each is a call of its own.
         most_fused: operators of a fused kernel; None for any number.
     """
 
@@ -80,6 +81,7 @@ class Family:
     offset_bits: int = 64
     halves: tuple[Pass, ...] = ()
     checks: tuple[Pass, ...] = ()
+    update_buffers: int | None = None
     most_fused: int | None = None
 
 
@@ -157,6 +159,7 @@ def _gpu(target: Target, has_half: bool) -> Family:
         gpu.offset_bits,
         (HalfInMemory(target.kind == "opencl", target.kind in gpu.half),),
         (_launches(target, gpu),),
+        _update_buffers(target, gpu),
         # So many sums, of two tensors each, read one tensor more and write one.
         buffers - 2 if buffers else None,
     )
@@ -165,6 +168,14 @@ def _gpu(target: Target, has_half: bool) -> Family:
 def _buffers(target: Target, gpu: Gpu) -> int | None:
     """Of a launch, at most; None where nothing bounds them: OpenCL bounds bytes of arguments."""
     return gpu.buffers if target.kind == "vulkan" else None
+
+
+def _update_buffers(target: Target, gpu: Gpu) -> int:
+    """What any GPU takes, where it is the device that is asked."""
+    if target.kind == "vulkan":
+        return gpu.buffers or PHONE.buffers or 0
+    # A pointer, and where the tensor begins.
+    return gpu.argument_bytes // 16
 
 
 def _launches(target: Target, gpu: Gpu) -> Pass:

@@ -32,6 +32,7 @@ from odtc.passes.calls import Calls, workspaces_in
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.fuse_named import FuseNamed
+from odtc.passes.group_updates import GroupUpdates
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.insert_checkpoints import REPEATED, STORED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
@@ -171,7 +172,15 @@ def order_phase(train_step: str | None, family: Family) -> tuple[Pass, ...]:
         *family.blocks,
         *([ImmediateUpdate(train_step)] if train_step else []),
         OrderCalls(family.slots),
+        *_grouping(train_step, family),
     )
+
+
+def _grouping(train_step: str | None, family: Family) -> tuple[Pass, ...]:
+    """What merges updates, where a call takes longer than what it does."""
+    if train_step is None or family.update_buffers is None:
+        return ()
+    return (GroupUpdates(train_step, family.update_buffers),)
 
 
 def vm_phase() -> tvm.transform.Pass:

@@ -34,6 +34,13 @@ inline void CheckVulkan(VkResult code, const std::string& what) {
   }
 }
 
+// A number as odtc's messages have it: 134,217,728.
+inline std::string Grouped(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
 // What a kernel's SPIR-V may ask of a device, by the number of the capability.
 struct VulkanCapability {
   uint32_t number;

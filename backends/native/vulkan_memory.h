@@ -22,7 +22,8 @@ class VulkanMemory {
     size_t size = (std::max<size_t>(bytes, 1) + kRound - 1) / kRound * kRound;
     if (size > of_->Limits().maxStorageBufferRange) {
       TVM_FFI_THROW(RuntimeError) << "a buffer of " << bytes << " bytes: a kernel on this device can "
-                                  << "use " << of_->Limits().maxStorageBufferRange << " of a buffer";
+                                  << "use " << Grouped(of_->Limits().maxStorageBufferRange)
+                                  << " bytes of a buffer";
     }
     std::string what = "a buffer of " + std::to_string(bytes) + " bytes";
     if (size > kSmall) return WithMemory(size, kDevice, what);

@@ -35,7 +35,7 @@ def test_a_kernel_stands_alone_and_is_short(library: bytes) -> None:
 
 
 def test_hints() -> None:
-    loops = "  for (int i = 0; i < 8; ++i) {\n  }\n  for (int i = 0; i < 9; ++i) {\n  }\n"
+    loops = "  for (int i = 0; i < 16; ++i) {\n  }\n  for (int i = 0; i < 17; ++i) {\n  }\n"
     assert hinted(loops) == "  #pragma unroll\n" + loops
 
 

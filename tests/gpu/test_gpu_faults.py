@@ -33,11 +33,11 @@ def digits(folder: Path, target: str, batch: int) -> Artifact:
     return odtc.compile(folder / "m.onnx", target, batch=batch)
 
 
-def of_two_plans(folder: Path, target: str, batch: int) -> Artifact:
+def of_several_plans(folder: Path, target: str, batch: int) -> Artifact:
     """With normalisations, which can be computed again."""
     onnx.save(bn_model(), folder / "m.onnx")
     artifact = odtc.compile(folder / "m.onnx", target, batch=batch, memory_budget="auto")
-    assert len(artifact.manifest.plans) == 2
+    assert len(artifact.manifest.plans) >= 2
     return artifact
 
 
@@ -87,7 +87,7 @@ def test_no_memory_for_the_arena_through_vulkan(tmp_path: Path) -> None:
         trainer.step(*zeros(artifact), lr=0.1)
     assert str(error.value) == (
         f"there is no memory for a step's arena of {arena:,} bytes: a kernel on this device can "
-        f"use {RANGE} of a buffer\n"
+        f"use {RANGE:,} bytes of a buffer\n"
         "  where: this machine\n"
         f"  hint: {SMALLER}"
     )
@@ -101,9 +101,9 @@ def zeros(artifact: Artifact) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow
 def test_a_budget_as_the_message_says_is_met(tmp_path: Path) -> None:
     """And one of several plans is taken by itself."""
-    artifact = of_two_plans(tmp_path, "host-vulkan", 14_000)
+    artifact = of_several_plans(tmp_path, "host-vulkan", 14_000)
     fits = [plan for plan in artifact.manifest.plans if plan.arena_bytes <= RANGE]
-    assert len(fits) == 1
+    assert 0 < len(fits) < len(artifact.manifest.plans)
     trainer = artifact.trainer()
     assert np.isfinite(trainer.step(*zeros(artifact), lr=0.1))
     assert trainer.plan == fits[0]
@@ -128,7 +128,7 @@ def test_no_memory_for_a_tensor(tmp_path: Path) -> None:
     said = str(error.value).splitlines()
     assert said[0] == (
         f"there is no memory for the input 'x' of {size:,} bytes: a kernel on this device can use "
-        f"{RANGE} of a buffer"
+        f"{RANGE:,} bytes of a buffer"
     )
     assert re.fullmatch(
         r"  hint: the step needs [\d,]+ bytes of tensors and [\d,]+ of an arena: compile the model "
@@ -185,7 +185,7 @@ def test_a_device_that_is_lost(kind: str, calls: int, failing: Path, tmp_path: P
 
 def test_what_fails_at_a_launch_is_not_tried_again(failing: Path, tmp_path: Path) -> None:
     """Some drivers allocate when a kernel first runs: others ran before, and maybe an update."""
-    of_two_plans(tmp_path, "host-opencl", 32).save(tmp_path / "m.odtc")
+    of_several_plans(tmp_path, "host-opencl", 32).save(tmp_path / "m.odtc")
     done = trained(tmp_path, failing, CALLS_BEFORE=3, OPENCL_CODE=-4)
     assert done.returncode == ExitCode.DEVICE
     assert re.search(r"the device failed: .*out of device memory \(OpenCL error -4\)", done.stderr)
