@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
-    case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
+    case = dataclasses.replace(case_of(name, options.batch, symbolic=True), threads=options.threads)
     terms = Terms(
         options.shares,
         options.totals,

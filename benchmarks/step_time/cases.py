@@ -71,12 +71,13 @@ def names() -> tuple[str, ...]:
     return ("digits", *FULL, *(f"zoo/{name}" for name in zoo_names()))
 
 
-def case_of(name: str, batch: int | None = None) -> Case:
+def case_of(name: str, batch: int | None = None, *, symbolic: bool = False) -> Case:
     """A model with one batch of random inputs and labels.
 
     Args:
         name: one of `names()`.
         batch: samples; the usual number for the model where it is None.
+        symbolic: whether an export from PyTorch takes any batch, which micro-batches may need.
     """
     rng = np.random.default_rng(0)
     if name == "digits":
@@ -87,7 +88,7 @@ def case_of(name: str, batch: int | None = None) -> Case:
         x = rng.standard_normal((batch or 4, 3, 224, 224), np.float32)
         model = zoo_model(name.removeprefix("zoo/"))
         return Case(name, model, {fed(model): x}, rng.integers(0, 1000, len(x)), ZOO_LR)
-    return _exported(name, batch)
+    return _exported(name, batch, symbolic)
 
 
 def fed(model: onnx.ModelProto) -> str:
@@ -97,7 +98,7 @@ def fed(model: onnx.ModelProto) -> str:
     return name
 
 
-def _exported(name: str, batch: int | None) -> Case:
+def _exported(name: str, batch: int | None, symbolic: bool) -> Case:
     """PyTorch's module, and its export."""
     from benchmarks.models.pytorch.export import export
     from benchmarks.models.pytorch.spec import batches, make
@@ -108,6 +109,7 @@ def _exported(name: str, batch: int | None) -> Case:
     module = make(entry)
     x, y = next(batches(entry))
     with tempfile.TemporaryDirectory() as folder:
-        export(module, x, Path(folder, "model.onnx"))
-        model = onnx.load(Path(folder, "model.onnx"))
+        path = Path(folder, "model.onnx")
+        export(module, x, path, batch="batch" if symbolic else None)
+        model = onnx.load(path)
     return Case(name, model, x, y, entry.lr, entry.loss, module)
