@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.measure import core_count
+from odtc.comparison.measure import core_count
 
 _TRIES = 10
 _SIDE = 2048

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 import odtc
-from benchmarks.measure import core_count, machine, spread, versions
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
+from odtc.comparison.measure import core_count, machine, spread, versions
 from odtc.core.manifest import Sizes
 
 ACCURACY = 0.97

@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import machine, versions
+from odtc.comparison.measure import machine, versions
 
 RESULTS = Path("logs/bench")
 

@@ -20,7 +20,6 @@ import onnx
 from rich.table import Table
 
 import odtc
-from benchmarks.measure import Spread, spread
 from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import positive
 from benchmarks.output import (
@@ -34,6 +33,7 @@ from benchmarks.output import (
     write_json,
 )
 from benchmarks.step_time.cases import Case, case_of
+from odtc.comparison.measure import Spread, spread
 
 NETWORKS = ("zoo/squeezenet", "resnet18", "mobilenet_v2")
 

@@ -13,13 +13,13 @@ import odtc
 from benchmarks.memory.cases import MODEL
 from benchmarks.memory.engines import STEPS
 from benchmarks.memory.planned import Plan
-from benchmarks.memory.resident import Sample
 from benchmarks.memory.rows import ORT, TORCH
 from benchmarks.memory.worker import STORE, TaskError, run
 from benchmarks.step_time.cases import Case
 from benchmarks.step_time.compare import Comparison, compare
 from benchmarks.step_time.engines import OURS, Make, OdtcEngine, ort_engine, torch_engine
 from odtc.cli.console import readable_bytes
+from odtc.comparison.resident import Sample
 from odtc.core.errors import BudgetError
 from odtc.core.specs import Role
 

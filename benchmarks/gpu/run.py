@@ -24,7 +24,7 @@ from benchmarks.gpu.roofline import Ceilings, families_of, measured_ceilings
 from benchmarks.kernel_time.products import Layer, products_of
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
-from benchmarks.reference.torch_module import LOSSES
+from odtc.comparison.peers.torch_module import LOSSES
 
 # Steps of both that have to agree before anything is timed, and by how much.
 PARITY_STEPS, PARITY = 3, 1e-3

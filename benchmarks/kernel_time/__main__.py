@@ -17,10 +17,10 @@ from benchmarks.kernel_time.clock import ClockedSession, medians
 from benchmarks.kernel_time.layers import layers_of
 from benchmarks.kernel_time.products import products_of
 from benchmarks.kernel_time.report import other_table, product_table, rows_of, sums
-from benchmarks.measure import spread
 from benchmarks.options import positive
 from benchmarks.output import about, add_files, terminal, write_json
 from benchmarks.step_time.cases import Case, case_of, names
+from odtc.comparison.measure import spread
 
 WARM = 2
 

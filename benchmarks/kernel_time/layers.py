@@ -5,7 +5,7 @@ import math
 import onnx
 
 from benchmarks.kernel_time.products import Layer
-from benchmarks.workload import FLOPS
+from odtc.comparison.workload import FLOPS
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.specialize import specialize
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.memory.cases import MODEL, Stored, batch_of
-from benchmarks.memory.resident import Sample, measured
+from odtc.comparison.resident import Sample, measured
 
 STEPS = 3
 _GRAPHS = "onnxruntime"
@@ -35,14 +35,14 @@ def write_ort(case: Stored, folder: Path) -> None:
     """onnxruntime-training's graphs and checkpoint."""
     import onnx
 
-    from benchmarks.reference.onnxruntime_training import write_artifacts
+    from odtc.comparison.peers.onnxruntime_training import write_artifacts
 
     write_artifacts(onnx.load(folder / MODEL), case.batch, folder / _GRAPHS)
 
 
 def ort_sample(case: Stored, folder: Path) -> Sample:
     """onnxruntime-training, from its graphs and checkpoint."""
-    from benchmarks.reference.onnxruntime_training import OrtTrainer, import_training
+    from odtc.comparison.peers.onnxruntime_training import OrtTrainer, import_training
 
     import_training()
     x, y = batch_of(folder)
@@ -65,7 +65,7 @@ def torch_sample(case: Stored, folder: Path) -> Sample:
 def _module_sample(case: Stored, folder: Path) -> Sample:
     from benchmarks.models.pytorch.spec import make as make_module
     from benchmarks.models.pytorch.table import FULL
-    from benchmarks.reference.torch_module import ModuleTrainer
+    from odtc.comparison.peers.torch_module import ModuleTrainer
 
     x, y = batch_of(folder)
     # Some families are imported where a module is made; this one goes at once.

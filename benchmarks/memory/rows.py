@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.memory.planned import Plan, TvmPlan
-from benchmarks.memory.resident import Sample
 from benchmarks.memory.worker import STORE, TaskError, run
+from odtc.comparison.resident import Sample
 
 OURS, TVM, ALONE, ORT, TORCH = (
     "odtc",

@@ -12,7 +12,6 @@ from rich.console import Console
 
 import benchmarks.step_time as package
 from benchmarks.ceilings import measure_ceilings
-from benchmarks.measure import core_count
 from benchmarks.options import listed, positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import NETWORKS, case_of, names
@@ -25,6 +24,7 @@ from benchmarks.step_time.report import (
     summary,
     table_of,
 )
+from odtc.comparison.measure import core_count
 
 # Above this share of busy cores, other programs disturb the times too much.
 MAX_BUSY = 0.1

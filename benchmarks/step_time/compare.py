@@ -7,17 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure import Spread, busy_share, spread
 from benchmarks.step_time.cases import Case
 from benchmarks.step_time.engines import OURS, Engine, Make
-from benchmarks.workload import Work, training_work
+from odtc.comparison.measure import Spread, busy_share, spread
+from odtc.comparison.parity import PARITY_STEPS, disagreement
+from odtc.comparison.workload import Work, training_work
 
-PARITY_STEPS = 3
-PARITY_TOLERANCE = 2e-3
-# At a low learning rate an engine that trains nothing has nearly the right losses, so what they
-# change by is compared too: as a share of odtc's change, beyond what rounding does to a loss.
-PROGRESS_TOLERANCE = 0.1
-ROUNDING = 1e-5
 PAUSE_SECONDS = 0.05
 
 
@@ -117,17 +112,6 @@ def start(name: str, make: Make, case: Case, folder: Path) -> tuple[Timing, Engi
         timing.skipped = f"{type(error).__name__}: {reason}"[:200]
         return timing, None
     return timing, engine
-
-
-def disagreement(losses: Sequence[float], expected: Sequence[float]) -> str:
-    """What tells the losses apart from those expected; '' where nothing does."""
-    changes = np.subtract(losses, losses[0]), np.subtract(expected, expected[0])
-    if np.allclose(losses, expected, rtol=PARITY_TOLERANCE, atol=PARITY_TOLERANCE) and np.allclose(
-        *changes, rtol=PROGRESS_TOLERANCE, atol=ROUNDING * abs(expected[0])
-    ):
-        return ""
-    ours, theirs = (", ".join(f"{loss:.5f}" for loss in each) for each in (expected, losses))
-    return f"its losses are {theirs}; those of odtc are {ours}"
 
 
 def timed_step(engine: Engine, case: Case) -> float:

@@ -76,7 +76,7 @@ def compiled_engine(case: Case, _: Path) -> Engine:
 def _module_trainer(case: Case, *, compiled: bool) -> Engine:
     import torch
 
-    from benchmarks.reference.torch_module import ModuleTrainer
+    from odtc.comparison.peers.torch_module import ModuleTrainer
 
     if case.module is None:
         raise RuntimeError("the model is an ONNX file that comes from no PyTorch module")
@@ -86,7 +86,7 @@ def _module_trainer(case: Case, *, compiled: bool) -> Engine:
 
 def ort_engine(case: Case, folder: Path) -> Engine:
     """onnxruntime-training's on-device API."""
-    from benchmarks.reference.onnxruntime_training import ort_trainer
+    from odtc.comparison.peers.onnxruntime_training import ort_trainer
 
     workdir = folder / f"ort-{case.threads}"
     return ort_trainer(case.model, case.batch, workdir, lr=case.lr, threads=case.threads)
@@ -94,7 +94,7 @@ def ort_engine(case: Case, folder: Path) -> Engine:
 
 def mnn_engine(case: Case, folder: Path) -> Engine:
     """MNN, from its Python wheel."""
-    from benchmarks.reference.mnn_training import MnnTrainer
+    from odtc.comparison.peers.mnn_training import MnnTrainer
 
     _require_classifier(case)
     return MnnTrainer(case.model, folder, lr=case.lr, threads=case.threads)
@@ -102,10 +102,11 @@ def mnn_engine(case: Case, folder: Path) -> Engine:
 
 def tvm_engine(case: Case, folder: Path) -> Engine:
     """TVM's own `relax.training`, with its default kernels and schedules."""
-    from benchmarks.reference.tvm_training import TvmTrainer
+    from odtc.comparison.peers.tvm_training import TvmTrainer, build
 
     _require_classifier(case)
-    return TvmTrainer(case.model, case.batch, folder, lr=case.lr, threads=case.threads)
+    build(case.model, case.batch, folder, case.lr)
+    return TvmTrainer(case.batch, folder, threads=case.threads)
 
 
 def _require_classifier(case: Case) -> None:

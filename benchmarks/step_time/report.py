@@ -9,10 +9,10 @@ from rich import box
 from rich.table import Table
 
 from benchmarks.ceilings import Ceilings
-from benchmarks.measure import spread
 from benchmarks.output import panels, save_figure
 from benchmarks.step_time.compare import Comparison, Timing, geometric_means, ratio
 from benchmarks.step_time.engines import ENGINES
+from odtc.comparison.measure import spread
 
 # Panels in a row of the rooflines.
 _ACROSS = 3

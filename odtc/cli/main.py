@@ -14,6 +14,7 @@ from typing import NoReturn
 import odtc
 from odtc.cli import (
     check,
+    compare,
     compile,
     device,
     devices,
@@ -30,7 +31,10 @@ from odtc.cli.interrupts import interruption
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
-COMMANDS = (compile, train, inspect, check, plan, profile, sweep, pack, targets, devices, device)
+COMMANDS = (
+    *(compile, train, inspect, check, plan, profile, sweep, compare),
+    *(pack, targets, devices, device),
+)
 
 TRACEBACK = "ODTC_TRACEBACK"
 

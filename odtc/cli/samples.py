@@ -3,7 +3,7 @@
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,8 +41,12 @@ def read_samples(path: Path, manifest: Manifest) -> Samples:
     Raises:
         DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
     """
+    return samples_of(path, manifest.of_role(Role.INPUT), manifest.labels)
+
+
+def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
+    """The same for arguments of a step that is not compiled; see `read_samples` for errors."""
     arrays = _read_arrays(path)
-    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
     keys = _keys(inputs, "x", arrays) | _keys(labels, "y", arrays)
     missing = [
         name if key == name else f"{name} (or {key})"
@@ -65,7 +69,7 @@ def read_samples(path: Path, manifest: Manifest) -> Samples:
     )
 
 
-def _keys(items: tuple[Argument, ...], short: str, arrays: Mapping[str, object]) -> dict[str, str]:
+def _keys(items: Sequence[Argument], short: str, arrays: Mapping[str, object]) -> dict[str, str]:
     """The key of each argument's array: its name, or the short one where it is the only one."""
     names = [item.spec.name for item in items]
     return {name: short if name not in arrays and len(names) == 1 else name for name in names}
@@ -151,19 +155,25 @@ def _check_samples(array: np.ndarray, spec: TensorSpec, where: str) -> None:
 
 
 def drawn(manifest: Manifest) -> Iterator[Batch]:
-    """The same batch for ever: normal numbers, the first of all indices, and classes."""
+    """The same batch for ever: see `draw_arguments`."""
+    batch = draw_arguments(manifest.fed(Role.INPUT), manifest.fed(Role.LABEL))
+    while True:
+        yield batch
+
+
+def draw_arguments(inputs: Sequence[Argument], labels: Sequence[Argument]) -> Batch:
+    """One batch: normal numbers, the first of all indices, and classes."""
     random = np.random.default_rng(0)
     x = {
         item.spec.name: random.standard_normal(item.spec.shape).astype(item.spec.dtype)
         if np.issubdtype(item.spec.dtype, np.floating)
         else np.zeros(item.spec.shape, item.spec.dtype)
-        for item in manifest.fed(Role.INPUT)
+        for item in inputs
     }
     y = {
         item.spec.name: random.integers(item.classes.count, size=item.spec.shape)
         if item.classes
         else random.random(item.spec.shape).astype(item.spec.dtype)
-        for item in manifest.fed(Role.LABEL)
+        for item in labels
     }
-    while True:
-        yield x, y
+    return x, y

@@ -94,12 +94,11 @@ def run(args: argparse.Namespace) -> int:
         from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.runtime_rpc.sweep.plan import Choices
-        from odtc.runtime_rpc.sweep.row import results_of
-        from odtc.runtime_rpc.sweep.row_file import RowFile
+        from odtc.runtime_rpc.sweep.row import results_of, row_file
         from odtc.runtime_rpc.sweep.sweep import Manner, Sweep
 
         subjects = _subjects(args, progress)
-        file = RowFile(output, _identity(args))
+        file = row_file(output, _identity(args))
         cooldown = None if args.cooldown is False else Cooldown(args.cooldown)
         sweep = Sweep(
             subjects,

@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     BUDGET = 11
     DEVICE_LOST = 12
     DEVICE_BUSY = 13
+    PARITY = 14
     INTERRUPTED = 130
 
 
@@ -150,3 +151,9 @@ class BudgetError(OdtcError):
     ) -> None:
         super().__init__(what, where=where, hint=hint)
         self.least = least
+
+
+class ParityError(OdtcError):
+    """Another library, asked to train the same, has other losses than odtc."""
+
+    exit_code = ExitCode.PARITY

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any
+
+from odtc.core.row_file import RowFile
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,11 @@ def row_of(data: Mapping[str, Any]) -> Row:
     own |= {key: tuple(own[key]) for key in ("seconds", "notes")}
     own["configuration"] = Configuration(**own["configuration"])
     return Row(**own)
+
+
+def row_file(path: Path, identity: Mapping[str, Any]) -> RowFile[Row]:
+    """The file of a sweep; see `RowFile` for errors."""
+    return RowFile(path, "sweep", identity, row_of)
 
 
 @dataclass(frozen=True)

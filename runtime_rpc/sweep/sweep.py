@@ -8,6 +8,7 @@ from itertools import groupby, islice
 
 from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
 from odtc.core.progress import Progress, silent
+from odtc.core.row_file import RowFile
 from odtc.runtime_rpc.batches import Feed
 from odtc.runtime_rpc.failures import is_out_of_memory
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
@@ -18,7 +19,6 @@ from odtc.runtime_rpc.server.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, Row
-from odtc.runtime_rpc.sweep.row_file import RowFile
 from odtc.runtime_rpc.trainer import Trainer
 
 # Steps that nobody looks at, before each measurement: threads move, clocks rise.
@@ -91,7 +91,7 @@ class Sweep:
         self._trainer: Trainer | None = None
         self.frequency_note = ""
 
-    def run(self, file: RowFile) -> None:
+    def run(self, file: RowFile[Row]) -> None:
         """Measures what the file has no rows of.
 
         Raises:
@@ -120,7 +120,7 @@ class Sweep:
         subjects = self._subjects.values()
         return [it for s in subjects for it in configurations(s.model, s.batch, choices, speeds)]
 
-    def _measure_subject(self, number: int, turns: list[Configuration], file: RowFile) -> None:
+    def _measure_subject(self, number: int, turns: list[Configuration], file: RowFile[Row]) -> None:
         """Measures a step that is loaded once; what cannot be done is a row, too."""
         self._trainer = None
         for configuration in turns:

@@ -26,7 +26,7 @@ from benchmarks.kernel_time.report import (
 )
 from benchmarks.output import write_json
 from benchmarks.step_time.cases import case_of
-from benchmarks.workload import training_work
+from odtc.comparison.workload import training_work
 
 CEILINGS = Ceilings(threads=1, fma=4e9, gemm=2e9, numpy_gemm=1e9, copy=1e9)
 

@@ -15,7 +15,6 @@ from benchmarks.memory import speed, worker
 from benchmarks.memory.cases import NETWORKS
 from benchmarks.memory.planned import Plan, TvmPlan
 from benchmarks.memory.report import draw, loss_table, peer_table, plan_table, summary
-from benchmarks.memory.resident import Sample, measured
 from benchmarks.memory.rows import ALONE, ENGINES, ORT, OURS, TORCH, TVM, Row, Terms, measured_row
 from benchmarks.memory.tvm_planner import NewParameters, as_relax_training, planned_by_tvm
 from benchmarks.memory.worker import TaskError, run
@@ -23,6 +22,7 @@ from odtc.backends import lowering
 from odtc.backends.families import Family, family_of
 from odtc.backends.lowering import plan_phase, storage_bytes
 from odtc.backends.targets import parse_target
+from odtc.comparison.resident import Sample, measured
 from odtc.frontend.update_kernels import assign_kernel
 from odtc.passes.contract import run_pipeline
 

@@ -5,12 +5,12 @@ import os
 import pytest
 from onnx import helper
 
-from benchmarks.reference.mnn_training import MnnTrainer
-from benchmarks.reference.onnx_edits import without_dropout
-from benchmarks.reference.quiet import written_to
 from benchmarks.step_time.cases import case_of
 from benchmarks.step_time.compare import compare
 from benchmarks.step_time.engines import ENGINES
+from odtc.comparison.peers.mnn_training import MnnTrainer
+from odtc.comparison.peers.onnx_edits import without_dropout
+from odtc.comparison.peers.quiet import written_to
 
 SLOW = [
     ("lenet", "TVM"),

@@ -12,9 +12,9 @@ from onnx import helper
 
 from benchmarks.models.digits import bn_model, digits_data, digits_model
 from benchmarks.models.zoo import zoo_model, zoo_names
-from benchmarks.reference.onnxruntime_training import ort_trainer
 from benchmarks.reference.operators import attributes, operators
 from benchmarks.reference.pytorch import TorchTrainer
+from odtc.comparison.peers.onnxruntime_training import ort_trainer
 
 QUICK = "squeezenet"
 ZOO = [

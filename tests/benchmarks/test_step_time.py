@@ -9,7 +9,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ceilings import Ceilings, fma_peak
-from benchmarks.measure import Spread, busy_share, machine, spread, versions
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
 from benchmarks.output import write_json
@@ -21,7 +20,6 @@ from benchmarks.step_time.compare import (
     Comparison,
     Timing,
     compare,
-    disagreement,
     geometric_means,
     ratio,
 )
@@ -33,7 +31,9 @@ from benchmarks.step_time.report import (
     summary,
     table_of,
 )
-from benchmarks.workload import Work, training_work
+from odtc.comparison.measure import Spread, busy_share, machine, spread, versions
+from odtc.comparison.parity import disagreement
+from odtc.comparison.workload import Work, training_work
 
 ONE = Ceilings(threads=2, fma=4e9, gemm=3e9, numpy_gemm=2e9, copy=1e9)
 

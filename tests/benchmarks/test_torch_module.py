@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from benchmarks.reference.initializers import Match, match_initializers
-from benchmarks.reference.torch_module import ModuleTrainer
+from odtc.comparison.peers.torch_module import ModuleTrainer
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((3, 4)), RNG.standard_normal((3, 4))

@@ -88,3 +88,32 @@ def another_log(trainer: Trainer) -> None:
     from odtc.runtime_rpc.metrics.tegrastats import parse_tegrastats
 
     parse_tegrastats(["top - 02:18:51 up 16:07"], 1.0)
+
+
+def comparison(*options: str) -> Cause:
+    """`odtc compare` of the digits model."""
+    return lambda place: ["compare", str(place.digits.model), *options]
+
+
+def comparison_into(rows: str) -> Cause:
+    """`odtc compare` of the digits model, with rows in a file that holds this already."""
+
+    def cause(place: Place) -> Argv:
+        return comparison("-o", str(place.write("rows.jsonl", rows.encode())))(place)
+
+    return cause
+
+
+def other_losses(place: Place) -> None:
+    """A comparison in which a peer had other losses."""
+    from odtc.cli.compare import raise_mismatch
+    from odtc.comparison.outcome import Outcome
+    from odtc.comparison.results import results_of
+    from odtc.comparison.row import Row, Setting
+
+    at = Setting("net", 4, 1)
+    rows = [
+        Row(at, 0, "odtc", Outcome.TRAINED),
+        Row(at, 0, "mnn", Outcome.MISMATCH, "its losses are 2.0; those of odtc are 2.1"),
+    ]
+    raise_mismatch(results_of(rows))

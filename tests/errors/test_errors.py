@@ -65,7 +65,10 @@ from tests.errors.causes import (
 )
 from tests.errors.measuring import (
     another_log,
+    comparison,
+    comparison_into,
     measured,
+    other_losses,
     profile,
     profile_of_nothing,
     profile_too_early,
@@ -410,6 +413,13 @@ CAUSES: dict[str, Cause] = {
     "rows to a missing folder": sweep("-o", "missing/rows.jsonl"),
     "rows in a file of something else": sweep_into("battery: 80 %\n"),
     "rows of another sweep": sweep_into('{"sweep": {"steps": 5}}\n'),
+    # comparisons
+    "comparison with a stranger": comparison("--with", "jax"),
+    "comparison with no data": comparison("--data", "nowhere.npz"),
+    "comparison within no memory": comparison("--memory-limit", "much"),
+    "comparison into rows of a sweep": comparison_into('{"sweep": {"steps": 5}}\n'),
+    "comparison into another": comparison_into('{"comparison": {"steps": 5}}\n'),
+    "comparison with other losses": other_losses,
 }
 
 

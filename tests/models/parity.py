@@ -14,7 +14,7 @@ import odtc
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import TorchModel, batches, make
 from benchmarks.reference.initializers import Match, match_initializers
-from benchmarks.reference.torch_module import ModuleTrainer
+from odtc.comparison.peers.torch_module import ModuleTrainer
 from odtc.runtime_rpc.trainer import Trainer
 
 Arrays = Mapping[str, np.ndarray]

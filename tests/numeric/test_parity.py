@@ -12,8 +12,8 @@ from onnx import numpy_helper
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
-from benchmarks.reference.onnxruntime_training import ort_trainer
 from benchmarks.reference.pytorch import TorchTrainer
+from odtc.comparison.peers.onnxruntime_training import ort_trainer
 from tests.fast import fast_if
 
 STEPS = 20

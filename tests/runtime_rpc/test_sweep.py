@@ -14,8 +14,7 @@ from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling, th
 from odtc.runtime_rpc.server.frequency import cap_frequency, uncap_frequency
 from odtc.runtime_rpc.session import LocalSession
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
-from odtc.runtime_rpc.sweep.row import Configuration, Row, results_of
-from odtc.runtime_rpc.sweep.row_file import RowFile
+from odtc.runtime_rpc.sweep.row import Configuration, Row, results_of, row_file
 from odtc.runtime_rpc.sweep.sweep import frequencies_at_start
 from tests.runtime_rpc.trees import ADRENO, plant
 
@@ -49,21 +48,21 @@ def test_turns_go_there_and_back_and_what_is_done_is_left_out() -> None:
 def test_a_file_goes_on_behind_its_last_whole_row(tmp_path: Path) -> None:
     path, identity = tmp_path / "rows", {"device": None, "steps": 3}
     rows = [Row(ONE, 0, (0.5, 0.25), frequencies={"cpu0": 1e9}), Row(TWO, 0, reason="no room")]
-    file = RowFile(path, identity)
+    file = row_file(path, identity)
     for row in rows:
         file.add(row)
     with path.open("a") as cut:
         cut.write('{"configuration": {"mod')
-    again = RowFile(path, identity)
+    again = row_file(path, identity)
     assert again.rows == rows
     again.add(Row(ONE, 1, (0.75,)))
-    assert RowFile(path, identity).rows == again.rows
+    assert row_file(path, identity).rows == again.rows
     assert all(json.loads(line) for line in path.read_text().splitlines())
     with pytest.raises(UsageError, match="another sweep: steps"):
-        RowFile(path, identity | {"steps": 4})
+        row_file(path, identity | {"steps": 4})
     path.write_text("a letter\n")
     with pytest.raises(DataError, match="none of a sweep"):
-        RowFile(path, identity)
+        row_file(path, identity)
 
 
 def test_results_join_rounds() -> None:

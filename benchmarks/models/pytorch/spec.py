@@ -19,7 +19,7 @@ class TorchModel:
         build: makes the module; called with a seeded generator of random numbers.
         inputs: from a generator and a batch to `{input name: array}`, in the order of `forward`.
         label: from a generator and a batch to the labels.
-        loss: as odtc's options have it; one of `benchmarks.reference.torch_module.LOSSES`.
+        loss: as odtc's options have it; one of `odtc.comparison.peers.torch_module.LOSSES`.
         batch: samples in a step.
         lr: a learning rate of SGD at which the loss of random data goes down slowly.
         trained: prefix of the parameters to train; the others are frozen.

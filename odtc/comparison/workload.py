@@ -45,17 +45,20 @@ class Work:
         return self.flops / self.bytes
 
 
-def training_work(model: onnx.ModelProto, batch: int) -> Work:
+def training_work(
+    model: onnx.ModelProto, batch: int, shape: Mapping[str, int] | None = None
+) -> Work:
     """The work of a training step.
 
     Args:
         model: of static shape, but for the batch.
         batch: samples in a step, also where the model was exported for another number.
+        shape: sizes of other symbolic dimensions.
 
     Raises:
         ValueError: a shape that arithmetic depends on is not known.
     """
-    graph = specialize(model, batch)
+    graph = specialize(model, batch, shape)
     shapes = graph.shapes | {name: value.shape for name, value in graph.parameters.items()}
     flops = moved = 0
     for node in graph.nodes:

@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference, version_converter
 
-from benchmarks.reference.quiet import written_to
+from odtc.comparison.peers.onnx_edits import end_in_logits, replace_entries
+from odtc.comparison.peers.quiet import written_to
 
 # The newest file format that onnxruntime 1.19 reads, and the opset that older models are taken to.
 IR_VERSION = 10
@@ -144,7 +145,7 @@ def _prepare(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
     _only_feeds_as_inputs(prepared.graph)
     if prepared.graph.input[0].type.tensor_type.shape.dim[0].dim_value != batch:
         _follow_batch(prepared.graph)
-    _end_in_logits(prepared.graph)
+    end_in_logits(prepared.graph)
     for value in prepared.graph.input:
         value.type.tensor_type.shape.dim[0].dim_value = batch
     prepared.ir_version = 8
@@ -155,20 +156,16 @@ def _prepare(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
     return shape_inference.infer_shapes(prepared, strict_mode=True)
 
 
-def _replace(repeated: Any, entries: list[Any]) -> None:
-    """Sets the contents of a repeated protobuf field."""
-    del repeated[:]
-    repeated.extend(entries)
-
-
 def _only_feeds_as_inputs(graph: onnx.GraphProto) -> None:
     initializers = {tensor.name for tensor in graph.initializer}
-    _replace(graph.input, [value for value in graph.input if value.name not in initializers])
+    replace_entries(graph.input, [value for value in graph.input if value.name not in initializers])
 
 
 def _drop_unread(graph: onnx.GraphProto) -> None:
     read = {name for node in graph.node for name in node.input}
-    _replace(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
+    replace_entries(
+        graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read]
+    )
 
 
 def _follow_batch(graph: onnx.GraphProto) -> None:
@@ -185,20 +182,6 @@ def _follow_batch(graph: onnx.GraphProto) -> None:
             target.CopyFrom(numpy_helper.from_array(sizes, target.name))
 
 
-def _end_in_logits(graph: onnx.GraphProto) -> None:
-    """Leaves out a closing softmax, and flattens logits [batch, classes, 1, 1]."""
-    output = graph.output[0].name
-    last = next(node for node in graph.node if output in node.output)
-    if last.op_type in ("Softmax", "LogSoftmax"):
-        graph.node.remove(last)
-        output = last.input[0]
-    graph.node.append(helper.make_node("Flatten", [output], ["trained_logits"]))
-    _replace(
-        graph.output, [helper.make_tensor_value_info("trained_logits", TensorProto.FLOAT, None)]
-    )
-    del graph.value_info[:]
-
-
 def _apply_rules(graph: onnx.GraphProto) -> None:
     nodes = []
     for node in graph.node:
@@ -206,7 +189,7 @@ def _apply_rules(graph: onnx.GraphProto) -> None:
         nodes.extend(rule(graph, node) if rule else [node])
     for index, node in enumerate(nodes):
         node.name = f"{node.op_type}_{index}"
-    _replace(graph.node, nodes)
+    replace_entries(graph.node, nodes)
 
 
 def _dropout(_: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:

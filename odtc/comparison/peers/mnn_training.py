@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from benchmarks.reference.onnx_edits import without_dropout
-from benchmarks.reference.quiet import written_to
+from odtc.comparison.peers.onnx_edits import without_dropout
+from odtc.comparison.peers.quiet import written_to
 
 # Nodes that leave the data of logits [batch, classes, 1, 1] as it lies.
 _FLAT = ("Flatten", "Reshape", "Squeeze")

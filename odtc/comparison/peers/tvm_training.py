@@ -15,38 +15,29 @@ import onnx
 import tvm
 from tvm import relax
 
-from benchmarks.reference.onnx_edits import without_dropout
 from odtc.backends.link import export_library
 from odtc.backends.targets import parse_target
+from odtc.comparison.peers.onnx_edits import without_dropout
 from odtc.frontend.graph import Graph
 from odtc.frontend.specialize import specialize
 from odtc.runtime_rpc.session import LocalSession
 
 _BACKBONE = "backbone"
-_PROGRAM = "benchmarks.reference.tvm_training"
+_SOURCE, _LIBRARY = "tvm.onnx", "tvm.so"
+_PROGRAM = "odtc.comparison.peers.tvm_training"
 
 
 class TvmTrainer:
     """Trains all float weights of a classifier with SGD, without momentum.
 
     Args:
-        model: an ONNX model of one input; its output are logits [batch, classes].
         batch: samples in a step.
-        workdir: an existing folder for the library; one that lies there already is taken.
-        lr: learning rate.
+        workdir: the folder that `build` wrote to.
         threads: of TVM, set for the whole process.
-
-    Raises:
-        RuntimeError: TVM cannot train the model, with the last line of what it said.
     """
 
-    def __init__(
-        self, model: onnx.ModelProto, batch: int, workdir: Path, *, lr: float, threads: int
-    ):
-        source, library = workdir / "tvm.onnx", workdir / "tvm.so"
-        if not library.exists():
-            onnx.save(without_dropout(model), source)
-            _build(source, str(batch), str(lr), library)
+    def __init__(self, batch: int, workdir: Path, *, threads: int):
+        source, library = workdir / _SOURCE, workdir / _LIBRARY
         session = LocalSession()
         machine = session.load(library)
         session.use_threads(threads)
@@ -66,15 +57,25 @@ class TvmTrainer:
         return float(loss.numpy())
 
 
-def _build(source: Path, batch: str, lr: str, library: Path) -> None:
-    """Builds the library, in a process of its own."""
-    command = [sys.executable, "-m", _PROGRAM, str(source.absolute()), batch, lr]
+def build(model: onnx.ModelProto, batch: int, workdir: Path, lr: float) -> None:
+    """Builds the library, in a process of its own; one that lies there already is taken.
+
+    Args:
+        model: an ONNX model of one input; its output are logits [batch, classes].
+        batch: samples in a step.
+        workdir: an existing folder for the library.
+        lr: learning rate, which the library has inside.
+
+    Raises:
+        RuntimeError: TVM cannot train the model, with the last line of what it said.
+    """
+    source, library = (workdir / name for name in (_SOURCE, _LIBRARY))
+    if library.exists():
+        return
+    onnx.save(without_dropout(model), source)
+    command = [sys.executable, "-m", _PROGRAM, str(source.absolute()), str(batch), str(lr)]
     done = subprocess.run(
-        [*command, str(library.absolute())],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*command, str(library.absolute())], capture_output=True, text=True, check=False
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it said nothing"]

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,11 +70,24 @@ def core_count() -> int:
 
 
 def busy_share(seconds: float = 0.5) -> float:
-    """The share of all cores, from 0 to 1, that other programs keep busy now."""
+    """The share, from 0 to 1, of the cores it may use that other programs keep busy now."""
     before = time.process_time()
-    busy = psutil.cpu_percent(interval=seconds) / 100
+    cores = psutil.cpu_percent(interval=seconds, percpu=True)
+    allowed = [cores[core] for core in os.sched_getaffinity(0) if core < len(cores)]
     own = (time.process_time() - before) / seconds / core_count()
-    return max(0.0, busy - own)
+    return max(0.0, sum(allowed) / len(allowed) / 100 - own)
+
+
+def commit() -> str:
+    """The commit that odtc runs from, with a mark where files differ; '' outside of a clone."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _cpu_name() -> str:

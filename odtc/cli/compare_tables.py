@@ -1,0 +1,73 @@
+"""The tables of a comparison: where odtc loses first, then everything."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odtc.cli.console import aligned
+
+if TYPE_CHECKING:
+    from odtc.comparison.results import Result
+
+
+def table(results: "Sequence[Result]") -> list[str]:
+    """A line for each engine at each setting."""
+    heads = (
+        *("model", "batch", "threads", "engine", "ms a step", "times odtc's", "MB", "in all"),
+        *("samples/s", "cores", "prepared, s"),
+    )
+    return aligned([heads, *map(_line, results)])
+
+
+def _line(result: "Result") -> tuple[str, ...]:
+    it, step, ratio = result.setting, result.step, result.ratio
+    place = (it.model, str(it.batch), str(it.threads), result.engine)
+    if step is None:
+        return (*place, result.outcome.value, *[""] * 6)
+    return (
+        *place,
+        step.text(1e3),
+        ratio.text() if ratio else "",
+        megabytes(result.net),
+        megabytes(result.peak),
+        f"{result.throughput:.1f}",
+        f"{result.cores:.2f}",
+        "" if result.prepare_seconds is None else f"{result.prepare_seconds:.1f}",
+    )
+
+
+def summary(results: "Sequence[Result]") -> list[str]:
+    """What is lost, the means of ratios, what did not train, and whether to trust the times."""
+    from odtc.comparison.results import STEADY, disturbed, geometric_mean
+
+    peers = [each for each in results if not each.is_ours]
+    slower = [each for each in peers if each.ratio and each.ratio.median < 1]
+    larger = [each for each in peers if each.memory_ratio and each.memory_ratio < 1]
+    lines = [""]
+    lines += [f"odtc is slower: {_where(it)}, {it.ratio.text()}" for it in slower if it.ratio]
+    lines += [f"odtc needs more: {_where(it)}, {it.memory_ratio:.2f}" for it in larger]
+    for name in dict.fromkeys(each.engine for each in peers):
+        found = [it.ratio.median for it in peers if it.engine == name and it.ratio]
+        if found:
+            lines.append(
+                f"{name} takes {geometric_mean(found):.2f} times odtc's time "
+                f"(geometric mean of {len(found)})"
+            )
+    lines += [f"{_where(it)}: {it.outcome.value}: {it.reason}" for it in results if it.reason]
+    noisy = [each for each in peers if not each.is_steady]
+    lines += [
+        f"{_where(it)}: rounds differ by more than {STEADY - 1:.0%}: the machine was too noisy"
+        for it in noisy
+    ]
+    busy = disturbed(row for each in results for row in each.rows)
+    if busy is not None:
+        lines.append(f"other programs kept {busy:.0%} of the cores busy: do not trust these times")
+    return lines
+
+
+def megabytes(count: float | None) -> str:
+    """A number of bytes in MB."""
+    return "" if count is None else f"{count / 1e6:.1f}"
+
+
+def _where(result: "Result") -> str:
+    return f"{result.setting.text()}, {result.engine}"

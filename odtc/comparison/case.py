@@ -1,0 +1,69 @@
+"""What every engine is given, in a folder that the processes of a case share."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+
+_ABOUT = "case.json"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and how it is trained.
+
+    Attributes:
+        model: absolute path of the ONNX file.
+        batch: samples in a step.
+        threads: worker threads of each engine.
+        loss: as `--loss` has it, one text for each loss.
+        shape: sizes of symbolic dimensions.
+        target: of odtc; '' for this machine's cores with as many threads.
+        module: what makes the PyTorch module, `package:callable` or `file.py:callable`; or ''.
+        data: absolute path of the `.npz` whose first samples are the batch; '' for drawn ones.
+        lr: learning rate of plain SGD; 0 where it is still to be chosen.
+        budget: of odtc's step, as `--memory-budget` has it; '' for none.
+        memory_limit: bytes that the process of an engine may have; 0 for no limit.
+    """
+
+    model: str
+    batch: int
+    threads: int
+    loss: tuple[str, ...] = ("cross-entropy",)
+    shape: tuple[tuple[str, int], ...] = ()
+    target: str = ""
+    module: str = ""
+    data: str = ""
+    lr: float = 0.0
+    budget: str = ""
+    memory_limit: int = 0
+
+
+def write_case(case: Case, folder: Path) -> None:
+    """Writes a case; its batch is written by `write_batch`."""
+    (folder / _ABOUT).write_text(json.dumps(dataclasses.asdict(case)))
+
+
+def read_case(folder: Path) -> Case:
+    """What `write_case` wrote there."""
+    data = json.loads((folder / _ABOUT).read_text())
+    data["loss"] = tuple(data["loss"])
+    data["shape"] = tuple((name, size) for name, size in data["shape"])
+    return Case(**data)
+
+
+def write_batch(x: Arrays, y: Arrays, folder: Path) -> None:
+    """Writes inputs and labels by name, in this order."""
+    for stem, arrays in (("x", x), ("y", y)):
+        np.savez(folder / f"{stem}.npz", **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def read_batch(folder: Path) -> tuple[Arrays, Arrays]:
+    """What `write_batch` wrote there."""
+    x, y = (dict(np.load(folder / f"{stem}.npz")) for stem in ("x", "y"))
+    return x, y

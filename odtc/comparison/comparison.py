@@ -1,0 +1,80 @@
+"""All cases of a comparison, in rounds, into a file that goes on where it was interrupted."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from odtc.comparison.case import Case
+from odtc.comparison.engines import OURS
+from odtc.comparison.row import Row, Setting
+from odtc.comparison.turns import Entry, Prepared, Round, prepared
+from odtc.core.progress import Progress
+from odtc.core.row_file import RowFile
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How engines are compared.
+
+    Attributes:
+        batches: of the model.
+        threads: numbers of worker threads.
+        entries: odtc first.
+        steps: timed ones of each engine, in a round.
+        rounds: how often all is loaded and measured anew.
+        limit: seconds that an engine may take to prepare, to load, and for a turn.
+    """
+
+    batches: Sequence[int]
+    threads: Sequence[int]
+    entries: Sequence[Entry]
+    steps: int
+    rounds: int
+    limit: float
+
+
+def entries_of(peers: Sequence[str], budgets: Sequence[str]) -> list[Entry]:
+    """What takes part: odtc, odtc with each budget, and its peers."""
+    ours = [Entry(OURS), *(Entry(OURS, budget) for budget in dict.fromkeys(budgets))]
+    return [*ours, *(Entry(peer) for peer in dict.fromkeys(peers) if peer != OURS)]
+
+
+def compare(case: Case, name: str, terms: Terms, file: RowFile[Row], tell: Progress) -> None:
+    """Measures what the file has no rows of.
+
+    Args:
+        case: of any batch and threads.
+        name: of the model, for rows.
+        terms: how.
+        file: for rows.
+        tell: is told what is done now.
+
+    Raises:
+        OutputError: a row cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="odtc-compare-") as folder:
+        ready: dict[Setting, Prepared] = {}
+        for number, setting in missing(name, terms, file.rows):
+            if setting not in ready:
+                own = Path(folder, f"{setting.batch}-{setting.threads}")
+                its = replace(case, batch=setting.batch, threads=setting.threads)
+                say = _about(setting, tell)
+                ready[setting] = prepared(its, terms.entries, own, terms.limit, say)
+            turns = Round(ready[setting], setting, number, terms.limit, tell)
+            file.add(*turns.rows(terms.entries, terms.steps))
+
+
+def missing(name: str, terms: Terms, rows: Sequence[Row]) -> Iterator[tuple[int, Setting]]:
+    """The rounds of settings that have no rows yet, in the order in which they are measured."""
+    there = {(row.round, row.setting) for row in rows}
+    for number in range(terms.rounds):
+        for batch in terms.batches:
+            for threads in terms.threads:
+                turn = (number, Setting(name, batch, threads))
+                if turn not in there:
+                    yield turn
+
+
+def _about(setting: Setting, tell: Progress) -> Progress:
+    return lambda stage: tell(f"{setting.text()}: {stage}")

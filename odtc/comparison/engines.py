@@ -1,0 +1,155 @@
+"""The engines: odtc and its peers, each as one function that prepares and one that starts.
+
+Both run in processes of their own. What prepares may compile and convert; it leaves files in the
+engine's folder. What starts imports all that a step needs and returns a function that loads, so
+that a process can be looked at in between; that one returns the step: inputs and labels to the loss
+before the update, by plain SGD.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from odtc.comparison.case import Arrays, Case
+from odtc.core.errors import UnsupportedError
+
+Step = Callable[[Arrays, Arrays], float]
+Load = Callable[[], Step]
+Known = Mapping[str, int]
+
+OURS = "odtc"
+ARTIFACT = "step.odtc"
+_CLASSES = "cross-entropy"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One that trains.
+
+    Attributes:
+        prepare: compiles or converts, from the case and the engine's folder; returns what is known
+            of it then, by fields of a row.
+        start: imports; returns what loads.
+    """
+
+    prepare: Callable[[Case, Path], Known]
+    start: Callable[[Case, Path], Load]
+
+
+def _nothing(case: Case, folder: Path) -> Known:
+    """It needs no files of its own."""
+    return {}
+
+
+def _start_odtc(case: Case, folder: Path) -> Load:
+    import odtc
+    import odtc.runtime_rpc.session
+    import odtc.runtime_rpc.trainer
+
+    def load() -> Step:
+        trainer = odtc.load(folder / ARTIFACT).trainer(threads=case.threads)
+        return lambda x, y: trainer.step(x, y, case.lr)
+
+    return load
+
+
+def _prepare_odtc(case: Case, folder: Path) -> Known:
+    from odtc.comparison.ours import compile_step
+
+    return {"planned": compile_step(case, folder / ARTIFACT)}
+
+
+def _prepare_onnxruntime(case: Case, folder: Path) -> Known:
+    import onnx
+
+    from odtc.comparison.peers.onnxruntime_training import write_artifacts
+
+    _require_classifier(case)
+    write_artifacts(onnx.load(case.model), case.batch, folder)
+    return {}
+
+
+def _start_onnxruntime(case: Case, folder: Path) -> Load:
+    from odtc.comparison.peers.onnxruntime_training import OrtTrainer, import_training
+
+    import_training()
+
+    def load() -> Step:
+        trainer = OrtTrainer(folder, lr=case.lr, threads=case.threads)
+        return lambda x, y: trainer.step(x, _only(y))
+
+    return load
+
+
+def _start_torch(case: Case, folder: Path, *, compiled: bool = False) -> Load:
+    from odtc.comparison.peers.torch_source import start
+
+    return start(case, compiled=compiled)
+
+
+def _start_compiled_torch(case: Case, folder: Path) -> Load:
+    return _start_torch(case, folder, compiled=True)
+
+
+def _start_mnn(case: Case, folder: Path) -> Load:
+    import importlib
+
+    import onnx
+
+    from odtc.comparison.peers.mnn_training import MnnTrainer
+    from odtc.comparison.peers.onnx_edits import specialized
+
+    _require_classifier(case)
+    for name in ("MNN.expr", "MNN.nn", "MNN.optim"):
+        importlib.import_module(name)
+
+    def load() -> Step:
+        model = specialized(onnx.load(case.model), case.batch, dict(case.shape))
+        trainer = MnnTrainer(model, folder, lr=case.lr, threads=case.threads)
+        return lambda x, y: trainer.step(x, _only(y))
+
+    return load
+
+
+def _prepare_tvm(case: Case, folder: Path) -> Known:
+    import onnx
+
+    from odtc.comparison.peers.onnx_edits import specialized
+    from odtc.comparison.peers.tvm_training import build
+
+    _require_classifier(case)
+    model = specialized(onnx.load(case.model), case.batch, dict(case.shape))
+    build(model, case.batch, folder, case.lr)
+    return {}
+
+
+def _start_tvm(case: Case, folder: Path) -> Load:
+    from odtc.comparison.peers.tvm_training import TvmTrainer
+
+    def load() -> Step:
+        trainer = TvmTrainer(case.batch, folder, threads=case.threads)
+        return lambda x, y: trainer.step(x, _only(y))
+
+    return load
+
+
+def _only(labels: Arrays) -> np.ndarray:
+    (label,) = labels.values()
+    return label
+
+
+def _require_classifier(case: Case) -> None:
+    if case.loss != (_CLASSES,):
+        raise UnsupportedError(f"this peer is only asked for {_CLASSES}, not {' '.join(case.loss)}")
+
+
+ENGINES = {
+    OURS: Engine(_prepare_odtc, _start_odtc),
+    "onnxruntime-training": Engine(_prepare_onnxruntime, _start_onnxruntime),
+    "pytorch": Engine(_nothing, _start_torch),
+    "torch.compile": Engine(_nothing, _start_compiled_torch),
+    "mnn": Engine(_nothing, _start_mnn),
+    "tvm": Engine(_prepare_tvm, _start_tvm),
+}

@@ -1,0 +1,117 @@
+"""odtc's part of a case: the batch that all train on, its artifact, and the learning rate."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.comparison.case import Arrays, Case, read_batch, write_batch
+from odtc.comparison.parity import PARITY_STEPS
+from odtc.core.specs import Role, of_role
+
+if TYPE_CHECKING:
+    from odtc.preparation import StepOptions
+
+# Of the loss, that the first steps may change it by: more of it, and rounding alone drives any two
+# engines apart.
+_GENTLE = 0.01
+_RATES = [10.0**-power for power in range(1, 9)]
+
+
+def write_data(case: Case, folder: Path) -> None:
+    """Writes one batch, drawn or of the user's data; nothing is compiled for it.
+
+    Raises:
+        OdtcError: odtc cannot train the model, or the data does not fit it.
+    """
+    from odtc.cli.samples import batches, draw_arguments, samples_of, steps_per_epoch
+    from odtc.core.progress import silent
+    from odtc.preparation import prepare
+
+    arguments = prepare(case.model, _target(case), _options(case), silent).training.arguments
+    inputs, labels = (of_role(arguments, role) for role in (Role.INPUT, Role.LABEL))
+    if case.data:
+        path = Path(case.data)
+        samples = samples_of(path, inputs, labels)
+        steps_per_epoch(samples, case.batch, path)
+        write_batch(*next(batches(samples, case.batch, seed=0, start=0)), folder)
+    else:
+        write_batch(*draw_arguments(inputs, labels), folder)
+
+
+def flops_of(case: Case) -> int:
+    """Floating-point operations of a step; 0 where a shape that they hang on is not known."""
+    from odtc.comparison.workload import training_work
+    from odtc.frontend.onnx_file import load_model
+
+    try:
+        return training_work(load_model(case.model), case.batch, dict(case.shape)).flops
+    except ValueError:
+        return 0
+
+
+def compile_step(case: Case, artifact: Path) -> int:
+    """Compiles the step.
+
+    Returns:
+        The bytes that it needs: arena, parameters and optimizer state.
+
+    Raises:
+        OdtcError: it cannot be compiled, or not within its budget.
+    """
+    from odtc.compilation import compile_model
+
+    budget = case.budget or None
+    compiled = compile_model(case.model, _target(case), memory_budget=budget, **_options(case))
+    compiled.save(artifact)
+    sizes = compiled.manifest.sizes
+    return sizes.train_step + sizes.parameters + sizes.optimizer
+
+
+def gentle_rate(case: Case, artifact: Path, folder: Path) -> float:
+    """The largest learning rate, of powers of ten, at which the first losses change little.
+
+    Args:
+        case: what is trained.
+        artifact: of the step.
+        folder: of the batch.
+    """
+    from odtc.artifact import load
+
+    x, y = read_batch(folder)
+    loaded = load(artifact)
+
+    def losses(rate: float) -> list[float]:
+        return _losses(loaded.trainer(threads=case.threads).step, x, y, rate)
+
+    return next((rate for rate in _RATES if is_gentle(losses(rate))), _RATES[-1])
+
+
+def is_gentle(losses: Sequence[float]) -> bool:
+    """Whether losses change by at most a hundredth of the first one."""
+    first = losses[0]
+    return all(math.isfinite(each) and abs(each - first) <= _GENTLE * abs(first) for each in losses)
+
+
+def _losses(step: Callable[..., float], x: Arrays, y: Arrays, rate: float) -> list[float]:
+    """Of the first steps; one that is not finite ends them."""
+    from odtc.core.errors import NumericError
+
+    found: list[float] = []
+    try:
+        for _ in range(PARITY_STEPS):
+            found.append(step(x, y, rate))
+    except NumericError:
+        found.append(math.inf)
+    return found
+
+
+def _target(case: Case) -> str:
+    return case.target or f"host-cpu{{threads={case.threads}}}"
+
+
+def _options(case: Case) -> "StepOptions":
+    from odtc.frontend.losses.terms import parse_terms
+
+    loss, shape = parse_terms(case.loss), dict(case.shape)
+    return {"batch": case.batch, "loss": loss, "shape": shape, "dropout": False}

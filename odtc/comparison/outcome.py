@@ -1,0 +1,42 @@
+"""How the work of an engine ended; what went wrong is a result, too."""
+
+import re
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How it ended."""
+
+    TRAINED = "trained"
+    MISMATCH = "other losses"
+    MEMORY = "out of memory"
+    BUDGET = "budget not met"
+    UNSUPPORTED = "unsupported"
+    MISSING = "not installed"
+    CRASHED = "crashed"
+    HUNG = "no answer"
+    FAILED = "failed"
+
+
+# What engines say, `class of the exception: text` or the last line before they die; first come,
+# first served.
+_MARKS = (
+    (
+        Outcome.MEMORY,
+        r"MemoryError|bad_alloc|[Oo]ut of memory|[Nn]ot enough memory|no memory for a buffer"
+        r"|(can't|[Cc]annot|[Ff]ailed to) allocate|buffer allocation failed|failed to map segment",
+    ),
+    (Outcome.MISSING, r"^(ModuleNotFoundError|ImportError)\b"),
+    (Outcome.BUDGET, r"^BudgetError\b"),
+    (
+        Outcome.UNSUPPORTED,
+        r"^(UnsupportedError|NotImplementedError)\b|[Nn]ot (supported|implemented)|NOT_IMPLEMENTED"
+        r"|[Nn]o gradient|[Gg]radient (function|builder|definition).*(not|missing)"
+        r"|TVM cannot train it",
+    ),
+)
+
+
+def outcome_of(text: str) -> Outcome:
+    """What an engine's last words mean; `FAILED` where nobody knows."""
+    return next((kind for kind, mark in _MARKS if re.search(mark, text)), Outcome.FAILED)

@@ -1,0 +1,23 @@
+"""Whether two engines train the same: their losses over the first steps are compared."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+PARITY_STEPS = 3
+PARITY_TOLERANCE = 2e-3
+# At a low learning rate an engine that trains nothing has nearly the right losses, so what they
+# change by is compared too: as a share of odtc's change, beyond what rounding does to a loss.
+PROGRESS_TOLERANCE = 0.1
+ROUNDING = 1e-5
+
+
+def disagreement(losses: Sequence[float], expected: Sequence[float]) -> str:
+    """What tells the losses apart from those expected; '' where nothing does."""
+    changes = np.subtract(losses, losses[0]), np.subtract(expected, expected[0])
+    if np.allclose(losses, expected, rtol=PARITY_TOLERANCE, atol=PARITY_TOLERANCE) and np.allclose(
+        *changes, rtol=PROGRESS_TOLERANCE, atol=ROUNDING * abs(expected[0])
+    ):
+        return ""
+    ours, theirs = (", ".join(f"{loss:.5f}" for loss in each) for each in (expected, losses))
+    return f"its losses are {theirs}; those of odtc are {ours}"

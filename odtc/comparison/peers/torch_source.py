@@ -1,0 +1,106 @@
+"""The PyTorch module that is the model: the user's own, with the weights of the ONNX file.
+
+No converter from ONNX to PyTorch takes what odtc takes, and an interpreter of the graph would be no
+fair peer: so PyTorch is asked only where the user names what makes the module. Exporters call an
+initializer as the module's `state_dict` does: tensors of these names and shapes get its values. The
+losses tell whether it is the same model.
+"""
+
+import gc
+import importlib
+import importlib.util
+import shutil
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from onnx import numpy_helper
+
+from odtc.comparison.case import Case
+from odtc.comparison.engines import Load, Step
+from odtc.comparison.peers.torch_module import LOSSES, ModuleTrainer
+from odtc.core.errors import UnsupportedError, UsageError
+
+_COMPILERS = ("c++", "g++", "clang++")
+
+
+def start(case: Case, *, compiled: bool) -> Load:
+    """Imports what makes the module; returns what loads it.
+
+    Raises:
+        UnsupportedError: there is no module, or PyTorch's loss is not known.
+        UsageError: nothing can be called by the module's name.
+    """
+    if not case.module:
+        raise UnsupportedError("pytorch needs a module: --module package:callable")
+    loss = " ".join(case.loss)
+    if loss not in LOSSES:
+        raise UnsupportedError(f"pytorch is only asked for {', '.join(LOSSES)}")
+    if compiled and not any(map(shutil.which, _COMPILERS)):
+        raise UnsupportedError(f"torch.compile needs a C++ compiler: {' or '.join(_COMPILERS)}")
+    torch.set_num_threads(case.threads)
+    make = callable_of(case.module)
+    # Families and optimizers are imported where one is made; this one goes at once.
+    ModuleTrainer(make(), loss, lr=case.lr)
+
+    def load() -> Step:
+        module = without_dropout(make().train())
+        take_weights(module, case.model)
+        trainer = ModuleTrainer(module, loss, lr=case.lr, compiled=compiled)
+        del module
+        gc.collect()
+        return lambda x, y: trainer.step(x, next(iter(y.values())))
+
+    return load
+
+
+def callable_of(text: str) -> Any:
+    """What `package.module:name` or `file.py:name` stands for.
+
+    Raises:
+        UsageError: there is none, or the text has another form.
+    """
+    source, _, name = text.rpartition(":")
+    if torch.version.cuda is None:
+        # PyPI's torchvision does not load beside a torch without CUDA, but for this module.
+        stand_in = "torchvision._meta_registrations"
+        sys.modules.setdefault(stand_in, types.ModuleType(stand_in))
+    try:
+        found = getattr(_imported(source), name)
+    except (ImportError, AttributeError, ValueError, OSError) as error:
+        raise UsageError(f"there is no module {text!r}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"{text!r} cannot be called")
+    return found
+
+
+def _imported(source: str) -> types.ModuleType:
+    if not source.endswith(".py"):
+        return importlib.import_module(source)
+    spec = importlib.util.spec_from_file_location(Path(source).stem, source)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def without_dropout(module: torch.nn.Module) -> torch.nn.Module:
+    """The same module, whose dropouts let everything through."""
+    for part in module.modules():
+        if isinstance(part, torch.nn.modules.dropout._DropoutNd):
+            part.p = 0.0
+    return module
+
+
+def take_weights(module: torch.nn.Module, model: str) -> None:
+    """Gives a module the values of the initializers that have names and shapes of its tensors."""
+    state = module.state_dict()
+    with torch.no_grad():
+        for tensor in onnx.load(model).graph.initializer:
+            own = state.get(tensor.name)
+            if own is not None and tuple(own.shape) == tuple(tensor.dims):
+                own.copy_(torch.from_numpy(numpy_helper.to_array(tensor).copy()))

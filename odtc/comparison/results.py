@@ -1,0 +1,172 @@
+"""What rows come to: ratios turn by turn, over all rounds, and whether these agree."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from odtc.comparison.engines import OURS
+from odtc.comparison.measure import Spread, spread
+from odtc.comparison.outcome import Outcome
+from odtc.comparison.row import Row, Setting
+
+# How far apart the ratios of rounds may be, and how much others may keep the cores busy.
+STEADY, BUSY = 1.1, 0.1
+
+
+@dataclass(frozen=True)
+class Result:
+    """An engine at a setting, over all rounds.
+
+    Attributes:
+        rows: of the rounds, in order.
+        ours: rows of odtc, of the same rounds.
+    """
+
+    rows: tuple[Row, ...]
+    ours: tuple[Row, ...]
+
+    @property
+    def setting(self) -> Setting:
+        """What it was measured at."""
+        return self.rows[0].setting
+
+    @property
+    def engine(self) -> str:
+        """Its name."""
+        return self.rows[0].engine
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is odtc, with or without a budget."""
+        return self.engine.partition(",")[0] == OURS
+
+    @property
+    def failed(self) -> Row | None:
+        """The first round that ended before its last step."""
+        return next((row for row in self.rows if row.outcome is not Outcome.TRAINED), None)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of all rounds: trained where all of them did."""
+        return self.failed.outcome if self.failed else Outcome.TRAINED
+
+    @property
+    def reason(self) -> str:
+        """Why not all rounds have their times."""
+        return self.failed.reason if self.failed else ""
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of all steps of all rounds that went to their end."""
+        return [time for row in self._whole for time in row.seconds]
+
+    @property
+    def step(self) -> Spread | None:
+        """Seconds of a step."""
+        return spread(self.seconds) if self.seconds else None
+
+    @property
+    def throughput(self) -> float | None:
+        """Samples a second in the median step."""
+        return self.setting.batch / self.step.median if self.step else None
+
+    @property
+    def cores(self) -> float | None:
+        """Cores that were busy, on average over the timed steps."""
+        busy = sum(time for row in self._whole for time in row.cpu_seconds)
+        return busy / sum(self.seconds) if self.seconds else None
+
+    @property
+    def net(self) -> int | None:
+        """Bytes: the most of any round above the imports, where steps went well."""
+        return max((row.net for row in self._whole if row.net is not None), default=None)
+
+    @property
+    def peak(self) -> int | None:
+        """Bytes: the most of any round."""
+        return max((row.peak for row in self._whole if row.peak is not None), default=None)
+
+    @property
+    def prepare_seconds(self) -> float | None:
+        """Compiling or converting."""
+        return self.rows[0].prepare_seconds
+
+    @property
+    def load_seconds(self) -> float | None:
+        """From the imports to the first step: of the last round that has it."""
+        return next((r.load_seconds for r in reversed(self.rows) if r.load_seconds), None)
+
+    @property
+    def planned(self) -> int | None:
+        """Bytes that odtc has planned."""
+        return self.rows[0].planned
+
+    @property
+    def rate(self) -> float | None:
+        """Floating-point operations a second in the median step."""
+        flops = self.rows[0].flops
+        return flops / self.step.median if self.step and flops else None
+
+    @property
+    def ratios(self) -> list[list[float]]:
+        """Of each round, turn by turn: this engine's time over odtc's."""
+        return [
+            [a / b for a, b in zip(row.seconds, ours.seconds, strict=True)]
+            for row, ours in zip(self.rows, self.ours, strict=True)
+            if row.outcome is ours.outcome is Outcome.TRAINED
+        ]
+
+    @property
+    def ratio(self) -> Spread | None:
+        """This engine's time over odtc's: above 1, odtc is the faster one."""
+        every = [each for one in self.ratios for each in one]
+        return spread(every) if every else None
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """This engine's memory, net of imports, over odtc's: above 1, odtc needs less."""
+        ours = Result(self.ours, self.ours).net
+        return self.net / ours if self.net and ours else None
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the ratios of all rounds are within a tenth of each other."""
+        medians = [spread(each).median for each in self.ratios if each]
+        return not medians or max(medians) <= STEADY * min(medians)
+
+    @property
+    def _whole(self) -> list[Row]:
+        return [row for row in self.rows if row.outcome is Outcome.TRAINED]
+
+
+def results_of(rows: Iterable[Row]) -> list[Result]:
+    """A result for each engine at each setting, in the order of the file."""
+    found: dict[tuple[Setting, str], list[Row]] = {}
+    ours: dict[tuple[Setting, int], Row] = {}
+    for row in rows:
+        found.setdefault((row.setting, row.engine), []).append(row)
+        if row.engine == OURS:
+            ours[row.setting, row.round] = row
+    return [
+        Result(tuple(each), tuple(ours[row.setting, row.round] for row in each))
+        for each in found.values()
+    ]
+
+
+def by_setting(results: Sequence[Result]) -> list[tuple[Setting, list[Result]]]:
+    """Results of each setting together."""
+    order = list(dict.fromkeys(each.setting for each in results))
+    ranked = sorted(results, key=lambda each: order.index(each.setting))
+    return [(setting, list(each)) for setting, each in groupby(ranked, lambda it: it.setting)]
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of at least one positive number."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def disturbed(rows: Iterable[Row]) -> float | None:
+    """The most that other programs kept the cores busy, where that was too much."""
+    most = max((share for row in rows for share in row.busy), default=0.0)
+    return most if most > BUSY else None

@@ -1,0 +1,102 @@
+"""What was measured of an engine in one round of a case, and the file that keeps it."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from odtc.comparison.outcome import Outcome
+from odtc.core.row_file import RowFile
+
+KIND = "comparison"
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """What the engines of a turn have in common.
+
+    Attributes:
+        model: its name.
+        batch: samples in a step.
+        threads: worker threads of each engine.
+    """
+
+    model: str
+    batch: int
+    threads: int
+
+    def text(self) -> str:
+        """For people."""
+        return f"{self.model}, batch {self.batch}, threads {self.threads}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One engine.
+
+    Attributes:
+        setting: what it was measured at.
+        round: its number; engines of a round took turns with each other.
+        engine: its name; odtc with a budget is an engine of its own.
+        outcome: how it ended.
+        reason: why it has no times, or not as many.
+        lr: learning rate of plain SGD.
+        losses: of the first steps, before their updates.
+        seconds: of each timed step, in order; turn by turn beside those of the others.
+        cpu_seconds: that all its threads together computed, or waited in a loop, in these.
+        prepare_seconds: that compiling or converting took; it is done once for all rounds.
+        load_seconds: from the end of the imports to the first step.
+        imported: resident bytes after the imports, before anything was loaded.
+        ready: before the first step.
+        peak: the most during all steps.
+        planned: what odtc says before it runs: arena, parameters and optimizer state.
+        busy: share of the cores that other programs kept busy, before and after all turns.
+        flops: floating-point operations of a step, counted in the ONNX graph; 0 if unknown.
+        began: when the round began, as ISO 8601 has it.
+    """
+
+    setting: Setting
+    round: int
+    engine: str
+    outcome: Outcome
+    reason: str = ""
+    lr: float = 0.0
+    losses: tuple[float, ...] = ()
+    seconds: tuple[float, ...] = ()
+    cpu_seconds: tuple[float, ...] = ()
+    prepare_seconds: float | None = None
+    load_seconds: float | None = None
+    imported: int | None = None
+    ready: int | None = None
+    peak: int | None = None
+    planned: int | None = None
+    busy: tuple[float, ...] = ()
+    flops: int = 0
+    began: str = ""
+
+    @property
+    def net(self) -> int | None:
+        """The peak without the imports."""
+        if self.peak is None or self.imported is None:
+            return None
+        return self.peak - self.imported
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return dataclasses.asdict(self)
+
+
+def row_of(data: Mapping[str, Any]) -> Row:
+    """A row as `to_dict` has it."""
+    own: dict[str, Any] = {key: data[key] for key in Row.__dataclass_fields__}
+    for key in ("losses", "seconds", "cpu_seconds", "busy"):
+        own[key] = tuple(own[key])
+    own["setting"] = Setting(**own["setting"])
+    own["outcome"] = Outcome(own["outcome"])
+    return Row(**own)
+
+
+def row_file(path: Path, identity: Mapping[str, Any]) -> RowFile[Row]:
+    """The file of a comparison; see `RowFile` for errors."""
+    return RowFile(path, KIND, identity, row_of)

@@ -1,0 +1,210 @@
+"""One case: every engine prepares, agrees on the losses, and takes its turn.
+
+    data ─→ odtc prepares, chooses the rate ─→ each peer prepares ─→ all load and take three steps
+         ─→ losses compared ─→ A B C A B C … ─→ a row each
+
+An engine that fails in whatever way has a row that says so, and the others go on. Where odtc itself
+cannot train, there is nothing to agree with: the peers' rows have no ratio, but stand.
+"""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from odtc.comparison.case import Case
+from odtc.comparison.engines import OURS
+from odtc.comparison.measure import busy_share
+from odtc.comparison.outcome import Outcome
+from odtc.comparison.parity import disagreement
+from odtc.comparison.process import Worker, WorkerError, done
+from odtc.comparison.row import Row, Setting
+from odtc.comparison.worker import TURN
+from odtc.core.progress import Progress
+
+# Where neither the user nor odtc's own losses say one.
+_USUAL_RATE = 1e-4
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What takes part.
+
+    Attributes:
+        engine: one of `ENGINES`.
+        budget: of odtc's step; '' for none.
+    """
+
+    engine: str
+    budget: str = ""
+
+    @property
+    def name(self) -> str:
+        """As rows have it."""
+        return f"{self.engine}, {self.budget}" if self.budget else self.engine
+
+
+@dataclass
+class Prepared:
+    """A case whose engines are ready to be loaded, in a folder of its own.
+
+    Attributes:
+        case: it, with its learning rate.
+        folder: of the case.
+        known: what is known of each engine by its name: seconds, planned bytes.
+        failures: of those that cannot be loaded.
+        flops: of a step; 0 if unknown.
+    """
+
+    case: Case
+    folder: Path
+    known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    failures: dict[str, WorkerError] = field(default_factory=dict)
+    flops: int = 0
+
+    def at(self, entry: Entry) -> Path:
+        """Folder of an engine."""
+        return self.folder / entry.name.replace(", ", "-")
+
+    def of(self, entry: Entry) -> Case:
+        """The case as an engine has it."""
+        return replace(self.case, budget=entry.budget)
+
+
+def prepared(
+    case: Case, entries: Sequence[Entry], folder: Path, limit: float, tell: Progress
+) -> Prepared:
+    """Prepares all engines.
+
+    Args:
+        case: what they train.
+        entries: odtc first.
+        folder: a new one, for the case.
+        limit: seconds for each.
+        tell: is told what is done now.
+    """
+    found = Prepared(case, folder)
+    first = entries[0]
+    try:
+        tell("draw the batch")
+        found.flops = done("data", case, found.at(first), OURS, limit)["flops"]
+    except WorkerError as error:
+        found.failures = dict.fromkeys((entry.name for entry in entries), error)
+        return found
+    for entry in entries:
+        tell(f"{entry.name}: prepare")
+        _prepare(found, entry, limit)
+        if entry == first and not found.case.lr:
+            found.case = replace(found.case, lr=_rate(found, first, limit, tell))
+    return found
+
+
+def _prepare(found: Prepared, entry: Entry, limit: float) -> None:
+    case, folder = found.of(entry), found.at(entry)
+    try:
+        found.known[entry.name] = done("prepare", case, folder, entry.engine, limit)
+    except WorkerError as error:
+        found.failures[entry.name] = error
+
+
+def _rate(found: Prepared, first: Entry, limit: float, tell: Progress) -> float:
+    if first.name in found.failures:
+        return _USUAL_RATE
+    tell("choose the learning rate")
+    try:
+        return float(done("rate", found.case, found.at(first), OURS, limit)["lr"])
+    except WorkerError:
+        return _USUAL_RATE
+
+
+class Round:
+    """One round of a case: all engines loaded anew, and timed in turns.
+
+    Args:
+        ready: the case.
+        setting: as rows have it.
+        number: of the round.
+        limit: seconds for each answer of an engine.
+        tell: is told what is done now.
+    """
+
+    def __init__(
+        self, ready: Prepared, setting: Setting, number: int, limit: float, tell: Progress
+    ) -> None:
+        self._ready, self._setting, self._number = ready, setting, number
+        self._limit, self._tell = limit, tell
+        self._workers: dict[str, Worker] = {}
+        self._rows: dict[str, Row] = {}
+
+    def rows(self, entries: Sequence[Entry], steps: int) -> list[Row]:
+        """Measures; a row for each entry.
+
+        Args:
+            entries: odtc first.
+            steps: timed ones of each.
+        """
+        began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        before = busy_share()
+        try:
+            for entry in entries:
+                self._load(entry, began)
+            self._compare(entries[0].name)
+            self._tell(f"{self._setting.text()}: {steps} turns of {', '.join(self._workers)}")
+            for _ in range(steps):
+                for name in list(self._workers):
+                    self._ask(name, TURN, ("seconds", "cpu_seconds"))
+        finally:
+            for worker in self._workers.values():
+                worker.close()
+        busy = (before, busy_share())
+        return [replace(self._rows[entry.name], busy=busy) for entry in entries]
+
+    def _load(self, entry: Entry, began: str) -> None:
+        """Starts an engine; it takes its first steps."""
+        name, ready = entry.name, self._ready
+        self._rows[name] = Row(
+            self._setting,
+            self._number,
+            name,
+            Outcome.TRAINED,
+            lr=ready.case.lr,
+            flops=ready.flops,
+            began=began,
+            **ready.known.get(name, {}),
+        )
+        if name in ready.failures:
+            self._fail(name, ready.failures[name])
+            return
+        self._tell(f"{self._setting.text()}: load {name}")
+        self._workers[name] = Worker(
+            "serve", ready.of(entry), ready.at(entry), entry.engine, self._limit
+        )
+        self._ask(name, "", ("losses",))
+
+    def _compare(self, ours: str) -> None:
+        """Ends those whose losses are not odtc's."""
+        expected = self._rows[ours].losses
+        for name in list(self._workers) if expected else []:
+            differing = disagreement(self._rows[name].losses, expected)
+            if differing:
+                self._fail(name, WorkerError(Outcome.MISMATCH, differing))
+
+    def _ask(self, name: str, command: str, samples: tuple[str, ...]) -> None:
+        """Puts an answer into the row: samples behind those before, others in their place."""
+        row = self._rows[name]
+        try:
+            answer = dict(self._workers[name].ask(command))
+        except WorkerError as error:
+            self._fail(name, error)
+            return
+        for key in samples:
+            new = answer[key]
+            answer[key] = (*getattr(row, key), *(new if isinstance(new, list) else [new]))
+        self._rows[name] = replace(row, **answer)
+
+    def _fail(self, name: str, error: WorkerError) -> None:
+        self._rows[name] = replace(self._rows[name], outcome=error.outcome, reason=error.reason)
+        worker = self._workers.pop(name, None)
+        if worker:
+            worker.kill()

@@ -1,0 +1,122 @@
+"""Rows in a file of JSON lines: work that was interrupted goes on behind the last of them."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from odtc.core.errors import DataError, OutputError, UsageError
+
+
+class AsDict(Protocol):
+    """What a file can keep."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        ...
+
+
+Row = TypeVar("Row", bound=AsDict)
+
+
+def parse_rows(
+    text: str, kind: str, read: Callable[[Mapping[str, Any]], Row]
+) -> tuple[Mapping[str, Any], list[Row]]:
+    """The identity and the rows of a file.
+
+    Args:
+        text: of the file, of whole lines.
+        kind: what the rows are of.
+        read: makes a row of what its `to_dict` gave.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    try:
+        head, *lines = map(json.loads, text.splitlines())
+        return head[kind], [read(line) for line in lines]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no rows of a {kind}") from error
+
+
+class RowFile(Generic[Row]):
+    """A file whose first line says what its rows are of; each other is a row.
+
+    Args:
+        path: of the file; it is made where there is none.
+        kind: what the rows are of, such as `sweep`.
+        identity: of the work, as JSON has it.
+        read: makes a row of what its `to_dict` gave.
+
+    Attributes:
+        rows: all that it holds.
+
+    Raises:
+        UsageError: the file is of other work of this kind.
+        DataError: it is none of this kind.
+        OutputError: it cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: str,
+        identity: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], Row],
+    ) -> None:
+        self._path, self._kind, self._parse = path, kind, read
+        self.rows: list[Row] = []
+        try:
+            text = path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
+        except OSError as error:
+            raise self._failed(error) from error
+        # What was cut off while it was written is measured again.
+        whole = text[: text.rfind("\n") + 1]
+        if whole:
+            self._read(whole, identity)
+        if whole != text or not whole:
+            head = whole or f"{json.dumps({kind: identity})}\n"
+            self._write(head, "w")
+
+    def add(self, *rows: Row) -> None:
+        """Writes rows at once, so that they are there whatever comes.
+
+        Raises:
+            OutputError: they cannot be written.
+        """
+        self._write("".join(f"{json.dumps(row.to_dict())}\n" for row in rows), "a")
+        self.rows.extend(rows)
+
+    def _read(self, text: str, identity: Mapping[str, Any]) -> None:
+        try:
+            found, self.rows = parse_rows(text, self._kind, self._parse)
+        except ValueError as error:
+            raise DataError(
+                f"the file is none of a {self._kind}",
+                where=str(self._path),
+                hint="name another one with --output",
+            ) from error
+        differing = [key for key in identity if found.get(key) != identity[key]]
+        if differing:
+            raise UsageError(
+                f"the file is of another {self._kind}: {', '.join(differing)}",
+                where=str(self._path),
+                hint="name another one with --output, or remove it to measure all again",
+            )
+
+    def _write(self, text: str, mode: str) -> None:
+        try:
+            with self._path.open(mode, encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"the rows cannot be kept: {error.strerror or error}",
+            where=str(self._path),
+            hint="name another file with --output",
+        )
