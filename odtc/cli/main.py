@@ -22,6 +22,7 @@ from odtc.cli import (
     pack,
     plan,
     profile,
+    report,
     sweep,
     targets,
     train,
@@ -32,7 +33,7 @@ from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (
-    *(compile, train, inspect, check, plan, profile, sweep, compare),
+    *(compile, train, inspect, check, plan, profile, sweep, compare, report),
     *(pack, targets, devices, device),
 )
 

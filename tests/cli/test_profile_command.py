@@ -1,13 +1,10 @@
 """`odtc profile`: its tables, its JSON, its trace, and its page in a browser."""
 
 import functools
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from odtc.cli.main import main
 from odtc.cli.profile import report
@@ -18,10 +15,11 @@ from odtc.runtime_rpc.metrics.cooldown import Cooldown
 from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, Run, Timed
 from odtc.runtime_rpc.server.sampler import Probe
+from tests.browser import DARK, shown
 from tests.cli.digits import Digits
 from tests.runtime_rpc.trace_format import faults
 
-BROWSER = "chromium"
+WINDOW = (1360, 1000)
 
 
 def drawn(*, emulated: bool = False) -> Profile:
@@ -119,42 +117,12 @@ def test_the_command_takes_data(digits: Digits, here: Path, capsys) -> None:
     assert "-> relu1, -> conv1" in out
 
 
-def shown(page: Path, folder: Path, *options: str) -> tuple[str, str, np.ndarray]:
-    """What a browser has of a page: the document, its console, and a picture."""
-    browser = shutil.which(BROWSER)
-    assert browser, f"install {BROWSER}; `make setup` does"
-    picture = folder / "picture.png"
-    command = [
-        browser,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-    ]
-    command += [f"--user-data-dir={folder / 'profile'}", "--window-size=1360,1000", *options]
-    command += ["--enable-logging=stderr", "--virtual-time-budget=2000"]
-
-    def run(*what: str) -> subprocess.CompletedProcess[str]:
-        words = [*command, *what, page.as_uri()]
-        return subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
-
-    run(f"--screenshot={picture}")
-    done = run("--dump-dom")
-    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return done.stdout, "\n".join(console), imread(picture)[..., :3]
-
-
-def has_colour(picture: np.ndarray, text: str) -> bool:
-    """Whether a hundred points have a colour such as `#2f6db3`."""
-    colour = np.array([int(text[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    return int((np.abs(picture - colour).max(axis=-1) < 0.01).sum()) > 100
-
-
 def test_a_browser_shows_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     draw(drawn(emulated=True), page)
-    document, console, picture = shown(page, tmp_path)
-    assert console == ""
+    seen = shown(page, tmp_path, WINDOW)
+    document, picture = seen.document, seen.picture
+    assert seen.console == ""
     assert '<svg xmlns="http://www.w3.org/2000/svg" id="timeline"' in document
     # The script has run: it moves what is drawn along the time.
     assert 'class="scaled" transform="matrix(1 0 0 1 0 0)"' in document
@@ -162,25 +130,24 @@ def test_a_browser_shows_the_page(tmp_path: Path) -> None:
     assert "first &amp; &lt;only&gt;" in document
     assert "emulated, not a measurement" in document
     for colour in ("#2f6db3", "#e8833a", "#4ea65a", "#aab4c0"):
-        assert has_colour(picture, colour), colour
-    assert has_colour(picture, "#ffffff")
+        assert seen.has_colour(colour), colour
+    assert seen.has_colour("#ffffff")
     assert len(np.unique((picture * 255).astype(int).reshape(-1, 3), axis=0)) > 50
 
 
 def test_the_page_is_dark_where_that_is_liked(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     draw(drawn(), page)
-    _, console, picture = shown(page, tmp_path, "--blink-settings=preferredColorScheme=0")
-    assert console == ""
-    assert has_colour(picture, "#0d1117")
-    assert has_colour(picture, "#58a6ff")
+    seen = shown(page, tmp_path, WINDOW, DARK)
+    assert seen.console == ""
+    assert seen.has_colour("#0d1117")
+    assert seen.has_colour("#58a6ff")
 
 
 def test_an_error_on_the_console_would_be_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("<html><body><script>missing.call()</script></body></html>")
-    _, console, _ = shown(page, tmp_path)
-    assert "missing is not defined" in console
+    assert "missing is not defined" in shown(page, tmp_path, WINDOW).console
 
 
 @pytest.mark.parametrize("steps", ["0", "many"])

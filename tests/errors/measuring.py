@@ -117,3 +117,8 @@ def other_losses(place: Place) -> None:
         Row(at, 0, "mnn", Outcome.MISMATCH, "its losses are 2.0; those of odtc are 2.1"),
     ]
     raise_mismatch(results_of(rows))
+
+
+def report_of(text: str) -> Cause:
+    """`odtc report` of a file that holds this."""
+    return lambda place: ["report", str(place.write("rows.jsonl", text.encode()))]

@@ -73,6 +73,7 @@ from tests.errors.measuring import (
     profile_of_nothing,
     profile_too_early,
     profile_within_another,
+    report_of,
     samples_too_early,
     stock_server,
     sweep,
@@ -420,6 +421,10 @@ CAUSES: dict[str, Cause] = {
     "comparison into rows of a sweep": comparison_into('{"sweep": {"steps": 5}}\n'),
     "comparison into another": comparison_into('{"comparison": {"steps": 5}}\n'),
     "comparison with other losses": other_losses,
+    # reports
+    "report of nothing": lambda _: ["report", "nowhere.jsonl"],
+    "report of something else": report_of("battery: 80 %\n"),
+    "report to a missing folder": lambda _: ["report", "x.jsonl", "-o", "missing/page.html"],
 }
 
 

@@ -1,0 +1,49 @@
+"""`odtc report`: a page of what was measured."""
+
+import argparse
+from pathlib import Path
+
+from odtc.cli.console import emit, say
+from odtc.core.errors import ExitCode
+from odtc.core.files import atomic_write, check_writable
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "report",
+        help="make a page of what `odtc compare` and `odtc bench` measured",
+        description="Makes one page of HTML that needs no network: where odtc loses, a summary, "
+        "every number, and the samples of each model. Prints the same in brief.",
+        epilog="Each file is rows of `odtc compare` or `odtc bench`, or what `odtc plan --json` or "
+        "`odtc profile --json` printed.",
+    )
+    add = parser.add_argument
+    add("results", nargs="+", type=Path, metavar="RESULTS", help="files")
+    add("--title", default="Training steps compared", metavar="T", help="of the page")
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page (default: report.html)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the page, and prints tables."""
+    check_writable(args.output)
+    from odtc.cli.compare_tables import summary, table
+    from odtc.report.page import page
+    from odtc.report.read import read
+
+    material = read(args.results)
+    with atomic_write(args.output) as temporary:
+        temporary.write_text(page(material, args.title), encoding="utf-8")
+    results = material.results
+    if results:
+        emit(*table(results), *summary(results))
+    say(f"wrote {args.output}")
+    return ExitCode.OK

@@ -1,0 +1,97 @@
+"""Pieces of HTML: everything that comes from outside is escaped here."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+# The colour of an engine, whatever else is on the page.
+_COLOURS = {
+    "odtc": "f0",
+    "onnxruntime-training": "f1",
+    "pytorch": "f2",
+    "torch.compile": "f3",
+    "mnn": "f4",
+    "tvm": "f5",
+}
+_BUDGET = "f0s"
+
+
+def colour_of(engine: str) -> str:
+    """The class of an engine's colour; odtc with a budget has a lighter one."""
+    return _COLOURS.get(engine, _BUDGET)
+
+
+def key(kind: str) -> str:
+    """A small square of a colour."""
+    return f'<i class="key {kind}"></i>'
+
+
+def legend(engines: Iterable[str]) -> str:
+    """What the colours are."""
+    marks = (f"<span>{key(colour_of(name))}{escape(name)}</span>" for name in engines)
+    return f'<div class="legend">{"".join(marks)}</div>'
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: what is shown.
+        value: what is sorted by and exported; the text if None.
+        kind: classes of its style.
+        tip: shown to the pointer.
+    """
+
+    text: str
+    value: float | None = None
+    kind: str = ""
+    tip: str = ""
+
+    def html(self) -> str:
+        """The cell."""
+        value = "" if self.value is None else f' data-v="{self.value:.10g}"'
+        kind = f' class="{self.kind}"' if self.kind else ""
+        tip = f' title="{escape(self.tip)}"' if self.tip else ""
+        return f"<td{kind}{value}{tip}>{escape(self.text)}</td>"
+
+
+def number(value: float | None, digits: int = 1) -> Cell:
+    """A cell of a number; empty where it is not known."""
+    return Cell("") if value is None else Cell(f"{value:,.{digits}f}", value)
+
+
+def text(value: str) -> Cell:
+    """A cell of words."""
+    return Cell(value, kind="text")
+
+
+def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], label: str) -> str:
+    """A table that is sorted by its heads, and exported by a button.
+
+    Args:
+        name: of the table on the page and of the file.
+        heads: of the columns; the first ones, marked by a leading `_`, hold words.
+        rows: of cells.
+        label: what it is of, for those who cannot see it.
+    """
+    head = "".join(_head(each) for each in heads)
+    body = "\n".join(f"<tr>{''.join(cell.html() for cell in row)}</tr>" for row in rows)
+    return (
+        f'<div class="tools"><button type="button" data-csv="{name}">Save as CSV</button></div>'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}">'
+        f'<table id="{name}"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+    )
+
+
+def _head(name: str) -> str:
+    words = name.startswith("_")
+    kind = ' class="text"' if words else ""
+    label = escape(name.removeprefix("_"))
+    return f'<th scope="col"{kind}><button type="button">{label}</button></th>'
+
+
+def section(name: str, title: str, body: str, kind: str = "") -> str:
+    """A part of the page that links lead to."""
+    kind = f' class="{kind}"' if kind else ""
+    return f'<section id="{name}"{kind}><h2>{escape(title)}</h2>\n{body}\n</section>'

@@ -1,0 +1,186 @@
+"""What the page shows of one model, and of what else was given: plans, profiles, papers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from odtc.comparison.results import Result, by_setting
+from odtc.report.charts import Strip, bar, chart, curves, samples
+from odtc.report.html import Cell, colour_of, legend, number, section, table, text
+from odtc.report.scales import Linear, scale_of
+
+_MB, _MS = 1e6, 1e3
+# Operators in a table.
+_SHOWN = 40
+
+
+def models(results: Sequence[Result]) -> Iterator[tuple[str, str, str]]:
+    """The name, the anchor and the section of each model."""
+    names = dict.fromkeys(each.setting.model for each in results)
+    for count, name in enumerate(names):
+        own = [each for each in results if each.setting.model == name]
+        body = legend(dict.fromkeys(each.engine for each in own))
+        body += _times(own) + _memory(own) + _throughput(own)
+        yield name, f"model-{count}", section(f"model-{count}", name, body)
+
+
+def _times(results: Sequence[Result]) -> str:
+    """Each sample of each engine."""
+    timed = [each for each in results if each.step]
+    if not timed:
+        return "<p>No engine was timed.</p>"
+    parts = []
+    for setting, group in by_setting(timed):
+        milliseconds = {each.engine: [_MS * it for it in each.seconds] for each in group}
+        scale = scale_of([value for values in milliseconds.values() for value in values])
+        strips = [
+            Strip(
+                each.engine,
+                f"{each.step.text(_MS, 1)}" if each.step else "",
+                samples(milliseconds[each.engine], scale, each.engine),
+                colour_of(each.engine),
+            )
+            for each in group
+        ]
+        title = f"Time of a step, batch {setting.batch}, threads {setting.threads}"
+        parts.append(chart(title, "ms; every step, quartiles and median", scale, strips))
+    return "".join(parts)
+
+
+def _memory(results: Sequence[Result]) -> str:
+    known = [each for each in results if each.net]
+    if not known:
+        return ""
+    scale = Linear(max(each.net or 0 for each in known) / _MB * 1.06)
+    strips = [
+        Strip(
+            each.engine,
+            f"{(each.net or 0) / _MB:,.1f} MB",
+            bar((each.net or 0) / _MB, scale, colour_of(each.engine), _memory_tip(each)),
+            colour_of(each.engine),
+            f"batch {setting.batch}, threads {setting.threads}",
+        )
+        for setting, group in by_setting(known)
+        for each in group
+    ]
+    return chart("Memory of a step", "MB: peak of the process, net of its imports", scale, strips)
+
+
+def _memory_tip(result: Result) -> str:
+    planned = f", of it {result.planned / _MB:,.1f} MB planned" if result.planned else ""
+    peak = f"; {result.peak / _MB:,.1f} MB with the imports" if result.peak else ""
+    return f"{(result.net or 0) / _MB:,.1f} MB{planned}{peak}"
+
+
+def _throughput(results: Sequence[Result]) -> str:
+    """Samples a second by batch, for each number of threads, where there are several batches."""
+    parts = []
+    for threads in dict.fromkeys(each.setting.threads for each in results):
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for each in results:
+            if each.setting.threads == threads and each.throughput:
+                line = lines.setdefault(each.engine, [])
+                line.append((each.setting.batch, each.throughput))
+        lines = {name: sorted(line) for name, line in lines.items()}
+        if max(map(len, lines.values()), default=0) > 1:
+            title = f"Throughput, threads {threads}"
+            parts.append(curves(title, ("batch", "samples a second"), lines))
+    return "".join(parts)
+
+
+def frontier(name: str, data: Mapping[str, Any]) -> str:
+    """What budgets cost in time, by the plan."""
+    points = [
+        ((each["arena_bytes"] + each["accumulator_bytes"]) / _MB, each["time"])
+        for each in data["points"]
+    ]
+    beside = (data["parameter_bytes"] + data["optimizer_bytes"]) / _MB
+    body = curves(
+        "Memory and time",
+        ("MB of budget", "time over that of the step as it is, by the model of the target"),
+        {"odtc": sorted(points)},
+        from_one=True,
+    )
+    body += f'<p class="quiet">Beside a budget: {beside:,.1f} MB of parameters and state.</p>'
+    return section(f"frontier-{escape(name)}", f"Budgets of {name}", body)
+
+
+def profile(name: str, data: Mapping[str, Any]) -> str:
+    """Where the time of a step goes."""
+    if data["emulated"]:
+        stamp = '<p class="warn">Emulated: these times are no measurement, and not shown.</p>'
+        return section(f"profile-{escape(name)}", f"Operators of {name}", stamp)
+    parts = {kind: each["seconds"] * _MS for kind, each in data["phases"].items()}
+    scale = Linear(max(parts.values()) * 1.06)
+    strips = [
+        Strip(kind, f"{value:.2f} ms", bar(value, scale, kind), kind)
+        for kind, value in parts.items()
+    ]
+    total = sum(each["seconds"] for each in data["operators"]) or 1.0
+    slowest = sorted(data["operators"], key=lambda each: -each["seconds"])[:_SHOWN]
+    rows = [
+        [
+            Cell(", ".join(each["nodes"]), kind="text long"),
+            text(each["phase"]),
+            number(each["seconds"] * _MS, 3),
+            number(100 * each["seconds"] / total),
+            text(each["kernel"]),
+        ]
+        for each in slowest
+    ]
+    heads = ("_operator", "_part", "ms", "% of the step", "_kernel")
+    body = chart("Parts of a step", f"ms, on {data['device']}", scale, strips)
+    body += table(f"operators-{escape(name)}", heads, rows, "Operators")
+    return section(f"profile-{escape(name)}", f"Operators of {name}", body)
+
+
+def published(heads: Sequence[Mapping[str, Any]]) -> str:
+    """What papers found, on their own devices: reference data, in no ratio."""
+    found = {
+        each["title"]: each for head in heads for each in head.get("suite", {}).get("published", [])
+    }
+    if not found:
+        return ""
+    body = (
+        "<p>Figures of papers, on the devices that they name. They stand beside what was measured "
+        "here and are part of no ratio.</p>"
+    )
+    for count, each in enumerate(found.values()):
+        body += f"<h3>{escape(each['title'])}</h3><p class='quiet'>{escape(each['source'])}</p>"
+        rows = [[_published_cell(cell) for cell in row] for row in each["rows"]]
+        body += table(f"published-{count}", _heads(each), rows, each["title"])
+    return section("published", "Published figures", body)
+
+
+def _published_cell(value: Any) -> Cell:
+    return text(value) if isinstance(value, str) else Cell(f"{value:,g}", value)
+
+
+def _heads(each: Mapping[str, Any]) -> list[str]:
+    """Columns that hold words are marked."""
+    columns = zip(*each["rows"], strict=True)
+    return [
+        f"_{head}" if any(isinstance(cell, str) for cell in column) else head
+        for head, column in zip(each["heads"], columns, strict=True)
+    ]
+
+
+def machines(heads: Sequence[Mapping[str, Any]]) -> str:
+    """What it was measured on, and how."""
+    lines = []
+    for head in heads:
+        about = {
+            "machine": ", ".join(f"{v}" for v in head["machine"].values()),
+            "versions": ", ".join(f"{k} {v}" for k, v in head["versions"].items()),
+            "commit": head.get("commit") or "unknown",
+            "steps in a round": head["steps"],
+            "memory limit": f"{head['memory_limit']:,} bytes" if head["memory_limit"] else "none",
+        }
+        lines += [f"<dt>{k}</dt><dd>{escape(str(v))}</dd>" for k, v in about.items()]
+    how = (
+        "<p>Every engine trains the same weights on the same batch by plain SGD, in a process of "
+        "its own; their losses agreed before they were timed; they took turns, step by step. The "
+        "time is that of a whole step with the copy of the batch. Memory is the peak of the "
+        "process, net of what it had after its imports. Ratios are taken turn by turn.</p>"
+    )
+    return section("how", "How it was measured", f"{how}<dl>{''.join(dict.fromkeys(lines))}</dl>")

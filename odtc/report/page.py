@@ -1,0 +1,99 @@
+"""The page as a whole."""
+
+import json
+from html import escape
+from importlib.resources import files
+
+from odtc.report import model_sections, sections
+from odtc.report.read import Material
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<p class="quiet">{subtitle}</p>
+{doubts}
+<nav aria-label="Parts of this page">{links}</nav>
+<div class="tools"><button type="button" data-json>Save all as JSON</button></div>
+</header>
+<main>
+{body}
+</main>
+<script type="application/json" id="data">{data}</script>
+<script>
+{script}
+</script>
+</body>
+</html>
+"""
+
+
+def page(material: Material, title: str) -> str:
+    """The page of what was read.
+
+    Args:
+        material: it.
+        title: of the page.
+    """
+    results, heads = material.results, material.heads
+    parts: dict[str, tuple[str, str]] = {}
+    if results:
+        parts |= {
+            "loses": ("Where odtc loses", sections.losses(results)),
+            "summary": ("Summary", sections.summary(results)),
+            "trains": ("Who trains what", sections.outcomes(results)),
+        }
+        parts |= {anchor: (name, body) for name, anchor, body in model_sections.models(results)}
+    for name, data in material.frontiers.items():
+        parts[f"frontier-{name}"] = (f"Budgets of {name}", model_sections.frontier(name, data))
+    for name, data in material.profiles.items():
+        parts[f"profile-{name}"] = (f"Operators of {name}", model_sections.profile(name, data))
+    if results:
+        parts["all"] = ("Everything", sections.everything(results))
+    published = model_sections.published(heads)
+    if published:
+        parts["published"] = ("Published figures", published)
+    if heads:
+        parts["how"] = ("How it was measured", model_sections.machines(heads))
+    return _PAGE.format(
+        title=escape(title),
+        style=_resource("style.css"),
+        script=_resource("script.js"),
+        subtitle=escape(_subtitle(material)),
+        doubts=sections.doubts(results),
+        links="".join(
+            f'<a href="#{escape(a)}">{escape(name)}</a>' for a, (name, _) in parts.items()
+        ),
+        body="\n".join(body for _, body in parts.values()),
+        data=_embedded(material),
+    )
+
+
+def _subtitle(material: Material) -> str:
+    machines = dict.fromkeys(head["machine"]["cpu"] for head in material.heads)
+    days = sorted({row.began[:10] for rows in material.rows for row in rows if row.began})
+    when = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+    return "; ".join(filter(None, (", ".join(machines), when)))
+
+
+def _embedded(material: Material) -> str:
+    """Heads and rows with their raw samples; no text can end the script that holds them."""
+    data = [
+        {"head": head, "rows": [row.to_dict() for row in rows]}
+        for head, rows in zip(material.heads, material.rows, strict=True)
+    ]
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _resource(name: str) -> str:
+    return (files("odtc.report") / name).read_text(encoding="utf-8").strip()

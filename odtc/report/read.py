@@ -1,0 +1,89 @@
+"""What a page is made of: files of rows, and what `odtc plan` and `odtc profile` print as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from odtc.comparison.results import Result, results_of
+from odtc.comparison.row import KIND, Row, row_of
+from odtc.core.errors import DataError
+from odtc.core.row_file import parse_rows
+
+# Keys that tell what an object is of.
+_FRONTIER, _PROFILE = {"points", "lower_bound_bytes"}, {"operators", "phases", "step_seconds"}
+
+
+@dataclass
+class Material:
+    """What was read.
+
+    Attributes:
+        heads: of files of rows: machine, versions, and how it was measured.
+        rows: of all files.
+        frontiers: of `odtc plan --json`, by the stem of the file.
+        profiles: of `odtc profile --json`, by the stem of the file.
+    """
+
+    heads: list[Mapping[str, Any]] = field(default_factory=list)
+    rows: list[list[Row]] = field(default_factory=list)
+    frontiers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def results(self) -> list[Result]:
+        """Of each file, and only within it: engines of two files took no turns with each other."""
+        return [result for rows in self.rows for result in results_of(rows)]
+
+
+def read(paths: list[Path]) -> Material:
+    """Reads files.
+
+    Raises:
+        DataError: one cannot be read, or is none of these.
+    """
+    found = Material()
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise DataError(
+                f"the results cannot be read: {error.strerror}",
+                where=str(path),
+                hint="check the path",
+            ) from error
+        if not _is_rows(text, found) and not _is_object(text, path.stem, found):
+            raise DataError(
+                "the file has no results",
+                where=str(path),
+                hint="give rows of `odtc compare` or `odtc bench`, or what `odtc plan --json` or "
+                "`odtc profile --json` printed",
+            )
+    return found
+
+
+def _is_rows(text: str, found: Material) -> bool:
+    # A last line that was cut off is no row.
+    whole = text[: text.rfind("\n") + 1]
+    try:
+        head, rows = parse_rows(whole, KIND, row_of)
+    except ValueError:
+        return False
+    found.heads.append(head)
+    found.rows.append(rows)
+    return True
+
+
+def _is_object(text: str, stem: str, found: Material) -> bool:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return False
+    if not isinstance(data, dict):
+        return False
+    for keys, kind in ((_FRONTIER, found.frontiers), (_PROFILE, found.profiles)):
+        if keys <= data.keys():
+            kind[stem] = data
+            return True
+    return False

@@ -1,0 +1,76 @@
+"""Scales of axes: a place in percent, and marks at round numbers."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+# From that ratio on, values are shown on a logarithmic axis.
+_WIDE = 12.0
+
+
+class Scale(Protocol):
+    """From a value to a place."""
+
+    def at(self, value: float) -> float:
+        """The place, from 0 to 100."""
+        ...
+
+    def marks(self) -> list[float]:
+        """Round values."""
+        ...
+
+
+@dataclass(frozen=True)
+class Linear:
+    """From 0 to `high`."""
+
+    high: float
+
+    def at(self, value: float) -> float:
+        """The place, from 0 to 100."""
+        return 100 * min(1.0, max(0.0, value / self.high))
+
+    def marks(self, about: int = 5) -> list[float]:
+        """Round values from 0 on."""
+        power = 10.0 ** math.floor(math.log10(self.high / about))
+        step = next(each * power for each in (1, 2, 5, 10) if each * power >= self.high / about)
+        return [number * step for number in range(int(self.high / step + 1e-9) + 1)]
+
+
+@dataclass(frozen=True)
+class Log:
+    """From `low` to `high`, both positive, by ratios."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """The place, from 0 to 100."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return 100 * min(1.0, max(0.0, share))
+
+    def marks(self) -> list[float]:
+        """Powers of ten, with their twofold and fivefold where there are few."""
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        factors = (1, 2, 5) if len(powers) <= 4 else (1,)
+        marks = [factor * 10.0**power for power in powers for factor in factors]
+        return [mark for mark in marks if self.low <= mark <= self.high]
+
+
+def scale_of(values: Sequence[float]) -> Scale:
+    """A scale that shows all of these positive values, linear where that shows the least one."""
+    low, high = min(values), max(values)
+    return Log(low / 1.3, high * 1.15) if high > _WIDE * low else Linear(high * 1.06)
+
+
+def around_one(values: Sequence[float]) -> Log:
+    """A scale of ratios that has 1 inside."""
+    return Log(min(*values, 0.8) / 1.1, max(*values, 1.25) * 1.1)
+
+
+def short(value: float) -> str:
+    """A mark's text: `0.5`, `20`, `3k`."""
+    if value >= 10_000:
+        return f"{value / 1000:g}k"
+    return f"{value:g}"

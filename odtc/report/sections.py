@@ -1,0 +1,211 @@
+"""What the page says of a comparison: losses first, then the summary, then everything."""
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+
+from odtc.comparison.outcome import Outcome
+from odtc.comparison.results import STEADY, Result, by_setting, disturbed, geometric_mean
+from odtc.report.charts import Strip, chart, point
+from odtc.report.html import Cell, colour_of, legend, number, section, table, text
+from odtc.report.scales import around_one
+
+_MB, _MS = 1e6, 1e3
+
+
+def place_cells(result: Result) -> list[Cell]:
+    """Model, batch and threads."""
+    it = result.setting
+    return [text(it.model), Cell(str(it.batch), it.batch), Cell(str(it.threads), it.threads)]
+
+
+def losses(results: Sequence[Result]) -> str:
+    """Where odtc is slower, needs more, or does not train: before everything else."""
+    peers = [each for each in results if not each.is_ours]
+    rows = [*_slower(peers), *_larger(peers), *_not_trained(results)]
+    if not rows:
+        lines = f"<p>In none of the {len(peers)} comparisons that are here.</p>"
+        return section("loses", "Where odtc loses", lines, "wins")
+    heads = ("_model", "batch", "threads", "_against", "_what", "their value over odtc's")
+    intro = (
+        f"<p>{len(rows)} of {2 * len(peers)} comparisons of time and memory. Below 1, the other "
+        "library is the better one.</p>"
+    )
+    return section(
+        "loses", "Where odtc loses", intro + table("losses", heads, rows, "Losses"), "loses"
+    )
+
+
+def _slower(peers: Sequence[Result]) -> Iterator[list[Cell]]:
+    found = [each for each in peers if each.ratio and each.ratio.median < 1]
+    for each in sorted(found, key=lambda it: it.ratio.median if it.ratio else 1):
+        assert each.ratio is not None
+        ratio = Cell(each.ratio.text(), each.ratio.median, "bad")
+        yield [*place_cells(each), text(each.engine), text("time of a step"), ratio]
+
+
+def _larger(peers: Sequence[Result]) -> Iterator[list[Cell]]:
+    found = [(each.memory_ratio, each) for each in peers if (each.memory_ratio or 1) < 1]
+    for ratio, each in sorted(found, key=lambda it: it[0] or 1):
+        cell = Cell(f"{ratio:.2f}", ratio, "bad")
+        yield [*place_cells(each), text(each.engine), text("memory, net of imports"), cell]
+
+
+def _not_trained(results: Sequence[Result]) -> Iterator[list[Cell]]:
+    """Settings where odtc has no times, and a peer has."""
+    for _, group in by_setting(results):
+        failed = [it for it in group if it.is_ours and it.outcome is not Outcome.TRAINED]
+        trained = [it.engine for it in group if not it.is_ours and it.outcome is Outcome.TRAINED]
+        for each in failed if trained else []:
+            what = Cell(f"{each.engine}: {each.outcome.value}: {each.reason}", kind="text long bad")
+            yield [*place_cells(each), text(", ".join(trained)), what, Cell("")]
+
+
+def summary(results: Sequence[Result]) -> str:
+    """The means of ratios as tiles, and every ratio as a chart."""
+    peers = list(dict.fromkeys(each.engine for each in results if not each.is_ours))
+    tiles = "".join(filter(None, (_tile(name, results) for name in peers)))
+    body = f'<div class="tiles">{tiles}</div>' if tiles else "<p>No peer was timed.</p>"
+    for title, ratio in (("Time", _time_ratio), ("Memory, net of imports", _memory_ratio)):
+        body += _ratios(title, results, ratio)
+    return section("summary", "Summary", body)
+
+
+def _tile(peer: str, results: Sequence[Result]) -> str:
+    own = [each for each in results if each.engine == peer]
+    times = [each.ratio.median for each in own if each.ratio]
+    sizes = [each.memory_ratio for each in own if each.memory_ratio]
+    if not times:
+        return ""
+    wins = sum(each >= 1 for each in times)
+    memory = (
+        f"<small>{geometric_mean(sizes):.2f} × the memory, net of imports "
+        f"({min(sizes):.2f} to {max(sizes):.2f})</small>"
+        if sizes
+        else ""
+    )
+    return (
+        f'<div class="tile"><span><i class="key {colour_of(peer)}"></i>{escape(peer)} takes</span>'
+        f"<b>{geometric_mean(times):.2f} ×</b><small>odtc's time a step: geometric mean of "
+        f"{len(times)} settings ({min(times):.2f} to {max(times):.2f})</small>{memory}"
+        f"<small>odtc is faster in {wins} of {len(times)}</small></div>"
+    )
+
+
+_Ratio = tuple[float, float, float]
+
+
+def _time_ratio(result: Result) -> _Ratio | None:
+    found = result.ratio
+    return (found.lower, found.median, found.upper) if found else None
+
+
+def _memory_ratio(result: Result) -> _Ratio | None:
+    found = result.memory_ratio
+    return (found, found, found) if found else None
+
+
+def _ratios(title: str, results: Sequence[Result], ratio: Callable[[Result], _Ratio | None]) -> str:
+    """A row for each setting, a dot for each peer."""
+    peers = [each for each in results if not each.is_ours]
+    known = {id(each): found for each in peers if (found := ratio(each))}
+    if not known:
+        return ""
+    peers = [each for each in peers if id(each) in known]
+    scale = around_one([value for found in known.values() for value in found])
+    strips = []
+    for setting, group in by_setting(peers):
+        marks = "".join(point(known[id(each)], scale, each.engine) for each in group)
+        best = min(known[id(each)][1] for each in group)
+        strips.append(Strip(setting.text(), f"{best:.2f} ×", marks))
+    return chart(
+        f"{title}: the peer's over odtc's",
+        "logarithmic; right of 1 odtc is better; at the right of all the best peer",
+        scale,
+        strips,
+        one=True,
+    ) + legend(dict.fromkeys(each.engine for each in peers))
+
+
+def everything(results: Sequence[Result]) -> str:
+    """All numbers, a row for each engine at each setting."""
+    heads = ("_model", "batch", "threads", "_engine", "_outcome", "ms a step", "× odtc's time")
+    heads += ("MB net", "MB in all", "MB planned", "× odtc's memory", "samples/s", "cores")
+    heads += ("GFLOP/s", "prepared, s", "loaded, s")
+    body = table("results", heads, map(_numbers, results), "All results")
+    return section("all", "Everything", f"<p>Sort by a head; × above 1: odtc is better.</p>{body}")
+
+
+def _numbers(result: Result) -> list[Cell]:
+    step, ratio, memory = result.step, result.ratio, result.memory_ratio
+    fine = result.outcome is Outcome.TRAINED
+    outcome = Cell(result.outcome.value, kind="text" if fine else "text bad", tip=result.reason)
+    return [
+        *place_cells(result),
+        text(result.engine),
+        outcome,
+        Cell(step.text(_MS), step.median * _MS) if step else Cell(""),
+        _better(ratio.median if ratio else None, ratio.text() if ratio else ""),
+        *(number(each and each / _MB) for each in (result.net, result.peak, result.planned)),
+        _better(memory, f"{memory:.2f}" if memory else ""),
+        number(result.throughput),
+        number(result.cores, 2),
+        number(result.rate and result.rate / 1e9),
+        *(number(each, 1) for each in (result.prepare_seconds, result.load_seconds)),
+    ]
+
+
+def _better(value: float | None, shown: str) -> Cell:
+    if value is None:
+        return Cell("")
+    return Cell(shown, value, "good" if value > 1 else "bad" if value < 1 else "")
+
+
+def outcomes(results: Sequence[Result]) -> str:
+    """Who trains what, and why not."""
+    engines = list(dict.fromkeys(each.engine for each in results))
+    rows = []
+    for _, group in by_setting(results):
+        by_engine = {each.engine: each for each in group}
+        rows.append([*place_cells(group[0]), *(_outcome(by_engine.get(it)) for it in engines)])
+    heads = ("_model", "batch", "threads", *(f"_{name}" for name in engines))
+    body = table("outcomes", heads, rows, "Who trains what")
+    lines = "".join(
+        f"<dt>{escape('; '.join(where))}</dt><dd>{escape(why)}</dd>"
+        for why, where in _reasons(results).items()
+    )
+    if lines:
+        body += f"<details open><summary>Why not</summary><dl>{lines}</dl></details>"
+    return section("trains", "Who trains what", body)
+
+
+def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
+    """Why engines did not train, with the settings that this is true of."""
+    found: dict[str, list[str]] = {}
+    for each in results:
+        if each.reason:
+            why = f"{each.engine}: {each.outcome.value}: {each.reason}"
+            found.setdefault(why, []).append(each.setting.text())
+    return found
+
+
+def _outcome(result: Result | None) -> Cell:
+    if result is None:
+        return Cell("")
+    if result.outcome is Outcome.TRAINED:
+        return Cell("✓ trains", kind="text good")
+    return Cell(f"✗ {result.outcome.value}", kind="text bad", tip=result.reason)
+
+
+def doubts(results: Sequence[Result]) -> str:
+    """Why these times may be wrong."""
+    lines = []
+    busy = disturbed(row for each in results for row in each.rows)
+    if busy is not None:
+        lines.append(f"Other programs kept {busy:.0%} of the cores busy: do not trust these times.")
+    noisy = [each for each in results if not each.is_steady]
+    if noisy:
+        names = "; ".join(f"{each.setting.text()}, {each.engine}" for each in noisy)
+        lines.append(
+            f"Rounds differ by more than {STEADY - 1:.0%}, the machine was too noisy: {names}."
+        )
+    return "".join(f'<p class="warn">{escape(line)}</p>' for line in lines)
