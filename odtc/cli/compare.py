@@ -139,9 +139,9 @@ def terms_of(args: argparse.Namespace, batches: list[int]) -> "Terms":
     )
 
 
-def memory_limit(args: argparse.Namespace) -> int:
+def parse_limit(text: str) -> int:
     """Bytes of `--memory-limit`; 0 for none."""
-    return parse_bytes(args.memory_limit, "--memory-limit") if args.memory_limit else 0
+    return parse_bytes(text, "--memory-limit") if text else 0
 
 
 def run(args: argparse.Namespace) -> int:
@@ -189,7 +189,7 @@ def _case(args: argparse.Namespace) -> "Case":
         module=args.module,
         data=str(args.data.absolute()) if args.data else "",
         lr=args.lr,
-        memory_limit=memory_limit(args),
+        memory_limit=parse_limit(args.memory_limit),
     )
 
 
@@ -211,7 +211,7 @@ def common_identity(args: argparse.Namespace, terms: "Terms") -> dict[str, Any]:
     return {
         "engines": [entry.name for entry in terms.entries],
         "steps": terms.steps,
-        "memory_limit": memory_limit(args),
+        "memory_limit": parse_limit(args.memory_limit),
         "machine": machine(),
         "versions": versions(),
         "commit": commit(),

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import odtc
 from odtc.cli import (
+    bench,
     check,
     compare,
     compile,
@@ -33,7 +34,7 @@ from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (
-    *(compile, train, inspect, check, plan, profile, sweep, compare, report),
+    *(compile, train, inspect, check, plan, profile, sweep, compare, bench, report),
     *(pack, targets, devices, device),
 )
 

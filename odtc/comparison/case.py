@@ -29,6 +29,7 @@ class Case:
         lr: learning rate of plain SGD; 0 where it is still to be chosen.
         budget: of odtc's step, as `--memory-budget` has it; '' for none.
         memory_limit: bytes that the process of an engine may have; 0 for no limit.
+        root: folder that processes run in, from which modules are imported; '' for this one.
     """
 
     model: str
@@ -42,6 +43,7 @@ class Case:
     lr: float = 0.0
     budget: str = ""
     memory_limit: int = 0
+    root: str = ""
 
 
 def write_case(case: Case, folder: Path) -> None:

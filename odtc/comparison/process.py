@@ -57,6 +57,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                cwd=case.root or None,
                 env=os.environ | dict.fromkeys(_THREADS, str(case.threads)),
                 # A Ctrl-C is for the process that asks.
                 start_new_session=True,

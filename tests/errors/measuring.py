@@ -122,3 +122,13 @@ def other_losses(place: Place) -> None:
 def report_of(text: str) -> Cause:
     """`odtc report` of a file that holds this."""
     return lambda place: ["report", str(place.write("rows.jsonl", text.encode()))]
+
+
+def bench_of(table: str) -> Cause:
+    """`odtc bench` of a suite with this table."""
+
+    def cause(place: Place) -> Argv:
+        rows = str(place.write("rows.jsonl", b""))
+        return ["bench", "--suite", str(place.write("own.toml", table.encode())), "-o", rows]
+
+    return cause

@@ -65,6 +65,7 @@ from tests.errors.causes import (
 )
 from tests.errors.measuring import (
     another_log,
+    bench_of,
     comparison,
     comparison_into,
     measured,
@@ -421,6 +422,13 @@ CAUSES: dict[str, Cause] = {
     "comparison into rows of a sweep": comparison_into('{"sweep": {"steps": 5}}\n'),
     "comparison into another": comparison_into('{"comparison": {"steps": 5}}\n'),
     "comparison with other losses": other_losses,
+    "bench of no suite": lambda _: ["bench", "--suite", "tx3"],
+    "bench of a broken suite": bench_of("title = 1"),
+    "bench of a stranger": lambda _: ["bench", "--suite", "zoo", "--models", "lenet"],
+    "bench of what cannot be made": bench_of(
+        'title = "x"\nmake = ["-c", "raise ValueError(5)"]\nroot = "."\n'
+        'batches = [1]\nmodels = ["m"]\n'
+    ),
     # reports
     "report of nothing": lambda _: ["report", "nowhere.jsonl"],
     "report of something else": report_of("battery: 80 %\n"),

@@ -15,11 +15,12 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 from onnx import numpy_helper
 
-from odtc.comparison.case import Case
+from odtc.comparison.case import Arrays, Case
 from odtc.comparison.engines import Load, Step
 from odtc.comparison.peers.torch_module import LOSSES, ModuleTrainer
 from odtc.core.errors import UnsupportedError, UsageError
@@ -52,9 +53,15 @@ def start(case: Case, *, compiled: bool) -> Load:
         trainer = ModuleTrainer(module, loss, lr=case.lr, compiled=compiled)
         del module
         gc.collect()
-        return lambda x, y: trainer.step(x, next(iter(y.values())))
+        return lambda x, y: trainer.step(x, _label(y))
 
     return load
+
+
+def _label(labels: Arrays) -> np.ndarray:
+    """The only one; PyTorch takes class numbers of 64 bits alone."""
+    (label,) = labels.values()
+    return label.astype(np.int64) if np.issubdtype(label.dtype, np.integer) else label
 
 
 def callable_of(text: str) -> Any:
