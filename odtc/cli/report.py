@@ -15,8 +15,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="make a page of what `odtc compare` and `odtc bench` measured",
         description="Makes one page of HTML that needs no network: where odtc loses, a summary, "
         "every number, and the samples of each model. Prints the same in brief.",
-        epilog="Each file is rows of `odtc compare` or `odtc bench`, or what `odtc plan --json` or "
-        "`odtc profile --json` printed.",
+        epilog="Each file is rows of `odtc compare` or `odtc bench`, what `odtc plan --json` or "
+        "`odtc profile --json` printed, or an artifact, of which the memory is drawn.",
     )
     add = parser.add_argument
     add("results", nargs="+", type=Path, metavar="RESULTS", help="files")

@@ -128,17 +128,34 @@ def curves(
     Args:
         title: above it.
         units: of the axis at the bottom, and of that at the left.
-        lines: by an engine's name, or a class of a colour: points, by rising x.
+        lines: by an engine's name: points, by rising x.
         from_one: whether the axis at the left begins at 1.
     """
     points = [each for line in lines.values() for each in line]
     base = 1.0 if from_one else 0.0
     across = Linear(max(x for x, _ in points) * 1.03)
     up = Linear(max(max(y for _, y in points) - base, 1e-9) * 1.08)
-    body = "".join(_horizontal(100 - up.at(mark)) for mark in up.marks())
+    body = ""
     for name, line in lines.items():
         places = [(across.at(x), 100 - up.at(y - base)) for x, y in line]
         body += _curve(places, colour_of(name), [f"{name}: {x:g}, {y:g}" for x, y in line])
+    return plane(title, units, (across, up), body, base)
+
+
+def plane(
+    title: str, units: tuple[str, str], scales: tuple[Scale, Scale], body: str, base: float = 0.0
+) -> str:
+    """Axes at the bottom and at the left of what is drawn.
+
+    Args:
+        title: above it.
+        units: of the axis at the bottom, and of that at the left.
+        scales: of the same.
+        body: SVG, whose places are percentages.
+        base: what the axis at the left begins at.
+    """
+    across, up = scales
+    grid = "".join(_horizontal(100 - up.at(mark)) for mark in up.marks())
     left = "".join(
         f'<text x="100%" y="{100 - up.at(mark):.2f}%" dy="4" text-anchor="end">'
         f"{short(float(f'{mark + base:.6g}'))}</text>"
@@ -152,8 +169,8 @@ def curves(
         f'<figure class="chart" role="img" aria-label="{escape(title)}"><figcaption>'
         f'{escape(title)} <span class="quiet">({escape(units[1])}, by {escape(units[0])})</span>'
         f'</figcaption><div class="plot"><svg height="{_HEIGHT}">{left}</svg>'
-        f'<svg height="{_HEIGHT}">{body}</svg><span></span><svg height="20">{bottom}</svg></div>'
-        "</figure>"
+        f'<svg height="{_HEIGHT}">{grid}{body}</svg><span></span><svg height="20">{bottom}</svg>'
+        "</div></figure>"
     )
 
 

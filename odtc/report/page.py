@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from odtc.report import model_sections, sections
 from odtc.report.read import Material
+from odtc.report.skyline import skyline
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -54,6 +55,8 @@ def page(material: Material, title: str) -> str:
             "trains": ("Who trains what", sections.outcomes(results)),
         }
         parts |= {anchor: (name, body) for name, anchor, body in model_sections.models(results)}
+    for name, artifact in material.artifacts.items():
+        parts[f"skyline-{name}"] = (f"Memory of {name}", skyline(name, artifact))
     for name, data in material.frontiers.items():
         parts[f"frontier-{name}"] = (f"Budgets of {name}", model_sections.frontier(name, data))
     for name, data in material.profiles.items():

@@ -1,11 +1,13 @@
-"""What a page is made of: files of rows, and what `odtc plan` and `odtc profile` print as JSON."""
+"""What a page is made of: rows, what `odtc plan` and `odtc profile` print as JSON, artifacts."""
 
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from odtc.artifact import Artifact, load
 from odtc.comparison.results import Result, results_of
 from odtc.comparison.row import KIND, Row, row_of
 from odtc.core.errors import DataError
@@ -24,12 +26,14 @@ class Material:
         rows: of all files.
         frontiers: of `odtc plan --json`, by the stem of the file.
         profiles: of `odtc profile --json`, by the stem of the file.
+        artifacts: by the stem of the file.
     """
 
     heads: list[Mapping[str, Any]] = field(default_factory=list)
     rows: list[list[Row]] = field(default_factory=list)
     frontiers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
 
     @property
     def results(self) -> list[Result]:
@@ -42,25 +46,33 @@ def read(paths: list[Path]) -> Material:
 
     Raises:
         DataError: one cannot be read, or is none of these.
+        ArtifactError: one is an artifact that cannot be read.
     """
     found = Material()
     for path in paths:
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise DataError(
-                f"the results cannot be read: {error.strerror}",
-                where=str(path),
-                hint="check the path",
-            ) from error
-        if not _is_rows(text, found) and not _is_object(text, path.stem, found):
-            raise DataError(
-                "the file has no results",
-                where=str(path),
-                hint="give rows of `odtc compare` or `odtc bench`, or what `odtc plan --json` or "
-                "`odtc profile --json` printed",
-            )
+        if zipfile.is_zipfile(path):
+            found.artifacts[path.stem] = load(path)
+        else:
+            _read_text(path, found)
     return found
+
+
+def _read_text(path: Path, found: Material) -> None:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise DataError(
+            f"the results cannot be read: {error.strerror}",
+            where=str(path),
+            hint="check the path",
+        ) from error
+    if not _is_rows(text, found) and not _is_object(text, path.stem, found):
+        raise DataError(
+            "the file has no results",
+            where=str(path),
+            hint="give rows of `odtc compare` or `odtc bench`, what `odtc plan --json` or "
+            "`odtc profile --json` printed, or an artifact",
+        )
 
 
 def _is_rows(text: str, found: Material) -> bool:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from odtc.artifact import load
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 from odtc.report.page import page
 from odtc.report.read import read
 from odtc.report.scales import Linear, Log, around_one, scale_of
 from tests.browser import DARK, shown
+from tests.cli.digits import make_digits
 from tests.cli.test_profile_command import drawn
 from tests.report.material import ENGINES, MODELS, rows, write_frontier, write_rows
 
@@ -31,21 +33,27 @@ addEventListener("load", () => {
     const box = each.getBoundingClientRect();
     return !(box.width > 0 && box.height > 0);
   });
-  const marks = [...document.querySelectorAll("figure circle, figure rect")].filter((each) => {
+  const tensors = [...document.querySelectorAll(".sky rect")].filter((each) => {
+    const box = each.getBoundingClientRect();
+    return box.width >= 1 && box.height >= 1;
+  });
+  const shapes = document.querySelectorAll("figure circle, figure rect:not(.sky rect)");
+  const marks = [...shapes].filter((each) => {
     const box = each.getBoundingClientRect();
     return !(box.width >= 1 && box.height >= 1);
   });
   const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   const heads = [...document.querySelectorAll("th button")];
   const head = heads.find((each) => each.textContent === "ms a step");
-  head.focus();
+  head.focus({preventScroll: true});
   const focused = document.activeElement === head;
   head.click();
   const body = head.closest("table").tBodies[0];
   const column = head.parentElement.cellIndex;
   const values = [...body.rows].map((row) => row.cells[column].dataset.v).filter((v) => v);
   const sorted = values.every((v, i) => !i || Number(values[i - 1]) <= Number(v));
-  parent.postMessage(JSON.stringify({flat: flat.length, marks: marks.length, wide, focused, sorted,
+  parent.postMessage(JSON.stringify({flat: flat.length, marks: marks.length,
+    tensors: tensors.length, wide, focused, sorted,
     count: values.length, aria: head.parentElement.getAttribute("aria-sort")}), "*");
 });
 </script>"""
@@ -53,11 +61,17 @@ addEventListener("load", () => {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> list[Path]:
-    """Rows, a frontier and a profile."""
+    """Rows, a frontier, a profile and an artifact."""
     folder = tmp_path_factory.mktemp("material")
+    digits = make_digits(folder)
     profile = folder / "profiled.json"
     profile.write_text(json.dumps(drawn().to_dict()))
-    return [write_rows(folder / "rows.jsonl"), write_frontier(folder / "net.json"), profile]
+    return [
+        write_rows(folder / "rows.jsonl"),
+        write_frontier(folder / "net.json"),
+        profile,
+        digits.artifact,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +160,13 @@ def test_each_model_has_its_samples(text: str) -> None:
         assert "Throughput, threads 1" in part
 
 
+def test_the_memory_of_an_artifact_is_drawn(files: list[Path], text: str) -> None:
+    plan = load(files[-1]).memory.plan
+    part = text.split('id="skyline-d"')[1].split("</section>", maxsplit=1)[0]
+    assert part.count("<rect ") == len(plan.tensors)
+    assert f"An arena of {plan.arena_bytes / 1e6:,.1f} MB" in part
+
+
 def test_raw_samples_are_on_the_page(text: str) -> None:
     data = text.split('id="data">')[1].split("</script>", maxsplit=1)[0]
     (own,) = json.loads(data)
@@ -180,6 +201,7 @@ def test_a_browser_draws_everything(text: str, tmp_path: Path, width, options, c
     assert seen.console == ""
     found = json.loads(re.search(r"<title>(\{.*?\})</title>", seen.document)[1])
     assert (found["flat"], found["marks"], found["wide"]) == (0, 0, 0)
+    assert found["tensors"] > 10
     assert found["focused"]
     assert found["sorted"]
     assert found["aria"] == "ascending"
