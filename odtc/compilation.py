@@ -86,9 +86,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         lora: low-rank adapters to train in place of weights.
         shape: sizes of symbolic dimensions other than the batch, by name.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
-            as float16, and where the CPU has float16 arithmetic, large products multiply it. Such
-            products need a loss scale: it is `dynamic` unless the update has one. Weights,
-            gradients, sums and all other arithmetic stay float32.
+            as float16, and where the CPU, or the GPU that the target names, has float16 arithmetic,
+            large products multiply it. Such products need a loss scale: it is `dynamic` unless the
+            update has one. Weights, gradients, sums and all other arithmetic stay float32.
         memory_budget: bytes that the tensors of a step may take beside parameters and optimizer
             state, such as `64MiB`. Some calls run again then, rather than keep what they made, or
             the step runs as micro-batches, whichever is faster; what their gradients are added up

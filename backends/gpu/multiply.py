@@ -3,8 +3,8 @@
 In float32 a sum stays in a register from the first term to the last. In float16 it does so for the
 terms of one slice; then it is widened and added to one in float32, as on CPUs
 (`backends/kernels/half_runs.py`), so that long sums stay as exact as their operands. Two float16
-are multiplied at once: a phone's GPU does that in the time of one float32, and some do it for
-vectors alone. To widen a pair takes two conversions and two additions, beside the 16 steps of a
+are multiplied at once: phones' GPUs are said to do that in the time of one float32, some of them
+for vectors alone. To widen a pair takes two conversions and two additions, beside the 16 steps of a
 slice, of which each would take as long in float32. Multiplying in float16 and adding in float32
 would take them at every step.
 """
