@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from odtc.core.errors import OdtcError
@@ -77,6 +78,30 @@ class PassError(RuntimeError):
     """A pass failed or left a module that is not well formed: a fault of odtc, not of its user."""
 
 
+class _Verifier:
+    """Verifies module after module."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tvm.ir.BaseFunc] = {}
+
+    def check(self, module: tvm.IRModule) -> None:
+        """Raises ValueError if the module is not well formed."""
+        now = {each.name_hint: function for each, function in module.functions_items()}
+        is_known = now.keys() == self._known.keys() and all(
+            _has_type_of(each, self._known[name]) for name, each in now.items()
+        )
+        relax.analysis.well_formed(module, check_ty=not is_known)
+        self._known = now
+
+
+def _has_type_of(function: tvm.ir.BaseFunc, known: tvm.ir.BaseFunc) -> bool:
+    """Whether a function has the types of another one: inside, too, if it is one of Relax."""
+    if function.same_as(known):
+        return True
+    is_kernel = not isinstance(function, relax.Function) and not isinstance(known, relax.Function)
+    return is_kernel and tvm_ffi.structural_equal(function.ty, known.ty)
+
+
 def run_pipeline(passes: Sequence[Pass], module: tvm.IRModule) -> tvm.IRModule:
     """Runs the passes in order and verifies the module after each.
 
@@ -86,10 +111,11 @@ def run_pipeline(passes: Sequence[Pass], module: tvm.IRModule) -> tvm.IRModule:
     """
     done: list[str] = []
     refused: list[OdtcError] = []
+    verifier = _Verifier()
     for item in passes:
         try:
             module = item.to_tvm(refused.append)(module)
-            relax.analysis.well_formed(module)
+            verifier.check(module)
         except Exception as error:
             if refused:
                 raise refused[0] from None

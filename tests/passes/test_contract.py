@@ -8,6 +8,7 @@ import tvm
 from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relax
+from tvm.script import tirx as T  # noqa: N812
 
 from odtc.core.option_text import format_options, parse_options
 from odtc.passes.contract import Pass, PassError, run_pipeline, tvm_passes
@@ -36,6 +37,65 @@ def test_failure_names_the_pass_and_those_before() -> None:
     text = str(failure.value)
     assert "pass broken{depth=3} failed (passes before it: tvm.Normalize)" in text
     assert "no luck" in text
+
+
+@dataclass(frozen=True)
+class Given(Pass):
+    """Gives a module that was made before."""
+
+    name: ClassVar[str] = "given"
+    module: tvm.IRModule
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        return self.module
+
+
+TENSOR = relax.TensorType((4,), "float32")
+
+
+def step(size: int = 4, body: float = 2.0) -> tvm.IRModule:
+    """A call of a kernel for so many elements."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(x: T.Buffer((size,), "float32"), y: T.Buffer((size,), "float32")) -> None:
+        for i in range(size):
+            y[i] = x[i] * T.float32(body)
+
+    builder, x = relax.BlockBuilder(), relax.Var("x", TENSOR)
+    name = builder.add_func(kernel, "kernel")
+    with builder.function("step", [x]):
+        value = builder.emit(relax.call_tir(name, relax.Tuple([x]), TENSOR))
+        builder.emit_func_output(value)
+    return builder.get()
+
+
+def with_kernel(module: tvm.IRModule, other: tvm.IRModule) -> tvm.IRModule:
+    """The module with another one's kernel; the Relax function is the same object."""
+    changed = module.clone()
+    changed.update_func(module.get_global_var("kernel"), other["kernel"])
+    return changed
+
+
+def checks_of(modules: list[tvm.IRModule], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether types were checked after each of the modules."""
+    found: list[bool] = []
+    whole = relax.analysis.well_formed
+
+    def kept(module: tvm.IRModule, check_ty: bool = True) -> None:
+        found.append(check_ty)
+        whole(module, check_ty)
+
+    monkeypatch.setattr(relax.analysis, "well_formed", kept)
+    run_pipeline([Given(each) for each in modules], modules[0])
+    return found
+
+
+def test_types_are_checked_again_where_they_may_be_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = step()
+    scheduled = with_kernel(first, step(body=3.0))
+    assert checks_of([first, scheduled, scheduled], monkeypatch) == [True, False, False]
+    assert checks_of([first, step(), first], monkeypatch) == [True, True, True]
+    assert checks_of([first, with_kernel(first, step(size=5))], monkeypatch) == [True, True]
 
 
 @given(name=WORD, options=st.dictionaries(WORD, VALUE, max_size=4))
