@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
+from odtc.backends.decisions import Book, nobody
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
 from odtc.backends.gpu.known import gpu_of
@@ -57,7 +58,7 @@ class Family:
     Attributes:
         rewrites: of operators that the family has no kernel for.
         rules: legalisation rules, by operator.
-        products: the pass that writes the loops of products.
+        products: the pass that writes the loops of products, for the machine that it has.
         blocks: what lowers blocks to loops, and binds these.
         workspaces: what takes the allocations out of kernels.
         offsets: what lets tensors begin anywhere in the arena.
@@ -72,7 +73,7 @@ class Family:
 
     rewrites: tuple[Pass, ...]
     rules: Mapping[str, Rule]
-    products: Pass
+    products: WriteProducts
     blocks: tuple[Pass, ...]
     workspaces: Pass
     offsets: Pass
@@ -89,9 +90,16 @@ class Family:
 CPU_LOOPS = CONVOLUTION_LOOPS | MATMUL_LOOPS
 
 
-def family_of(target: Target, *, has_half: bool = False) -> Family:
-    """The family of a resolved target; with `has_half`, products may multiply float16."""
-    return _FAMILIES[target.kind](target, has_half)
+def family_of(target: Target, *, has_half: bool = False, book: Book = nobody) -> Family:
+    """The family of a resolved target.
+
+    Args:
+        target: it.
+        has_half: whether products may multiply float16.
+        book: what is known of products that were measured.
+    """
+    family = _FAMILIES[target.kind](target, has_half)
+    return replace(family, products=replace(family.products, book=book))
 
 
 def _row_rules(lanes: Lanes) -> dict[str, Rule]:

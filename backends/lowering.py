@@ -19,11 +19,13 @@ from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.call_cost import call_cost, storage_cost
+from odtc.backends.decisions import Book, nobody
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.errors import UnsupportedError
+from odtc.core.kernel_marks import TUNED
 from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
@@ -79,12 +81,14 @@ class Built:
         planned_bytes: storage of each Relax function, by name.
         half_products: kernels that multiply float16.
         steps: the training step, by each of its plans.
+        tuned: kernels whose loops come from a tuning record, each with its source.
     """
 
     executable: relax.VMExecutable
     planned_bytes: dict[str, int]
     half_products: int
     steps: tuple[BuiltStep, ...]
+    tuned: dict[str, str]
 
     @property
     def stored_bytes(self) -> int:
@@ -259,6 +263,7 @@ def build_kernels(
         storage_bytes(planned),
         half_products(scheduled),
         tuple(_built_step(name, planned[name]) for name in names),
+        tuned_kernels(scheduled),
     )
 
 
@@ -299,12 +304,16 @@ def to_kernels(
     rewrites: Sequence[Pass] = (),
     *,
     has_half: bool = False,
+    book: Book = nobody,
 ) -> tvm.IRModule:
-    """The module as calls of scheduled kernels; arguments as of `build`."""
+    """The module as calls of scheduled kernels; arguments as of `build`.
+
+    `book` is what is known of products that were measured.
+    """
     register_vector_math()
     phases = (
         *rewrite_phase(train_step, rewrites),
-        *fuse_phase(family_of(target, has_half=has_half), train_step),
+        *fuse_phase(family_of(target, has_half=has_half, book=book), train_step),
         *schedule,
     )
     with target.to_tvm():
@@ -335,6 +344,15 @@ def storage_bytes(module: tvm.IRModule) -> dict[str, int]:
         variable.name_hint: sum(size for _, size in _allocations(function))
         for variable, function in module.functions_items()
         if isinstance(function, relax.Function)
+    }
+
+
+def tuned_kernels(module: tvm.IRModule) -> dict[str, str]:
+    """Kernels whose loops come from a tuning record, each with its source."""
+    return {
+        variable.name_hint: str(function.attrs[TUNED])
+        for variable, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc) and function.attrs and TUNED in function.attrs
     }
 
 

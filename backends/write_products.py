@@ -9,8 +9,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.decisions import Book, Decider, nobody
 from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
-from odtc.core.kernel_marks import IS_SCHEDULED
+from odtc.backends.workload import workload_of
+from odtc.core.kernel_marks import IS_SCHEDULED, TUNED
 from odtc.passes.contract import Pass
 
 # From a family of products to what emits its loops, for a machine.
@@ -24,11 +26,13 @@ class WriteProducts(Pass):
     Attributes:
         machine: the CPU or GPU.
         loops: of each family.
+        book: what is known of kernels that were measured.
     """
 
     name: ClassVar[str] = "write-products"
-    machine: Any
+    machine: Decider
     loops: Loops = field(repr=False)
+    book: Book = field(default=nobody, repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the kernels of a module that are marked as products."""
@@ -36,8 +40,19 @@ class WriteProducts(Pass):
         for variable, function in module.functions_items():
             product = fused_product(function) if isinstance(function, tirx.PrimFunc) else None
             if product:
-                written.update_func(variable, write_product(product, self.machine, self.loops))
+                written.update_func(variable, self._written(product))
         return written
+
+    def _written(self, product: FusedProduct) -> tirx.PrimFunc:
+        """The kernel as its record tells, or as the machine's model does."""
+        told = self.book(workload_of(product, self.machine)) if self.book is not nobody else None
+        if told:
+            machine, decisions = self.machine.telling(told.choice)
+            kernel = write_product(product, machine, self.loops)
+            # A record that tells what no kernel can be is of another one.
+            if not decisions.unknown:
+                return kernel.with_attr(TUNED, told.source)
+        return write_product(product, self.machine, self.loops)
 
 
 def write_product(product: FusedProduct, machine: Any, loops: Loops) -> tirx.PrimFunc:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from odtc.backends.decisions import Decider
+
 
 @dataclass(frozen=True)
-class Gpu:
+class Gpu(Decider):
     """A GPU, as far as kernels hang on it: the shapes that it prefers, and its limits.
 
     Attributes:

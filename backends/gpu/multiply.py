@@ -63,7 +63,7 @@ class Sums:
         self.results = _registers((rows, columns), "float32")
         self._rows = _registers((rows,), of_one)
         self._columns = _registers((self._vectors,), of_many)
-        self._is_half = arithmetic is HALF
+        self._is_half = of_one == HALF.dtype
         self._now = _registers((rows, self._vectors), of_many) if self._is_half else self.results
         self._clear(self.results)
 

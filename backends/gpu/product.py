@@ -12,24 +12,17 @@ result, and the items of a group read it in that order.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.multiply import ACROSS, HALF, SINGLE, Arithmetic, Sums
+from odtc.backends.gpu.multiply import ACROSS, Sums
+from odtc.backends.gpu.tiling import Extent, Tiling, parts_of, tiling_of
 from odtc.backends.kernels.places import index, rounded
 
 Read = Callable[..., ir.Expr]
-
-# Terms of a part of a sum, at least.
-_LEAST_TERMS = 64
-# A product of fewer terms, rows or columns stays in float32: it would gain nothing.
-_LEAST_OF_HALF = 16
-# Rows and columns of results of an item, and how fast it is with these: a larger tile reads the
-# memory that its group shares less often for each product.
-_SHARES = {(8, 8): 1.0, (4, 4): 0.7, (2, 4): 0.5, (1, 2): 0.25}
 
 
 @dataclass(frozen=True)
@@ -43,83 +36,6 @@ class Operand:
 
     read: Read
     along_sum: bool
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Sizes of a product: so many matrices of `rows` by `columns`, each a sum of `depth` terms."""
-
-    batch: int
-    rows: int
-    depth: int
-    columns: int
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """How a product is cut.
-
-    Attributes:
-        rows: results of an item along the rows; the group has as many times its items along them.
-        columns: along the columns.
-        down: items of a group along the rows.
-        splits: parts of the sum.
-        arithmetic: what is multiplied.
-    """
-
-    rows: int
-    columns: int
-    down: int
-    splits: int
-    arithmetic: Arithmetic = SINGLE
-
-    @property
-    def height(self) -> int:
-        """Rows of a tile."""
-        return self.rows * self.down
-
-    @property
-    def width(self) -> int:
-        """Columns of a tile."""
-        return self.columns * ACROSS
-
-    @property
-    def local_bytes(self) -> int:
-        """Of a slice of both operands."""
-        return self.arithmetic.terms * (self.height + self.width) * self.arithmetic.term_bytes
-
-    def tiles(self, extent: Extent) -> int:
-        """Number of tiles of a product."""
-        return extent.batch * _parts(extent.rows, self.height) * _parts(extent.columns, self.width)
-
-    def use(self, extent: Extent) -> float:
-        """The share of its results that are wanted."""
-        wanted = extent.batch * extent.rows * extent.columns
-        return wanted / (self.tiles(extent) * self.height * self.width)
-
-
-def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
-    """The fastest tiles, and sums in as many parts as it takes to keep the GPU busy."""
-    down, arithmetic = gpu.group // ACROSS, _arithmetic(extent, gpu)
-    tilings = {Tiling(*share, down, 1, arithmetic): speed for share, speed in _SHARES.items()}
-    speeds = {each: speed for each, speed in tilings.items() if _fits(each, gpu)}
-    chosen = max(speeds, key=lambda each: speeds[each] * each.use(extent))
-    size = extent.batch * extent.rows * extent.columns * 4
-    splits = min(
-        _parts(gpu.groups, chosen.tiles(extent)),
-        max(extent.depth // _LEAST_TERMS, 1),
-        max(gpu.split_bytes // size, 1),
-    )
-    return replace(chosen, splits=splits)
-
-
-def _arithmetic(extent: Extent, gpu: Gpu) -> Arithmetic:
-    least = min(extent.rows, extent.depth, extent.columns)
-    return HALF if gpu.multiplies_half and least >= _LEAST_OF_HALF else SINGLE
-
-
-def _fits(tiling: Tiling, gpu: Gpu) -> bool:
-    return tiling.local_bytes <= gpu.local_bytes and tiling.rows * tiling.columns <= gpu.sums
 
 
 def emit_product(
@@ -156,9 +72,9 @@ def _emit_tiles(
 ) -> None:
     """Emits the kernel of the tiles; `store(part, n, m, p, value)` takes results."""
     height, width = tiling.height, tiling.width
-    down, across = _parts(extent.rows, height), _parts(extent.columns, width)
+    down, across = parts_of(extent.rows, height), parts_of(extent.columns, width)
     terms, dtype = tiling.arithmetic.terms, tiling.arithmetic.dtype
-    share = _parts(_parts(extent.depth, tiling.splits), terms) * terms
+    share = parts_of(parts_of(extent.depth, tiling.splits), terms) * terms
     items = tiling.down * ACROSS
     with (
         T.thread_binding(across, "blockIdx.x") as column_tile,
@@ -216,7 +132,7 @@ class _Copy:
         self._number, self._items = item
         self._terms, self._dtype = int(near.shape[0]), str(near.dtype)
         self._size = self._terms * int(near.shape[1])
-        self._turns = _parts(self._size, self._items)
+        self._turns = parts_of(self._size, self._items)
         self._held = T.sblock_alloc_buffer((self._turns,), self._dtype, scope="local")
 
     def fetch(self, k0: ir.Expr, end: ir.Expr) -> None:
@@ -259,7 +175,7 @@ def _emit_sums(
     """Emits the kernel that adds up the parts of each sum."""
     size = extent.batch * extent.rows * extent.columns
     with (
-        T.thread_binding(_parts(size, gpu.group), "blockIdx.x") as group,
+        T.thread_binding(parts_of(size, gpu.group), "blockIdx.x") as group,
         T.thread_binding(gpu.group, "threadIdx.x") as item,
         T.sblock("sum"),
     ):
@@ -276,7 +192,3 @@ def _emit_sums(
 
 def _both(task: ir.Expr, splits: int) -> tuple[ir.Expr, ir.Expr]:
     return task // splits, task % splits
-
-
-def _parts(size: int, part: int) -> int:
-    return -(-size // part)

@@ -71,7 +71,7 @@ class _Space:
 def _forward(product: Product, machine: Machine) -> None:
     (x, w), space = product.operands, _space(product.numbers)
     shape = _shape(x, _sizes(w)[0])
-    if is_point_product(space.given, sizes := _matrix(shape, space)):
+    if is_point_product(space.given, sizes := _matrix(shape, space), machine):
         point_forward(product, space.given, sizes, machine)
         return
     staged_product(
@@ -88,7 +88,7 @@ def _forward(product: Product, machine: Machine) -> None:
 def _data_gradient(product: Product, machine: Machine) -> None:
     (dy, w), space = product.operands, _space(product.numbers)
     shape = _shape(dy, _sizes(w)[1])
-    if is_point_product(space.given, sizes := _matrix(shape, space)):
+    if is_point_product(space.given, sizes := _matrix(shape, space), machine):
         point_data_gradient(product, space.given, sizes, machine)
         return
     staged_product(
@@ -114,7 +114,9 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
     # Of points, either operand may be copied in panels. Where few channels of the image would use a
     # copy of `dy`, the image's is, if its channels fill vectors.
     is_few = shape.channels < min(WORTH_A_COPY, shape.rows)
-    is_swapped = space.is_points and is_few and shape.channels % machine.lanes == 0
+    is_swapped = False
+    if space.is_points and shape.channels % machine.lanes == 0:
+        (is_swapped,) = map(bool, machine.decide("swapped", [(0,), (1,)], (int(is_few),)))
     if is_swapped:
         x, dy, shape = dy, x, Shape(shape.batch, shape.rows, shape.channels)
     axes = space.axes

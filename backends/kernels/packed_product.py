@@ -20,7 +20,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.columns import Columns
 from odtc.backends.kernels.half_runs import multiply_into
-from odtc.backends.kernels.panel_product import TASKS, WAYS, Sizes, split_rows
+from odtc.backends.kernels.panel_product import WAYS, Sizes, split_rows
 from odtc.backends.kernels.panels import Panels, Read, Results, foresee_tile, pack, store_tile
 from odtc.backends.kernels.places import index, size_of, unflatten
 from odtc.backends.kernels.row_copy import copy_all_rows, copy_rows
@@ -76,8 +76,8 @@ def packed_product(
     matrices = 1 if left.shared else sizes.batch
     tile = machine.tile(sizes.rows, columns.total, dtype)
     groups, panels = _groups(sizes.depth, matrices, columns.total, tile, machine)
-    tiles, splits = split_rows(sizes.rows, tile.rows, matrices * groups)
-    is_copied = not left.lies or dtype == "float16" or (left.collides and tile.rows > WAYS)
+    tiles, splits = split_rows(sizes.rows, tile.rows, matrices * groups, machine.tasks)
+    is_copied = dtype == "float16" or _is_copied(left, tile, machine)
     copies = None
     if is_copied and left.shared and sizes.rows * sizes.depth * size_of(dtype) <= _MOST_COPIED:
         shape, first = (sizes.rows, sizes.depth), index(0)
@@ -124,12 +124,19 @@ def packed_product(
                 store_tile(tile, columns, scratch, (n, m, at), results)
 
 
+def _is_copied(left: Left, tile: Tile, machine: Machine) -> bool:
+    """Whether rows of the left operand are copied before they are multiplied."""
+    usual = not left.lies or (left.collides and tile.rows > WAYS)
+    (copied,) = machine.decide("copy", [(1,), (0,)], (int(usual),))
+    return bool(copied)
+
+
 def _groups(
     depth: int, matrices: int, columns: int, tile: Tile, machine: Machine
 ) -> tuple[int, int]:
     """Groups of panels, and panels in each: what a core has near it, and tasks enough."""
     panels = -(-columns // tile.columns)
-    room = max(machine.cache_bytes // (size_of(tile.dtype) * depth * tile.columns), 1)
-    groups = max(-(-panels // room), min(panels, -(-TASKS // matrices)))
+    room = max(machine.near // (size_of(tile.dtype) * depth * tile.columns), 1)
+    groups = max(-(-panels // room), min(panels, -(-machine.tasks // matrices)))
     each = -(-panels // groups)
     return -(-panels // each), each

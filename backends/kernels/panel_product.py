@@ -17,9 +17,6 @@ from odtc.backends.kernels.panels import Panels, Read, Results, foresee_tile, pa
 from odtc.backends.kernels.places import CACHE_LINE, index, unflatten
 from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
 
-# Tasks that a product is cut into where it has them, so that all cores of a phone have some.
-TASKS = 8
-
 
 @dataclass(frozen=True)
 class Sizes:
@@ -59,7 +56,7 @@ def panel_product(
     """
     tile, columns = machine.tile(sizes.rows, sizes.columns), Columns(1, sizes.columns)
     panels = -(-sizes.columns // tile.columns)
-    tiles, splits = split_rows(sizes.rows, tile.rows, sizes.batch * panels)
+    tiles, splits = split_rows(sizes.rows, tile.rows, sizes.batch * panels, machine.tasks)
     with T.parallel(sizes.batch * panels * splits) as task:
         n, panel, split = unflatten(task, (sizes.batch, panels, splits))
         # The last panel and the last tile reach back over results that are there already.
@@ -103,9 +100,9 @@ def _vectors(
 _SETS, WAYS = 64, 8
 
 
-def split_rows(rows: int, tile_rows: int, tasks: int) -> tuple[int, int]:
-    """Tiles of each part of the rows, and parts: only as many as make tasks enough."""
+def split_rows(rows: int, tile_rows: int, tasks: int, wanted: int) -> tuple[int, int]:
+    """Tiles of each part of the rows, and parts: only as many as make so many tasks."""
     tiles = -(-rows // tile_rows)
-    parts = min(tiles, -(-TASKS // tasks))
+    parts = min(tiles, -(-wanted // tasks))
     each = -(-tiles // parts)
     return each, -(-tiles // each)

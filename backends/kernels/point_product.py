@@ -22,12 +22,15 @@ from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.vectors import Index, each_block
 
 
-def is_point_product(axes: Sequence[Axis], sizes: Sizes) -> bool:
-    """Whether a convolution, or the gradient of its data, is worth writing as such a product."""
-    return is_worth_packing(sizes) and all(
+def is_point_product(axes: Sequence[Axis], sizes: Sizes, machine: Machine) -> bool:
+    """Whether a convolution, or the gradient of its data, is written as such a product."""
+    if not all(
         axis.kernel == 1 and axis.pad == 0 and (axis.out - 1) * axis.stride < axis.size
         for axis in axes
-    )
+    ):
+        return False
+    (packed,) = machine.decide("packed", [(0,), (1,)], (int(is_worth_packing(sizes)),))
+    return bool(packed)
 
 
 def point_forward(product: Product, axes: Sequence[Axis], sizes: Sizes, machine: Machine) -> None:

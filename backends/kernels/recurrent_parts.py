@@ -17,7 +17,7 @@ from odtc.backends.kernels.panel_product import Sizes, near_rows, split_rows
 from odtc.backends.kernels.panels import Panels, Read, pack
 from odtc.backends.kernels.places import index, unflatten
 from odtc.backends.kernels.rows import PARALLEL_ELEMENTS
-from odtc.backends.kernels.tile import Machine, accumulator, multiply
+from odtc.backends.kernels.tile import TASKS, Machine, accumulator, multiply
 from odtc.backends.kernels.vectors import ramp, splat
 
 # Below this many multiply-adds a step's product is not worth a second thread.
@@ -109,7 +109,7 @@ class StepProduct:
             left_pitch: elements from a row of it to the next.
         """
         rows, tile, packed = self._sizes.rows, self._tile, self._packed
-        tiles, splits = split_rows(rows, tile.rows, self._panels)
+        tiles, splits = split_rows(rows, tile.rows, self._panels, TASKS)
         work = rows * self._sizes.depth * self._sizes.columns
         loop = T.parallel if work >= PARALLEL_PRODUCT else T.serial
         with loop(self._panels * splits) as task:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odtc.backends.kernels.grid import Staged, Walk
-from odtc.backends.kernels.panel_product import TASKS, split_rows
+from odtc.backends.kernels.panel_product import split_rows
 from odtc.backends.kernels.places import size_of
 from odtc.backends.kernels.staging import Block, phases_of, reach_of, strides_of
 from odtc.backends.kernels.tile import Machine, Tile
@@ -16,6 +16,8 @@ _WIDE = 16
 _FEW_BLOCKS = 2
 # Terms from which on adding them to sums in memory costs little.
 _WORTH_A_SUM = 128
+# Blocks that are worth a trial.
+_BLOCKS = 8
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,11 @@ def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> C
     staged = -(-(columns + reach) // block.inner) * block.inner
     rows = max(walk[0].out for walk in walks)
     groups, bands = shape.batch // block.images, -(-rows // block.rows)
-    tiles, splits = split_rows(shape.rows, tile.rows, groups * bands)
-    near = machine.cache_bytes / (size_of(dtype) * planes * staged)
+    tiles, splits = split_rows(shape.rows, tile.rows, groups * bands, machine.tasks)
+    near = machine.near / (size_of(dtype) * planes * staged)
     is_shared = splits > 1 and groups * bands <= _FEW_BLOCKS
-    parts = _parts(shape.channels, _taps(walks), near, groups * bands if is_shared else TASKS)
+    copying = groups * bands if is_shared else machine.tasks
+    parts = _parts(shape.channels, _taps(walks), near, machine.tasks / copying)
     return Cut(
         block,
         phases,
@@ -119,16 +122,16 @@ def _taps(walks: Sequence[Sequence[Walk]]) -> int:
     return max(math.prod(each.taps for each in walk) for walk in walks)
 
 
-def _parts(channels: int, taps: int, near: float, tasks: int) -> int:
+def _parts(channels: int, taps: int, near: float, least: float) -> int:
     """Parts of the channels: of few enough to stay near a core, and as many as make tasks enough.
 
     Args:
         channels: all of them.
         taps: terms of the sum for each.
         near: channels that a core has room for near it.
-        tasks: that copy a part each.
+        least: parts that make tasks enough.
     """
-    wanted = max(channels / near, TASKS / tasks)
+    wanted = max(channels / near, least)
     worthy = [
         parts
         for parts in range(1, channels + 1)
@@ -145,18 +148,43 @@ def _block(
     machine: Machine,
     dtype: str,
 ) -> Block:
+    """What is staged at once: the model's block, or another one of its kind."""
+    usual = _usual_block(shape, walks, axes, planes, machine, dtype)
+    rows, staged, inner = usual.rows, axes[0].span, usual.inner
+    out = max(walk[0].out for walk in walks)
+    cuts = [(n, out) for n in _divisors(shape.batch)]
+    if len(walks) == 1:
+        cuts += [(1, band) for band in {-(-out // n) for n in range(2, out + 1)}]
+    cuts.sort(key=lambda cut: abs(math.log(math.prod(cut) / (usual.images * rows))))
+    images, band = machine.decide("block", cuts[:_BLOCKS], (usual.images, rows))
+    if (images, band) == (usual.images, rows):
+        return usual
+    # A band ends among other rows, not at an edge whose zeros it could share.
+    return Block(images, band, staged if band == out else band + walks[0][0].reach, inner)
+
+
+def _usual_block(
+    shape: Shape,
+    walks: Sequence[Sequence[Walk]],
+    axes: Sequence[Staged],
+    planes: int,
+    machine: Machine,
+    dtype: str,
+) -> Block:
     """As much as a core has room for near it: a band of rows of an image, or several images."""
     inner = math.prod(axis.span for axis in axes[1:])
     rows, staged = max(walk[0].out for walk in walks), axes[0].span
     row_bytes = size_of(dtype) * shape.channels * planes * inner
-    room = max(machine.cache_bytes // row_bytes, 1)
+    room = max(machine.near // row_bytes, 1)
     wide = _WIDE * machine.lanes
     if len(walks) == 1 and staged > room and rows * inner > wide:
-        # A band ends among other rows, not at an edge whose zeros it could share.
         between = walks[0][0].reach
         most = max(room - between, -(-wide // inner))
         band = -(-rows // -(-rows // most))
         return Block(1, band, band + between, inner)
-    divisors = [n for n in range(1, shape.batch + 1) if shape.batch % n == 0]
-    blocks = [Block(images, rows, staged, inner) for images in divisors]
+    blocks = [Block(images, rows, staged, inner) for images in _divisors(shape.batch)]
     return next((block for block in blocks if block.positions >= wide), blocks[-1])
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]

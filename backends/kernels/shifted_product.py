@@ -53,6 +53,7 @@ def staged_product(
         machine: the CPU.
         scattered: whether a row's weights are far apart, so that a tile's are copied first.
     """
+    (scattered,) = map(bool, machine.decide("copy", [(0,), (1,)], (int(scattered),)))
     cut = cut_of(shape, walks, machine)
     tile, channels = cut.tile, cut.channels
     of_part = (*map(len, cut.phases), channels, cut.staged)

@@ -8,12 +8,13 @@ is its own affair. Tiles of float16 are added up in short runs; see `backends/ke
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.decisions import Decider
 from odtc.backends.kernels.places import index, size_of
 from odtc.backends.kernels.vectors import ramp, splat
 
@@ -24,7 +25,7 @@ _SPILLED = 3
 
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(Decider):
     """What a kernel must know of a CPU.
 
     Attributes:
@@ -40,6 +41,11 @@ class Machine:
     cache_bytes: int
     widths: tuple[int, ...] = (1, 2, 3, 4)
     has_half: bool = False
+
+    @property
+    def multiplies(self) -> str:
+        """The narrowest type that its products may multiply."""
+        return "float16" if self.has_half else "float32"
 
     def dtype(self, depth: int, *reuse: int) -> str:
         """What a product multiplies: float16 where the CPU has it and the product is worth it.
@@ -68,7 +74,13 @@ class Machine:
             Tile(_even(rows, self.accumulators // vectors), vectors, self.lanes_of(dtype), dtype)
             for vectors in self.widths
         ]
-        return min(shapes, key=lambda tile: tile.cost(rows, columns))
+        best = min(shapes, key=lambda tile: tile.cost(rows, columns))
+        others = (
+            replace(best, rows=height, vectors=vectors)
+            for vectors, most in self._registers()
+            for height in {_even(rows, limit) for limit in range(1, most + 1)}
+        )
+        return self._decided(best, others, lambda tile: tile.cost(rows, columns))
 
     def tile_of_sums(self, rows: int, columns: int, dtype: str = "float32") -> "Tile":
         """The tile that takes the fewest cycles where tiles add to sums, so that none may overlap.
@@ -81,7 +93,49 @@ class Machine:
             for vectors in self.widths
             for height in range(1, min(rows, self.accumulators // vectors) + 1)
         ]
-        return min(shapes, key=lambda tile: tile.cost_of_sums(rows, columns))
+        best = min(shapes, key=lambda tile: tile.cost_of_sums(rows, columns))
+        others = (
+            replace(best, rows=height, vectors=vectors)
+            for vectors, most in self._registers()
+            for height in range(1, min(rows, most) + 1)
+        )
+        return self._decided(best, others, lambda tile: tile.cost_of_sums(rows, columns))
+
+    def _registers(self) -> Iterator[tuple[int, int]]:
+        """Vectors of a tile, and its rows at most, with some registers more than are counted on."""
+        limit = self.accumulators * 7 // 6
+        return ((vectors, limit // vectors) for vectors in self.widths)
+
+    def _decided(
+        self, best: "Tile", others: Iterable["Tile"], cost: Callable[["Tile"], tuple]
+    ) -> "Tile":
+        likely = sorted(others, key=cost)[:_TILES]
+        shape = (best.rows, best.vectors)
+        rows, vectors = self.decide("tile", [(t.rows, t.vectors) for t in likely], shape)
+        return replace(best, rows=rows, vectors=vectors)
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that a product is cut into where it has them, so that all cores have some."""
+        (tasks,) = self.decide("tasks", _around(TASKS), (TASKS,))
+        return tasks
+
+    @property
+    def near(self) -> int:
+        """Bytes of what a product has near a core."""
+        (near,) = self.decide("near", _around(self.cache_bytes), (self.cache_bytes,))
+        return near
+
+
+# Tasks of a product: all cores of a phone have some.
+TASKS = 8
+# Tiles that are worth a trial, of those that a model of the machine has in order.
+_TILES = 24
+
+
+def _around(number: int) -> list[tuple[int]]:
+    """A power of two and others, the nearest ones first."""
+    return [(number * up // down,) for up, down in ((1, 2), (2, 1), (1, 4), (4, 1), (1, 8))]
 
 
 # A run of fewer terms is hardly longer than adding its sum up; an element that is rounded for fewer

@@ -15,7 +15,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Walk
 from odtc.backends.kernels.half_runs import add_into
-from odtc.backends.kernels.panel_product import TASKS, split_rows
+from odtc.backends.kernels.panel_product import split_rows
 from odtc.backends.kernels.panels import Read
 from odtc.backends.kernels.places import index, size_of, unflatten
 from odtc.backends.kernels.shifted_cut import Shape
@@ -33,6 +33,10 @@ from odtc.backends.kernels.transpose import copy_transposed
 
 # Terms of the sum for each copied element of `dy` that make the copy cheap.
 WORTH_A_COPY = 128
+# Parts of the channels that are worth a trial.
+_MOST_PARTS = 32
+# Blocks that are worth a trial.
+_BLOCKS = 8
 
 
 def weight_gradient(
@@ -66,8 +70,8 @@ def weight_gradient(
     tile, channels = cut.tile, shape.channels // cut.parts
     live = min(shape.rows, tile.columns)
     sums_bytes = 4 * cut.panels * channels * taps * tile.columns
-    near = max(machine.cache_bytes - sums_bytes, machine.cache_bytes // 4)
-    block = _block(shape.batch, channels * planes, walk, tile, near)
+    near = max(machine.near - sums_bytes, machine.near // 4)
+    block = _block(shape.batch, channels * planes, walk, tile, near, machine)
     dense = block.rows * math.prod(each.out for each in walk[1:])
     between = [index(0) for _ in dw.shape[2:]]
     # The sum runs over results only, so no vector reaches behind them.
@@ -184,23 +188,37 @@ class _Cut:
 
 def _cut(shape: Shape, taps: int, machine: Machine, dtype: str) -> _Cut:
     """Tasks enough for all cores, where each part is worth its copy of `dy`."""
-    divisors = [p for p in range(1, shape.channels + 1) if shape.channels % p == 0]
+    divisors = _divisors(shape.channels)
     worthy = [p for p in divisors if shape.channels // p * taps >= WORTH_A_COPY] or [1]
-    parts = next((p for p in worthy if p >= TASKS), worthy[-1])
+    usual = next((p for p in worthy if p >= machine.tasks), worthy[-1])
+    (parts,) = machine.decide("parts", [(p,) for p in divisors if p <= _MOST_PARTS], (usual,))
     tile = machine.tile_of_sums(shape.channels // parts, shape.rows, dtype)
-    panels, groups = split_rows(shape.rows, tile.columns, parts)
+    panels, groups = split_rows(shape.rows, tile.columns, parts, machine.tasks)
     return _Cut(tile, parts, groups, panels)
 
 
-def _block(batch: int, planes: int, walk: Sequence[Walk], tile: Tile, near: int) -> Block:
-    """Whole images, or bands of rows that divide one, of about so many bytes."""
+def _block(
+    batch: int, planes: int, walk: Sequence[Walk], tile: Tile, near: int, machine: Machine
+) -> Block:
+    """Whole images, or bands of rows that divide one."""
     inner = math.prod(each.staged.span for each in walk[1:])
     room = near / (size_of(tile.dtype) * inner * (planes + tile.columns))
-    rows = walk[0].out
-    if walk[0].staged.span * 2 <= room:
-        images = max(n for n in range(1, batch + 1) if batch % n == 0 and n * rows <= room)
-        return Block(images, rows, walk[0].staged.span, inner)
-    divisors = [r for r in range(1, rows + 1) if rows % r == 0]
-    band = min(divisors, key=lambda r: abs(math.log(r / max(0.7 * room, 0.5))))
+    out, usual = walk[0].out, _usual_rows(batch, walk[0], room)
+    cuts = [(1, r) for r in _divisors(out)[:-1]] + [(n, out) for n in _divisors(batch)]
+    cuts.sort(key=lambda cut: abs(math.log(math.prod(cut) / math.prod(usual))))
+    images, rows = machine.decide("block", cuts[:_BLOCKS], usual)
     # A band ends among other rows, not at an edge whose zeros it could share.
-    return Block(1, band, band + walk[0].reach, inner)
+    is_whole = rows == out and 2 * walk[0].staged.span <= room
+    staged = walk[0].staged.span if images > 1 or is_whole else rows + walk[0].reach
+    return Block(images, rows, staged, inner)
+
+
+def _usual_rows(batch: int, walk: Walk, room: float) -> tuple[int, int]:
+    """Images and rows of each, of about so many."""
+    if walk.staged.span * 2 <= room:
+        return max(n for n in _divisors(batch) if n == 1 or n * walk.out <= room), walk.out
+    return 1, min(_divisors(walk.out), key=lambda r: abs(math.log(r / max(0.7 * room, 0.5))))
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]

@@ -11,6 +11,8 @@ OPAQUE = 8
 SINK = 3
 # Annotation of a loop whose iterations may run at once, wherever it stands: the most of them.
 INDEPENDENT = "odtc.independent"
+# Attribute of a kernel whose loops come from a tuning record: which one, as text.
+TUNED = "odtc.tuned"
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
 DROPOUT = "odtc.dropout"
 # Elementwise operators behind it may be fused with it: TVM's class of convolutions.

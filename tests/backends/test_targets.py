@@ -12,7 +12,7 @@ from odtc.backends import targets as module
 from odtc.backends.cpus import CORES, CPU, llvm_features, on_this_machine
 from odtc.backends.gpu.known import GPUS, gpu_of
 from odtc.backends.gpu.machine import PHONE
-from odtc.backends.gpu.product import Extent, tiling_of
+from odtc.backends.gpu.tiling import Extent, tiling_of
 from odtc.backends.targets import Target, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
 

@@ -13,8 +13,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
-from odtc.backends.gpu.product import Extent, tiling_of
 from odtc.backends.gpu.product_loops import GPU_LOOPS
+from odtc.backends.gpu.tiling import Extent, tiling_of
 from odtc.backends.kernels.fused import Product
 from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel

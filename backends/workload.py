@@ -1,0 +1,29 @@
+"""What a product is, as text: the same for every kernel that computes the same, in any model.
+
+It names the family, its numbers, the shapes and dtypes of all tensors and what is fused behind the
+product; names of variables, of which no two models have the same, are not in it.
+"""
+
+from tvm import tirx
+
+from odtc.backends.decisions import Decider
+from odtc.backends.kernels.fused import FusedProduct
+
+
+def workload_of(product: FusedProduct, machine: Decider) -> str:
+    """The text of a product on a machine that multiplies numbers of some kind."""
+    shapes = [[int(size) for size in each.shape] for each in product.parameters]
+    dtypes = [str(each.dtype) for each in product.parameters]
+    arguments = [
+        tirx.decl_buffer(shape, dtype, f"arg{number}")
+        for number, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
+    ]
+    at = [tirx.Var(f"i{axis}", "int64") for axis in range(len(shapes[-1]))]
+    tail = product.product(arguments).tail(at, tirx.Var("x", "float32"))
+    tensors = [
+        f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in zip(shapes, dtypes, strict=True)
+    ]
+    numbers = ",".join(map(str, product.numbers))
+    operands = ",".join(f"arg{position}" for position in product.operands)
+    of = f"{product.family}({operands}; {numbers}) of {machine.multiplies}"
+    return f"{of}: {' '.join(tensors)} = {' '.join(str(tail).split())}"
