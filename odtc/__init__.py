@@ -10,6 +10,8 @@ Names are imported when they are first used: `import odtc` imports no TVM.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from odtc.core.version import VERSION
+
 if TYPE_CHECKING:
     from odtc import schedules
     from odtc.artifact import Artifact, load
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.connect import connect
     from odtc.runtime_rpc.trainer import Trainer
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "L1",

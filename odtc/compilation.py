@@ -6,6 +6,7 @@ read -> decide on micro-batches and recomputation -> lower and build -> link -> 
 import dataclasses
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -64,6 +65,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     offload: bool = False,
     dropout: bool = True,
     seed: int = 0,
+    tuned: bool = True,
+    database: str | os.PathLike[str] | None = None,
     progress: Progress = silent,
 ) -> Artifact:
     """Compiles an ONNX inference model into a training step.
@@ -110,6 +113,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             does.
         seed: of the masks of dropout, below 2**63. With the number of the step it says which
             elements are dropped.
+        tuned: whether products that were measured on such a device get the loops that were the
+            fastest there; see `odtc tune`. All others follow a model of the target.
+        database: the file of such measurements, beside those that ship with odtc; the user's own
+            one by default.
         progress: called with the name of each stage as it starts.
 
     Returns:
@@ -135,6 +142,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         allow_split_batchnorm=allow_split_batchnorm,
         allow_half_activations=allow_half_activations,
         offload=offload,
+        tuned=tuned,
+        database=database,
     )
     if offload and budget is None:
         raise UsageError(
@@ -155,6 +164,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         graph.notes.append(f"to fit {budget:,} bytes {built.steps[0].repeated}")
     elif budget == AUTO:
         graph.notes.append(_said_of(made))
+
+    if built.tuned:
+        graph.notes.append(_measured(built.tuned))
 
     progress("link")
     root = private_folder()
@@ -212,6 +224,13 @@ def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
     return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"
 
 
+def _measured(tuned: Mapping[str, str]) -> str:
+    """What is said of kernels whose loops were measured."""
+    sources = Counter(tuned.values())
+    said = ", ".join(f"{count} on {source}" for source, count in sorted(sources.items()))
+    return f"{len(tuned)} kernels have the loops that were the fastest when measured: {said}"
+
+
 def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
     """The weights, and the graph without them."""
     write_tensors(root / bundles.PARAMETERS, graph.parameters)
@@ -255,4 +274,5 @@ def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
         ),
         notes=tuple(step.draft.graph.notes),
         adapters=step.draft.adapters,
+        tuned=built.tuned,
     )

@@ -16,6 +16,8 @@ from typing import Any, TypedDict
 import onnx
 
 from odtc.autoschedule.table import schedule_passes
+from odtc.autoschedule.tuning.shelf import shelf
+from odtc.backends.decisions import Book, nobody
 from odtc.backends.targets import CPU, Target, parse_target
 from odtc.core.adapters import Adapter
 from odtc.core.errors import UnsupportedError, UsageError
@@ -64,6 +66,8 @@ class StepOptions(TypedDict, total=False):
     allow_split_batchnorm: bool
     allow_half_activations: bool
     offload: bool
+    tuned: bool
+    database: str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Source:
         has_half: whether products may multiply float16.
         saves_half: whether what the backward reads is stored as float16.
         offload: whether tensors may wait in a file.
+        book: what is known of kernels that were measured.
     """
 
     model: onnx.ModelProto
@@ -89,6 +94,7 @@ class Source:
     has_half: bool
     saves_half: bool
     offload: bool = False
+    book: Book = nobody
 
 
 @dataclass(frozen=True)
@@ -179,8 +185,8 @@ def read_source(
     progress("read the model")
     onnx_model = load_model(model)
     check_room(ROOM + Path(model).stat().st_size)
-    offload = options.get("offload", False)
-    return Source(onnx_model, target, options, terms, update, has_half, is_mixed, offload)
+    offload, book = options.get("offload", False), _book(target, options)
+    return Source(onnx_model, target, options, terms, update, has_half, is_mixed, offload, book)
 
 
 def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
@@ -235,6 +241,14 @@ def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapte
     )
     selection = select(graph, train, frozen, options.get("freeze_batch_norm", False))
     return adapt(graph, lora, selection) if lora else (selection, ())
+
+
+def _book(target: Target, options: StepOptions) -> Book:
+    """What is known of kernels that were measured, unless the user wants none of it."""
+    if not options.get("tuned", True):
+        return nobody
+    database = options.get("database")
+    return shelf(target, None if database is None else Path(database))
 
 
 def _check_offload(target: Target, options: StepOptions) -> None:

@@ -164,7 +164,8 @@ class Cuts:
         if half:
             step = replace(step, source=replace(step.source, saves_half=True))
         self._progress("make the kernels" if count == 1 else f"make those of {count} micro-batches")
-        return Prepared(step, to_kernels(*step.kernels, has_half=self._source.has_half))
+        of = {"has_half": self._source.has_half, "book": self._source.book}
+        return Prepared(step, to_kernels(*step.kernels, **of))
 
     def _draft(self, count: int) -> Draft:
         """The draft of a micro-batch, which computes for its samples what the whole one does."""

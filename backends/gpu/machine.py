@@ -35,6 +35,11 @@ class Gpu(Decider):
     half: frozenset[str] = frozenset()
     multiplies_half: bool = False
 
+    @property
+    def multiplies(self) -> str:
+        """The narrowest type that its products may multiply."""
+        return "float16" if self.multiplies_half else "float32"
+
 
 # Any GPU of a phone; and one that computes hundreds of groups at once, with memory for their sums.
 PHONE = Gpu()

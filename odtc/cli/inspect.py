@@ -120,6 +120,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "sizes": dataclasses.asdict(manifest.sizes),
         "stored_bytes": manifest.stored_bytes,
         "plans": [dataclasses.asdict(plan) for plan in manifest.plans],
+        "tuned": dict(manifest.tuned),
         "notes": list(manifest.notes),
     }
 

@@ -17,6 +17,7 @@ from odtc.cli import (
     check,
     compare,
     compile,
+    db,
     device,
     devices,
     inspect,
@@ -27,6 +28,7 @@ from odtc.cli import (
     sweep,
     targets,
     train,
+    tune,
 )
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import interruption
@@ -34,7 +36,7 @@ from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (
-    *(compile, train, inspect, check, plan, profile, sweep, compare, bench, report),
+    *(compile, train, inspect, check, plan, profile, sweep, tune, db, compare, bench, report),
     *(pack, targets, devices, device),
 )
 

@@ -60,6 +60,17 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         "faster than to compute them again; the target's options storage_write and storage_read "
         "are its bytes a second",
     )
+    parser.add_argument(
+        "--no-tuned",
+        dest="tuned",
+        action="store_false",
+        help="write all kernels by a model of the target, though some were measured",
+    )
+    parser.add_argument(
+        "--database",
+        metavar="FILE",
+        help="what `odtc tune` measured (default: the user's own file)",
+    )
     add_update_options(parser)
 
 
@@ -83,4 +94,6 @@ def step_options(args: argparse.Namespace) -> "StepOptions":
         "allow_split_batchnorm": args.allow_split_batchnorm,
         "allow_half_activations": args.allow_half_activations,
         "offload": args.offload,
+        "tuned": args.tuned,
+        "database": args.database,
     }

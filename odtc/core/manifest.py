@@ -10,7 +10,7 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
-SCHEMA = 6
+SCHEMA = 7
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class Manifest:
         sizes: bytes at work.
         notes: what was assumed about the model.
         adapters: low-rank adapters that were added to the model.
+        tuned: kernels whose loops were measured, each with where.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -106,6 +107,7 @@ class Manifest:
     sizes: Sizes
     notes: tuple[str, ...] = ()
     adapters: tuple[Adapter, ...] = ()
+    tuned: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -198,6 +200,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["sizes"] = Sizes(**data["sizes"])
         data["micro_batches"] = int(data["micro_batches"])
         data["notes"] = tuple(data["notes"])
+        data["tuned"] = dict(data["tuned"])
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:

@@ -96,6 +96,7 @@ from tests.errors.models import (
     node,
 )
 from tests.errors.place import Cause, Place
+from tests.errors.tuning import merge_nothing, tune, tune_into_no_folder, with_database
 
 ROWS = np.ones((2, 4), np.float32)
 
@@ -433,6 +434,12 @@ CAUSES: dict[str, Cause] = {
     "report of nothing": lambda _: ["report", "nowhere.jsonl"],
     "report of something else": report_of("battery: 80 %\n"),
     "report to a missing folder": lambda _: ["report", "x.jsonl", "-o", "missing/page.html"],
+    # tuning
+    "tuning for another machine": tune("--target", "android-cpu"),
+    "tuning for no time": tune("--time", "soon"),
+    "records below a file": tune_into_no_folder,
+    "records that are something else": with_database("compile", "battery: 80 %\n"),
+    "records that are not there": merge_nothing,
 }
 
 

@@ -1,0 +1,72 @@
+"""The library of one kernel, which runs as a step's do: by a virtual machine, with a plan."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+from tvm import relax, tirx
+
+from odtc.autoschedule.tuning.tasks import Writer
+from odtc.backends.decisions import Choice
+from odtc.backends.link import export_library
+from odtc.backends.lowering import build_kernels
+from odtc.backends.vector_math import register_vector_math
+
+# The function of such a library: from what the kernel reads to what it writes.
+KERNEL = "main"
+
+
+@dataclass(frozen=True)
+class Order:
+    """A library to build.
+
+    Attributes:
+        kernel: a product without loops, as JSON.
+        choice: that it is told.
+        path: of the library, which is new.
+    """
+
+    kernel: str
+    choice: Choice
+    path: Path
+
+
+def build(writer: Writer, order: Order) -> Path:
+    """Builds a library; returns its path.
+
+    Raises:
+        OdtcError: the target does not take the kernel, or there is no linker.
+        Exception: TVM's, where it fails.
+    """
+    register_vector_math()
+    function, _ = writer.written(kernel_of(order.kernel), order.choice)
+    built = build_kernels(_module(function), writer.target, None)
+    export_library(built.executable, order.path, writer.target)
+    return order.path
+
+
+def kernel_text(kernel: tirx.PrimFunc) -> str:
+    """A kernel as JSON, for another process."""
+    return json.dumps(tvm.ir.save_json(kernel))
+
+
+def kernel_of(text: str) -> tirx.PrimFunc:
+    """What `kernel_text` wrote."""
+    return tvm.ir.load_json(json.loads(text))
+
+
+def _module(function: tirx.PrimFunc) -> tvm.IRModule:
+    """A module that calls the kernel once."""
+    *read, written = (
+        relax.TensorType([int(size) for size in each.shape], str(each.dtype))
+        for each in function.params
+    )
+    arguments = [relax.Var(f"arg{number}", type_) for number, type_ in enumerate(read)]
+    builder = relax.BlockBuilder()
+    kernel = builder.add_func(function, "kernel")
+    with builder.function(KERNEL, arguments):
+        with builder.dataflow():
+            result = builder.emit_output(relax.call_tir(kernel, relax.Tuple(arguments), written))
+        builder.emit_func_output(result)
+    return builder.finalize()

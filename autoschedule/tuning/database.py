@@ -1,0 +1,159 @@
+"""Records in a file of JSON lines, to which lines are only ever added.
+
+A line is written in one call, under a lock, and is on the disk before the next trial begins. What a
+crash has torn ends without a newline: whoever writes next begins a new line, and whoever reads
+skips what is none. So nothing that was measured is ever lost, and two processes may share a file.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odtc.autoschedule.tuning.record import Fit, Place, Record, record_of
+from odtc.backends.decisions import Told
+from odtc.core.errors import DataError, OutputError
+from odtc.core.files import atomic_write
+
+_HINT = "name another file with --database"
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a file holds.
+
+    Attributes:
+        records: in the order in which they were written.
+        damaged: lines that are none.
+    """
+
+    records: tuple[Record, ...] = ()
+    damaged: int = 0
+
+
+def user_database() -> Path:
+    """The file that `odtc tune` writes and `odtc compile` reads unless another one is named."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "odtc" / "tuned.jsonl"
+
+
+def read(path: Path) -> Records:
+    """Reads a file; one that is not there holds nothing.
+
+    Raises:
+        DataError: none of its lines is a record, or it cannot be read.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
+    except OSError as error:
+        raise DataError(
+            f"the records cannot be read: {error.strerror or error}", where=str(path), hint=_HINT
+        ) from error
+    found, damaged = [], 0
+    for line in filter(str.strip, text.split("\n")):
+        try:
+            found.append(record_of(line))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            damaged += 1
+    if damaged and not found and text.endswith("\n"):
+        raise DataError("the file holds no tuning records", where=str(path), hint=_HINT)
+    return Records(tuple(found), damaged)
+
+
+def add(path: Path, records: Iterable[Record]) -> None:
+    """Adds records, so that they are there whatever comes; the file is made where there is none.
+
+    Raises:
+        OutputError: they cannot be written.
+    """
+    lines = "".join(f"{each.to_json()}\n" for each in records).encode()
+    try:
+        with suppress(FileExistsError):
+            path.parent.mkdir(parents=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = os.fstat(file).st_size
+            torn = size and os.pread(file, 1, size - 1) != b"\n"
+            _write_all(file, b"\n" + lines if torn else lines)
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise OutputError(
+            f"the records cannot be kept: {error.strerror or error}", where=str(path), hint=_HINT
+        ) from error
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def replace(path: Path, records: Iterable[Record]) -> None:
+    """Writes a file anew, whole or not at all.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with atomic_write(path) as temporary:
+        temporary.write_text("".join(f"{each.to_json()}\n" for each in records), encoding="utf-8")
+
+
+def merged(*of: Iterable[Record]) -> list[Record]:
+    """The records of all, each once."""
+    return list({each.to_json(): each for records in of for each in records}.values())
+
+
+def pruned(records: Iterable[Record], odtc: str, tvm: str) -> list[Record]:
+    """What may still serve: of records of these versions the best of each workload and place.
+
+    Trials go, and with them what keeps a search from measuring them again.
+    """
+    best: dict[tuple, Record] = {}
+    for each in records:
+        key = (each.workload, each.target, each.device)
+        if each.kept and (each.odtc, each.tvm) == (odtc, tvm):
+            best[key] = max(best.get(key, each), each, key=lambda record: record.gain)
+    return list(best.values())
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Records that serve a place: the book that kernels are written by.
+
+    Attributes:
+        place: where kernels will run.
+        known: the best record of each workload that fits it, and how well.
+    """
+
+    place: Place
+    known: dict[str, tuple[Record, Fit]] = field(default_factory=dict)
+
+    def __call__(self, workload: str) -> Told | None:
+        """What is known of a workload; None where the model of the machine decides."""
+        record, fit = self.known.get(workload, (None, None))
+        if record is None or fit is None or not record.is_better:
+            return None
+        return Told(record.choice, f"{fit.value}, {record.device.name}, {record.date[:10]}")
+
+
+def tuned(records: Iterable[Record], place: Place) -> Tuned:
+    """The records that serve a place.
+
+    Of those of a workload that were kept, the best one of this device, else of its family.
+    """
+    known: dict[str, tuple[Record, Fit]] = {}
+    for record in records:
+        fit = record.fit(place) if record.kept else None
+        if fit:
+            found = known.setdefault(record.workload, (record, fit))
+            known[record.workload] = max(found, (record, fit), key=_rank)
+    return Tuned(place, known)
+
+
+def _rank(found: tuple[Record, Fit]) -> tuple[bool, float]:
+    record, fit = found
+    return fit is Fit.DEVICE, record.gain

@@ -1,0 +1,199 @@
+"""Measures kernels in turns with the one that is told nothing, until their times agree.
+
+A time alone says little: clocks rise and sink, others use the machine. So each sample of a choice
+has one of the usual kernel beside it, taken just before, and what is kept of a choice is how much
+faster it is. That kernel is the reference for values, too. What
+drifts, such as clocks, so meets both alike, and what else the machine does makes samples longer,
+never shorter: the time that a quarter of them are below is what counts.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from odtc.autoschedule.tuning.build import KERNEL
+from odtc.autoschedule.tuning.record import typical
+
+
+class Bench(Protocol):
+    """Where kernels run: a session of this process or of a device."""
+
+    @property
+    def device(self) -> Any:
+        """TVM's device."""
+        ...
+
+    def load(self, library: Path) -> relax.VirtualMachine:
+        """Loads a library there."""
+        ...
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Within the block, failures say what became of the device."""
+        ...
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How kernels are measured.
+
+    Attributes:
+        least: samples of each, at least.
+        most: at most.
+        spread: from the fastest sample to the typical one, over that: below it there are enough.
+        sample_seconds: that the calls of a sample take together, about.
+        most_seconds: for each choice.
+        tolerance: of a value, of the largest one.
+    """
+
+    least: int = 5
+    most: int = 15
+    spread: float = 0.03
+    sample_seconds: float = 0.001
+    most_seconds: float = 1.0
+    tolerance: float = 1e-3
+
+
+# How a choice is measured at first, and how one is to be kept.
+FIRST = Manner()
+AGAIN = Manner(least=15, most=40, spread=0.01, most_seconds=3.0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured of a choice.
+
+    Attributes:
+        seconds: of each sample, for a call.
+        usual: of the usual kernel, in turns with those.
+        reason: why there are none.
+    """
+
+    seconds: tuple[float, ...] = ()
+    usual: tuple[float, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Kernels that compute the same.
+
+    Attributes:
+        usual: library of the one that is told nothing.
+        others: libraries of choices.
+        inputs: shape and dtype of each argument.
+    """
+
+    usual: Path
+    others: tuple[Path, ...]
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
+
+
+# Seconds of a call, by calling it a number of times.
+Clock = Callable[[int], float]
+
+
+def measure(bench: Bench, subject: Subject, manner: Manner) -> list[Outcome]:
+    """Measures each choice.
+
+    Raises:
+        DeviceError: the device is gone. What only fails to load or to run there is an outcome.
+    """
+    arrays = [_drawn(shape, dtype) for shape, dtype in subject.inputs]
+    with bench.guard():
+        arguments = [tvm.runtime.tensor(array, bench.device) for array in arrays]
+    usual = _Kernel(bench, subject.usual, arguments)
+    wanted = usual.value()
+    return [_outcome(bench, path, arguments, usual, wanted, manner) for path in subject.others]
+
+
+def _outcome(
+    bench: Bench,
+    path: Path,
+    arguments: Sequence[Any],
+    usual: "_Kernel",
+    wanted: np.ndarray,
+    manner: Manner,
+) -> Outcome:
+    kernel = _Kernel(bench, path, arguments)
+    error = wrong(kernel.value(), wanted, manner.tolerance)
+    if error:
+        return Outcome(reason=error)
+    seconds, beside = in_turns(kernel.clock(), usual.clock(), manner)
+    return Outcome(tuple(seconds), tuple(beside))
+
+
+def wrong(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> str:
+    """Why values are none of the usual kernel's; '' where they are."""
+    largest = float(np.abs(wanted).max(initial=0.0)) or 1.0
+    difference = float(np.abs(found - wanted).max(initial=0.0)) / largest
+    # Not the other way round: a comparison with NaN is false.
+    if difference <= tolerance:
+        return ""
+    return f"a value is wrong by {difference:.2g} of the largest one; {tolerance:g} is allowed"
+
+
+class _Kernel:
+    """A kernel in its place, with its arguments."""
+
+    def __init__(self, bench: Bench, library: Path, arguments: Sequence[Any]) -> None:
+        self._bench, self._arguments = bench, arguments
+        self._machine = bench.load(library)
+
+    def value(self) -> np.ndarray:
+        """What it computes."""
+        with self._bench.guard():
+            return self._machine[KERNEL](*self._arguments).numpy()
+
+    def clock(self) -> Clock:
+        """What takes its time."""
+
+        def seconds(calls: int) -> float:
+            with self._bench.guard():
+                clock = self._machine.time_evaluator(KERNEL, self._bench.device, number=calls)
+                return float(clock(*self._arguments).mean)
+
+        return seconds
+
+
+def in_turns(
+    kernel: Clock,
+    usual: Clock,
+    manner: Manner,
+    now: Callable[[], float] = time.monotonic,
+) -> tuple[list[float], list[float]]:
+    """Samples of two kernels, in turns, until both are sure or a cap is met."""
+    begin = now()
+    # As many calls of both: whoever else takes the core takes it from the longer sample.
+    calls = max(1, min(1000, round(manner.sample_seconds / min(usual(1), kernel(1)))))
+    seconds: list[float] = []
+    beside: list[float] = []
+    while len(seconds) < manner.most:
+        beside.append(usual(calls))
+        seconds.append(kernel(calls))
+        if len(seconds) < manner.least:
+            continue
+        if max(spread(seconds), spread(beside)) < manner.spread:
+            break
+        if now() - begin > manner.most_seconds:
+            break
+    return seconds, beside
+
+
+def spread(samples: Sequence[float]) -> float:
+    """From the fastest sample to the typical one, over that."""
+    return 1 - min(samples) / typical(samples)
+
+
+def _drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Random numbers; zeros where they are indices, so that none is beyond what it counts."""
+    if "float" not in dtype:
+        return np.zeros(shape, dtype)
+    rng = np.random.default_rng(0)
+    return rng.standard_normal(shape, np.float32).astype(dtype).reshape(shape)

@@ -1,0 +1,62 @@
+"""Which records a kernel is written by: the user's own, and those that ship with odtc."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from odtc.autoschedule.tuning.database import Tuned, read, tuned, user_database
+from odtc.autoschedule.tuning.record import (
+    Device,
+    Record,
+    gpu_device,
+    host_device,
+    identity_of,
+    place_of,
+)
+from odtc.backends.cpus import CPU
+from odtc.backends.native.build import load_runtime
+from odtc.backends.targets import Target
+
+# Targets of the machine that compiles are called so.
+_HOST = "host-"
+
+
+def shelf(target: Target, database: Path | None = None, device: Device | None = None) -> Tuned:
+    """The records that serve a resolved target.
+
+    Args:
+        target: what to compile for.
+        database: the user's records; those of `user_database` where it is None.
+        device: that the step will run on. Where it is None it is this machine, for a target that
+            is this machine, and unknown for others.
+
+    Raises:
+        DataError: the user's records cannot be read.
+    """
+    own = read(database or user_database()).records
+    records = [*shipped(target.name), *own]
+    if not any(each.target == identity_of(target) for each in records):
+        return tuned((), place_of(target, device))
+    return tuned(records, place_of(target, device or known_device(target)))
+
+
+def shipped(name: str) -> list[Record]:
+    """The records that ship for a target of that name; see `logs/tuned/README.md`."""
+    folder = Path(str(files("odtc.tuned"))) / name
+    return [record for path in sorted(folder.glob("*.jsonl")) for record in read(path).records]
+
+
+def known_device(target: Target) -> Device | None:
+    """This machine, or its GPU, where a resolved target is of it."""
+    if not target.name.startswith(_HOST):
+        return None
+    return host_device(target) if target.kind == CPU else _gpu(target)
+
+
+def _gpu(target: Target) -> Device | None:
+    """The GPU of this machine; None where there is none."""
+    import tvm
+
+    device = tvm.device(target.kind, 0)
+    if not device.exist:
+        load_runtime(target.kind)
+    return gpu_device(device, target) if device.exist else None

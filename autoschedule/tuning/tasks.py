@@ -1,0 +1,142 @@
+"""What there is to tune in a training step: each distinct product, with its part of the step."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from odtc.autoschedule.tuning.search import Draft
+from odtc.backends.call_cost import call_cost
+from odtc.backends.decisions import Choice, Decisions
+from odtc.backends.families import Family, family_of
+from odtc.backends.kernels.fused import fused_product
+from odtc.backends.lowering import fuse_phase, order_phase, rewrite_phase
+from odtc.backends.targets import Target
+from odtc.backends.vector_math import register_vector_math
+from odtc.backends.workload import workload_of
+from odtc.backends.write_products import write_product
+from odtc.passes.calls import Calls
+from odtc.passes.contract import Pass, run_pipeline
+
+# A workload with less of the step is left alone: it could win that much at most.
+LEAST_SHARE = 0.003
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One workload of a step.
+
+    Attributes:
+        workload: see `odtc.backends.workload`.
+        kernel: the product and what is fused behind it, without loops.
+        names: of the kernels that compute it.
+        calls: of them in a step.
+        seconds: of all calls, by a model of the target: only its proportions mean something.
+        share: of the step's seconds.
+    """
+
+    workload: str
+    kernel: tirx.PrimFunc
+    names: tuple[str, ...]
+    calls: int
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Writer:
+    """Writes the kernels of products for a target.
+
+    Attributes:
+        target: resolved.
+        has_half: whether products may multiply float16.
+    """
+
+    target: Target
+    has_half: bool = False
+
+    @property
+    def family(self) -> Family:
+        """Of the target."""
+        return family_of(self.target, has_half=self.has_half)
+
+    def written(self, kernel: tirx.PrimFunc, choice: Choice) -> tuple[tirx.PrimFunc, Decisions]:
+        """The kernel with its loops, and what was decided for them.
+
+        Raises:
+            ValueError: it is no product, or the choice is none of this kernel.
+        """
+        product = fused_product(kernel)
+        if product is None:
+            raise ValueError("the kernel is no product")
+        products = self.family.products
+        machine, decisions = products.machine.telling(choice)
+        with self.target.to_tvm():
+            function = write_product(product, machine, products.loops)
+        if decisions.unknown:
+            raise ValueError(f"the kernel has no such choice: {decisions.unknown}")
+        return function, decisions
+
+    def draft(self, kernel: tirx.PrimFunc, choice: Choice) -> Draft | None:
+        """What a search needs of a kernel; None where there is none of this choice."""
+        try:
+            function, decisions = self.written(kernel, choice)
+        except ValueError:
+            return None
+        return Draft(decisions.made, tvm_ffi.structural_hash(function))
+
+
+def tasks_of(
+    module: tvm.IRModule,
+    target: Target,
+    train_step: str,
+    schedule: Sequence[Pass],
+    rewrites: Sequence[Pass] = (),
+    *,
+    has_half: bool = False,
+) -> list[Task]:
+    """The workloads of a step, those with most of it first.
+
+    Arguments are those of `odtc.backends.lowering.to_kernels`. Workloads that take little of the
+    step are left out.
+    """
+    register_vector_math()
+    family = family_of(target, has_half=has_half)
+    fuse = fuse_phase(family, train_step)
+    with target.to_tvm():
+        fused = run_pipeline((*rewrite_phase(train_step, rewrites), *fuse[:-1]), module)
+        ordered = run_pipeline((*fuse[-1:], *schedule, *order_phase(train_step, family)), fused)
+    calls = Counter(
+        binding.value.args[0].name_hint
+        for binding in Calls(ordered[train_step], _none(ordered)).bindings
+    )
+    cost = call_cost(target)
+    seconds = {name: count * cost(ordered[name]) for name, count in calls.items()}
+    whole = sum(seconds.values())
+    found: dict[str, list[str]] = {}
+    kernels = {v.name_hint: f for v, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}
+    for name in calls:
+        product = fused_product(kernels[name])
+        if product:
+            found.setdefault(workload_of(product, family.products.machine), []).append(name)
+    tasks = [
+        Task(
+            workload,
+            kernels[names[0]],
+            tuple(names),
+            sum(calls[name] for name in names),
+            taken := sum(seconds[name] for name in names),
+            taken / whole,
+        )
+        for workload, names in found.items()
+    ]
+    tasks.sort(key=lambda task: (-task.seconds, task.workload))
+    return [task for task in tasks if task.share >= LEAST_SHARE]
+
+
+def _none(module: tvm.IRModule) -> dict[tvm.ir.GlobalVar, int]:
+    """No bytes of workspace for any kernel: nothing is planned here."""
+    return {variable: 0 for variable, _ in module.functions_items()}

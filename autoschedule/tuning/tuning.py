@@ -1,0 +1,250 @@
+"""Tunes tasks: proposes, has measured, and writes down, until it is not worth more.
+
+    tasks ─scheduler→ wave ─search→ choices ─lab→ outcomes ─→ records ─→ scheduler ...
+
+All but the lab is a pure function of what was measured, and all that was measured is in the
+database. So whoever begins again, after Ctrl-C or a crash, begins at the start, and is at once
+where the other one was: what has a record is not measured a second time.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from odtc.autoschedule.tuning import database
+from odtc.autoschedule.tuning.measure import AGAIN, FIRST, Manner, Outcome
+from odtc.autoschedule.tuning.record import LEAST_GAIN, Place, Record, frozen, typical
+from odtc.autoschedule.tuning.scheduler import Progress, next_tasks, seconds_of
+from odtc.autoschedule.tuning.search import Best, Draft, Search, search
+from odtc.autoschedule.tuning.tasks import Task, Writer
+from odtc.backends.decisions import Choice
+
+# Drafts of a task that are remembered.
+_DRAFTS = 256
+
+
+@dataclass(frozen=True)
+class Job:
+    """Choices of one task that are measured together.
+
+    Attributes:
+        task: its number.
+        choices: of it.
+        manner: how they are measured.
+    """
+
+    task: int
+    choices: tuple[Choice, ...]
+    manner: Manner
+
+
+class Lab(Protocol):
+    """What builds and measures."""
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
+        """Numbers of jobs with the outcomes of their choices, as they come."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop, if there is still something to win.
+
+    Attributes:
+        seconds: of this run.
+        trials: of all runs that the database knows.
+    """
+
+    seconds: float = float("inf")
+    trials: int = 1 << 62
+
+
+@dataclass(frozen=True)
+class State:
+    """What there is to tell.
+
+    Attributes:
+        tasks: how far each is.
+        measured: trials of this run.
+        failed: of these, those without times.
+        known: trials that the database knew.
+        elapsed: seconds of this run.
+        share: part of the step that the tasks are.
+        why: it stopped; '' while it goes on.
+    """
+
+    tasks: Sequence[Progress]
+    measured: int
+    failed: int
+    known: int
+    elapsed: float
+    share: float
+    why: str = ""
+
+    @property
+    def step(self) -> float:
+        """Time of the step, by what was measured, over that before."""
+        before = sum(seconds_of([dataclasses.replace(task, gain=1.0) for task in self.tasks]))
+        now = sum(seconds_of(self.tasks))
+        return 1 - self.share * (1 - now / before) if before else 1.0
+
+
+class Tuning:
+    """Tasks that are tuned.
+
+    Args:
+        tasks: of a step.
+        writer: of their kernels.
+        lab: builds and measures.
+        place: where, with the device.
+        file: the database.
+        width: tasks that are measured at once; another one may lead to other choices.
+        watch: is told the state whenever it changes.
+        now: the clock.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        writer: Writer,
+        lab: Lab,
+        place: Place,
+        file: Path,
+        *,
+        width: int = 4,
+        watch: Callable[[State], None] = lambda _: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if place.device is None:
+            raise ValueError("a record needs a device")
+        self._tasks, self._lab, self._place, self._file = tasks, lab, place, file
+        self._device, self._width, self._watch, self._now = place.device, width, watch, now
+        records = database.read(file).records
+        self._records = {each.key: each for each in records}
+        self._searches = [search(_remembered(writer, task)) for task in tasks]
+        self._best = [Best({}) for _ in tasks]
+        self._progress = [Progress(task.seconds) for task in tasks]
+        self._measured = self._failed = self._known = 0
+        self._begin = now()
+
+    def run(self, limits: Limits) -> State:
+        """Measures until it is not worth more, or a limit is reached; keeps what is better.
+
+        Raises:
+            OutputError: a record cannot be written.
+            DeviceError: there is no device left.
+        """
+        self._begin = self._now()
+        share = sum(task.share for task in self._tasks)
+        waiting = [_first(each) for each in self._searches]
+        for progress, choices in zip(self._progress, waiting, strict=True):
+            progress.is_over = not choices
+        while not (why := self._why(limits)):
+            wave = next_tasks(self._progress, share, self._width)
+            if not wave:
+                why = "what is left to win is below 1 % of the step"
+                break
+            jobs = [Job(number, tuple(waiting[number]), FIRST) for number in wave]
+            for number, records in zip(wave, self._measure(jobs), strict=True):
+                waiting[number] = self._take_up(number, records)
+            self._watch(self._state(share))
+        self._keep()
+        state = self._state(share, why)
+        self._watch(state)
+        return state
+
+    def _why(self, limits: Limits) -> str:
+        if self._now() - self._begin >= limits.seconds:
+            return "the time is over"
+        if self._measured + self._known >= limits.trials:
+            return "all trials are done"
+        return ""
+
+    def _take_up(self, number: int, records: Sequence[Record]) -> list[Choice]:
+        """Hands what was measured to the search of a task; returns what it proposes next."""
+        gains = [record.gain for record in records]
+        usual = next((typical(each.usual) for each in records if each.usual), None)
+        best = max(records, key=lambda each: each.gain)
+        if best.gain > self._best[number].gain:
+            self._best[number] = Best(best.choice, best.gain)
+        calls, progress = self._tasks[number].calls, self._progress[number]
+        in_step = None if usual is None else usual * calls
+        progress.measured(gains, in_step, self._best[number].gain)
+        try:
+            return self._searches[number].send(gains)
+        except StopIteration:
+            progress.is_over = True
+            return []
+
+    def _keep(self) -> None:
+        """Measures the best choices again, longer, and keeps those that are better still."""
+        wanted = [n for n, best in enumerate(self._best) if best.gain >= LEAST_GAIN]
+        jobs = [Job(number, (self._best[number].choice,), AGAIN) for number in wanted]
+        for number, (record,) in zip(wanted, self._measure(jobs, kept=True), strict=True):
+            self._progress[number].gain = record.gain if record.is_better else 1.0
+        for number, progress in enumerate(self._progress):
+            if number not in wanted:
+                progress.gain = 1.0
+
+    def _measure(self, jobs: Sequence[Job], *, kept: bool = False) -> list[list[Record]]:
+        """A record of each choice of each job: those that there are, and new ones."""
+        found: dict[tuple[int, int], Record] = {}
+        left: list[tuple[int, Job]] = []
+        for number, job in enumerate(jobs):
+            blank = [self._blank(job.task, choice, kept) for choice in job.choices]
+            known = {at: self._records.get(each.key) for at, each in enumerate(blank)}
+            found |= {(number, at): record for at, record in known.items() if record}
+            missing = tuple(job.choices[at] for at, record in known.items() if not record)
+            if missing:
+                left.append((number, dataclasses.replace(job, choices=missing)))
+        self._known += 0 if kept else len(found)
+        for which, outcomes in self._lab.outcomes([job for _, job in left]):
+            number, job = left[which]
+            records = [
+                dataclasses.replace(
+                    self._blank(job.task, choice, kept),
+                    seconds=outcome.seconds,
+                    usual=outcome.usual,
+                    reason=outcome.reason,
+                    date=datetime.now(UTC).isoformat(timespec="seconds"),
+                )
+                for choice, outcome in zip(job.choices, outcomes, strict=True)
+            ]
+            database.add(self._file, records)
+            self._records |= {record.key: record for record in records}
+            self._measured += 0 if kept else len(records)
+            self._failed += sum(bool(record.reason) for record in records)
+        return [
+            [self._records[self._blank(job.task, choice, kept).key] for choice in job.choices]
+            for job in jobs
+        ]
+
+    def _blank(self, task: int, choice: Choice, kept: bool) -> Record:
+        place, told = self._place, dict(frozen(choice))
+        workload = self._tasks[task].workload
+        return Record(workload, place.target, self._device, place.odtc, place.tvm, told, kept=kept)
+
+    def _state(self, share: float, why: str = "") -> State:
+        elapsed = self._now() - self._begin
+        counts = (self._measured, self._failed, self._known)
+        tasks = [dataclasses.replace(each) for each in self._progress]
+        return State(tasks, *counts, elapsed, share, why)
+
+
+def _remembered(writer: Writer, task: Task) -> Callable[[Choice], Draft | None]:
+    """Writes drafts of a task, each once."""
+
+    @lru_cache(_DRAFTS)
+    def write(choice: tuple) -> Draft | None:
+        return writer.draft(task.kernel, dict(choice))
+
+    return lambda choice: write(frozen(choice))
+
+
+def _first(of: Search) -> list[Choice]:
+    return next(of, [])

@@ -1,0 +1,136 @@
+"""Processes that stay alive and answer one request after the other.
+
+Kernels are compiled and run by these: a fault of LLVM's, or of a kernel that was never run before,
+ends a process that nobody misses. A new one takes its place, and the request has a reason.
+"""
+
+import contextlib
+import multiprocessing
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+# Seconds in which a process that closed its pipe ends.
+_TO_END = 1.0
+# Makes, in the process, what answers requests.
+Start = Callable[[], Callable[[Any], Any]]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A request that has no answer.
+
+    Attributes:
+        reason: why.
+    """
+
+    reason: str
+
+
+class Workers:
+    """A number of alike processes.
+
+    Args:
+        start: what each begins with; it can be pickled, as requests and answers can.
+        count: of processes.
+        seconds: that an answer may take.
+    """
+
+    def __init__(self, start: Start, count: int, seconds: float) -> None:
+        self._start, self._seconds = start, seconds
+        self._processes = [_Process(start) for _ in range(count)]
+
+    def answers(self, requests: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Numbers of requests with their answers, as they come; `Failed` where there is none."""
+        left = deque(enumerate(requests))
+        busy: dict[Connection, tuple[int, int, float]] = {}
+        while left or busy:
+            for place, process in enumerate(self._processes):
+                if left and process.pipe not in busy:
+                    number, request = left.popleft()
+                    with contextlib.suppress(OSError):  # it has ended, as its answer will say
+                        process.pipe.send(request)
+                    busy[process.pipe] = (place, number, time.monotonic() + self._seconds)
+            soonest = min(until for _, _, until in busy.values())
+            wait(list(busy), max(0.0, soonest - time.monotonic()))
+            for pipe, (place, number, until) in list(busy.items()):
+                if pipe.poll():
+                    answer = self._received(place)
+                elif time.monotonic() >= until:
+                    answer = Failed(f"it took more than {self._seconds:g} s")
+                    self._replace(place)
+                else:
+                    continue
+                del busy[pipe]
+                yield number, answer
+
+    def all(self, requests: Sequence[Any]) -> list[Any]:
+        """The answers in the order of their requests."""
+        return [answer for _, answer in sorted(self.answers(requests), key=lambda each: each[0])]
+
+    def _received(self, place: int) -> Any:
+        process = self._processes[place]
+        try:
+            return process.pipe.recv()
+        except (EOFError, OSError):
+            return Failed(self._replace(place))
+
+    def _replace(self, place: int) -> str:
+        """Ends a process, puts another one in its place, and says how the first one ended."""
+        said = self._processes[place].end()
+        self._processes[place] = _Process(self._start)
+        return said
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for process in self._processes:
+            process.end()
+
+
+class _Process:
+    """One process, and the pipe to it."""
+
+    def __init__(self, start: Start) -> None:
+        # Not forked: TVM's threads would be missing in a copy of this process.
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(start, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def end(self) -> str:
+        """Ends it; says how it ended, where it did by itself."""
+        self.pipe.close()
+        self._process.join(_TO_END)
+        code = self._process.exitcode
+        self._process.kill()
+        self._process.join()
+        if code is None or code >= 0:
+            return "the process ended"
+        return f"the process was ended by {signal.Signals(-code).name}"
+
+
+def _serve(start: Start, pipe: Connection) -> None:
+    """Answers requests until nobody is at the other end of the pipe."""
+    # Ctrl-C is for the process that asks.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(EOFError, OSError):
+        answer = None
+        while True:
+            request = pipe.recv()
+            try:
+                answer = answer or start()
+                result = answer(request)
+            except Exception as error:  # it is the reason of a trial that failed
+                result = Failed(_said(error))
+            pipe.send(result)
+
+
+def _said(error: Exception) -> str:
+    """The last line of an error that says something: TVM's are whole stacks of C++."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1][:200] if lines else ''}"

@@ -1,0 +1,299 @@
+"""Builds kernels in processes, and measures them on benches: this machine, or devices.
+
+jobs ─orders→ Workers ─libraries→ benches ─→ outcomes
+"""
+
+import functools
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+from odtc.autoschedule.tuning.build import Order, build, kernel_text
+from odtc.autoschedule.tuning.measure import Manner, Outcome, Subject, measure
+from odtc.autoschedule.tuning.tasks import Task, Writer
+from odtc.autoschedule.tuning.tuning import Job
+from odtc.autoschedule.tuning.workers import Failed, Workers
+from odtc.backends.targets import Target
+from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.runtime_rpc.session import LocalSession, Session
+
+# Seconds in which a kernel is built, and in which some are measured on this machine.
+_BUILD_SECONDS, _MEASURE_SECONDS = 60.0, 120.0
+
+
+class Bench(Protocol):
+    """Measures subjects, one after the other."""
+
+    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+        """The outcome of each choice.
+
+        Raises:
+            DeviceLostError: there will be no more of this one.
+        """
+        ...
+
+    def close(self) -> None:
+        """Gives the device back."""
+        ...
+
+
+class HostBench:
+    """This machine: kernels run in a process of their own, which one of them may end.
+
+    Args:
+        kind: of TVM's device.
+        threads: of the process.
+    """
+
+    def __init__(self, kind: str, threads: int) -> None:
+        start = functools.partial(_local_bench, kind, threads)
+        self._workers = Workers(start, 1, _MEASURE_SECONDS)
+
+    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+        """Measures all choices at once, or one by one where one of them ends the process."""
+        (answer,) = self._workers.all([(subject, manner)])
+        if not isinstance(answer, Failed):
+            return answer
+        if len(subject.others) == 1:
+            return [Outcome(reason=answer.reason)]
+        return [self(each, manner)[0] for each in _singles(subject)]
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._workers.close()
+
+
+def _local_bench(kind: str, threads: int) -> Callable[[tuple[Subject, Manner]], list[Outcome]]:
+    session = LocalSession().on(kind)
+    session.use_threads(threads)
+    return lambda request: measure(session, *request)
+
+
+class DeviceBench:
+    """A device behind a tracker.
+
+    Args:
+        open_: makes a session on it, of the kind that kernels are for.
+        threads: that kernels run with.
+    """
+
+    def __init__(self, open_: Callable[[], Session], threads: int) -> None:
+        self._open, self._threads = open_, threads
+        self._session: Session | None = None
+
+    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+        """Measures all choices in one session, or each in its own where one of them ends it."""
+        try:
+            return measure(self._opened(), subject, manner)
+        except DeviceError as error:
+            self.close()
+            if len(subject.others) == 1:
+                # A device that answers is not lost: the kernel is what ended its session.
+                self._opened()
+                return [Outcome(reason=str(error).splitlines()[0])]
+        return [self(each, manner)[0] for each in _singles(subject)]
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            try:
+                self._session = self._open()
+                self._session.use_threads(self._threads)
+            except DeviceError as error:
+                raise DeviceLostError(error.what, where=error.where, hint=error.hint) from error
+        return self._session
+
+    def close(self) -> None:
+        """Ends the session."""
+        if self._session is not None:
+            with suppress(DeviceError):
+                self._session.close()
+            self._session = None
+
+
+def _singles(subject: Subject) -> list[Subject]:
+    return [Subject(subject.usual, (each,), subject.inputs) for each in subject.others]
+
+
+@dataclass
+class _Making:
+    """A job whose libraries are built: paths by choice, the usual one under -1."""
+
+    job: Job
+    built: dict[int, Path | Failed]
+    left: int
+
+
+class Laboratory:
+    """Builds in processes that stay alive, and measures on benches.
+
+    Where benches are other machines, what is built is measured while others are built. On this one
+    a build would be in the way: all of a wave are built before any is measured.
+
+    Args:
+        tasks: that jobs are of.
+        writer: of their kernels.
+        benches: that measure.
+        is_here: whether they are this machine.
+        lost: is told why a bench is none any more.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        writer: Writer,
+        benches: Sequence[Bench],
+        *,
+        is_here: bool,
+        lost: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._texts = [kernel_text(task.kernel) for task in tasks]
+        self._inputs = [_inputs(task) for task in tasks]
+        self._benches, self._is_here, self._lost = list(benches), is_here, lost
+        self._usual: dict[int, Path] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="odtc-tune-")
+        self._count = 0
+        count = len(os.sched_getaffinity(0))
+        start = functools.partial(_builder, writer.target, writer.has_half)
+        self._builders = Workers(start, count, _BUILD_SECONDS)
+
+    def __enter__(self) -> "Laboratory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._builders.close()
+        for bench in self._benches:
+            bench.close()
+        self._folder.cleanup()
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
+        """Numbers of jobs with the outcomes of their choices, as they come.
+
+        Raises:
+            DeviceLostError: all devices are gone.
+        """
+        ready: SimpleQueue[int | None] = SimpleQueue()
+        done: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        making = {number: self._begun(job) for number, job in enumerate(jobs)}
+        threads = [
+            threading.Thread(target=self._serve, args=(bench, making, ready, done), daemon=True)
+            for bench in self._benches
+        ]
+        for thread in threads:
+            thread.start()
+        left = set(making)
+        try:
+            for number in self._built(making):
+                ready.put(number)
+                yield from self._finished(done, left, wait=False)
+            while left:
+                yield from self._finished(done, left, wait=True)
+        finally:
+            for _ in threads:
+                ready.put(None)
+
+    def _begun(self, job: Job) -> _Making:
+        return _Making(job, {}, len(job.choices) + (job.task not in self._usual))
+
+    def _built(self, making: dict[int, _Making]) -> Iterator[int]:
+        """Builds libraries; yields numbers of jobs that have all of theirs."""
+        orders = [
+            (number, at, Order(self._texts[each.job.task], choice, self._path()))
+            for number, each in making.items()
+            for at, choice in (
+                *(() if each.job.task in self._usual else ((-1, {}),)),
+                *enumerate(each.job.choices),
+            )
+        ]
+        whole = []
+        for which, answer in self._builders.answers([order for *_, order in orders]):
+            number, at, _ = orders[which]
+            each = making[number]
+            each.built[at], each.left = answer, each.left - 1
+            if at < 0 and isinstance(answer, Path):
+                self._usual[each.job.task] = answer
+            if each.left == 0 and not self._is_here:
+                yield number
+            elif each.left == 0:
+                whole.append(number)
+        yield from whole
+
+    def _path(self) -> Path:
+        self._count += 1
+        return Path(self._folder.name, f"kernel{self._count}.so")
+
+    def _finished(
+        self, done: "SimpleQueue[tuple[int, Any]]", left: set[int], *, wait: bool
+    ) -> Iterator[tuple[int, list[Outcome]]]:
+        """What benches have measured.
+
+        Raises:
+            DeviceLostError: there is no bench left.
+        """
+        with suppress(Empty):
+            while left:
+                number, result = done.get(wait)
+                wait = False
+                if isinstance(result, list):
+                    left.discard(number)
+                    yield number, result
+                elif isinstance(result, DeviceLostError) and self._benches:
+                    self._lost(str(result).splitlines()[0])
+                else:
+                    raise result
+
+    def _serve(
+        self,
+        bench: Bench,
+        making: dict[int, _Making],
+        ready: "SimpleQueue[int | None]",
+        done: "SimpleQueue[tuple[int, Any]]",
+    ) -> None:
+        """Measures jobs on a bench until there are no more; another one redoes what it loses."""
+        while (number := ready.get()) is not None:
+            try:
+                done.put((number, self._measured(bench, making[number])))
+            except DeviceLostError as error:
+                self._benches.remove(bench)
+                ready.put(number)
+                done.put((number, error))
+                return
+            except BaseException as error:  # whoever waits has to hear of it
+                done.put((number, error))
+                return
+
+    def _measured(self, bench: Bench, making: _Making) -> list[Outcome]:
+        """The outcomes of a job, those too of choices that could not be built."""
+        usual = self._usual.get(making.job.task)
+        if usual is None:
+            failed = making.built[-1]
+            reason = failed.reason if isinstance(failed, Failed) else ""
+            return [Outcome(reason=f"the usual kernel: {reason}")] * len(making.job.choices)
+        found = {
+            at: Outcome(reason=each.reason)
+            for at, each in making.built.items()
+            if isinstance(each, Failed)
+        }
+        paths = {at: path for at, path in making.built.items() if at >= 0 and at not in found}
+        if paths:
+            others = tuple(path for path in paths.values() if isinstance(path, Path))
+            subject = Subject(usual, others, self._inputs[making.job.task])
+            found |= dict(zip(paths, bench(subject, making.job.manner), strict=True))
+            for path in others:
+                path.unlink(missing_ok=True)
+        return [found[at] for at in range(len(making.job.choices))]
+
+
+def _builder(target: Target, has_half: bool) -> Callable[[Order], Path]:
+    return functools.partial(build, Writer(target, has_half))
+
+
+def _inputs(task: Task) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """Shape and dtype of what a kernel reads."""
+    *read, _ = task.kernel.params
+    return tuple((tuple(int(size) for size in each.shape), str(each.dtype)) for each in read)

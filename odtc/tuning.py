@@ -1,0 +1,225 @@
+"""Tunes the kernels of a model's training step: `odtc tune`.
+
+read, differentiate -> tasks -> tune them in a laboratory -> compile with and without, and compare
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import odtc
+from odtc.artifact import Artifact
+from odtc.autoschedule.tuning import database
+from odtc.autoschedule.tuning.record import Device, gpu_device, place_of
+from odtc.autoschedule.tuning.shelf import known_device
+from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
+from odtc.autoschedule.tuning.tuning import Limits, State, Tuning
+from odtc.backends.cpus import CPU
+from odtc.backends.targets import Target
+from odtc.cli.samples import drawn
+from odtc.compilation import compile_model
+from odtc.core.errors import UsageError
+from odtc.core.progress import Progress
+from odtc.laboratory import DeviceBench, HostBench, Laboratory
+from odtc.preparation import Step, StepOptions, prepare
+from odtc.runtime_rpc.connect import connect
+from odtc.runtime_rpc.session import Session
+
+# Tasks that are measured at once for each device, so that it measures while others are built.
+_AHEAD = 2
+# Of one device, or of this machine.
+_WIDTH = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A step whose kernels are tuned.
+
+    Attributes:
+        model: path of the ONNX file.
+        options: that it is compiled with.
+        step: its training graph.
+        tasks: what there is to tune.
+    """
+
+    model: str | os.PathLike[str]
+    options: StepOptions
+    step: Step
+    tasks: Sequence[Task]
+
+    @property
+    def target(self) -> Target:
+        """What it is compiled for, resolved."""
+        return self.step.source.target
+
+    @property
+    def file(self) -> Path:
+        """The database."""
+        named = self.options.get("database")
+        return Path(named) if named else database.user_database()
+
+
+def work_on(
+    model: str | os.PathLike[str], target: str | Target, options: StepOptions, progress: Progress
+) -> Work:
+    """What there is to tune in a step; see `odtc.compile` for arguments and errors."""
+    step = prepare(model, target, options, progress)
+    progress("look for what can be tuned")
+    tasks = tasks_of(*step.kernels, has_half=step.source.has_half)
+    return Work(model, options, step, tasks)
+
+
+def tune(
+    work: Work,
+    devices: Sequence[str],
+    limits: Limits,
+    watch: Callable[[State], None],
+    lost: Callable[[str], None],
+) -> State:
+    """Tunes, and keeps what was measured in the work's database.
+
+    Args:
+        work: what to tune.
+        devices: that measure side by side; this machine where there are none.
+        limits: when to stop.
+        watch: is told how far it is.
+        lost: is told of devices that went away.
+
+    Raises:
+        UsageError: this machine is not what the target says, or the devices are not alike.
+        DeviceError: there is no device, or none is left.
+        DataError, OutputError: the database cannot be read or written.
+    """
+    writer = Writer(work.target, work.step.source.has_half)
+    # So that a file that cannot be written is told before anything is measured.
+    database.add(work.file, ())
+    with _laboratory(work, writer, devices, lost) as (lab, device):
+        width = max(_WIDTH, _AHEAD * len(devices))
+        place = place_of(work.target, device)
+        tuning = Tuning(work.tasks, writer, lab, place, work.file, width=width, watch=watch)
+        return tuning.run(limits)
+
+
+@contextmanager
+def _laboratory(
+    work: Work, writer: Writer, devices: Sequence[str], lost: Callable[[str], None]
+) -> Iterator[tuple[Laboratory, Device]]:
+    """What measures, and the kind of device that it measures on."""
+    target, threads = work.target, work.target.threads or 1
+    if devices:
+        device = _alike({url: _device_at(url, target) for url in devices})
+        benches = [DeviceBench(_opener(url, target), threads) for url in devices]
+    else:
+        device, benches = _here(target), [HostBench(target.kind, threads)]
+    is_here = not devices
+    with Laboratory(work.tasks, writer, benches, is_here=is_here, lost=lost) as lab:
+        yield lab, device
+
+
+def _here(target: Target) -> Device:
+    device = known_device(target)
+    if device is None:
+        raise UsageError(
+            f"kernels for {target.name} cannot be measured on this machine",
+            where=target.spec,
+            hint="name devices with --devices, or tune for host-cpu",
+        )
+    return device
+
+
+def _opener(url: str, target: Target) -> Callable[[], Session]:
+    return lambda: connect(url).on(target.kind)
+
+
+def _device_at(url: str, target: Target) -> Device:
+    """The fingerprint of a device."""
+    session = _opener(url, target)()
+    try:
+        info = session.info()
+        with session.guard():
+            found = (
+                Device(str(info.get("machine", "")), str(target.mcpu))
+                if target.kind == CPU
+                else gpu_device(session.device, target)
+            )
+        return dataclasses.replace(found, emulated=bool(info["emulated"]))
+    finally:
+        session.close()
+
+
+def _alike(devices: dict[str, Device]) -> Device:
+    """The one that all are.
+
+    Raises:
+        UsageError: they are not alike, so that times of one would be taken for those of another.
+    """
+    first, *others = devices.items()
+    for url, device in others:
+        if device != first[1]:
+            raise UsageError(
+                f"the devices are not alike: one is {first[1].name}, another one {device.name}",
+                where=url,
+                hint="tune on devices of one kind at a time",
+            )
+    return first[1]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A step before and after, in turns.
+
+    Attributes:
+        before: seconds of steps whose kernels follow the model of the target.
+        after: of steps with what was measured.
+        tuned: kernels of those that have other loops.
+        emulated: whether the times mean nothing.
+    """
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    tuned: int
+    emulated: bool = False
+
+    @property
+    def ratios(self) -> list[float]:
+        """Before over after, round by round, rising."""
+        return sorted(b / a for b, a in zip(self.before, self.after, strict=True))
+
+
+def compare(work: Work, devices: Sequence[str], rounds: int, progress: Progress) -> Comparison:
+    """Measures the step without and with what is in the database."""
+    options: dict[str, Any] = {**work.options}
+    progress("compile the step as it was")
+    before = compile_model(work.model, work.target, **{**options, "tuned": False})
+    progress("compile the step as it is")
+    after = compile_model(work.model, work.target, **{**options, "tuned": True})
+    session = _opener(devices[0], work.target)() if devices else odtc.connect().on(work.target.kind)
+    try:
+        progress(f"measure both in {rounds} rounds")
+        samples = list(_in_turns((before, after), session, work.target.threads or 1, rounds))
+        emulated = bool(session.info()["emulated"])
+    finally:
+        session.close()
+    first, second = zip(*samples, strict=True)
+    return Comparison(first, second, len(after.manifest.tuned), emulated)
+
+
+def _in_turns(
+    artifacts: Sequence[Artifact], session: Session, threads: int, rounds: int
+) -> Iterator[tuple[float, ...]]:
+    """Seconds of a step of each artifact, in each round behind two that nobody looks at."""
+    trainers = [artifact.trainer(session, threads=threads) for artifact in artifacts]
+    x, y = next(drawn(artifacts[0].manifest))
+    for number in range(rounds + 2):
+        seconds = []
+        for trainer in trainers:
+            begin = perf_counter()
+            trainer.step(x, y, 0.0)
+            seconds.append(perf_counter() - begin)
+        if number >= 2:
+            yield tuple(seconds)
