@@ -15,6 +15,7 @@ import onnx
 
 import odtc
 from odtc.artifact import Artifact
+from odtc.autoschedule.tuning.record import Device
 from odtc.backends.elf import check_library
 from odtc.backends.link import export_library
 from odtc.backends.lowering import Built
@@ -67,6 +68,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     seed: int = 0,
     tuned: bool = True,
     database: str | os.PathLike[str] | None = None,
+    device: Device | None = None,
     progress: Progress = silent,
 ) -> Artifact:
     """Compiles an ONNX inference model into a training step.
@@ -117,6 +119,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             fastest there; see `odtc tune`. All others follow a model of the target.
         database: the file of such measurements, beside those that ship with odtc; the user's own
             one by default.
+        device: that the step will run on, as `odtc.tuning.device_at` gives it: what was measured
+            there goes before what was measured on others of its family. By default it is this
+            machine, for a target that is this machine.
         progress: called with the name of each stage as it starts.
 
     Returns:
@@ -144,6 +149,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         offload=offload,
         tuned=tuned,
         database=database,
+        device=device,
     )
     if offload and budget is None:
         raise UsageError(

@@ -12,112 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from odtc.autoschedule.tuning.build import Order, build, kernel_text
-from odtc.autoschedule.tuning.measure import Manner, Outcome, Subject, measure
+from odtc.autoschedule.tuning.measure import Outcome, Subject
 from odtc.autoschedule.tuning.tasks import Task, Writer
 from odtc.autoschedule.tuning.tuning import Job
 from odtc.autoschedule.tuning.workers import Failed, Workers
 from odtc.backends.targets import Target
-from odtc.core.errors import DeviceError, DeviceLostError
-from odtc.runtime_rpc.session import LocalSession, Session
+from odtc.benches import Bench
+from odtc.core.errors import DeviceLostError
 
-# Seconds in which a kernel is built, and in which some are measured on this machine.
-_BUILD_SECONDS, _MEASURE_SECONDS = 60.0, 120.0
-
-
-class Bench(Protocol):
-    """Measures subjects, one after the other."""
-
-    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
-        """The outcome of each choice.
-
-        Raises:
-            DeviceLostError: there will be no more of this one.
-        """
-        ...
-
-    def close(self) -> None:
-        """Gives the device back."""
-        ...
-
-
-class HostBench:
-    """This machine: kernels run in a process of their own, which one of them may end.
-
-    Args:
-        kind: of TVM's device.
-        threads: of the process.
-    """
-
-    def __init__(self, kind: str, threads: int) -> None:
-        start = functools.partial(_local_bench, kind, threads)
-        self._workers = Workers(start, 1, _MEASURE_SECONDS)
-
-    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
-        """Measures all choices at once, or one by one where one of them ends the process."""
-        (answer,) = self._workers.all([(subject, manner)])
-        if not isinstance(answer, Failed):
-            return answer
-        if len(subject.others) == 1:
-            return [Outcome(reason=answer.reason)]
-        return [self(each, manner)[0] for each in _singles(subject)]
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._workers.close()
-
-
-def _local_bench(kind: str, threads: int) -> Callable[[tuple[Subject, Manner]], list[Outcome]]:
-    session = LocalSession().on(kind)
-    session.use_threads(threads)
-    return lambda request: measure(session, *request)
-
-
-class DeviceBench:
-    """A device behind a tracker.
-
-    Args:
-        open_: makes a session on it, of the kind that kernels are for.
-        threads: that kernels run with.
-    """
-
-    def __init__(self, open_: Callable[[], Session], threads: int) -> None:
-        self._open, self._threads = open_, threads
-        self._session: Session | None = None
-
-    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
-        """Measures all choices in one session, or each in its own where one of them ends it."""
-        try:
-            return measure(self._opened(), subject, manner)
-        except DeviceError as error:
-            self.close()
-            if len(subject.others) == 1:
-                # A device that answers is not lost: the kernel is what ended its session.
-                self._opened()
-                return [Outcome(reason=str(error).splitlines()[0])]
-        return [self(each, manner)[0] for each in _singles(subject)]
-
-    def _opened(self) -> Session:
-        if self._session is None:
-            try:
-                self._session = self._open()
-                self._session.use_threads(self._threads)
-            except DeviceError as error:
-                raise DeviceLostError(error.what, where=error.where, hint=error.hint) from error
-        return self._session
-
-    def close(self) -> None:
-        """Ends the session."""
-        if self._session is not None:
-            with suppress(DeviceError):
-                self._session.close()
-            self._session = None
-
-
-def _singles(subject: Subject) -> list[Subject]:
-    return [Subject(subject.usual, (each,), subject.inputs) for each in subject.others]
+# Seconds in which a kernel is built.
+_BUILD_SECONDS = 60.0
 
 
 @dataclass

@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 import onnx
 
 from odtc.autoschedule.table import schedule_passes
+from odtc.autoschedule.tuning.record import Device
 from odtc.autoschedule.tuning.shelf import shelf
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.targets import CPU, Target, parse_target
@@ -68,6 +69,7 @@ class StepOptions(TypedDict, total=False):
     offload: bool
     tuned: bool
     database: str | os.PathLike[str] | None
+    device: Device | None
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,7 @@ def _book(target: Target, options: StepOptions) -> Book:
     if not options.get("tuned", True):
         return nobody
     database = options.get("database")
-    return shelf(target, None if database is None else Path(database))
+    return shelf(target, None if database is None else Path(database), options.get("device"))
 
 
 def _check_offload(target: Target, options: StepOptions) -> None:

@@ -4,6 +4,7 @@ read, differentiate -> tasks -> tune them in a laboratory -> compile with and wi
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import odtc
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning import database
 from odtc.autoschedule.tuning.record import Device, gpu_device, place_of
@@ -21,19 +21,23 @@ from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Limits, State, Tuning
 from odtc.backends.cpus import CPU
 from odtc.backends.targets import Target
+from odtc.benches import Cool, DeviceBench, HostBench, never
 from odtc.cli.samples import drawn
 from odtc.compilation import compile_model
-from odtc.core.errors import UsageError
+from odtc.core.errors import NumericError, UsageError
 from odtc.core.progress import Progress
-from odtc.laboratory import DeviceBench, HostBench, Laboratory
+from odtc.laboratory import Laboratory
 from odtc.preparation import Step, StepOptions, prepare
 from odtc.runtime_rpc.connect import connect
+from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.session import Session
 
 # Tasks that are measured at once for each device, so that it measures while others are built.
 _AHEAD = 2
 # Of one device, or of this machine.
 _WIDTH = 4
+# Steps that nobody looks at, and how far losses of the same step may be from each other.
+_WARM_UP, _TOLERANCE = 2, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +83,8 @@ def tune(
     devices: Sequence[str],
     limits: Limits,
     watch: Callable[[State], None],
-    lost: Callable[[str], None],
+    say: Progress,
+    cooldown: Cooldown | None = None,
 ) -> State:
     """Tunes, and keeps what was measured in the work's database.
 
@@ -88,7 +93,8 @@ def tune(
         devices: that measure side by side; this machine where there are none.
         limits: when to stop.
         watch: is told how far it is.
-        lost: is told of devices that went away.
+        say: is told of devices that went away, and of heat.
+        cooldown: what is waited for before kernels are measured.
 
     Raises:
         UsageError: this machine is not what the target says, or the devices are not alike.
@@ -98,7 +104,8 @@ def tune(
     writer = Writer(work.target, work.step.source.has_half)
     # So that a file that cannot be written is told before anything is measured.
     database.add(work.file, ())
-    with _laboratory(work, writer, devices, lost) as (lab, device):
+    cool = _cooling(cooldown, say) if cooldown else never
+    with _laboratory(work, writer, devices, say, cool) as (lab, device):
         width = max(_WIDTH, _AHEAD * len(devices))
         place = place_of(work.target, device)
         tuning = Tuning(work.tasks, writer, lab, place, work.file, width=width, watch=watch)
@@ -107,18 +114,29 @@ def tune(
 
 @contextmanager
 def _laboratory(
-    work: Work, writer: Writer, devices: Sequence[str], lost: Callable[[str], None]
+    work: Work, writer: Writer, devices: Sequence[str], lost: Progress, cool: Cool
 ) -> Iterator[tuple[Laboratory, Device]]:
     """What measures, and the kind of device that it measures on."""
     target, threads = work.target, work.target.threads or 1
     if devices:
-        device = _alike({url: _device_at(url, target) for url in devices})
-        benches = [DeviceBench(_opener(url, target), threads) for url in devices]
+        device = _alike({url: device_at(url, target) for url in devices})
+        benches = [DeviceBench(_opener(url, target), threads, cool) for url in devices]
     else:
-        device, benches = _here(target), [HostBench(target.kind, threads)]
+        device, benches = _here(target), [HostBench(target.kind, threads, cool)]
     is_here = not devices
     with Laboratory(work.tasks, writer, benches, is_here=is_here, lost=lost) as lab:
         yield lab, device
+
+
+def _cooling(cooldown: Cooldown, say: Progress) -> Cool:
+    """Waits for a temperature, and says where it stayed higher."""
+
+    def cool(session: Session) -> None:
+        late = cooldown.wait(lambda: heat_now(session), say)
+        if late:
+            say(late)
+
+    return cool
 
 
 def _here(target: Target) -> Device:
@@ -132,12 +150,16 @@ def _here(target: Target) -> Device:
     return device
 
 
-def _opener(url: str, target: Target) -> Callable[[], Session]:
+def _opener(url: str | None, target: Target) -> Callable[[], Session]:
     return lambda: connect(url).on(target.kind)
 
 
-def _device_at(url: str, target: Target) -> Device:
-    """The fingerprint of a device."""
+def device_at(url: str, target: Target) -> Device:
+    """The fingerprint of a device behind a tracker, as one that a resolved target is for.
+
+    Raises:
+        DeviceError: there is none, or it has no device of the target's kind.
+    """
     session = _opener(url, target)()
     try:
         info = session.info()
@@ -192,13 +214,20 @@ class Comparison:
 
 
 def compare(work: Work, devices: Sequence[str], rounds: int, progress: Progress) -> Comparison:
-    """Measures the step without and with what is in the database."""
+    """Measures the step without and with what is in the database.
+
+    Raises:
+        NumericError: their losses differ by more than rounding.
+        OdtcError: as of `odtc.compile`; a device is lost.
+    """
     options: dict[str, Any] = {**work.options}
+    if devices:
+        options["device"] = device_at(devices[0], work.target)
     progress("compile the step as it was")
     before = compile_model(work.model, work.target, **{**options, "tuned": False})
     progress("compile the step as it is")
     after = compile_model(work.model, work.target, **{**options, "tuned": True})
-    session = _opener(devices[0], work.target)() if devices else odtc.connect().on(work.target.kind)
+    session = _opener(devices[0] if devices else None, work.target)()
     try:
         progress(f"measure both in {rounds} rounds")
         samples = list(_in_turns((before, after), session, work.target.threads or 1, rounds))
@@ -215,11 +244,20 @@ def _in_turns(
     """Seconds of a step of each artifact, in each round behind two that nobody looks at."""
     trainers = [artifact.trainer(session, threads=threads) for artifact in artifacts]
     x, y = next(drawn(artifacts[0].manifest))
-    for number in range(rounds + 2):
-        seconds = []
+    for number in range(_WARM_UP + rounds):
+        seconds, losses = [], []
         for trainer in trainers:
             begin = perf_counter()
-            trainer.step(x, y, 0.0)
+            losses.append(trainer.step(x, y, 0.0))
             seconds.append(perf_counter() - begin)
-        if number >= 2:
+        _check_alike(*losses)
+        if number >= _WARM_UP:
             yield tuple(seconds)
+
+
+def _check_alike(before: float, after: float) -> None:
+    if not math.isclose(before, after, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+        raise NumericError(
+            f"the step with other loops has the loss {after:g}, where it had {before:g}",
+            hint="leave the records out with --no-tuned, and report this",
+        )

@@ -77,11 +77,11 @@ class Workers:
         try:
             return process.pipe.recv()
         except (EOFError, OSError):
-            return Failed(self._replace(place))
+            return Failed(self._replace(place, _TO_END))
 
-    def _replace(self, place: int) -> str:
+    def _replace(self, place: int, seconds: float = 0.0) -> str:
         """Ends a process, puts another one in its place, and says how the first one ended."""
-        said = self._processes[place].end()
+        said = self._processes[place].end(seconds)
         self._processes[place] = _Process(self._start)
         return said
 
@@ -102,10 +102,10 @@ class _Process:
         self._process.start()
         theirs.close()
 
-    def end(self) -> str:
-        """Ends it; says how it ended, where it did by itself."""
+    def end(self, seconds: float = 0.0) -> str:
+        """Ends it; says how it ended, where it does so by itself within some seconds."""
         self.pipe.close()
-        self._process.join(_TO_END)
+        self._process.join(seconds)
         code = self._process.exitcode
         self._process.kill()
         self._process.join()

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odtc.backends.targets import parse_target
 from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
 from odtc.cli.inspect import counts, describe
 from odtc.cli.options import add_json_option
@@ -34,6 +35,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
     )
+    parser.add_argument(
+        "--device",
+        metavar="URL",
+        help="as of `odtc profile`: the device that the step is for, whose own measurements by "
+        "`odtc tune` go before those of its family",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -49,10 +56,14 @@ def run(args: argparse.Namespace) -> int:
         # Imported here, where a spinner turns: TVM takes a while to load.
         progress("load the compiler")
         from odtc.compilation import compile_model
+        from odtc.tuning import device_at
 
+        target = parse_target(args.target)
+        if args.device:
+            options["device"] = device_at(args.device, target.resolved())
         artifact = compile_model(
             args.model,
-            args.target,
+            target,
             memory_budget=args.memory_budget,
             progress=progress,
             **options,

@@ -48,6 +48,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="N",
         help="steps as it was and as it is, in turns, that are measured at the end (default: 15)",
     )
+    add(
+        "--cooldown",
+        type=float,
+        nargs="?",
+        const=None,
+        default=False,
+        metavar="CELSIUS",
+        help="before measuring, wait for up to 10 minutes until the device is at most as hot as "
+        "that (without a number: as it was at the start)",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -58,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     with stages() as progress:
         progress("load the compiler")
         from odtc.autoschedule.tuning.tuning import Limits
+        from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.tuning import compare, tune, work_on
 
         work = work_on(args.model, args.target, options, progress)
@@ -67,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
         limits = Limits(args.time, args.trials or Limits.trials)
         say(f"{len(work.tasks)} tasks; trials go to {work.file}")
         with watching(work.tasks) as watch:
-            state = tune(work, args.devices, limits, watch, say)
+            cooldown = None if args.cooldown is False else Cooldown(args.cooldown)
+            state = tune(work, args.devices, limits, watch, say, cooldown)
         with stages() as progress:
             compared = compare(work, args.devices, args.rounds, progress)
         lines, data = report(work.tasks, state, compared)

@@ -13,10 +13,11 @@ import pytest
 import odtc
 from odtc.autoschedule.tuning.database import add, read
 from odtc.autoschedule.tuning.measure import Manner, Subject
+from odtc.benches import HostBench
 from odtc.cli.main import main
 from odtc.cli.tune import seconds_of
 from odtc.core.errors import ExitCode
-from odtc.laboratory import HostBench, Laboratory
+from odtc.laboratory import Laboratory
 from odtc.preparation import prepare
 from tests.cli.digits import BATCH, Digits
 

@@ -1,0 +1,86 @@
+"""Several benches: they measure side by side, and one that goes away leaves its jobs to others."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from odtc.autoschedule.tuning.measure import Manner, Outcome, Subject
+from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
+from odtc.autoschedule.tuning.tuning import Job
+from odtc.core.errors import DeviceLostError
+from odtc.laboratory import Laboratory
+from odtc.preparation import prepare
+from tests.cli.digits import Digits
+
+MANNER = Manner()
+
+
+class Slow:
+    """A bench whose measuring dominates; it may go away after some jobs."""
+
+    def __init__(self, seconds: float, jobs: int = 1 << 30) -> None:
+        self._seconds, self._jobs = seconds, jobs
+        self.measured: list[Path] = []
+
+    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+        time.sleep(self._seconds)
+        if len(self.measured) >= self._jobs:
+            raise DeviceLostError("the device went away", where="a bench")
+        assert all(path.exists() for path in (subject.usual, *subject.others))
+        self.measured += subject.others
+        return [Outcome((1.0,), (1.0,))] * len(subject.others)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture(scope="module")
+def tasks(digits: Digits) -> list[Task]:
+    step = prepare(digits.model, "host-cpu{threads=1}", {"batch": 4}, lambda _: None)
+    return tasks_of(*step.kernels)
+
+
+def laboratory(tasks: list[Task], *benches: Slow, lost: list[str] | None = None) -> Laboratory:
+    from odtc.backends.targets import parse_target
+
+    writer = Writer(parse_target("host-cpu{threads=1}").resolved())
+    said = [] if lost is None else lost
+    return Laboratory(tasks, writer, benches, is_here=False, lost=said.append)
+
+
+def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[Task]) -> None:
+    steady, leaving, lost = Slow(0.05), Slow(0.0, jobs=1), list[str]()
+    with laboratory(tasks, steady, leaving, lost=lost) as lab:
+        jobs = [Job(n, ({},), MANNER) for n in range(5)]
+        found = dict(lab.outcomes(jobs))
+        assert sorted(found) == [0, 1, 2, 3, 4]
+        assert all(outcome.seconds for (outcome,) in found.values())
+        assert len(steady.measured) + len(leaving.measured) == 5
+        assert len(leaving.measured) == 1
+        assert lost == ["the device went away"]
+        # It is not asked again.
+        assert dict(lab.outcomes(jobs[:1])).keys() == {0}
+
+
+def test_the_loss_of_the_last_bench_is_an_error(tasks: list[Task]) -> None:
+    with (
+        laboratory(tasks, Slow(0.0, jobs=0)) as lab,
+        pytest.raises(DeviceLostError, match="went away"),
+    ):
+        list(lab.outcomes([Job(0, ({},), MANNER)]))
+
+
+@pytest.mark.slow
+def test_three_benches_are_nearly_three_times_as_fast_where_measuring_dominates(
+    tasks: list[Task],
+) -> None:
+    jobs = [Job(n, ({},), MANNER) for n in range(6)]
+    seconds = {}
+    for count in (1, 3):
+        with laboratory(tasks, *(Slow(12.0) for _ in range(count))) as lab:
+            list(lab.outcomes(jobs[:1]))  # processes have begun by then
+            begin = time.monotonic()
+            assert len(list(lab.outcomes(jobs))) == 6
+            seconds[count] = time.monotonic() - begin
+    assert seconds[1] / seconds[3] >= 1.8

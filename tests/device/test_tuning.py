@@ -1,0 +1,83 @@
+"""`odtc tune` on devices: the emulated phone, alone and as several of which one dies."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odtc.autoschedule.tuning.database import read
+from odtc.cli.main import main
+from odtc.core.errors import ExitCode
+from odtc.runtime_rpc.standin.phone import Phone
+from tests.cli.digits import BATCH, Digits, make_digits
+
+TARGET = "linux-arm64-cpu{threads=1}"
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    return make_digits(tmp_path_factory.mktemp("digits"))
+
+
+def argv(digits: Digits, file: Path, *options: str) -> list[str]:
+    of = ("--batch", str(BATCH), "--target", TARGET, "--database", str(file))
+    return ["tune", str(digits.model), *of, "--rounds", "3", *options]
+
+
+@pytest.mark.slow
+@pytest.mark.device
+def test_a_session_on_a_phone_applies_its_records_and_computes_the_same(
+    phone: Phone, digits: Digits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "records.jsonl"
+    # It ends with steps of both, whose losses it compares.
+    options = ("--devices", phone.url, "--trials", "30")
+    assert main(argv(digits, file, *options)) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert "EMULATED" in out
+    records = read(file).records
+    trials = [record for record in records if not record.kept]
+    assert len(trials) >= 30
+    assert not any(record.reason for record in trials)
+    assert all(record.device.emulated for record in records)
+    # They are of this emulator: a device that nobody knows does not get them.
+    of = ("--batch", str(BATCH), "--target", TARGET, "--database", str(file))
+    artifact = str(tmp_path / "a.odtc")
+    compiled = ["compile", str(digits.model), *of, "-o", artifact]
+    assert main(compiled) == ExitCode.OK
+    assert "when measured" not in capsys.readouterr().err
+    if any(record.is_better for record in records if record.kept):
+        assert main([*compiled, "--device", phone.url]) == ExitCode.OK
+        assert "when measured: " in capsys.readouterr().err
+
+
+@pytest.fixture
+def second() -> Iterator[Phone]:
+    with Phone(key="second") as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.device
+def test_a_device_that_dies_is_dropped_and_its_trials_are_done_by_another(
+    phone: Phone, second: Phone, digits: Digits, tmp_path: Path, capsys: Any
+) -> None:
+    file = tmp_path / "records.jsonl"
+
+    def end_it() -> None:
+        while not read(file).records:
+            time.sleep(0.2)
+        second.stop()
+
+    ending = threading.Thread(target=end_it)
+    ending.start()
+    options = ("--devices", phone.url, second.url, "--trials", "40")
+    assert main(argv(digits, file, *options)) == ExitCode.OK
+    ending.join()
+    keys = [record.key for record in read(file).records]
+    assert len(keys) == len(set(keys)) >= 40
+    assert not any(record.reason for record in read(file).records)
+    assert "second" in capsys.readouterr().err
