@@ -64,6 +64,6 @@ def next_tasks(tasks: Sequence[Progress], shares: float, count: int) -> list[int
         for number, (task, now) in enumerate(zip(tasks, seconds, strict=True))
         if not task.is_over
     }
-    if sum(hopes.values()) < _WORTH * sum(seconds) / shares:
+    if not hopes or sum(hopes.values()) < _WORTH * sum(seconds) / shares:
         return []
     return sorted(hopes, key=lambda number: (-hopes[number], number))[:count]

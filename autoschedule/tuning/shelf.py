@@ -1,5 +1,6 @@
 """Which records a kernel is written by: the user's own, and those that ship with odtc."""
 
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from odtc.autoschedule.tuning.record import (
 from odtc.backends.cpus import CPU
 from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import Target
+from odtc.core.errors import OdtcError
 
 # Targets of the machine that compiles are called so.
 _HOST = "host-"
@@ -34,9 +36,12 @@ def shelf(target: Target, database: Path | None = None, device: Device | None = 
     """
     own = read(database or user_database()).records
     records = [*shipped(target.name), *own]
-    if not any(each.target == identity_of(target) for each in records):
-        return tuned((), place_of(target, device))
-    return tuned(records, place_of(target, device or known_device(target)))
+    fitting = [each for each in records if each.target == identity_of(target)]
+    if fitting and device is None:
+        # Compiling for a GPU needs none, nor what it takes to run on one.
+        with suppress(OdtcError):
+            device = known_device(target)
+    return tuned(fitting, place_of(target, device))
 
 
 def shipped(name: str) -> list[Record]:
@@ -46,7 +51,11 @@ def shipped(name: str) -> list[Record]:
 
 
 def known_device(target: Target) -> Device | None:
-    """This machine, or its GPU, where a resolved target is of it."""
+    """This machine, or its GPU, where a resolved target is of it.
+
+    Raises:
+        BuildError: what drives its GPU cannot be built.
+    """
     if not target.name.startswith(_HOST):
         return None
     return host_device(target) if target.kind == CPU else _gpu(target)

@@ -111,6 +111,10 @@ def test_what_is_a_small_part_of_a_step_is_not_worth_a_trial() -> None:
     assert next_tasks([Progress(1.0)], 0.1, 1) == []
 
 
+def test_a_step_without_tasks_is_over_at_once() -> None:
+    assert next_tasks([], 0.0, 4) == []
+
+
 def fake_clock(times: Iterator[float]) -> Any:
     calls: list[int] = []
 

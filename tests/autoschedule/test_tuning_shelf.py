@@ -1,0 +1,64 @@
+"""Which records compile sees: the user's file, what ships, and the device of this machine."""
+
+from pathlib import Path
+
+import pytest
+
+from odtc.autoschedule.tuning import shelf as module
+from odtc.autoschedule.tuning.database import add, user_database
+from odtc.autoschedule.tuning.record import Record, place_of
+from odtc.autoschedule.tuning.shelf import known_device, shelf
+from odtc.backends.targets import Target, parse_target
+from odtc.core.errors import BuildError
+
+HOST = parse_target("host-cpu").resolved()
+
+
+def kept(target: Target, workload: str = "a product") -> Record:
+    """A record of this machine for a target."""
+    place = place_of(target, known_device(HOST))
+    assert place.device is not None
+    of = (workload, place.target, place.device, place.odtc, place.tvm)
+    return Record(*of, {"tile": (1, 1)}, (1.0,), (2.0,), kept=True)
+
+
+def test_the_users_own_file_is_read_where_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert user_database() == tmp_path / "odtc" / "tuned.jsonl"
+    assert shelf(HOST)("a product") is None
+    add(user_database(), [kept(HOST)])
+    assert shelf(HOST)("a product") is not None
+    add(tmp_path / "other", [kept(HOST, "another product")])
+    assert shelf(HOST, tmp_path / "other")("a product") is None
+    assert shelf(HOST, tmp_path / "other")("another product") is not None
+
+
+def test_what_ships_for_a_target_is_read_beside_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "files", lambda _: tmp_path)
+    add(tmp_path / "host-cpu" / "some.jsonl", [kept(HOST)])
+    add(tmp_path / "android-cpu" / "some.jsonl", [kept(HOST, "another product")])
+    of = shelf(HOST, tmp_path / "none")
+    assert of("a product") is not None
+    assert of("another product") is None
+
+
+def test_a_gpu_that_cannot_be_opened_keeps_nobody_from_compiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, opened = parse_target("host-opencl").resolved(), []
+
+    def refuse(kind: Target) -> None:
+        opened.append(kind)
+        raise BuildError("there is no compiler")
+
+    monkeypatch.setattr(module, "known_device", refuse)
+    add(tmp_path / "db", [kept(HOST)])
+    assert shelf(target, tmp_path / "db")("a product") is None
+    assert not opened
+    add(tmp_path / "db", [kept(target)])
+    assert shelf(target, tmp_path / "db")("a product") is None
+    assert opened

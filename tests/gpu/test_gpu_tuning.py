@@ -1,0 +1,28 @@
+"""`odtc tune` on a GPU of this machine, which may be PoCL."""
+
+from pathlib import Path
+
+import pytest
+
+from odtc.autoschedule.tuning.database import read
+from odtc.cli.main import main
+from odtc.core.errors import ExitCode
+from tests.cli.digits import BATCH, make_digits
+
+
+@pytest.mark.slow
+def test_a_session_ends_with_a_step_that_computes_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, file = make_digits(tmp_path).model, tmp_path / "records.jsonl"
+    of = ("--batch", str(BATCH), "--target", "host-opencl", "--database", str(file))
+    # At its end it compares the losses of steps with and without what it found.
+    assert main(["tune", str(model), *of, "--trials", "30", "--rounds", "3"]) == ExitCode.OK
+    assert "medians of 3 in turns" in capsys.readouterr().out
+    trials = [record for record in read(file).records if not record.kept]
+    assert len(trials) >= 30
+    assert sum(bool(record.reason) for record in trials) < len(trials) / 4
+    assert {name for record in trials for name in record.choice} <= {"tile", "slice", "splits"}
+    (device,) = {record.device for record in trials}
+    assert device.name
+    assert device.driver
