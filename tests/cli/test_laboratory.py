@@ -1,5 +1,6 @@
 """Several benches: they measure side by side, and one that goes away leaves its jobs to others."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -17,15 +18,20 @@ MANNER = Manner()
 
 
 class Slow:
-    """A bench whose measuring dominates; it may go away after some jobs."""
+    """A bench whose measuring dominates; it may go away after some jobs, or wait for an event."""
 
-    def __init__(self, seconds: float, jobs: int = 1 << 30) -> None:
+    def __init__(self, seconds: float = 0.0, jobs: int = 1 << 30) -> None:
         self._seconds, self._jobs = seconds, jobs
         self.measured: list[Path] = []
+        self.left = threading.Event()
+        self.waits_for: Slow | None = None
 
     def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
         time.sleep(self._seconds)
+        if self.waits_for:
+            assert self.waits_for.left.wait(60)
         if len(self.measured) >= self._jobs:
+            self.left.set()
             raise DeviceLostError("the device went away", where="a bench")
         assert all(path.exists() for path in (subject.usual, *subject.others))
         self.measured += subject.others
@@ -50,7 +56,8 @@ def laboratory(tasks: list[Task], *benches: Slow, lost: list[str] | None = None)
 
 
 def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[Task]) -> None:
-    steady, leaving, lost = Slow(0.05), Slow(0.0, jobs=1), list[str]()
+    steady, leaving, lost = Slow(), Slow(jobs=1), list[str]()
+    steady.waits_for = leaving
     with laboratory(tasks, steady, leaving, lost=lost) as lab:
         jobs = [Job(n, ({},), MANNER) for n in range(5)]
         found = dict(lab.outcomes(jobs))
@@ -65,7 +72,7 @@ def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[Task]) -
 
 def test_the_loss_of_the_last_bench_is_an_error(tasks: list[Task]) -> None:
     with (
-        laboratory(tasks, Slow(0.0, jobs=0)) as lab,
+        laboratory(tasks, Slow(jobs=0)) as lab,
         pytest.raises(DeviceLostError, match="went away"),
     ):
         list(lab.outcomes([Job(0, ({},), MANNER)]))
