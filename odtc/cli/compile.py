@@ -56,10 +56,11 @@ def run(args: argparse.Namespace) -> int:
         # Imported here, where a spinner turns: TVM takes a while to load.
         progress("load the compiler")
         from odtc.compilation import compile_model
-        from odtc.tuning import device_at
 
         target = parse_target(args.target)
         if args.device:
+            from odtc.tuning import device_at
+
             options["device"] = device_at(args.device, target.resolved())
         artifact = compile_model(
             args.model,
