@@ -2,14 +2,16 @@
 
 What the next trials of a task may win is a part of the seconds that it takes in a step. That part
 is about what first trials win with products that a model cut, and halves with each batch that won
-nothing.
+nothing. Of a task that was never measured it is larger: the model may be wrong about it by a
+multiple, as where LLVM keeps the sums of a tile in memory, and then about its seconds as well.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What the first batch of a task may win, and what all together must, of a step, to go on.
-_HOPE, _WORTH = 0.06, 0.01
+# What the first batch of a task may win, what another one may, and what all together must, of a
+# step, to go on.
+_UNKNOWN, _HOPE, _WORTH = 0.5, 0.06, 0.01
 
 
 @dataclass
@@ -60,7 +62,7 @@ def next_tasks(tasks: Sequence[Progress], shares: float, count: int) -> list[int
     """
     seconds = seconds_of(tasks)
     hopes = {
-        number: now * _HOPE / 2**task.misses
+        number: now * (_HOPE / 2**task.misses if task.trials else _UNKNOWN)
         for number, (task, now) in enumerate(zip(tasks, seconds, strict=True))
         if not task.is_over
     }
