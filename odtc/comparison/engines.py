@@ -6,7 +6,7 @@ that a process can be looked at in between; that one returns the step: inputs an
 before the update, by plain SGD.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,10 +64,10 @@ def _prepare_odtc(case: Case, folder: Path) -> Known:
 def _prepare_onnxruntime(case: Case, folder: Path) -> Known:
     import onnx
 
-    from odtc.comparison.peers.onnxruntime_training import write_artifacts
+    from odtc.comparison.peers.onnxruntime_training import LOSSES, write_artifacts
 
-    _require_classifier(case)
-    write_artifacts(onnx.load(case.model), case.batch, folder)
+    loss = _require_loss(case, LOSSES)
+    write_artifacts(onnx.load(case.model), case.batch, folder, loss)
     return {}
 
 
@@ -101,7 +101,7 @@ def _start_mnn(case: Case, folder: Path) -> Load:
     from odtc.comparison.peers.mnn_training import MnnTrainer
     from odtc.comparison.peers.onnx_edits import specialized
 
-    _require_classifier(case)
+    _require_loss(case)
     for name in ("MNN.expr", "MNN.nn", "MNN.optim"):
         importlib.import_module(name)
 
@@ -119,7 +119,7 @@ def _prepare_tvm(case: Case, folder: Path) -> Known:
     from odtc.comparison.peers.onnx_edits import specialized
     from odtc.comparison.peers.tvm_training import build
 
-    _require_classifier(case)
+    _require_loss(case)
     model = specialized(onnx.load(case.model), case.batch, dict(case.shape))
     build(model, case.batch, folder, case.lr)
     return {}
@@ -140,9 +140,12 @@ def _only(labels: Arrays) -> np.ndarray:
     return label
 
 
-def _require_classifier(case: Case) -> None:
-    if case.loss != (_CLASSES,):
-        raise UnsupportedError(f"this peer is only asked for {_CLASSES}, not {' '.join(case.loss)}")
+def _require_loss(case: Case, known: Iterable[str] = (_CLASSES,)) -> str:
+    """The only loss of a case, where a peer knows it."""
+    loss, known = " ".join(case.loss), list(known)
+    if loss not in known:
+        raise UnsupportedError(f"this peer is only asked for {', '.join(known)}, not {loss}")
+    return loss
 
 
 ENGINES = {

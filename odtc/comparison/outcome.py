@@ -30,7 +30,8 @@ _MARKS = (
     (Outcome.BUDGET, r"^BudgetError\b"),
     (
         Outcome.UNSUPPORTED,
-        r"^(UnsupportedError|NotImplementedError)\b|[Nn]ot (supported|implemented)|NOT_IMPLEMENTED"
+        r"^(UnsupportedError|NotImplementedError)\b|[Nn]ot (supported|implemented)|only supports"
+        r"|NOT_IMPLEMENTED"
         r"|[Nn]o gradient|[Gg]radient (function|builder|definition).*(not|missing)"
         r"|TVM cannot train it",
     ),

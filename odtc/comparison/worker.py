@@ -27,6 +27,7 @@ Say = Callable[[Answer], None]
 PAUSE_SECONDS = 0.05
 TURN, END = "turn", "end"
 OUTCOME, REASON = "outcome", "reason"
+_LONGEST, _HEAD = 300, 80
 
 
 def _data(case: Case, folder: Path, say: Say) -> None:
@@ -88,6 +89,11 @@ _TASKS: dict[str, Callable[[Case, Path, Say], None]] = {
 }
 
 
+def shortened(text: str) -> str:
+    """A line of bearable length: the beginning says what failed, and the end why."""
+    return text if len(text) <= _LONGEST else f"{text[:_HEAD]} … {text[-(_LONGEST - _HEAD) :]}"
+
+
 def _engine() -> str:
     return sys.argv[3]
 
@@ -107,13 +113,8 @@ def _main() -> int:
         text = error.what if isinstance(error, OdtcError) else str(error)
         reason = " ".join((text.strip().splitlines() or [""])[0].split())
         words = f"{type(error).__name__}: {reason}"
-        outcome = outcome_of(f"{words} {text}")
-        say(
-            {
-                OUTCOME: outcome,
-                REASON: reason[:300] if isinstance(error, OdtcError) else words[:300],
-            }
-        )
+        shown = reason if isinstance(error, OdtcError) else words
+        say({OUTCOME: outcome_of(f"{words} {text}"), REASON: shortened(shown)})
         return 1
     return 0
 

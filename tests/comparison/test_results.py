@@ -8,6 +8,7 @@ from odtc.comparison.ours import is_gentle
 from odtc.comparison.outcome import Outcome, outcome_of
 from odtc.comparison.results import by_setting, disturbed, results_of
 from odtc.comparison.row import Row, Setting, row_of
+from odtc.comparison.worker import shortened
 
 AT = Setting("net", 4, 1)
 
@@ -128,6 +129,7 @@ def test_odtc_comes_first_and_each_once():
         ("UnsupportedError: 3 nodes cannot be trained", Outcome.UNSUPPORTED),
         ("BudgetError: no plan", Outcome.BUDGET),
         ("ValueError: MNN has no gradient of a GlobalAveragePool inside", Outcome.UNSUPPORTED),
+        ("RuntimeError: LSTMGrad kernel only supports the forward direction", Outcome.UNSUPPORTED),
         ("ValueError: something else", Outcome.FAILED),
     ],
 )
@@ -140,3 +142,12 @@ def test_a_rate_is_gentle_where_losses_stay():
     assert not is_gentle([2.0, 1.99, 1.97])
     assert not is_gentle([2.0, float("inf")])
     assert not is_gentle([float("nan"), 1.0])
+
+
+def test_the_end_of_a_long_reason_is_kept():
+    text = "RuntimeError: " + "x" * 500 + " no such operator"
+    found = shortened(text)
+    assert len(found) < 310
+    assert found.startswith("RuntimeError: xx")
+    assert found.endswith(" no such operator")
+    assert shortened("short") == "short"

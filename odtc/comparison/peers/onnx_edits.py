@@ -52,14 +52,19 @@ def replace_entries(repeated: Any, entries: list[Any]) -> None:
     repeated.extend(entries)
 
 
-def end_in_logits(graph: onnx.GraphProto) -> None:
-    """Leaves out a closing softmax, and flattens logits [batch, classes, 1, 1]."""
+def end_in_logits(graph: onnx.GraphProto, axis: int = 1) -> None:
+    """Leaves out a closing softmax, and flattens logits such as [batch, classes, 1, 1].
+
+    Args:
+        graph: its first output are the logits.
+        axis: of the classes; those before it become one.
+    """
     output = graph.output[0].name
     last = next(node for node in graph.node if output in node.output)
     if last.op_type in ("Softmax", "LogSoftmax"):
         graph.node.remove(last)
         output = last.input[0]
-    graph.node.append(helper.make_node("Flatten", [output], ["trained_logits"]))
+    graph.node.append(helper.make_node("Flatten", [output], ["trained_logits"], axis=axis))
     replace_entries(
         graph.output, [helper.make_tensor_value_info("trained_logits", TensorProto.FLOAT, None)]
     )

@@ -22,14 +22,28 @@ from odtc.comparison.peers.quiet import written_to
 IR_VERSION = 10
 OPSET = 15
 
+# By odtc's losses: the name of onnxruntime's, and the axis of the classes where there are some.
+LOSSES = {
+    "cross-entropy": ("CrossEntropyLoss", 1),
+    "cross-entropy{axis=2}": ("CrossEntropyLoss", 2),
+    "bce-with-logits": ("BCEWithLogitsLoss", None),
+    "mse": ("MSELoss", None),
+}
+
 Rule = Callable[[onnx.GraphProto, onnx.NodeProto], list[onnx.NodeProto]]
 
 
 def ort_trainer(
-    model: onnx.ModelProto, batch: int, workdir: Path, *, lr: float, threads: int | None = None
+    model: onnx.ModelProto,
+    batch: int,
+    workdir: Path,
+    *,
+    lr: float,
+    threads: int | None = None,
+    loss: str = "cross-entropy",
 ) -> "OrtTrainer":
     """A trainer of a model, whose artifacts are written first; see both."""
-    write_artifacts(model, batch, workdir)
+    write_artifacts(model, batch, workdir, loss)
     return OrtTrainer(workdir, lr=lr, threads=threads)
 
 
@@ -55,9 +69,11 @@ class OrtTrainer:
         self._optimizer.set_learning_rate(lr)
 
     def step(self, x: np.ndarray | Mapping[str, np.ndarray], y: np.ndarray) -> float:
-        """One step on inputs x and integer labels y [batch]; returns the loss before the update."""
+        """One step on inputs x and labels y; returns the loss before the update."""
         inputs = [x] if isinstance(x, np.ndarray) else x.values()
-        loss = self._module(*inputs, y.astype(np.int64))
+        if np.issubdtype(y.dtype, np.integer):
+            y = y.astype(np.int64).reshape(-1)
+        loss = self._module(*inputs, y)
         self._optimizer.step()
         self._module.lazy_reset_grad()
         return float(loss)
@@ -103,16 +119,20 @@ def _session_options(threads: int | None) -> Any:
     return options
 
 
-def write_artifacts(model: onnx.ModelProto, batch: int, folder: Path) -> None:
+def write_artifacts(
+    model: onnx.ModelProto, batch: int, folder: Path, loss: str = "cross-entropy"
+) -> None:
     """Writes the training graph, the optimizer graph and the checkpoint.
 
     Args:
         model: an ONNX model; its first output is trained.
         batch: samples in a step, also where the model was exported with a fixed batch.
         folder: for them; made where it is not there.
+        loss: one of `LOSSES`.
     """
     artifacts, _ = import_training()
-    model = _prepare(model, batch)
+    name, axis = LOSSES[loss]
+    model = _prepare(model, batch, axis)
     folder.mkdir(parents=True, exist_ok=True)
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     statistics = {name for node in norms for name in node.input[3:5]}
@@ -125,7 +145,7 @@ def write_artifacts(model: onnx.ModelProto, batch: int, folder: Path) -> None:
             model,
             requires_grad=sorted(floats - statistics),
             frozen_params=sorted(statistics),
-            loss=artifacts.LossType.CrossEntropyLoss,
+            loss=artifacts.LossType[name],
             optimizer=artifacts.OptimType.SGD,
             artifact_directory=folder,
         )
@@ -138,14 +158,15 @@ def write_artifacts(model: onnx.ModelProto, batch: int, folder: Path) -> None:
 # --- the model as the gradient builder takes it -------------------------------------------------
 
 
-def _prepare(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
-    """A copy of a fixed batch, of opset 15 or newer, that ends in logits [batch, classes]."""
+def _prepare(model: onnx.ModelProto, batch: int, axis: int | None) -> onnx.ModelProto:
+    """A copy of a fixed batch, of opset 15 or newer; with an axis of classes it ends in logits."""
     prepared = onnx.ModelProto()
     prepared.CopyFrom(model)
     _only_feeds_as_inputs(prepared.graph)
     if prepared.graph.input[0].type.tensor_type.shape.dim[0].dim_value != batch:
         _follow_batch(prepared.graph)
-    end_in_logits(prepared.graph)
+    if axis is not None:
+        end_in_logits(prepared.graph, axis)
     for value in prepared.graph.input:
         value.type.tensor_type.shape.dim[0].dim_value = batch
     prepared.ir_version = 8
