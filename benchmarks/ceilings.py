@@ -5,26 +5,15 @@ are measured and not taken from a data sheet: a virtual machine or a neighbour m
 back. Each is the best of several tries, as a ceiling is.
 """
 
-# TVMScript writes shapes where Python has types.
-# pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
-
-import os
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from odtc.comparison.measure import core_count
+from odtc.comparison.ceilings import best, fma_peak
 
-_TRIES = 10
 _SIDE = 2048
 # Far more than the caches of any machine here.
 _COPIED = 64 << 20
-# Independent chains hide the latency of a fused multiply-add; with the two factors they fit the 16
-# registers of AVX2.
-_CHAINS = 12
-_ROUNDS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -71,68 +60,11 @@ def measure_ceilings(threads: int) -> Ceilings:
     flops = 2 * _SIDE**3
     with threadpool_limits(threads, user_api="blas"):
         a, b, c = (tensor.numpy() for tensor in (left, right, product))
-        numpy_gemm = flops / _best(lambda: np.matmul(a, b, out=c))
+        numpy_gemm = flops / best(lambda: np.matmul(a, b, out=c))
     return Ceilings(
         threads,
         fma_peak(threads),
-        flops / _best(lambda: torch.mm(left, right, out=product)),
+        flops / best(lambda: torch.mm(left, right, out=product)),
         numpy_gemm,
-        2 * source.nbytes / _best(lambda: copied.copy_(source)),
+        2 * source.nbytes / best(lambda: copied.copy_(source)),
     )
-
-
-def fma_peak(threads: int) -> float:
-    """Operations a second of multiply-adds in registers, with this machine's vectors."""
-    import tvm
-
-    from odtc.backends.targets import parse_target
-    from odtc.runtime_rpc.connect import connect
-
-    # As a session has it: TVM's pool is made once, on x86 for half of the cores.
-    os.environ.setdefault("TVM_NUM_THREADS", str(core_count()))
-    target = parse_target("host-cpu").resolved()
-    lanes = target.vector_bits // 32
-    run = tvm.compile(tvm.IRModule({"main": _chains(threads, lanes)}), target.to_tvm())["main"]
-    connect().use_threads(threads)
-    factors = tvm.runtime.tensor(np.array([0.5, 1.0], np.float32))
-    results = tvm.runtime.empty((threads, _CHAINS, lanes), "float32")
-    return 2 * threads * _CHAINS * lanes * _ROUNDS / _best(lambda: run(factors, results))
-
-
-def _chains(threads: int, lanes: int):
-    """A kernel in which each thread computes `x = x * a + b` in every lane of each chain."""
-    from tvm.script import tirx as T  # noqa: N812
-
-    @T.prim_func(s_tir=True)
-    def main(
-        factors: T.Buffer((2,), "float32"),
-        results: T.Buffer((threads, _CHAINS, lanes), "float32"),
-    ):
-        T.func_attr({"tirx.noalias": True, "global_symbol": "main"})
-        for thread in T.parallel(threads):
-            with T.sblock("thread"):
-                t = T.axis.spatial(threads, thread)
-                kept = T.sblock_alloc_buffer((_CHAINS, lanes), "float32", scope="local")
-                for chain in T.unroll(_CHAINS):
-                    for lane in T.vectorized(lanes):
-                        kept[chain, lane] = factors[0]
-                for _ in range(_ROUNDS):
-                    for chain in T.unroll(_CHAINS):
-                        for lane in T.vectorized(lanes):
-                            kept[chain, lane] = kept[chain, lane] * factors[0] + factors[1]
-                for chain in T.unroll(_CHAINS):
-                    for lane in T.vectorized(lanes):
-                        results[t, chain, lane] = kept[chain, lane]
-
-    return main
-
-
-def _best(run: Callable[[], object]) -> float:
-    """Least seconds of several runs, after one to warm up."""
-    run()
-    seconds = []
-    for _ in range(_TRIES):
-        begin = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)

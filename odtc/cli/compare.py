@@ -99,6 +99,11 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
         help="such as 8GB: the private memory that the process of each engine may have",
     )
     add(
+        "--roofline",
+        action="store_true",
+        help="measure what the machine can do at most, too: multiply-adds in registers, a copy",
+    )
+    add(
         "--limit",
         type=float,
         default=1800.0,
@@ -136,6 +141,7 @@ def terms_of(args: argparse.Namespace, batches: list[int]) -> "Terms":
         args.steps,
         args.rounds,
         args.limit,
+        args.roofline,
     )
 
 

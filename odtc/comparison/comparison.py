@@ -1,14 +1,14 @@
 """All cases of a comparison, in rounds, into a file that goes on where it was interrupted."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odtc.comparison.case import Case
 from odtc.comparison.engines import OURS
 from odtc.comparison.row import Row, Setting
-from odtc.comparison.turns import Entry, Prepared, Round, prepared
+from odtc.comparison.turns import Entry, Prepared, Round, ceilings, prepared
 from odtc.core.progress import Progress
 from odtc.core.row_file import RowFile
 
@@ -24,6 +24,8 @@ class Terms:
         steps: timed ones of each engine, in a round.
         rounds: how often all is loaded and measured anew.
         limit: seconds that an engine may take to prepare, to load, and for a turn.
+        roofline: whether what the machine can do at most is measured, too.
+        measured: of this, what is known already, by threads.
     """
 
     batches: Sequence[int]
@@ -32,6 +34,8 @@ class Terms:
     steps: int
     rounds: int
     limit: float
+    roofline: bool = False
+    measured: dict[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 def entries_of(peers: Sequence[str], budgets: Sequence[str]) -> list[Entry]:
@@ -61,6 +65,11 @@ def compare(case: Case, name: str, terms: Terms, file: RowFile[Row], tell: Progr
                 its = replace(case, batch=setting.batch, threads=setting.threads)
                 say = _about(setting, tell)
                 ready[setting] = prepared(its, terms.entries, own, terms.limit, say)
+                if terms.roofline:
+                    if setting.threads not in terms.measured:
+                        known = ceilings(ready[setting], terms.limit, say)
+                        terms.measured[setting.threads] = known
+                    ready[setting].work |= terms.measured[setting.threads]
             turns = Round(ready[setting], setting, number, terms.limit, tell)
             file.add(*turns.rows(terms.entries, terms.steps))
 

@@ -39,15 +39,16 @@ def write_data(case: Case, folder: Path) -> None:
         write_batch(*draw_arguments(inputs, labels), folder)
 
 
-def flops_of(case: Case) -> int:
-    """Floating-point operations of a step; 0 where a shape that they hang on is not known."""
+def work_of(case: Case) -> dict[str, int]:
+    """Operations and bytes of a step; 0 where a shape that they hang on is not known."""
     from odtc.comparison.workload import training_work
     from odtc.frontend.onnx_file import load_model
 
     try:
-        return training_work(load_model(case.model), case.batch, dict(case.shape)).flops
+        work = training_work(load_model(case.model), case.batch, dict(case.shape))
     except ValueError:
-        return 0
+        return {"flops": 0, "moved": 0}
+    return {"flops": work.flops, "moved": work.bytes}
 
 
 def compile_step(case: Case, artifact: Path) -> int:

@@ -53,6 +53,9 @@ class Row:
         planned: what odtc says before it runs: arena, parameters and optimizer state.
         busy: share of the cores that other programs kept busy, before and after all turns.
         flops: floating-point operations of a step, counted in the ONNX graph; 0 if unknown.
+        moved: bytes of a step where each node reads and writes memory once; 0 if unknown.
+        fma: operations a second that the machine does in registers at most; 0 if not measured.
+        copy: bytes a second that it copies at most; 0 if not measured.
         began: when the round began, as ISO 8601 has it.
     """
 
@@ -73,6 +76,9 @@ class Row:
     planned: int | None = None
     busy: tuple[float, ...] = ()
     flops: int = 0
+    moved: int = 0
+    fma: float = 0.0
+    copy: float = 0.0
     began: str = ""
 
     @property

@@ -54,14 +54,14 @@ class Prepared:
         folder: of the case.
         known: what is known of each engine by its name: seconds, planned bytes.
         failures: of those that cannot be loaded.
-        flops: of a step; 0 if unknown.
+        work: of a step, by fields of a row; perhaps with what the machine can do at most.
     """
 
     case: Case
     folder: Path
     known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     failures: dict[str, WorkerError] = field(default_factory=dict)
-    flops: int = 0
+    work: dict[str, Any] = field(default_factory=dict)
 
     def at(self, entry: Entry) -> Path:
         """Folder of an engine."""
@@ -88,7 +88,7 @@ def prepared(
     first = entries[0]
     try:
         tell("draw the batch")
-        found.flops = done("data", case, found.at(first), OURS, limit)["flops"]
+        found.work = dict(done("data", case, found.at(first), OURS, limit))
     except WorkerError as error:
         found.failures = dict.fromkeys((entry.name for entry in entries), error)
         return found
@@ -116,6 +116,15 @@ def _rate(found: Prepared, first: Entry, limit: float, tell: Progress) -> float:
         return float(done("rate", found.case, found.at(first), OURS, limit)["lr"])
     except WorkerError:
         return _USUAL_RATE
+
+
+def ceilings(ready: Prepared, limit: float, tell: Progress) -> Mapping[str, float]:
+    """What the machine can do at most with the threads of a case, by fields of a row."""
+    tell("measure what the machine can do")
+    try:
+        return done("ceilings", ready.case, ready.folder / "ceilings", OURS, limit)
+    except WorkerError:
+        return {}
 
 
 class Round:
@@ -169,7 +178,7 @@ class Round:
             name,
             Outcome.TRAINED,
             lr=ready.case.lr,
-            flops=ready.flops,
+            **ready.work,
             began=began,
             **ready.known.get(name, {}),
         )

@@ -1,9 +1,10 @@
 """An engine's work in a process of its own: `python -m odtc.comparison.worker TASK FOLDER ENGINE`.
 
-`data` draws the batch, `rate` chooses the learning rate, `prepare` compiles or converts; `serve`
-imports, loads and takes the first steps, and then one step for each line that it reads. It answers
-in lines of JSON on what was standard output; whatever libraries print goes to standard error. A
-process that dies has said why in its last lines, or not at all.
+`data` draws the batch, `rate` chooses the learning rate, `ceilings` measures what a machine can do
+at most, `prepare` compiles or converts; `serve` imports, loads and takes the first steps, and then
+one step for each line that it reads. It answers in lines of JSON on what was standard output;
+whatever libraries print goes to standard error. A process that dies has said why in its last
+lines, or not at all.
 """
 
 import json
@@ -31,10 +32,16 @@ _LONGEST, _HEAD = 300, 80
 
 
 def _data(case: Case, folder: Path, say: Say) -> None:
-    from odtc.comparison.ours import flops_of, write_data
+    from odtc.comparison.ours import work_of, write_data
 
     write_data(case, folder.parent)
-    say({"flops": flops_of(case)})
+    say(work_of(case))
+
+
+def _ceilings(case: Case, folder: Path, say: Say) -> None:
+    from odtc.comparison.ceilings import copy_peak, fma_peak
+
+    say({"fma": fma_peak(case.threads), "copy": copy_peak(case.threads)})
 
 
 def _rate(case: Case, folder: Path, say: Say) -> None:
@@ -83,6 +90,7 @@ def _serve(case: Case, folder: Path, say: Say) -> None:
 
 _TASKS: dict[str, Callable[[Case, Path, Say], None]] = {
     "data": _data,
+    "ceilings": _ceilings,
     "rate": _rate,
     "prepare": _prepare,
     "serve": _serve,

@@ -175,15 +175,24 @@ def plane(
 
 
 def _curve(places: Sequence[tuple[float, float]], kind: str, tips: Sequence[str]) -> str:
+    dots = (dot(place, kind, tip) for place, tip in zip(places, tips, strict=True))
+    return path(places, f"curve {kind}") + "".join(dots)
+
+
+def path(places: Sequence[tuple[float, float]], kind: str) -> str:
+    """A line through places in percent."""
     line = " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
-    dots = "".join(
-        f'<circle class="{kind}" cx="{x:.2f}%" cy="{y:.2f}%" r="4"><title>{escape(tip)}</title>'
-        "</circle>"
-        for (x, y), tip in zip(places, tips, strict=True)
-    )
     return (
         '<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">'
-        f'<polyline class="curve {kind}" points="{line}"/></svg>{dots}'
+        f'<polyline class="{kind}" points="{line}"/></svg>'
+    )
+
+
+def dot(place: tuple[float, float], kind: str, tip: str) -> str:
+    """A dot at a place in percent."""
+    return (
+        f'<circle class="{kind}" cx="{place[0]:.2f}%" cy="{place[1]:.2f}%" r="4">'
+        f"<title>{escape(tip)}</title></circle>"
     )
 
 

@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from odtc.report import model_sections, sections
 from odtc.report.read import Material
+from odtc.report.roofline import rooflines
 from odtc.report.skyline import skyline
 
 _PAGE = """<!DOCTYPE html>
@@ -55,6 +56,9 @@ def page(material: Material, title: str) -> str:
             "trains": ("Who trains what", sections.outcomes(results)),
         }
         parts |= {anchor: (name, body) for name, anchor, body in model_sections.models(results)}
+    roof = rooflines(results)
+    if roof:
+        parts["roofline"] = ("Roofline", roof)
     for name, artifact in material.artifacts.items():
         parts[f"skyline-{name}"] = (f"Memory of {name}", skyline(name, artifact))
     for name, data in material.frontiers.items():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ceilings import Ceilings, fma_peak
+from benchmarks.ceilings import Ceilings
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
 from benchmarks.output import write_json
@@ -31,6 +31,7 @@ from benchmarks.step_time.report import (
     summary,
     table_of,
 )
+from odtc.comparison.ceilings import copy_peak, fma_peak
 from odtc.comparison.measure import Spread, busy_share, machine, spread, versions
 from odtc.comparison.parity import disagreement
 from odtc.comparison.workload import Work, training_work
@@ -157,6 +158,11 @@ def test_multiply_adds_in_registers_beat_a_matrix_product():
     with threadpool_limits(1, user_api="blas"):
         seconds = min(timeit.repeat(lambda: a @ a, number=1, repeat=20))
     assert fma_peak(1) > 0.9 * 2 * 256**3 / seconds > 0
+
+
+def test_a_copy_is_slower_than_memory_could_ever_be():
+    # No machine here has a terabyte a second, and none less than half a gigabyte.
+    assert 5e8 < copy_peak(1) < 1e12
 
 
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("char_lstm", "bert_tiny")]

@@ -57,6 +57,20 @@ def test_other_losses_have_an_exit_code_of_their_own(digits: Digits, here: Path,
     assert "error: pytorch does not train as odtc does: its losses are" in said.err
 
 
+@pytest.mark.slow
+def test_the_roofline_is_measured_where_that_is_asked_for(digits: Digits, here, run_json) -> None:
+    argv = ["compare", str(digits.model), "--with", "onnxruntime-training", "--steps", "1"]
+    rows = run_json(*argv, "--roofline", "--batch", "1,4")["rows"]
+    assert len(rows) == 4
+    # It is measured once for all batches.
+    assert len({(row["fma"], row["copy"]) for row in rows}) == 1
+    assert rows[0]["fma"] > rows[0]["flops"] / min(rows[0]["seconds"])
+    assert rows[0]["copy"] > 1e8
+    assert rows[0]["moved"] > 0
+    assert main(["report", "d.jsonl"]) == ExitCode.OK
+    assert 'id="roofline"' in Path("report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from odtc.artifact import load
 from odtc.cli.main import main
+from odtc.comparison.outcome import Outcome
 from odtc.core.errors import ExitCode
 from odtc.report.page import page
 from odtc.report.read import read
@@ -134,10 +136,6 @@ def test_where_nothing_is_lost_it_says_so(tmp_path: Path) -> None:
 
 
 def test_what_odtc_cannot_train_is_a_loss(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from odtc.comparison.outcome import Outcome
-
     failed = [
         replace(row, outcome=Outcome.UNSUPPORTED, reason="no gradient", seconds=(), cpu_seconds=())
         if row.engine == "odtc"
@@ -165,6 +163,19 @@ def test_the_memory_of_an_artifact_is_drawn(files: list[Path], text: str) -> Non
     part = text.split('id="skyline-d"')[1].split("</section>", maxsplit=1)[0]
     assert part.count("<rect ") == len(plan.tensors)
     assert f"An arena of {plan.arena_bytes / 1e6:,.1f} MB" in part
+
+
+def test_every_timed_step_is_below_the_roof(text: str) -> None:
+    part = text.split('id="roofline"')[1].split("</section>", maxsplit=1)[0]
+    # Of 36 rows of a round, 10 were not timed.
+    assert part.count("<circle ") == 26
+    assert part.count('class="roof"') == 1
+    assert "lenet &lt;b&gt;, batch 4, threads 1, odtc: " in part
+
+
+def test_without_ceilings_there_is_no_roof(tmp_path: Path) -> None:
+    plain = [replace(row, fma=0.0, copy=0.0) for row in rows()]
+    assert 'id="roofline"' not in page(read([write_rows(tmp_path / "r.jsonl", plain)]), "x")
 
 
 def test_raw_samples_are_on_the_page(text: str) -> None:
