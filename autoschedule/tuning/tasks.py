@@ -118,7 +118,8 @@ def tasks_of(
     whole = sum(seconds.values())
     found: dict[str, list[str]] = {}
     kernels = {v.name_hint: f for v, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}
-    for name in calls:
+    # Launches that were merged are no kernels of the fused module, and no products.
+    for name in (each for each in calls if each in kernels):
         product = fused_product(kernels[name])
         if product:
             found.setdefault(workload_of(product, family.products.machine), []).append(name)

@@ -1,6 +1,7 @@
 """Times prepared training steps on this machine's GPU, interleaved with PyTorch's.
 
-It imports no odtc: where a GPU is rented, TVM's compiler mostly is not installed.
+Of odtc it imports only what needs no TVM: where a GPU is rented, TVM's compiler mostly is not
+installed.
 """
 
 import argparse

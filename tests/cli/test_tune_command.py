@@ -23,6 +23,7 @@ from tests.cli.digits import BATCH, Digits
 
 STEP = ("--batch", str(BATCH))
 QUICK = Manner(least=1, most=1)
+PRODUCTS = {"convolution", "data-gradient", "weight-gradient", "matmul"}
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,13 @@ def test_the_tasks_of_a_step_are_listed(digits: Digits, run_json: Any) -> None:
     assert shares == sorted(shares, reverse=True)
     assert 0.5 < sum(shares) < 1
     assert len({task["workload"] for task in tasks}) == len(tasks)
-    families = {task["workload"].split("(")[0] for task in tasks}
-    assert families == {"convolution", "data-gradient", "weight-gradient", "matmul"}
+    assert {task["workload"].split("(")[0] for task in tasks} == PRODUCTS
+
+
+def test_updates_that_share_a_launch_are_no_tasks(digits: Digits, run_json: Any) -> None:
+    target = ("--target", "android-opencl")
+    tasks = run_json("tune", digits.model, "--batch", "32", *target, "--list")["tasks"]
+    assert {task["workload"].split("(")[0] for task in tasks} <= PRODUCTS
 
 
 def test_a_session_is_recorded_and_goes_on(
