@@ -47,7 +47,11 @@ class Attending(nn.Module):
         super().__init__()
         self.inner = nn.Linear(9, 3 * 8)
         self.last = nn.Linear(8, 4)
-        self.register_buffer("mask", mask)
+        # What an export has of a mask is an initializer, so that a finite one is trained.
+        if mask is not None and mask.isfinite().all():
+            self.mask = nn.Parameter(mask)
+        else:
+            self.register_buffer("mask", mask)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n, c, h, _ = x.shape
