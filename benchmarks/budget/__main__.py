@@ -93,6 +93,11 @@ def _parser() -> argparse.ArgumentParser:
         default=(),
         help=f"each budget with these, too: {', '.join(LEVERS)}",
     )
+    parser.add_argument(
+        "--only-budgets",
+        action="store_true",
+        help="no step without a budget, no peers, no times: with --totals and --shares none",
+    )
     add_files(parser, "budget", ["picture"])
     return parser
 
@@ -107,6 +112,7 @@ def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
         options.levers,
         options.steps,
         options.runs,
+        options.only_budgets,
     )
     with tempfile.TemporaryDirectory() as folder:
         return found_ways(

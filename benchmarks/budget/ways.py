@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import onnx
+from onnx import numpy_helper
 
 import odtc
 from benchmarks.memory.cases import MODEL
@@ -102,6 +103,7 @@ class Terms:
         levers: that each budget is tried with as well.
         steps: timed ones of each way.
         runs: processes that each is measured in.
+        only_budgets: whether nothing is compared: a machine may have no room for a step without.
     """
 
     shares: Sequence[float]
@@ -111,6 +113,7 @@ class Terms:
     levers: Sequence[str]
     steps: int
     runs: int
+    only_budgets: bool = False
 
 
 def found_ways(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> Found:
@@ -124,9 +127,11 @@ def found_ways(case: Case, terms: Terms, folder: Path, tell: Callable[[str], Non
     """
     ways = _compiled(case, terms, folder, tell)
     made = [way for way in ways if not way.failure]
-    engines: dict[str, Make] = {way.name: _engine(folder / way.name) for way in made}
-    engines |= {name: PEERS[name][0] for name in terms.peers}
-    tell("losses and times")
+    engines: dict[str, Make] = {}
+    if not terms.only_budgets:
+        engines |= {way.name: _engine(folder / way.name) for way in made}
+        engines |= {name: PEERS[name][0] for name in terms.peers}
+        tell("losses and times")
     comparison = compare(case, engines, terms.steps, folder, _of_other_losses(ways, terms))
     peers = [
         Way(timing.engine, failure=timing.skipped) for timing in comparison.timings[len(made) :]
@@ -145,13 +150,14 @@ def _of_other_losses(ways: Sequence[Way], terms: Terms) -> frozenset[str]:
 def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> list[Way]:
     """The step as it is, and under each budget; artifacts lie in folders of their names."""
     onnx.save(case.model, folder / MODEL)
-    first = Way(OURS)
-    ways = [first]
-    _compile(first, case, terms, folder, tell)
-    assert first.plan is not None
-    beside = first.plan.total - first.plan.arena
+    ways = [] if terms.only_budgets else [Way(OURS)]
+    for first in ways:
+        _compile(first, case, terms, folder, tell)
+    # Plain SGD has no state.
+    beside = sum(numpy_helper.to_array(each).nbytes for each in case.model.graph.initializer)
+    arena = ways[0].plan.arena if ways and ways[0].plan else 0
     budgets = {
-        **{f"{share:.0%}": int(share * first.plan.arena) for share in terms.shares},
+        **{f"{share:.0%}": int(share * arena) for share in terms.shares},
         **{readable_bytes(total): max(1, total - beside) for total in terms.totals},
     }
     for name, budget in sorted(budgets.items(), key=lambda each: -each[1]):

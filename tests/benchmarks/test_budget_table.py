@@ -73,3 +73,16 @@ def test_totals():
     assert totals("2GiB,1MB") == [2 << 30, 1_000_000]
     with pytest.raises(argparse.ArgumentTypeError, match="not a positive number of bytes"):
         totals("2GiB,few")
+
+
+def test_budgets_alone(tmp_path, monkeypatch, capsys):
+    files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
+    options = ("--networks=digits", "--batch=32", "--runs=1", "--shares=none", "--totals=1MB")
+    monkeypatch.setattr("sys.argv", ["budget", *options, "--only-budgets", *files])
+    assert command_line.main() == 0
+    (found,) = json.loads((tmp_path / "x.json").read_text())["networks"]
+    (way,) = found["ways"]
+    assert way["plan"]["arena"] + way["plan"]["parameters"] <= 1_000_000
+    (sample,) = way["samples"]
+    assert len(sample["losses"]) == 3
+    assert found["comparison"]["timings"] == []
