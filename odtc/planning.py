@@ -24,8 +24,6 @@ from odtc.splitting import Cuts, Prepared
 WITHOUT = "without offload"
 # For how many the least time is told.
 _BUDGETS = 40
-# Part of the bytes that a point saves over the last one.
-_APART = 1 / 128
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ def plan_model(
     if problem.storage:
         known[WITHOUT] = tuple(_without_storage(every[0]))
     return Frontier(
-        tuple(_point(way, every[0]) for way in ways(every, _APART)),
+        tuple(_point(way, every[0]) for way in ways(every)),
         min(_lower_bound(cut.problem) + cut.beside for cut in every),
         step.nbytes_of(*WEIGHT_ROLES),
         step.nbytes_of(Role.STATE, Role.AVERAGE) - step.accumulator_bytes,

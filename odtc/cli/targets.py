@@ -2,7 +2,7 @@
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
@@ -10,6 +10,9 @@ from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from odtc.backends.gpu.machine import Gpu
+
+# Fields of a GPU that a kernel is written with.
+_OF_KERNELS = ("decisions", "multiplies_half")
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -41,13 +44,19 @@ def run(args: argparse.Namespace) -> int:
                     }
                     for target in targets()
                 ],
-                "gpus": [{"name": name, **asdict(gpu)} for name, gpu in GPUS.items()],
+                "gpus": [{"name": name, **_described(gpu)} for name, gpu in GPUS.items()],
             }
         )
     else:
         emit(*aligned((t.name, t.available_from or "available", t.description) for t in targets()))
         emit("", *aligned((f"gpu={name}", *_shape(gpu)) for name, gpu in GPUS.items()))
     return ExitCode.OK
+
+
+def _described(gpu: "Gpu") -> dict[str, Any]:
+    """What is known of a GPU; not what is told to kernels when they are written."""
+    known = asdict(gpu) | {"half": sorted(gpu.half)}
+    return {name: value for name, value in known.items() if name not in _OF_KERNELS}
 
 
 def _shape(gpu: "Gpu") -> tuple[str, str]:

@@ -9,8 +9,7 @@ no longer than the least time for its number of micro-batches, no larger number 
 Nor is float16 taken to be faster than what is exact: it is only for what does not fit otherwise.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -109,23 +108,18 @@ def fastest(cuts: Iterable[Cut[T]], budget: int) -> Way[T] | None:
     return best
 
 
-def ways(cuts: Iterable[Cut[T]], apart: float = 0.0) -> list[Way[T]]:
+def ways(cuts: Iterable[Cut[T]]) -> list[Way[T]]:
     """All ways of which none is both slower and larger than another one, the fastest first.
 
     An exact one stays beside one in half precision that takes the same time and fewer bytes.
-
-    Args:
-        cuts: as of `fastest`.
-        apart: part of the bytes that a way has to save over the last one: it takes a while to see
-            how large an arena is, and what saves less is left out, but for the smallest.
     """
-    every: list[_Timed[T]] = [
+    every = [
         (seconds, cut.half, cut.count, plan.peak + cut.beside, cut, plan)
         for cut, least, _ in _timed(cuts)
         for plan, seconds in _plans(cut, least)
     ]
     found: list[Way[T]] = []
-    for seconds, half, _, _, cut, plan in _apart(sorted(every, key=lambda each: each[:4]), apart):
+    for seconds, half, _, _, cut, plan in sorted(every, key=lambda each: each[:4]):
         way = _within(cut, plan, seconds, found[-1].nbytes - 1 if found else None)
         if way is None:
             continue
@@ -133,19 +127,6 @@ def ways(cuts: Iterable[Cut[T]], apart: float = 0.0) -> list[Way[T]]:
             found.pop()
         found.append(way)
     return found
-
-
-# Seconds, half, micro-batches, bytes at the peak, cut and plan.
-_Timed = tuple[float, bool, int, int, Cut[T], Plan]
-
-
-def _apart(every: Sequence[_Timed[T]], apart: float) -> Iterator[_Timed[T]]:
-    """Those that save a part of the bytes over the last one, and the smallest of all."""
-    most, least = math.inf, min(each[3] for each in every)
-    for each in every:
-        if not apart or each[3] <= most or each[3] == least:
-            yield each
-            most = min(most, (1 - apart) * each[3])
 
 
 def _timed(cuts: Iterable[Cut[T]]) -> Iterator[tuple[Cut[T], float, float]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from odtc.artifact import Artifact
+from odtc.autoschedule.tuning.database import user_database
 from odtc.compilation import compile_model
 from odtc.core.errors import NumericError, OdtcError
 from odtc.core.specs import TensorSpec
@@ -58,7 +59,8 @@ def attempt(case: Case) -> Outcome:
     try:
         mutant = make_mutant(case.mutation, case.family, case.seed, outside)
         path = mutant.write()
-        allowed = (str(path.parent), str(scratch))
+        # Kernels may be written by the user's own records.
+        allowed = (str(path.parent), str(scratch), str(user_database()))
         with foreign_opens(*allowed, canary=outside / CANARY) as foreign:
             outcome = _train(path, mutant.options)
         if foreign:

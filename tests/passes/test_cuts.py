@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odtc.passes.checkpoint.arena import arena_of
-from odtc.passes.checkpoint.cuts import Cut, Way, fastest, ways
+from odtc.passes.checkpoint.cuts import Cut, fastest, ways
 from odtc.passes.checkpoint.frontier import frontier
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.memory.operator_order import Task, Tasks
@@ -120,18 +120,6 @@ def test_ways_are_those_of_which_none_is_slower_and_larger(cuts: list[Cut[None]]
         assert again.seconds == way.seconds
         assert not again.cut.half or way.cut.half
         assert not any(s < way.seconds - 1e-9 and n <= way.nbytes for s, n in every)
-
-
-@settings(max_examples=15, deadline=None)
-@given(drawn(), st.sampled_from([0.1, 0.5]))
-def test_ways_may_be_apart(cuts: list[Cut[None]], apart: float) -> None:
-    def peaks(found: list[Way[None]]) -> list[int]:
-        return [way.plan.peak + way.cut.beside for way in found]
-
-    every, some = ways(cuts), peaks(ways(cuts, apart))
-    assert len(some) <= len(every)
-    assert min(some) <= min(peaks(every))
-    assert all(b <= (1 - apart) * a for a, b in pairwise(some) if b > min(some))
 
 
 def test_no_more_cuts_are_made_than_needed() -> None:
