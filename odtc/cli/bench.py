@@ -11,12 +11,12 @@ from odtc.cli.compare import (
     common_identity,
     counts,
     parse_limit,
-    raise_mismatch,
     terms_of,
+    told,
 )
-from odtc.cli.console import emit, emit_json, say, stages
+from odtc.cli.console import stages
 from odtc.cli.options import add_json_option
-from odtc.core.errors import ExitCode, UsageError
+from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
     from odtc.comparison.comparison import Terms
@@ -57,8 +57,6 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ParityError: a peer's losses are not those of odtc; all is printed before.
     """
-    from odtc.cli.compare_tables import summary, table
-    from odtc.comparison.results import results_of
     from odtc.comparison.row import row_file
     from odtc.comparison.suite import find_suite
 
@@ -71,14 +69,7 @@ def run(args: argparse.Namespace) -> int:
     with stages() as progress:
         for model in models:
             _compare(model, suite, terms, parse_limit(args.memory_limit), file, progress)
-    results = results_of(file.rows)
-    if args.json:
-        emit_json({"file": str(output), "rows": [row.to_dict() for row in file.rows]})
-    else:
-        emit(*table(results), *summary(results))
-        say(f"rows are in {output}; `odtc report {output}` makes a page of them")
-    raise_mismatch(results)
-    return ExitCode.OK
+    return told(args, file.rows, output)
 
 
 def _compare(

@@ -1,6 +1,7 @@
 """`odtc compare`: a training step of odtc and its peers, in turns."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from odtc.comparison.case import Case
     from odtc.comparison.comparison import Terms
     from odtc.comparison.results import Result
+    from odtc.comparison.row import Row
 
 PEERS = ("onnxruntime-training", "pytorch", "torch.compile", "mnn", "tvm")
 _USUAL = "onnxruntime-training,pytorch"
@@ -156,8 +158,6 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ParityError: a peer's losses are not those of odtc; all is printed before.
     """
-    from odtc.cli.compare_tables import summary, table
-    from odtc.comparison.results import results_of
     from odtc.comparison.row import row_file
 
     output = args.output or Path(f"{Path(args.model).stem}.jsonl")
@@ -167,9 +167,21 @@ def run(args: argparse.Namespace) -> int:
 
         file = row_file(output, _identity(args, terms))
         compare(case, Path(args.model).stem, terms, file, progress)
-    results = results_of(file.rows)
+    return told(args, file.rows, output)
+
+
+def told(args: argparse.Namespace, rows: "Sequence[Row]", output: Path) -> ExitCode:
+    """Prints what was measured.
+
+    Raises:
+        ParityError: a peer's losses are not those of odtc; all is printed before.
+    """
+    from odtc.cli.compare_tables import summary, table
+    from odtc.comparison.results import results_of
+
+    results = results_of(rows)
     if args.json:
-        emit_json({"file": str(output), "rows": [row.to_dict() for row in file.rows]})
+        emit_json({"file": str(output), "rows": [row.to_dict() for row in rows]})
     else:
         emit(*table(results), *summary(results))
         say(f"rows are in {output}; `odtc report {output}` makes a page of them")

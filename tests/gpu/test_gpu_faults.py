@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import odtc
 from benchmarks.models.digits import bn_model, digits_data, digits_model
 from odtc.artifact import Artifact
-from odtc.core.errors import DeviceError, ExitCode
+from odtc.core.errors import DeviceError, ExitCode, UsageError
 from tests.fast import fast_if
 from tests.gpu.on_device import KINDS
 
@@ -190,3 +190,11 @@ def test_what_fails_at_a_launch_is_not_tried_again(failing: Path, tmp_path: Path
     assert done.returncode == ExitCode.DEVICE
     assert re.search(r"the device failed: .*out of device memory \(OpenCL error -4\)", done.stderr)
     assert "hint: compile the model with a --memory-budget" in done.stderr
+
+
+def test_a_gpus_state_lies_in_no_files(tmp_path: Path) -> None:
+    artifact = digits(tmp_path, "host-opencl", 4)
+    with pytest.raises(UsageError, match="the opencl device reads none") as caught:
+        artifact.trainer(offload_state=True)
+    assert caught.value.where == "offload_state"
+    assert caught.value.hint

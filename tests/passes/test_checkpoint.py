@@ -319,6 +319,21 @@ def test_a_choice_asked_for_again_is_possible(
     assert plan.peak <= limit
 
 
+def test_a_choice_asked_for_again_saves_calls() -> None:
+    """Behind the first tight moment of a drawn graph come others, of which it says nothing."""
+    problem = layered(500)
+    first = plan_of(problem, range(500))
+    limit = int(0.8 * first.peak)
+    choice = Moment(problem, highest_of(problem, first)).cheapest(limit)
+    once, again = (
+        plan_of(problem, evicting(problem, limit, Score(1, 1, 0), choice, slack) or ())
+        for slack in (None, 0.05)
+    )
+    validate(problem, again)
+    more, less = (plan.seconds / first.seconds - 1 for plan in (once, again))
+    assert 0 < less < more / 2
+
+
 def test_drawn_graphs_come_close_to_what_no_plan_is_faster_than() -> None:
     problem = layered(250)
     first = plan_of(problem, range(250))
