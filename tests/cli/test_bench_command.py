@@ -33,7 +33,7 @@ rows = [["digits", 1.5]]
 def test_suites_name_models_that_there_are(name: str) -> None:
     suite = find_suite(name)
     assert set(suite.models) <= set(names())
-    assert len(set(suite.models)) == len(suite.models) == {"tx2": 16, "emdl21": 5, "zoo": 9}[name]
+    assert len(set(suite.models)) == len(suite.models) == {"tx2": 16, "emdl21": 5, "zoo": 13}[name]
     for table in suite.published:
         assert {len(row) for row in table["rows"]} == {len(table["heads"])}
     page = published([{"suite": {"published": suite.published}}])
