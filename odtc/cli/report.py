@@ -7,6 +7,8 @@ from odtc.cli.console import emit, say
 from odtc.core.errors import ExitCode
 from odtc.core.files import atomic_write, check_writable
 
+_MARKDOWN = ".md"
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
@@ -27,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         default=Path("report.html"),
         metavar="FILE",
-        help="the page (default: report.html)",
+        help="the page; only its tables, as Markdown, where it ends in .md (default: report.html)",
     )
     parser.set_defaults(run=run)
 
@@ -36,12 +38,14 @@ def run(args: argparse.Namespace) -> int:
     """Writes the page, and prints tables."""
     check_writable(args.output)
     from odtc.cli.compare_tables import summary, table
+    from odtc.report.markdown import markdown
     from odtc.report.page import page
     from odtc.report.read import read
 
     material = read(args.results)
+    write = markdown if args.output.suffix == _MARKDOWN else page
     with atomic_write(args.output) as temporary:
-        temporary.write_text(page(material, args.title), encoding="utf-8")
+        temporary.write_text(write(material, args.title), encoding="utf-8")
     results = material.results
     if results:
         emit(*table(results), *summary(results))

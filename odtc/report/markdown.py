@@ -1,0 +1,166 @@
+"""The tables of the page as Markdown: what stands in a README, or in an issue."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from odtc.comparison.outcome import Outcome
+from odtc.comparison.results import (
+    STEADY,
+    Result,
+    by_setting,
+    disturbed,
+    geometric_mean,
+    results_of,
+)
+from odtc.report.read import Material
+
+
+def markdown(material: Material, title: str) -> str:
+    """Of each file of rows: where odtc loses, the means, and a line for each setting.
+
+    Args:
+        material: what was read; only its rows are told.
+        title: of it all.
+    """
+    lines = [f"# {title}", "", *_KEY]
+    for head, rows in zip(material.heads, material.rows, strict=True):
+        lines += ["", *_file(head, results_of(rows))]
+    return "\n".join(lines) + "\n"
+
+
+_KEY = (
+    "Time is the median of a training step; of a peer, the median of its time over odtc's in the",
+    "same turn, with quartiles. Memory is what a process grew by since its imports. Above 1, odtc",
+    "is better.",
+)
+
+
+def _file(head: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
+    yield f"## {head.get('suite', {}).get('title', 'Comparison')}"
+    yield ""
+    yield _where(head)
+    yield from _doubts(results)
+    yield from _section("Where odtc loses", _losses(results))
+    yield from _section("On average", _means(results))
+    yield from _section("Every setting", _settings(results))
+    yield from _section("Why not", _reasons(results))
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield from ("", f"### {title}", "", *found)
+
+
+def _where(head: Mapping[str, Any]) -> str:
+    machine, versions = head.get("machine", {}), head.get("versions", {})
+    parts = [f"{machine.get('cpu', 'a CPU')}, {machine.get('cores', '?')} cores"]
+    parts += [f"{name} {version}" for name, version in versions.items()]
+    parts += [f"commit {head['commit'][:12]}"] if head.get("commit") else []
+    parts += [f"{head['steps']} timed steps of each in a round"] if "steps" in head else []
+    if head.get("memory_limit"):
+        parts.append(f"{head['memory_limit'] / 1e9:g} GB for each process")
+    return "; ".join(parts) + "."
+
+
+def _doubts(results: Sequence[Result]) -> Iterator[str]:
+    busy = disturbed(row for each in results for row in each.rows)
+    if busy is not None:
+        yield ""
+        yield f"**Other programs kept up to {busy:.0%} of the cores busy: do not trust the times.**"
+    noisy = [each for each in results if not each.is_steady]
+    if noisy:
+        names = "; ".join(_place(each) for each in noisy)
+        yield ""
+        yield f"**Rounds differ by more than {STEADY - 1:.0%}, the machine was noisy: {names}.**"
+
+
+def _losses(results: Sequence[Result]) -> Iterator[str]:
+    peers = [each for each in results if not each.is_ours]
+    slower = [it for it in peers if it.ratio and it.ratio.median < 1]
+    larger = [it for it in peers if it.memory_ratio and it.memory_ratio < 1]
+    found = [f"- time: {_place(it)}: {it.ratio.text()}" for it in slower if it.ratio]
+    found += [f"- memory: {_place(it)}: {it.memory_ratio:.2f}" for it in larger]
+    for _, group in by_setting(results):
+        others = [it.engine for it in group if not it.is_ours and it.outcome is Outcome.TRAINED]
+        failed = [it for it in group if it.is_ours and it.outcome is not Outcome.TRAINED]
+        found += [f"- {_place(it)}: {it.outcome.value}" for it in failed if others]
+    yield from found or ["In no comparison that is here."]
+
+
+def _means(results: Sequence[Result]) -> Iterator[str]:
+    peers = [each for each in results if not each.is_ours]
+    yield from _table_head(("", "settings", "time over odtc's", "memory over odtc's"))
+    for name in dict.fromkeys(each.engine for each in peers):
+        own = [each for each in peers if each.engine == name]
+        times = [each.ratio.median for each in own if each.ratio]
+        sizes = [size for each in own if (size := each.memory_ratio)]
+        yield _line((name, str(len(times)), _mean(times), _mean(sizes)))
+
+
+def _mean(values: Sequence[float]) -> str:
+    """The geometric mean, and the range."""
+    if not values:
+        return ""
+    return f"{geometric_mean(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def _settings(results: Sequence[Result]) -> Iterator[str]:
+    engines = list(dict.fromkeys(each.engine for each in results))
+    heads = ["model", "batch", "threads", f"{engines[0]}, ms", "MB"]
+    for name in engines[1:]:
+        heads += [f"{name}, time", "memory"]
+    yield from _table_head(heads)
+    for setting, group in by_setting(results):
+        by_engine = {each.engine: each for each in group}
+        cells = [setting.model, str(setting.batch), str(setting.threads)]
+        cells += _absolute(by_engine.get(engines[0]))
+        for name in engines[1:]:
+            cells += _relative(by_engine.get(name))
+        yield _line(cells)
+
+
+def _absolute(result: Result | None) -> tuple[str, str]:
+    if result is None or result.step is None or result.net is None:
+        return result.outcome.value if result else "", ""
+    return f"{result.step.median * 1e3:,.1f}", f"{result.net / 1e6:,.1f}"
+
+
+def _relative(result: Result | None) -> tuple[str, str]:
+    """Of what has no counterpart of odtc's: its own times."""
+    if result is None or result.outcome is not Outcome.TRAINED:
+        return result.outcome.value if result else "", ""
+    if result.ratio is None:
+        return " ms, ".join(_absolute(result)) + " MB", ""
+    memory = result.memory_ratio
+    return result.ratio.text(), f"{memory:.2f}" if memory else ""
+
+
+def _reasons(results: Sequence[Result]) -> Iterator[str]:
+    found: dict[str, list[str]] = {}
+    for each in results:
+        if each.reason:
+            why = f"{each.engine}: {each.outcome.value}: {each.reason}"
+            found.setdefault(why, []).append(each.setting.text())
+    for why, where in found.items():
+        yield _plain(f"- {'; '.join(where)}: {why}")
+
+
+def _place(result: Result) -> str:
+    return _plain(f"{result.setting.text()}, {result.engine}")
+
+
+def _table_head(heads: Sequence[str]) -> tuple[str, str]:
+    rule = "|".join("---" if at == 0 else "---:" for at in range(len(heads)))
+    return _line(heads), f"|{rule}|"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _plain(words: str) -> str:
+    """Words of others, in which nothing is markup."""
+    for mark in "\\`*_<>[]":
+        words = words.replace(mark, f"\\{mark}")
+    return " ".join(words.split())

@@ -1,0 +1,56 @@
+"""`odtc report -o report.md`: the tables alone."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from odtc.cli.main import main
+from odtc.core.errors import ExitCode
+from tests.report.material import ENGINES, MODELS, write_rows
+
+SETTINGS = len(MODELS) * 2
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    output = tmp_path / "report.md"
+    assert (
+        main(["report", str(write_rows(tmp_path / "rows.jsonl")), "-o", str(output)]) == ExitCode.OK
+    )
+    return output.read_text()
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Cells of each table, the heads first."""
+    found = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    rows = [[re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()] for table in found]
+    return [[list(map(str.strip, row)) for row in table] for table in rows]
+
+
+def test_losses_come_first_and_only_losses(text: str) -> None:
+    parts = text.split("### ")
+    assert parts[1].startswith("Where odtc loses")
+    lost = [line for line in parts[1].splitlines() if line.startswith("- ")]
+    time = [line for line in lost if line.startswith("- time")]
+    assert len(time) == 2
+    assert all("bert\\_tiny" in line and "pytorch" in line for line in time)
+    # A budget is odtc's own.
+    assert not any("32MiB" in line for line in lost)
+
+
+def test_every_setting_has_a_row_with_a_cell_for_each_head(text: str) -> None:
+    means, settings = tables(text)
+    assert len(settings) == SETTINGS + 2
+    assert {len(row) for row in settings} == {5 + 2 * (len(ENGINES) - 1)}
+    assert {len(row) for row in means} == {4}
+    assert [row[0] for row in means[2:]] == ["onnxruntime-training", "pytorch", "mnn", "tvm"]
+    large = next(row for row in settings if row[:2] == ["resnet50", "4"])
+    assert 1150 < float(large[3].replace(",", "")) < 1350
+    assert float(large[4]) == pytest.approx(330 * 2.5)
+
+
+def test_the_words_of_others_are_no_markup(text: str) -> None:
+    assert "lenet \\<b\\>" in text
+    assert "\\<no gradient\\>" in text
+    assert not re.search(r"(?<!\\)[<>_]", text)
