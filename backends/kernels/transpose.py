@@ -43,13 +43,12 @@ def copy_transposed(
         with T.grid(columns, rows) as (j, i):
             T.buffer_store(target, rounded(read(i, j), dtype), place(j, i))
         return
-    squares = [T.sblock_alloc_buffer((lanes, lanes), dtype, scope="local") for _ in range(2)]
     with T.grid(-(-columns // lanes), -(-rows // lanes)) as (block, row_block):
         # The last ones reach back over what is there already: LLVM gathers elements that are left.
         column = T.Bind(tirx.min(block * lanes, columns - lanes))
         row = T.Bind(tirx.min(row_block * lanes, rows - lanes))
         _square(
-            squares,
+            dtype,
             lambda i: rounded(read(row + i, ramp(column, lanes)), dtype),
             lambda j, value: T.buffer_store(target, value, place(column + j, ramp(row, lanes))),
             lanes,
@@ -57,7 +56,7 @@ def copy_transposed(
 
 
 def _square(
-    squares: list[tirx.Buffer],
+    dtype: str,
     load: Callable[[int], ir.Expr],
     store: Callable[[int, ir.Expr], None],
     lanes: int,
@@ -65,27 +64,25 @@ def _square(
     """Emits the transposition of one square of vectors.
 
     A round joins registers of `done` rows each, which hold one column of every `done`, in pairs.
+    They are values with names, not elements of a buffer: that would be memory of the step, to which
+    LLVM writes what is last in it, behind the loops around, where sums need the registers.
     """
-    source, target = squares
-    for i in range(lanes):
-        T.buffer_store(source, load(i), [index(i), ramp(0, lanes)])
-    part = min(lanes, _PART_BYTES // size_of(str(source.dtype)))
+    values = [T.Bind(load(i)) for i in range(lanes)]
+    part = min(lanes, _PART_BYTES // size_of(dtype))
     for done in (1 << step for step in range(lanes.bit_length() - 1)):
         is_within = done < part
         orders = _zips(lanes, part, done) if is_within else _halves(lanes, part)
+        joined = list(values)
         for pair, column in itertools.product(range(lanes // done // 2), range(done)):
             first = 2 * pair * done + column
-            both = [
-                tirx.BufferLoad(source, [index(row), ramp(0, lanes)])
-                for row in (first, first + done)
-            ]
+            both = [values[first], values[first + done]]
             for which, order in enumerate(orders):
-                joined = 2 * column + which if is_within else column + which * done
-                at = [index(2 * pair * done + joined), ramp(0, lanes)]
-                T.buffer_store(target, tirx.Shuffle(both, [index(i) for i in order]), at)
-        source, target = target, source
-    for j in range(lanes):
-        store(j, tirx.BufferLoad(source, [index(j), ramp(0, lanes)]))
+                at = 2 * column + which if is_within else column + which * done
+                value = tirx.Shuffle(both, [index(i) for i in order])
+                joined[2 * pair * done + at] = T.Bind(value)
+        values = joined
+    for j, value in enumerate(values):
+        store(j, value)
 
 
 def _zips(lanes: int, part: int, run: int) -> list[list[int]]:

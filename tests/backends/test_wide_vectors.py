@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, numpy_helper
 
 import odtc
@@ -16,14 +17,13 @@ from tests.backends.machine_code import count, innermost_loops
 
 TARGET = "host-cpu{mcpu=skylake-avx512}"
 MULTIPLY_ADD = "vfmadd231ps"
-# Images of 14x14 are no whole vectors.
-BATCH, SIDE, NARROW, WIDE = 4, 14, 256, 1024
+BATCH = 4
 
 
-def block() -> onnx.ModelProto:
-    """The convolutions of one tap of a block of ResNet-50, to more channels and back."""
+def block(side: int, narrow: int, wide: int) -> onnx.ModelProto:
+    """The convolutions of one tap of a block of a network, to more channels and back."""
     rng = np.random.default_rng(0)
-    shapes = {"up": (WIDE, NARROW, 1, 1), "down": (NARROW, WIDE, 1, 1)}
+    shapes = {"up": (wide, narrow, 1, 1), "down": (narrow, wide, 1, 1)}
     nodes = [
         helper.make_node("Conv", ["x", "up"], ["h"]),
         helper.make_node("Relu", ["h"], ["r"]),
@@ -35,8 +35,8 @@ def block() -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "block",
-        [helper.make_tensor_value_info("x", float32, [BATCH, NARROW, SIDE, SIDE])],
-        [helper.make_tensor_value_info("y", float32, [BATCH, NARROW])],
+        [helper.make_tensor_value_info("x", float32, [BATCH, narrow, side, side])],
+        [helper.make_tensor_value_info("y", float32, [BATCH, narrow])],
         [
             numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
             for name, shape in shapes.items()
@@ -45,8 +45,11 @@ def block() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_sums_stay_in_registers(tmp_path: Path):
-    onnx.save(block(), tmp_path / "block.onnx")
+# Of ResNet-50 and of MobileNetV2; images of 14x14 and 7x7 are no whole vectors. What was last in
+# squares of transposed copies once took the registers of tiles as wide as those of the second one.
+@pytest.mark.parametrize(("side", "narrow", "wide"), [(14, 256, 1024), (7, 160, 960)])
+def test_sums_stay_in_registers(tmp_path: Path, side: int, narrow: int, wide: int):
+    onnx.save(block(side, narrow, wide), tmp_path / "block.onnx")
     artifact = tmp_path / "block.odtc"
     odtc.compile(tmp_path / "block.onnx", target=TARGET, batch=BATCH).save(artifact)
     with zipfile.ZipFile(artifact) as archive:
