@@ -146,6 +146,9 @@ def test_samples_are_taken_in_turns_until_they_agree_or_a_cap_is_met() -> None:
     short = Manner(least=5, most=15, spread=0.0, most_seconds=25)
     wild = fake_clock(1.0 + n for n in range(99))
     assert len(in_turns(wild, fake_clock(itertools.repeat(1.0)), short, lambda: next(now))[0]) == 7
+    quick = fake_clock(itertools.repeat(1e-6))
+    in_turns(quick, quick, manner, most_calls=8)
+    assert set(quick.calls) == {1, 8}
 
 
 def test_values_that_are_wrong_are_told_even_where_they_are_no_numbers() -> None:

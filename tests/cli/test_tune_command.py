@@ -3,7 +3,9 @@
 import io
 import json
 import shutil
+import time
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import odtc
+from odtc.autoschedule.tuning import shelf
 from odtc.autoschedule.tuning.database import add, read
 from odtc.autoschedule.tuning.measure import Manner, Subject
 from odtc.benches import HostBench
@@ -79,8 +82,6 @@ def test_a_session_is_recorded_and_goes_on(
 
 def better(file: Path, tmp_path: Path) -> Path:
     """A database that says that each last trial was twice as fast, and was kept."""
-    from dataclasses import replace
-
     last = {record.workload: record for record in read(file).records if record.choice}
     found = tmp_path / "better.jsonl"
     kept = [replace(r, seconds=(1.0,), usual=(2.0,), kept=True) for r in last.values()]
@@ -104,6 +105,25 @@ def test_a_step_is_compiled_with_what_was_measured_and_computes_the_same(
         said = [note for note in artifact.manifest.notes if "when measured" in note]
         assert len(said) == (name == "with")
     np.testing.assert_allclose(losses["with"], losses["without"], rtol=1e-4)
+
+
+def test_shipped_records_cost_a_compilation_little(
+    digits: Digits, tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside those of this model there are as many as for a dozen networks."""
+    (kept, *_) = records = read(better(tuned, tmp_path)).records
+    many = [replace(kept, workload=f"{kept.workload} of another model {n}") for n in range(600)]
+    add(tmp_path / "host-cpu" / "shipped.jsonl", [*many, *records])
+    monkeypatch.setattr(shelf, "files", lambda _: tmp_path)
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    for ships in (False, True) * 3:
+        begin = time.process_time()
+        artifact = odtc.compile(
+            digits.model, batch=BATCH, tuned=ships, database=tmp_path / "none.jsonl"
+        )
+        taken[ships].append(time.process_time() - begin)
+        assert bool(artifact.manifest.tuned) == ships
+    assert min(taken[True]) < 1.2 * min(taken[False])
 
 
 def test_records_of_another_number_of_threads_are_left_alone(

@@ -1,0 +1,63 @@
+"""Kernels are measured as they are met in a step: with what they read in no cache."""
+
+import time
+from pathlib import Path
+
+import pytest
+import tvm
+from tvm import rpc
+
+from odtc.autoschedule.tuning import measure as measuring
+from odtc.autoschedule.tuning.build import Order, build, kernel_text
+from odtc.autoschedule.tuning.measure import Manner, Subject, is_cold, measure
+from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
+from odtc.backends.targets import parse_target
+from odtc.preparation import prepare
+from odtc.runtime_rpc.session import LocalSession
+from tests.cli.digits import Digits
+
+TARGET = "host-cpu{threads=1}"
+
+
+@pytest.fixture(scope="module")
+def task(digits: Digits) -> Task:
+    """The largest of a small model."""
+    step = prepare(digits.model, TARGET, {"batch": 4}, lambda _: None)
+    return tasks_of(*step.kernels)[0]
+
+
+def test_caches_are_emptied_on_cpus_alone() -> None:
+    assert is_cold(tvm.cpu())
+    assert is_cold(rpc.LocalSession().cpu())
+    assert not is_cold(tvm.device("opencl"))
+
+
+def test_a_call_finds_nothing_near_the_core(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copying between calls takes a time of its own, which is not the kernel's."""
+    writer = Writer(parse_target(TARGET).resolved())
+    paths = [
+        build(writer, Order(kernel_text(task.kernel), {}, tmp_path / f"{number}.so"))
+        for number in range(2)
+    ]
+    *read, _ = task.kernel.params
+    inputs = tuple((tuple(int(n) for n in each.shape), str(each.dtype)) for each in read)
+    session = LocalSession()
+    session.use_threads(1)
+    manner = Manner(least=5, most=5)
+
+    def taken() -> tuple[float, float]:
+        begin = time.perf_counter()
+        (outcome,) = measure(session, Subject(paths[0], (paths[1],), inputs), manner)
+        assert not outcome.reason
+        return min(outcome.seconds), time.perf_counter() - begin
+
+    cold, of_cold = taken()
+    monkeypatch.setattr(measuring, "_FLUSHED", 1 << 26)
+    far, of_far = taken()
+    monkeypatch.setattr(measuring, "is_cold", lambda _: False)
+    warm, _ = taken()
+    assert cold > 1.1 * warm
+    assert of_far > 2 * of_cold
+    assert far < 2 * cold
