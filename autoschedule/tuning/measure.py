@@ -68,8 +68,9 @@ class Manner:
 # Bytes that a CPU copies before a call, so that nothing else is near its cores: as much as their
 # caches have, but for those that many cores share.
 _FLUSHED = 1 << 22
-# Calls of a sample at most: where caches are emptied that takes longer than most kernels.
-_MOST_CALLS, _MOST_COLD_CALLS = 1000, 8
+# Calls of a sample. Where caches are emptied that takes longer than most kernels, and each call has
+# its own time, of which the one in the middle counts: others do not meet most of so few calls.
+_CALLS, _COLD_CALLS = (1, 1000), (3, 8)
 # How a choice is measured at first, and how one is to be kept.
 FIRST = Manner()
 AGAIN = Manner(least=15, most=40, spread=0.01, most_seconds=3.0)
@@ -135,8 +136,8 @@ def _outcome(
     error = wrong(kernel.value(), wanted, manner.tolerance)
     if error:
         return Outcome(reason=error)
-    most_calls = _MOST_COLD_CALLS if is_cold(bench.device) else _MOST_CALLS
-    seconds, beside = in_turns(kernel.clock(), usual.clock(), manner, most_calls=most_calls)
+    calls = _COLD_CALLS if is_cold(bench.device) else _CALLS
+    seconds, beside = in_turns(kernel.clock(), usual.clock(), manner, calls=calls)
     return Outcome(tuple(seconds), tuple(beside))
 
 
@@ -172,7 +173,7 @@ class _Kernel:
                 clock = self._machine.module.time_evaluator(
                     KERNEL, self._bench.device, number, repeat, cache_flush_bytes=flushed
                 )
-                return float(clock(*self._arguments).mean)
+                return float(clock(*self._arguments).median)
 
         return seconds
 
@@ -188,17 +189,25 @@ def in_turns(
     manner: Manner,
     now: Callable[[], float] = time.monotonic,
     *,
-    most_calls: int = _MOST_CALLS,
+    calls: tuple[int, int] = _CALLS,
 ) -> tuple[list[float], list[float]]:
-    """Samples of two kernels, in turns, until both are sure or a cap is met."""
-    begin = now()
+    """Samples of two kernels, in turns, until both are sure or a cap is met.
+
+    Args:
+        kernel: takes the time of one.
+        usual: of the other one.
+        manner: how many samples, and of how long.
+        now: the clock.
+        calls: of a sample, at least and at most.
+    """
+    begin, (least, most) = now(), calls
     # As many calls of both: whoever else takes the core takes it from the longer sample.
-    calls = max(1, min(most_calls, round(manner.sample_seconds / min(usual(1), kernel(1)))))
+    count = max(least, min(most, round(manner.sample_seconds / min(usual(1), kernel(1)))))
     seconds: list[float] = []
     beside: list[float] = []
     while len(seconds) < manner.most:
-        beside.append(usual(calls))
-        seconds.append(kernel(calls))
+        beside.append(usual(count))
+        seconds.append(kernel(count))
         if len(seconds) < manner.least:
             continue
         if max(spread(seconds), spread(beside)) < manner.spread:

@@ -1,13 +1,14 @@
 """Which choices of a task are tried next: a pure function of what was measured.
 
-One decision after the other, each candidate on top of the best choice so far, in the order in which
-the model of the machine has them. A decision is left alone after some candidates that were no
-better, and all is over after a round that changed nothing. So a search needs neither a clock nor
+Of all decisions in turns, the next candidate in the order in which the model of the machine has
+them, on top of the best choice so far: so the first trials of a task are of all that could be wrong
+with it. A decision is left alone after some candidates that were no better, and all is over after a
+round that changed nothing. So a search needs neither a clock nor
 chance: whoever goes on with one, with the same measurements, makes the same proposals.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odtc.backends.decisions import Choice, Decision, Value
@@ -72,7 +73,7 @@ def _round(
     """Tries the candidates of all decisions, each on top of what is best by then."""
     draft = write(best.choice)
     decisions = draft.decisions if draft else {}
-    moves = deque((name, value) for name, each in decisions.items() for value in each.candidates)
+    moves = deque(_in_turns(decisions))
     misses = Counter[str]()
     while batch := _batch(best.choice, moves, write, tried, misses):
         gains = yield [choice for _, choice in batch]
@@ -82,6 +83,15 @@ def _round(
             else:
                 misses[name] += 1
     return best
+
+
+def _in_turns(decisions: Mapping[str, Decision]) -> Iterator[tuple[str, Value]]:
+    """The candidates of all decisions: the first one of each, the second one of each, ..."""
+    most = max((len(each.candidates) for each in decisions.values()), default=0)
+    for at in range(most):
+        for name, each in decisions.items():
+            if at < len(each.candidates):
+                yield name, each.candidates[at]
 
 
 def _batch(

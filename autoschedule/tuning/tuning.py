@@ -24,8 +24,9 @@ from odtc.autoschedule.tuning.search import Best, Draft, Search, search
 from odtc.autoschedule.tuning.tasks import Task, Writer
 from odtc.backends.decisions import Choice
 
-# Drafts of a task that are remembered.
-_DRAFTS = 256
+# Drafts of a task that are remembered, and its best choices that are measured again in the end: of
+# many that were measured once, the best one was often lucky.
+_DRAFTS, _FINALISTS = 256, 3
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Tuning:
         records = database.read(file).records
         self._records = {each.key: each for each in records}
         self._searches = [search(_remembered(writer, task)) for task in tasks]
-        self._best = [Best({}) for _ in tasks]
+        self._finalists: list[list[Best]] = [[] for _ in tasks]
         self._progress = [Progress(task.seconds) for task in tasks]
         self._measured = self._failed = self._known = 0
         self._begin = now()
@@ -169,12 +170,12 @@ class Tuning:
         """Hands what was measured to the search of a task; returns what it proposes next."""
         gains = [record.gain for record in records]
         usual = next((typical(each.usual) for each in records if each.usual), None)
-        best = max(records, key=lambda each: each.gain)
-        if best.gain > self._best[number].gain:
-            self._best[number] = Best(best.choice, best.gain)
+        better = [Best(each.choice, each.gain) for each in records if each.gain >= LEAST_GAIN]
+        finalists = sorted([*self._finalists[number], *better], key=lambda each: -each.gain)
+        self._finalists[number] = finalists[:_FINALISTS]
         calls, progress = self._tasks[number].calls, self._progress[number]
         in_step = None if usual is None else usual * calls
-        progress.measured(gains, in_step, self._best[number].gain)
+        progress.measured(gains, in_step, finalists[0].gain if finalists else 1.0)
         try:
             return self._searches[number].send(gains)
         except StopIteration:
@@ -183,13 +184,16 @@ class Tuning:
 
     def _keep(self) -> None:
         """Measures the best choices again, longer, and keeps those that are better still."""
-        wanted = [n for n, best in enumerate(self._best) if best.gain >= LEAST_GAIN]
-        jobs = [Job(number, (self._best[number].choice,), AGAIN) for number in wanted]
-        for number, (record,) in zip(wanted, self._measure(jobs, kept=True), strict=True):
-            self._progress[number].gain = record.gain if record.is_better else 1.0
-        for number, progress in enumerate(self._progress):
-            if number not in wanted:
-                progress.gain = 1.0
+        jobs = [
+            Job(number, tuple(each.choice for each in finalists), AGAIN)
+            for number, finalists in enumerate(self._finalists)
+            if finalists
+        ]
+        for progress in self._progress:
+            progress.gain = 1.0
+        for job, records in zip(jobs, self._measure(jobs, kept=True), strict=True):
+            better = [record.gain for record in records if record.is_better]
+            self._progress[job.task].gain = max(better, default=1.0)
 
     def _measure(self, jobs: Sequence[Job], *, kept: bool = False) -> list[list[Record]]:
         """A record of each choice of each job: those that there are, and new ones."""

@@ -60,4 +60,5 @@ def test_a_call_finds_nothing_near_the_core(
     warm, _ = taken()
     assert cold > 1.1 * warm
     assert of_far > 2 * of_cold
-    assert far < 2 * cold
+    # To copy so many bytes takes many milliseconds.
+    assert far < 0.001
