@@ -138,6 +138,11 @@ def tasks_of(
     return [task for task in tasks if task.share >= LEAST_SHARE]
 
 
+def part_of(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
+    """One of so many parts of a step's tasks, counted from 1: all are about as long."""
+    return list(tasks[number - 1 :: count])
+
+
 def _none(module: tvm.IRModule) -> dict[tvm.ir.GlobalVar, int]:
     """No bytes of workspace for any kernel: nothing is planned here."""
     return {variable: 0 for variable, _ in module.functions_items()}

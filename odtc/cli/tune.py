@@ -1,6 +1,7 @@
 """`odtc tune`: measures kernels of a training step in other shapes, and keeps the best."""
 
 import argparse
+import dataclasses
 import re
 
 from odtc.cli.console import emit, emit_json, say, stages
@@ -42,6 +43,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "machine)",
     )
     add(
+        "--part",
+        type=part,
+        default=(1, 1),
+        metavar="K/N",
+        help="only one of N parts of what there is to tune, such as 1/2: as many hosts share the "
+        "job, each with its own devices, and `odtc db merge` joins what they found",
+    )
+    add(
         "--rounds",
         type=at_least(3),
         default=15,
@@ -67,11 +76,13 @@ def run(args: argparse.Namespace) -> int:
     options = step_options(args)
     with stages() as progress:
         progress("load the compiler")
+        from odtc.autoschedule.tuning.tasks import part_of
         from odtc.autoschedule.tuning.tuning import Limits
         from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.tuning import compare, tune, work_on
 
         work = work_on(args.model, args.target, options, progress)
+        work = dataclasses.replace(work, tasks=part_of(work.tasks, *args.part))
     if args.list:
         lines, data = listed(work.tasks)
     else:
@@ -96,3 +107,12 @@ def seconds_of(text: str) -> float:
     if not match or not int(match[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 1h")
     return int(match[1]) * _UNITS[match[2]]
+
+
+def part(text: str) -> tuple[int, int]:
+    """Reads a part such as `1/2`, for argparse."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, count = (int(each) for each in match.groups()) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part such as 1/2 or 2/2")
+    return number, count

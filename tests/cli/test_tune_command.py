@@ -54,6 +54,19 @@ def test_the_tasks_of_a_step_are_listed(digits: Digits, run_json: Any) -> None:
     assert {task["workload"].split("(")[0] for task in tasks} == PRODUCTS
 
 
+def test_the_parts_of_a_job_are_all_of_it(digits: Digits, run_json: Any) -> None:
+    listed = [
+        {
+            task["workload"]
+            for task in run_json("tune", digits.model, *STEP, "--list", *part)["tasks"]
+        }
+        for part in ((), ("--part", "1/2"), ("--part", "2/2"))
+    ]
+    whole, *parts = listed
+    assert parts[0] | parts[1] == whole
+    assert not parts[0] & parts[1]
+
+
 def test_updates_that_share_a_launch_are_no_tasks(digits: Digits, run_json: Any) -> None:
     target = ("--target", "android-opencl")
     tasks = run_json("tune", digits.model, "--batch", "32", *target, "--list")["tasks"]

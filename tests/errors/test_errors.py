@@ -437,6 +437,7 @@ CAUSES: dict[str, Cause] = {
     # tuning
     "tuning for another machine": tune("--target", "android-cpu"),
     "tuning for no time": tune("--time", "soon"),
+    "tuning a part that is none": tune("--part", "3/2"),
     "records below a file": tune_into_no_folder,
     "records that are something else": with_database("compile", "battery: 80 %\n"),
     "records that are not there": merge_nothing,

@@ -1,0 +1,174 @@
+"""Sessions that end, are killed, go on or share a job, in a lab that always measures alike."""
+
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from odtc.autoschedule.tuning.database import read, tuned
+from odtc.autoschedule.tuning.measure import Outcome
+from odtc.autoschedule.tuning.record import Device, Place, frozen
+from odtc.autoschedule.tuning.search import BATCH
+from odtc.autoschedule.tuning.tasks import Task, part_of
+from odtc.autoschedule.tuning.tuning import Job, Limits, State, Tuning
+from odtc.backends.decisions import Choice
+from tests.autoschedule.spaces import Space, gain_of
+
+DEVICE = Device("a device", "a family")
+PLACE = Place("a target", DEVICE, DEVICE.family, "0", "0")
+
+
+class Deterministic:
+    """A lab in which a choice takes what its name says, every time.
+
+    Args:
+        seconds: that a job takes.
+    """
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.measured: list[tuple[int, Any, bool]] = []
+        self._seconds = seconds
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
+        # They need not come in their order.
+        for number, job in reversed(list(enumerate(jobs))):
+            time.sleep(self._seconds)
+            kept = job.manner.least > 5
+            self.measured += [(job.task, frozen(choice), kept) for choice in job.choices]
+            yield number, [self._outcome(job.task, choice) for choice in job.choices]
+
+    def _outcome(self, task: int, choice: Choice) -> Outcome:
+        gain = gain_of(task, choice)
+        return Outcome((1.0 / gain,), (1.0,)) if gain else Outcome(reason="it fell over")
+
+
+def tuning(
+    file: Path, lab: Deterministic, watch: Any = lambda _: None, part: tuple[int, int] = (1, 1)
+) -> Tuning:
+    tasks: Any = [Task(f"task {n}", None, (f"k{n}",), 1, 9.0 - n, (9.0 - n) / 50) for n in range(6)]  # type: ignore[arg-type]
+    writer: Any = Space()
+    return Tuning(part_of(tasks, *part), writer, lab, PLACE, file, width=2, watch=watch)
+
+
+def best_of(file: Path) -> dict[str, Any]:
+    """What compile would take from a file."""
+    return {
+        name: frozen(r.choice) for name, (r, _) in tuned(read(file).records, PLACE).known.items()
+    }
+
+
+def test_a_session_ends_by_itself_and_keeps_what_is_better(tmp_path: Path) -> None:
+    file, lab, states = tmp_path / "db", Deterministic(), list[State]()
+    state = tuning(file, lab, states.append).run(Limits())
+    assert state.why == "what is left to win is below 1 % of the step"
+    records = read(file).records
+    assert state.measured == sum(not record.kept for record in records) > 30
+    assert any(record.reason == "it fell over" and not record.seconds for record in records)
+    assert best_of(file)
+    assert states[-1].step < states[0].step < 1
+    assert len(lab.measured) == len(set(lab.measured)) == len(records)
+
+
+class Lucky(Deterministic):
+    """A lab in which the first choice of the first task seems to be ten times as fast, once."""
+
+    lucky: Choice | None = None
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
+        for number, found in super().outcomes(jobs):
+            job = jobs[number]
+            if job.task == 0 and self.lucky is None:
+                self.lucky, found[0] = job.choices[0], Outcome((0.1,), (1.0,))
+            elif job.task == 0 and self.lucky in job.choices:
+                found[job.choices.index(self.lucky)] = Outcome((1.0,), (1.0,))
+            yield number, found
+
+
+def test_behind_a_choice_that_was_lucky_once_another_one_is_kept(tmp_path: Path) -> None:
+    lab = Lucky()
+    state = tuning(tmp_path / "db", lab).run(Limits())
+    kept = [r for r in read(tmp_path / "db").records if r.kept and r.workload == "task 0"]
+    assert [r.is_better for r in kept if r.choice == lab.lucky] == [False]
+    assert 1.02 <= state.tasks[0].gain == max(r.gain for r in kept) < 10
+
+
+def test_the_same_command_again_measures_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "db"
+    first = tuning(file, Deterministic()).run(Limits())
+    again = Deterministic()
+    second = tuning(file, again).run(Limits())
+    assert again.measured == []
+    assert (second.measured, second.known) == (0, first.measured)
+    assert [task.gain for task in second.tasks] == [task.gain for task in first.tasks]
+
+
+def test_limits_end_a_session_and_another_one_goes_on(tmp_path: Path) -> None:
+    file, whole = tmp_path / "db", tmp_path / "whole"
+    tuning(whole, Deterministic()).run(Limits())
+    state = tuning(file, Deterministic()).run(Limits(trials=20))
+    assert state.why == "all trials are done"
+    assert 20 <= state.measured < 20 + 2 * BATCH
+    clock = itertools.count()
+    later = tuning(file, Deterministic())
+    later._now = lambda: float(next(clock))
+    assert later.run(Limits(seconds=4)).why == "the time is over"
+    tuning(file, Deterministic()).run(Limits())
+    # Choices that were kept on the way may be more, and those kept last are the same.
+    assert best_of(file) == best_of(whole)
+
+
+def _host(file: Path, number: int, devices: int) -> None:
+    tuning(file, Deterministic(0.1 / devices), part=(number, 2)).run(Limits())
+
+
+def test_two_hosts_with_three_devices_share_a_job(tmp_path: Path) -> None:
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    begin = time.monotonic()
+    tuning(alone, Deterministic(0.1)).run(Limits())
+    rate = len(read(alone).records) / (time.monotonic() - begin)
+    context, begin = multiprocessing.get_context("fork"), time.monotonic()
+    hosts = [context.Process(target=_host, args=(both, n, d)) for n, d in ((1, 2), (2, 1))]
+    for host in hosts:
+        host.start()
+    for host in hosts:
+        host.join()
+    records = read(both).records
+    assert len(records) / (time.monotonic() - begin) >= 1.8 * rate
+    assert len({record.key for record in records}) == len(records)
+    assert best_of(both).keys() == best_of(alone).keys()
+
+
+def _run(file: Path) -> None:
+    tuning(file, Deterministic(0.002)).run(Limits())
+
+
+def test_a_session_that_is_killed_twenty_times_loses_nothing(tmp_path: Path) -> None:
+    file, whole = tmp_path / "db", tmp_path / "whole"
+    tuning(whole, Deterministic()).run(Limits())
+    context, rng = multiprocessing.get_context("fork"), random.Random(7)
+    kills = 0
+    while kills < 20:
+        before = read(file).records
+        session = context.Process(target=_run, args=(file,))
+        session.start()
+        session.join(rng.uniform(0.001, 0.03))
+        if session.exitcode is None:
+            os.kill(session.pid or 0, signal.SIGKILL)
+            kills += 1
+        session.join()
+        found = read(file)
+        assert found.records[: len(before)] == before
+        if session.exitcode == 0:
+            # It came to its end: the next ones have nothing left to do, or to lose.
+            file.write_bytes(file.read_bytes()[: rng.randrange(len(file.read_bytes()))])
+    _run(file)
+    found, wanted = read(file), read(whole)
+    keys = [record.key for record in found.records]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == {record.key for record in wanted.records}
+    assert best_of(file) == best_of(whole)
