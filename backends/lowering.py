@@ -39,6 +39,7 @@ from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.insert_checkpoints import REPEATED, STORED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.memory.arena import RECORD, PlanMemory, farthest_element
+from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.name_tensors import NameTensors
 from odtc.passes.offer_plans import OfferPlans
 from odtc.passes.order_calls import OrderCalls
@@ -255,9 +256,10 @@ def build_kernels(
     with tvm_target:
         planned = run_pipeline(plan_phase(train_step, family, origins, checkpoints), scheduled)
         _check_countable(planned, family, target)
+        names = _steps(train_step, checkpoints)
+        called = run_pipeline([TakeArena(names)], planned) if len(names) > 1 else planned
         with family.compiling(), _unchecked():
-            executable = tvm.compile(planned, tvm_target, relax_pipeline=vm_phase())
-    names = _steps(train_step, checkpoints)
+            executable = tvm.compile(called, tvm_target, relax_pipeline=vm_phase())
     return Built(
         executable,
         storage_bytes(planned),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
@@ -10,6 +10,7 @@ from tvm import relax
 from odtc.core.errors import DeviceError
 from odtc.core.manifest import Manifest, StepPlan
 from odtc.core.specs import Argument
+from odtc.runtime_rpc.arena import Arena
 from odtc.runtime_rpc.failures import FAILURES, SMALLER, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_plan
 from odtc.runtime_rpc.profile.host_clock import HostClock
@@ -37,8 +38,8 @@ class Calls:
         self._machine = machine
         self._functions = {plan: machine[plan.function] for plan in manifest.plans}
         self._follower: Follower | None = None
-        # Bytes of the arena that the device keeps for the next call.
-        self._held = 0
+        # Where there is one plan, the step allocates its arena.
+        self._arena = Arena(session, machine) if len(manifest.plans) > 1 else None
         self.plan = manifest.plans[0]
 
     def set_budget(self, budget: int) -> None:
@@ -59,7 +60,8 @@ class Calls:
     def prepare(self) -> None:
         """Looks at the memory that is left, if it is followed; to be called before each step."""
         if self._follower:
-            self._change_to(self._follower.choose(self.plan, self._held))
+            held = self._arena.held if self._arena else 0
+            self._change_to(self._follower.choose(self.plan, held))
 
     def run(self, tensors: Sequence[tvm.runtime.Tensor], meanwhile: Callable[[], None]) -> float:
         """Runs the step, by a smaller plan where there is no memory for this one.
@@ -79,8 +81,7 @@ class Calls:
 
         def call() -> float:
             with self._host.span(self.plan.function):
-                loss = self._functions[self.plan](*tensors)
-            self._held = self.plan.arena_bytes
+                loss = self._functions[self.plan](*tensors, *self._given())
             meanwhile()
             with self._host.span(DOWNLOAD):
                 return float(loss.numpy())
@@ -110,7 +111,8 @@ class Calls:
         losses: list[float] = []
 
         def call() -> list[float]:
-            self._run_rest(runner, places, losses, [*tensors.values(), *stacks.values()])
+            every = [*tensors.values(), *self._given(), *stacks.values()]
+            self._run_rest(runner, places, losses, every)
             return losses
 
         return self._within_memory(call)
@@ -132,10 +134,12 @@ class Calls:
             told = json.loads(str(runner.run(*what, *tensors)))
             note_runs(len(told["losses"]))
         losses += told["losses"]
-        if told["losses"]:
-            self._held = self.plan.arena_bytes
         if told["failure"] is not None:
             raise RuntimeError(told["failure"])
+
+    def _given(self) -> list[Any]:
+        """What the step is given behind its arguments."""
+        return [self._arena.of(self.plan)] if self._arena else []
 
     def _within_memory(self, call: Callable[[], T]) -> T:
         """What a call gives, by a smaller plan where there is no memory for this one."""
@@ -145,7 +149,9 @@ class Calls:
             except FAILURES as error:
                 if not is_out_of_memory(error):
                     raise
-                self._change_to(self._smaller(error))
+                smaller = self._smaller(error)
+            # Behind the failure, which refers to the arena.
+            self._change_to(smaller)
 
     def _smaller(self, error: Exception) -> StepPlan:
         """The next smaller plan, after one that there was no memory for."""
@@ -162,8 +168,8 @@ class Calls:
         return smaller
 
     def _change_to(self, plan: StepPlan) -> None:
-        """Gives the arena of the last plan back first, so that never both are there."""
-        if plan != self.plan:
+        """Gives memory that the plan does not need back first, so that never both are there."""
+        if self._arena and plan != self.plan:
             with self._session.guard():
-                self._session.free_arenas()
-            self.plan, self._held = plan, 0
+                self._arena.leave_for(plan)
+            self.plan = plan

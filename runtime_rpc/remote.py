@@ -6,7 +6,7 @@ TVM's tracker and server have neither authentication nor encryption: see docs/se
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,9 +35,9 @@ from odtc.runtime_rpc.session import (
 from odtc.runtime_rpc.watchdog import Watchdog
 
 # Functions of odtc's server: JSON with `emulated` and `machine`; bytes of memory that are left; a
-# tensor that is a file's pages.
+# tensor that is a file's pages; pages of an arena.
 _INFO, _AVAILABLE = "odtc.device_info", "odtc.available_bytes"
-_FILE_MEMORY = "odtc.file_memory"
+_FILE_MEMORY, _PAGES = "odtc.file_memory", "odtc.pages"
 # JSON of the cores' speeds by number; binding threads to cores, given as `4,5`.
 _CORE_SPEEDS, _USE_CORES = "odtc.core_speeds", "odtc.use_cores"
 # Lets the server's process use GPUs of a kind.
@@ -173,6 +173,16 @@ class RemoteSession:
         """Frees idle arenas of the server's process."""
         with self.guard():
             self.remote.get_function(FREE_ARENAS)()
+
+    def pages(self) -> Callable[[int], Any] | None:
+        """Of servers, only odtc's has them."""
+        if self.kind != CPU:
+            return None
+        with self.guard():
+            try:
+                return self.remote.get_function(_PAGES)()
+            except AttributeError:
+                return None
 
     def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
         """Maps a file of the device, in the session's folder by default."""

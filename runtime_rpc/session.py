@@ -23,6 +23,7 @@ from odtc.runtime_rpc.failures import device_errors
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
+from odtc.runtime_rpc.pages import Pages
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
 
@@ -139,6 +140,13 @@ class Session(Protocol):
 
     def free_arenas(self) -> None:
         """Gives back the memory that the device keeps for steps to come."""
+        ...
+
+    def pages(self) -> Callable[[int], Any] | None:
+        """Memory for one arena, that changes its size; see `odtc.runtime_rpc.pages.Pages`.
+
+        None where the device has no such memory: there a library allocates its own.
+        """
         ...
 
     def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
@@ -277,6 +285,10 @@ class LocalSession:
     def free_arenas(self) -> None:
         """Frees idle arenas of this process, on all of its devices."""
         tvm.get_global_func(FREE_ARENAS)()
+
+    def pages(self) -> Pages | None:
+        """Of this process; a GPU has none."""
+        return Pages() if self.kind == CPU else None
 
     def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
         """Maps a file of this machine, in the user's cache by default."""

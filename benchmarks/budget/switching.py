@@ -2,7 +2,8 @@
 
 A step is compiled with several plans. A run changes from each plan to each other one, takes a step
 and then another one by the same plan: what change and first step take longer is the cost. A change
-frees the arena, so that its memory goes back to the system, and gets another.
+to a smaller plan gives memory back to the system; one to a larger plan asks for more, which the
+system clears.
 """
 
 import argparse
@@ -35,16 +36,19 @@ from benchmarks.output import (
 from benchmarks.step_time.cases import Case, case_of
 from odtc.comparison.measure import Spread, spread
 
+# What a change in a direction comes from.
+FROM = {"down": "more", "up": "less"}
 NETWORKS = ("zoo/squeezenet", "resnet18", "mobilenet_v2")
 
 
 @dataclass
 class Changes:
-    """Changes to one plan of a network.
+    """Changes to one plan of a network, from larger ones or from smaller ones.
 
     Attributes:
         network: its name.
         arena_bytes: of the plan.
+        direction: `down` from larger ones, `up` from smaller ones.
         changed: seconds of a change to the plan and a step, each time.
         same: seconds of the step after that.
         losses: of each pair of steps; all are the same, since the learning rate is 0.
@@ -52,6 +56,7 @@ class Changes:
 
     network: str
     arena_bytes: int
+    direction: str
     changed: list[float] = field(default_factory=list)
     same: list[float] = field(default_factory=list)
     losses: list[tuple[float, float]] = field(default_factory=list)
@@ -75,27 +80,38 @@ def measured(case: Case, rounds: int, folder: Path) -> list[Changes]:
         memory_budget="auto",
     )
     trainer = artifact.trainer(threads=case.threads)
-    plans = [Changes(case.name, plan.arena_bytes) for plan in artifact.manifest.plans]
+    arenas = [plan.arena_bytes for plan in artifact.manifest.plans]
+    found = {
+        (arena, direction): Changes(case.name, arena, direction)
+        for direction, those in (("down", arenas[1:]), ("up", arenas[:-1]))
+        for arena in those
+    }
     for _ in range(rounds):
-        for _, plan in permutations(plans, 2):
+        for last, arena in permutations(arenas, 2):
+            trainer.set_budget(last)
+            trainer.step(case.x, case.y, 0.0)
+            plan = found[arena, "up" if arena > last else "down"]
             began = time.perf_counter()
-            trainer.set_budget(plan.arena_bytes)
+            trainer.set_budget(arena)
             first = trainer.step(case.x, case.y, 0.0)
             changed = time.perf_counter()
             second = trainer.step(case.x, case.y, 0.0)
             plan.same.append(time.perf_counter() - changed)
             plan.changed.append(changed - began)
             plan.losses.append((first, second))
-    return plans
+    return list(found.values())
 
 
 def table_of(found: Sequence[Changes]) -> Table:
-    """A row for each plan."""
-    table = numbers_table("network", "arena, MB", "step, ms", "first step by it, ms", "ratio")
+    """A row for each plan and direction."""
+    table = numbers_table(
+        "network", "arena, MB", "from", "step, ms", "first step by it, ms", "ratio"
+    )
     for item in found:
         table.add_row(
             item.network,
             f"{item.arena_bytes / 1e6:.1f}",
+            FROM[item.direction],
             spread(item.same).text(1e3, 1),
             spread(item.changed).text(1e3, 1),
             item.ratio.text(),
@@ -104,9 +120,12 @@ def table_of(found: Sequence[Changes]) -> Table:
 
 
 def draw(found: Sequence[Changes], title: str, path: Path) -> None:
-    """Writes a bar for each plan as SVG."""
+    """Writes a bar for each plan and direction as SVG."""
     figure, (panel,) = panels(1, 1, (8, 1.2 + 0.25 * len(found)))
-    names = [f"{item.network}, {item.arena_bytes / 1e6:.0f} MB" for item in found]
+    names = [
+        f"{item.network}, {item.arena_bytes / 1e6:.0f} MB from {FROM[item.direction]}"
+        for item in found
+    ]
     bars = panel.barh(names, [100 * (item.ratio.median - 1) for item in found])
     panel.bar_label(bars, fmt="%.1f", padding=4, fontsize=8)
     panel.set_xlabel("% of a step that a change to this plan takes")
@@ -141,7 +160,7 @@ def main() -> int:
         case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
         with tempfile.TemporaryDirectory() as folder:
             plans = measured(case, options.rounds, Path(folder))
-        if len(plans) == 1:
+        if not plans:
             console.print(f"{name} has only one plan")
             continue
         found += plans

@@ -10,7 +10,12 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
-SCHEMA = 7
+SCHEMA = 8
+
+
+def allocator_of(function: str) -> str:
+    """Name of the function of a library that makes the arena that a training step is given."""
+    return f"{function}_arena"
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class StepPlan:
     """One of the ways in which a library runs the training step; all give the same bits.
 
     Attributes:
-        function: of the library.
+        function: of the library. Where there are several plans, its last argument is a tuple of one
+            tensor, its arena; `allocator_of` names the function that makes it.
         arena_bytes: of its arena.
         time: of its calls, by a model of the target, over that of the fastest.
     """

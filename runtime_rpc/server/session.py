@@ -17,6 +17,7 @@ from tvm.rpc import _ffi_api
 
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
+from odtc.runtime_rpc.pages import Pages
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.frequency import uncap_frequency
 from odtc.runtime_rpc.server.measuring import FUNCTIONS
@@ -40,6 +41,7 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
         "odtc.file_memory",
         lambda shape, dtype, path: file_memory(json.loads(shape), dtype, folder / path),
     )
+    _register("odtc.pages", Pages)
     _register("odtc.core_speeds", lambda: json.dumps(core_speeds()))
     _register("odtc.use_cores", _use_cores)
     _register("odtc.load_runtime", _load_runtime)

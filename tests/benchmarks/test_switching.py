@@ -22,8 +22,11 @@ def test_changes_are_timed_and_change_no_loss(tmp_path: Path) -> None:
     case = Case("small", onnx.load(tmp_path / "model.onnx"), x, y, entry.lr, entry.loss)
     plans = measured(case, 2, tmp_path)
     assert len(plans) > 1
-    for plan in plans:
-        assert len(plan.changed) == len(plan.same) == 2 * (len(plans) - 1)
+    assert {plan.direction for plan in plans} == {"up", "down"}
+    assert all(len(plan.changed) == len(plan.same) > 0 for plan in plans)
+    # All but the smallest from less, all but the largest from more.
+    count = len(plans) // 2 + 1
+    assert sum(len(plan.changed) for plan in plans) == 2 * count * (count - 1)
     assert len({loss for plan in plans for pair in plan.losses for loss in pair}) == 1
     assert table_of(plans).row_count == len(plans)
     draw(plans, "changes", tmp_path / "changes.svg")
@@ -38,4 +41,4 @@ def test_a_step_with_one_plan_is_left_out(tmp_path: Path, monkeypatch, capsys) -
 
 
 def test_the_ratio_is_of_pairs() -> None:
-    assert Changes("one", 1, [2.0, 3.0], [1.0, 3.0]).ratio.median == pytest.approx(1.5)
+    assert Changes("one", 1, "up", [2.0, 3.0], [1.0, 3.0]).ratio.median == pytest.approx(1.5)

@@ -84,7 +84,7 @@ def test_the_same_bits_in_fewer_bytes(compiled) -> None:
             np.testing.assert_array_equal(values[name], value, err_msg=name)
 
 
-def tower(layers: int = 4) -> onnx.ModelProto:
+def tower(layers: int = 4, size: int = 12) -> onnx.ModelProto:
     """Layers of a convolution, batch statistics, a rectifier and dropout."""
     rng = np.random.default_rng(0)
     nodes, weights, data = [], {"ratio": np.float32(0.3)}, "x"
@@ -112,7 +112,7 @@ def tower(layers: int = 4) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "tower",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8, 12, 12])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8, size, size])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])],
         tensors,
     )

@@ -170,14 +170,11 @@ trainer = artifact.trainer(threads=1)
 
 FAILED = """
 # Room for the smallest plan, and for little beside it; then for none.
-trainer.session.free_arenas()
+last = artifact.trainer(threads=1)
 limit(plans[-1].arena_bytes + (4 << 20))
 found = [trainer.step(x, y, lr=0.1) for x, y in batches]
 assert found == losses, (found, losses)
 assert trainer.plan == plans[-1], trainer.plan
-last = artifact.trainer(threads=1)
-limit(4 << 20)
-trainer.session.free_arenas()
 limit(4 << 20)
 try:
     last.step(*batches[0], lr=0.1)
@@ -191,9 +188,10 @@ AT_ONCE = """
 # The same where all steps are one call: there is room for what they are fed, too.
 from tests.runtime_rpc.at_once import AtOnce
 trainer = artifact.trainer(AtOnce(), threads=1)
+trainer.set_budget(plans[-1].arena_bytes)
 list(trainer.train(batches, 0.0, len(batches)))
-trainer.session.free_arenas()
-limit(plans[-1].arena_bytes + sum(x.nbytes for x, _ in batches) + (4 << 20))
+limit(sum(x.nbytes for x, _ in batches) + (4 << 20))
+trainer.set_budget(plans[0].arena_bytes)
 found = list(trainer.train(batches, 0.1, len(batches)))
 assert found == losses, (found, losses)
 assert trainer.plan == plans[-1], trainer.plan
@@ -201,7 +199,6 @@ assert trainer.plan == plans[-1], trainer.plan
 
 PRESSED = """
 # Another user of the memory comes and goes.
-trainer.session.free_arenas()
 limit(plans[0].arena_bytes + (160 << 20))
 trainer.follow_memory("16MiB")
 found, taken, ballast = [], [], None
