@@ -83,6 +83,8 @@ class _Walk:
 
     def next_help(self, tensor: int) -> int | None:
         """The next task that reads what is made again from a tensor, where the guide says so."""
+        if not self.guide.helps(tensor):
+            return None
         uses = (
             min(use, self.problem.last_made[made])
             for made in self.guide.made_from(tensor)
@@ -180,7 +182,7 @@ class _Walk:
         candidates = self.candidates(missing, pinned)
         if sum(self.sizes[tensor] for tensor in candidates) < missing:
             return False
-        if self.looks and missing > self.unwanted_bytes(candidates):
+        if self.looks and missing > sum(self.sizes[each] for each in self.unwanted(candidates)):
             self.looks -= 1
             self.look_again(size, pinned)
         # The ranks of those that are left change with each that goes; mostly one is enough.
@@ -208,13 +210,13 @@ class _Walk:
             and (due := self.due(tensor)) is not None
         }
 
-    def unwanted_bytes(self, candidates: Mapping[int, int]) -> int:
-        """Bytes of the tensors that the guide would have dropped first."""
-        return sum(
-            self.sizes[tensor]
+    def unwanted(self, candidates: Mapping[int, int]) -> dict[int, int]:
+        """Those that the guide would drop first."""
+        return {
+            tensor: due
             for tensor, due in candidates.items()
             if not self.guide.is_wanted(tensor, due, self.now)
-        )
+        }
 
     def look_again(self, size: int, pinned: Container[int]) -> None:
         """Asks what of all that is alive is worth keeping beside so many bytes."""
@@ -227,6 +229,10 @@ class _Walk:
 
     def lowest(self, candidates: Mapping[int, int], missing: int) -> list[int]:
         """Those of the lowest ranks, as many as have the bytes that are missing."""
+        # What the guide would drop ranks before all else.
+        unwanted = self.unwanted(candidates)
+        if sum(self.sizes[tensor] for tensor in unwanted) >= missing:
+            candidates = unwanted
         ranked = [self.rank(each, use, _FOLLOWED) for each, use in candidates.items()]
         heapify(ranked)
         found: list[int] = []

@@ -77,8 +77,9 @@ def frontier(problem: Recomputation) -> tuple[Plan, ...]:
     even = {low + (first.peak - low) * n // _LIMITS for n in range(1, _LIMITS)}
     # Closer to each other where plans are expensive.
     closer = {round(low * ratio ** (n / _ALL_WAYS)) for n in range(1, _ALL_WAYS)}
-    for limit in sorted(even | closer):
-        found += _within(problem, limit, moment, _OTHERS if limit in closer else ())
+    # What is found first at the lowest may not be the fastest there.
+    for limit in sorted({low} | even | closer):
+        found += _within(problem, limit, moment, _OTHERS if limit in closer | {low} else ())
     best = tuple(best_of(found))
     if problem.storage is None:
         return best
@@ -124,12 +125,12 @@ def _lowest(problem: Recomputation, first: Plan, moment: Moment) -> Iterator[Pla
         if low >= high:
             return
         middle = (low + high) // 2
-        plans = list(_within(problem, middle, moment))
-        yield from plans
-        if plans:
-            high = min(plan.peak for plan in plans)
-        else:
+        plan = next(_within(problem, middle, moment), None)
+        if plan is None:
             low = middle + 1
+        else:
+            yield plan
+            high = plan.peak
 
 
 def best_of(plans: Iterable[Plan]) -> Iterator[Plan]:

@@ -11,7 +11,7 @@ The same is asked of a plan that is being made, for the task that it has come to
 that are alive then.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import highspy
@@ -63,11 +63,9 @@ class Moment:
     ) -> None:
         self._problem, self._task = problem, task
         self._whole = sum(problem.seconds) or 1.0
-        # Variables: whether each earlier task runs again, whether each tensor of theirs is alive,
-        # and whether it is fetched. What has no bytes is always alive.
-        tasks = problem.tasks
-        pinned = tasks.tasks[task].reads if pinned is None else pinned
-        made = [each for each, size in enumerate(tasks.sizes) if size and tasks.makers[each] < task]
+        # Variables: see `Program`. What has no bytes is always alive.
+        pinned = problem.tasks.tasks[task].reads if pinned is None else pinned
+        made = problem.program.made(task).tolist()
         self._alive = {each: task + place for place, each in enumerate(made)}
         stored = made if problem.storage else []
         self._fetched = {each: task + len(made) + place for place, each in enumerate(stored)}
@@ -76,25 +74,18 @@ class Moment:
         ]
         seconds = [*problem.seconds[:task], *(0.0 for _ in made), *copies]
         self._seconds = np.array(seconds) / self._whole
-        sizes = [float(tasks.sizes[each]) for each in made]
-        self._bytes = np.array([*(0.0 for _ in range(task)), *sizes, *(0.0 for _ in stored)])
+        self._bytes = np.zeros(len(seconds))
+        self._bytes[task : task + len(made)] = [problem.tasks.sizes[each] for each in made]
         least, most = np.zeros(len(seconds)), np.ones(len(seconds))
         least[[self._alive[each] for each in made if each in pinned]] = 1
         if alive is not None:
             most[[self._alive[each] for each in made if each not in alive]] = 0
-        self._rows = _Rows()
-        self._rows.add({place: self._bytes[place] for place in self._alive.values()})
-        for tensor in made:
-            uses = problem.uses[tensor]
-            if uses and uses[-1] >= task:
-                self._rows.add(self._there(tensor), 1)
-        for number in range(task):
-            for tensor in sorted(tasks.tasks[number].reads & self._alive.keys()):
-                self._rows.add(self._there(tensor) | {number: -1.0}, 0)
         self._solver = highspy.Highs()
         self._solver.silent()
+        # Of programs of this size, making them smaller takes longer than solving them.
+        self._solver.setOptionValue("presolve", "off")
         self._solver.addVars(len(seconds), least, most)
-        self._rows.put(self._solver)
+        self._add_rows()
 
     def cheapest(self, limit: int) -> Choice | None:
         """The choice that takes the least time within a limit of bytes.
@@ -140,35 +131,12 @@ class Moment:
         seconds = float(self._seconds @ values) * self._whole
         return Choice(self._task, kept, max(0.0, seconds), waiting, run)
 
-    def _there(self, tensor: int) -> dict[int, float]:
-        """The variables of which one has to be 1 for a tensor to be there behind the moment."""
-        row = {self._alive[tensor]: 1.0}
-        if self._problem.until[tensor] > self._task:
-            row[self._problem.tasks.makers[tensor]] = 1.0
-        if tensor in self._fetched:
-            row[self._fetched[tensor]] = 1.0
-        return row
-
-
-class _Rows:
-    """Rows of a program, which a solver takes at once: one by one they take longer than solving."""
-
-    def __init__(self) -> None:
-        self._least: list[float] = []
-        self._starts: list[int] = []
-        self._columns: list[int] = []
-        self._values: list[float] = []
-
-    def add(self, row: Mapping[int, float], least: float = -highspy.kHighsInf) -> None:
-        """Adds a row of values by columns, and what their sum is at least."""
-        self._least.append(least)
-        self._starts.append(len(self._columns))
-        self._columns += row.keys()
-        self._values += row.values()
-
-    def put(self, solver: highspy.Highs) -> None:
-        """Gives a solver the rows."""
-        most = np.full(len(self._least), highspy.kHighsInf)
-        starts, columns = (np.array(each, np.int32) for each in (self._starts, self._columns))
-        least, values = np.array(self._least), np.array(self._values, float)
-        solver.addRows(len(least), least, most, len(columns), starts, columns, values)
+    def _add_rows(self) -> None:
+        """Gives the solver the limit, and what has to be there behind the moment."""
+        solver, rows = self._solver, self._problem.program.rows(self._task)
+        alive = np.array(list(self._alive.values()), np.int32)
+        no_limit = -highspy.kHighsInf, highspy.kHighsInf
+        solver.addRow(*no_limit, len(alive), alive, self._bytes[alive])
+        most = np.full(len(rows.least), highspy.kHighsInf)
+        counts = len(rows.least), rows.least, most, len(rows.columns)
+        solver.addRows(*counts, rows.starts, rows.columns, rows.values)

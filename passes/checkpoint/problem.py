@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from odtc.passes.checkpoint.program import Program
 from odtc.passes.memory.operator_order import Task, Tasks
 
 
@@ -138,6 +139,11 @@ class Recomputation:
             if self.tasks.makers[tensor] < last < len(found):
                 found[last].append(tensor)
         return found
+
+    @cached_property
+    def program(self) -> Program:
+        """What is asked of its moments; see `moment.py`."""
+        return Program(self)
 
     @cached_property
     def grown(self) -> list[int]:
