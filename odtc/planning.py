@@ -121,7 +121,7 @@ def plan_model(
         known[WITHOUT] = tuple(_without_storage(every[0]))
     return Frontier(
         tuple(_point(way, every[0]) for way in ways(every)),
-        min(_lower_bound(cut.problem) + cut.beside for cut in every),
+        min(cut.problem.largest + cut.beside for cut in every),
         step.nbytes_of(*WEIGHT_ROLES),
         step.nbytes_of(Role.STATE, Role.AVERAGE) - step.accumulator_bytes,
         cuts.refusal,
@@ -165,10 +165,3 @@ def _point(way: Way[Prepared], first: Cut[Prepared]) -> Point:
     again, stored = calls - len(problem.seconds), region_of(problem, way.plan).nbytes
     cut = way.cut
     return Point(way.arena_bytes, time, calls, again, cut.count, cut.beside, stored, cut.half)
-
-
-def _lower_bound(problem: Recomputation) -> int:
-    tasks, sizes = problem.tasks.tasks, problem.tasks.sizes
-    return max(
-        (sum(sizes[each] for each in {*task.allocates, *task.reads}) for task in tasks), default=0
-    )

@@ -5,6 +5,7 @@ Source ─draft, check─→ Cuts ─prepare, one after the other; fastest─→
 Or by several plans, between which a run may change; these differ in the calls that run again.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from odtc.core.progress import Progress
 from odtc.frontend.graph import Graph
 from odtc.frontend.split.check import batch_norms, check_part, check_whole
 from odtc.frontend.training import TRAIN_STEP
-from odtc.passes.checkpoint.cuts import Cut, fastest
+from odtc.passes.checkpoint.cuts import Cut, fastest, may_be_within
 from odtc.passes.checkpoint.problem import Plan, Storage
 from odtc.passes.checkpoint.spread import spread
 from odtc.passes.insert_checkpoints import Cost, InsertCheckpoints
@@ -142,22 +143,38 @@ class Cuts:
 
     def __iter__(self) -> Iterator[Cut[Prepared]]:
         """The cuts, by rising numbers of micro-batches."""
-        for place, (count, half) in enumerate(product(self._counts, self._halves)):
-            if (count, half) not in self._made:
-                try:
-                    made = self._prepared(count, half)
-                except _REFUSALS:
-                    if not place:
-                        raise
-                    # A part may be too small, as for the variance of one value.
-                    return
-                source = self._source
-                problem = recomputation(
-                    made.scheduled, source.target, TRAIN_STEP, offload=source.offload
-                )
-                beside = made.step.accumulator_bytes
-                self._made[count, half] = Cut(count, problem, beside, made, half)
-            yield self._made[count, half]
+        return self.within(math.inf)
+
+    def within(self, budget: float) -> Iterator[Cut[Prepared]]:
+        """The cuts but for those of which it is known beforehand that none of their plans fits.
+
+        Args:
+            budget: bytes of the arena, and of what is beside it.
+        """
+        known: Cut[Prepared] | None = None
+        for count, half in product(self._counts, self._halves):
+            if known is not None and not may_be_within(known, count, budget, half=half):
+                continue
+            try:
+                cut = self._cut(count, half)
+            except _REFUSALS:
+                if known is None:
+                    raise
+                # A part may be too small, as for the variance of one value.
+                return
+            if not half:
+                known = cut
+            yield cut
+
+    def _cut(self, count: int, half: bool) -> Cut[Prepared]:
+        if (count, half) not in self._made:
+            made, source = self._prepared(count, half), self._source
+            problem = recomputation(
+                made.scheduled, source.target, TRAIN_STEP, offload=source.offload
+            )
+            beside = made.step.accumulator_bytes
+            self._made[count, half] = Cut(count, problem, beside, made, half)
+        return self._made[count, half]
 
     def _prepared(self, count: int, half: bool) -> Prepared:
         step = differentiate(self._draft(count), self._progress)
@@ -261,7 +278,7 @@ def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> Buil
 
 def _chosen(cuts: Cuts, budget: int) -> tuple[Prepared, Plan | None]:
     """What is fastest within the budget; where nothing is, the smallest, which will say so."""
-    found = fastest(cuts, budget)
+    found = fastest(cuts.within(budget), budget)
     if found:
         return found.cut.made, found.plan
     return min(cuts, key=lambda cut: cut.floor).made, None

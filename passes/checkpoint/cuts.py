@@ -20,6 +20,8 @@ from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 
 T = TypeVar("T")
+# Of its share of the bytes, what a step of more micro-batches has at least.
+_ALIKE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +56,15 @@ class Cut(Generic[T]):
     def _moment(self) -> Moment:
         return Moment(self.problem, highest_of(self.problem, _as_it_is(self.problem)))
 
-    def can_be_within(self, budget: int) -> bool:
-        """Whether some step may be within a budget: plans take longer to find than that."""
-        return self._moment.cheapest(budget - self.beside) is not None
+    def can_be_within(self, budget: float, share: float = 1.0) -> bool:
+        """Whether some step may be within a budget: plans take longer to find than that.
+
+        Args:
+            budget: bytes of the arena, and of what is beside it.
+            share: of their bytes that the tensors of the step would have.
+        """
+        room = (budget - self.beside) / share
+        return self.problem.largest <= room and self._moment.cheapest(room) is not None
 
     @property
     def floor(self) -> int:
@@ -106,6 +114,23 @@ def fastest(cuts: Iterable[Cut[T]], budget: int) -> Way[T] | None:
         if best is not None and (best.seconds, best.cut.half) <= (others, False):
             break
     return best
+
+
+def may_be_within(cut: Cut[T], count: int, budget: float, *, half: bool) -> bool:
+    """Whether a step of more micro-batches may be within a budget, by what is known of fewer.
+
+    Its tensors have no fewer bytes than their share of the samples, and half of that as float16;
+    those that are as large for any batch have more. Its kernels may be others, with workspaces of
+    other sizes.
+
+    Args:
+        cut: an exact one, of so many micro-batches or fewer.
+        count: of micro-batches.
+        budget: bytes of the arena, and of what is beside it.
+        half: whether what is saved waits as float16.
+    """
+    share = cut.count / count / (2 if half else 1)
+    return cut.can_be_within(budget, share * _ALIKE)
 
 
 def ways(cuts: Iterable[Cut[T]]) -> list[Way[T]]:

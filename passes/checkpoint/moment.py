@@ -87,7 +87,7 @@ class Moment:
         self._solver.addVars(len(seconds), least, most)
         self._add_rows()
 
-    def cheapest(self, limit: int) -> Choice | None:
+    def cheapest(self, limit: float) -> Choice | None:
         """The choice that takes the least time within a limit of bytes.
 
         None where there is none: no plan is within the limit then.

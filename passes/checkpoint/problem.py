@@ -146,6 +146,13 @@ class Recomputation:
         return Program(self)
 
     @cached_property
+    def largest(self) -> int:
+        """The most bytes that a task reads and writes: no plan has a lower peak."""
+        sizes = self.tasks.sizes
+        each = (task.reads | set(task.allocates) for task in self.tasks.tasks)
+        return max((sum(sizes[tensor] for tensor in held) for held in each), default=0)
+
+    @cached_property
     def grown(self) -> list[int]:
         """Bytes that each task allocates."""
         sizes = self.tasks.sizes

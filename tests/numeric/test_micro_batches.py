@@ -19,7 +19,11 @@ from benchmarks.models.pytorch.spec import batches as torch_batches
 from benchmarks.models.pytorch.spec import make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.core.errors import BudgetError, DataError, UnsupportedError, UsageError
+from odtc.core.progress import silent
+from odtc.passes.checkpoint.cuts import fastest
+from odtc.preparation import StepOptions, read_source
 from odtc.runtime_rpc.trainer import Trainer
+from odtc.splitting import Cuts
 from tests.fast import fast_if
 from tests.numeric.mlp import (
     CLASSES,
@@ -410,3 +414,22 @@ def test_a_budget_cuts_no_batch_statistics_but_says_what_that_would_bring(tmp_pa
     assert memory.arena_bytes + memory.accumulator_bytes < floor
     still = odtc.plan(path, freeze_batch_norm=True, params="w*")
     assert not still.refusal
+
+
+def test_numbers_that_cannot_fit_are_not_prepared(tmp_path: Path) -> None:
+    """And what is found is what would be found among all."""
+    onnx.save(tower(layers=2), tmp_path / "m.onnx")
+    options = StepOptions(batch=8, allow_split_batchnorm=True, dropout=False)
+    source = read_source(tmp_path / "m.onnx", "host-cpu{threads=1}", options, silent)
+    every = list(Cuts(source, silent))
+    for budget in (every[-1].floor, every[1].floor):
+        said: list[str] = []
+        cuts = Cuts(source, said.append)
+        found, expected = fastest(cuts.within(budget), budget), fastest(every, budget)
+        assert found is not None
+        assert expected is not None
+        assert (found.cut.count, found.nbytes) == (expected.cut.count, expected.nbytes)
+        prepared = [text for text in said if text.endswith("micro-batches")]
+        if budget == every[-1].floor:
+            assert "make those of 2 micro-batches" not in prepared
+            assert prepared[-1] == "make those of 8 micro-batches"
