@@ -1,0 +1,151 @@
+"""Operators that can run in several forms, and what the layouts that these want cost.
+
+A form reads and writes each tensor in one layout. What a reader wants in another layout than that
+in which a tensor is made is copied, once for all readers that want it so. A plan takes a form of
+each operator; which tensors are copied follows from that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value that operators make and read.
+
+    Attributes:
+        name: of it.
+        layouts: that it may have; the first is that of what no operator makes.
+        seconds: of a copy into another layout.
+        nbytes: of such a copy, with its padding.
+    """
+
+    name: str
+    layouts: tuple[str, ...]
+    seconds: float = 0.0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to run an operator.
+
+    Attributes:
+        name: of the form, such as `NHWC`.
+        reads: the layout of each tensor that the operator reads.
+        writes: the layout of each that it makes.
+        seconds: that it takes.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One call.
+
+    Attributes:
+        name: of what it makes.
+        reads: numbers of the tensors that it reads.
+        writes: numbers of those that it makes.
+        forms: at least one; the first is that of the graph as it is.
+    """
+
+    name: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Tensors, and the operators that make and read them.
+
+    Attributes:
+        tensors: by number; each is made by one operator at most.
+        operators: in the order in which they run.
+    """
+
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+
+    @cached_property
+    def makers(self) -> dict[int, tuple[int, int]]:
+        """The operator that makes a tensor, and the place among its results."""
+        return {
+            tensor: (number, place)
+            for number, operator in enumerate(self.operators)
+            for place, tensor in enumerate(operator.writes)
+        }
+
+    @cached_property
+    def readers(self) -> dict[int, list[tuple[int, int]]]:
+        """The operators that read a tensor, each with the place among what it reads."""
+        found: dict[int, list[tuple[int, int]]] = {
+            number: [] for number in range(len(self.tensors))
+        }
+        for number, operator in enumerate(self.operators):
+            for place, tensor in enumerate(operator.reads):
+                found[tensor].append((number, place))
+        return found
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A tensor that is copied into another layout.
+
+    Attributes:
+        tensor: its number.
+        layout: of the copy.
+    """
+
+    tensor: int
+    layout: str
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A plan.
+
+    Attributes:
+        forms: number of the form of each operator.
+        seconds: of all operators and copies.
+        bound: no plan takes less.
+    """
+
+    forms: tuple[int, ...]
+    seconds: float
+    bound: float
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether no plan is better, but for rounding."""
+        return self.seconds <= self.bound + 1e-9 * max(abs(self.seconds), 1e-9)
+
+
+def made_in(problem: Problem, forms: Sequence[int], tensor: int) -> str:
+    """The layout in which a tensor is made."""
+    if tensor not in problem.makers:
+        return problem.tensors[tensor].layouts[0]
+    operator, place = problem.makers[tensor]
+    return problem.operators[operator].forms[forms[operator]].writes[place]
+
+
+def copies_of(problem: Problem, forms: Sequence[int]) -> Iterator[Copy]:
+    """The copies that a plan makes."""
+    for number in range(len(problem.tensors)):
+        made = made_in(problem, forms, number)
+        wanted = {
+            problem.operators[operator].forms[forms[operator]].reads[place]
+            for operator, place in problem.readers[number]
+        }
+        yield from (Copy(number, layout) for layout in sorted(wanted - {made}))
+
+
+def native_of(problem: Problem) -> tuple[int, ...]:
+    """The plan of the graph as it is."""
+    return (0,) * len(problem.operators)

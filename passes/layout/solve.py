@@ -1,0 +1,63 @@
+"""The plan of layouts that takes least time.
+
+A variable for each operator is its form, and one for each tensor the set of layouts in which it is
+there: so that a copy counts once, whoever reads it. Tables say what these cost: an operator by
+itself; a tensor with its maker, which makes it in one layout and is followed by copies; a tensor
+with each reader, which costs nothing if its layout is there.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+from odtc.passes.layout.problem import Problem, Solution, made_in
+from odtc.passes.layout.tables import MOST, Table, least
+
+
+def solve(problem: Problem, most: int = MOST) -> Solution:
+    """The best plan; with a bound below it, where tables of `most` numbers do not prove it best."""
+    operators, tensors = len(problem.operators), problem.tensors
+    sets = [_sets(tensor.layouts) for tensor in tensors]
+    sizes = [*(len(each.forms) for each in problem.operators), *map(len, sets)]
+    tables = [
+        Table((number,), np.array([form.seconds for form in operator.forms]))
+        for number, operator in enumerate(problem.operators)
+    ]
+    for number, tensor in enumerate(tensors):
+        copies = np.array([tensor.seconds * (len(each) - 1) for each in sets[number]])
+        variable = operators + number
+        if number not in problem.makers:
+            there = np.array([tensor.layouts[0] in each for each in sets[number]])
+            tables.append(Table((variable,), np.where(there, copies, np.inf)))
+        else:
+            maker, place = problem.makers[number]
+            made = [form.writes[place] for form in problem.operators[maker].forms]
+            there = np.array([[layout in each for each in sets[number]] for layout in made])
+            tables.append(Table((maker, variable), np.where(there, copies, np.inf)))
+        for reader, place in problem.readers[number]:
+            wanted = [form.reads[place] for form in problem.operators[reader].forms]
+            there = np.array([[layout in each for each in sets[number]] for layout in wanted])
+            tables.append(Table((reader, variable), np.where(there, 0.0, np.inf)))
+    values, bound = least(sizes, tables, most)
+    forms = tuple(values[:operators])
+    return Solution(forms, seconds_of(problem, forms), bound)
+
+
+def seconds_of(problem: Problem, forms: tuple[int, ...]) -> float:
+    """What a plan takes: its operators, and a copy for each layout that a tensor is not made in."""
+    total = sum(
+        each.forms[taken].seconds for each, taken in zip(problem.operators, forms, strict=True)
+    )
+    for number, tensor in enumerate(problem.tensors):
+        wanted = {
+            problem.operators[reader].forms[forms[reader]].reads[place]
+            for reader, place in problem.readers[number]
+        }
+        total += tensor.seconds * len(wanted - {made_in(problem, forms, number)})
+    return total
+
+
+def _sets(layouts: tuple[str, ...]) -> list[frozenset[str]]:
+    """All sets of layouts but the empty one."""
+    sizes = range(1, len(layouts) + 1)
+    return [frozenset(each) for size in sizes for each in combinations(layouts, size)]

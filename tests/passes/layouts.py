@@ -1,0 +1,57 @@
+"""Problems of layouts that tests draw, and the best plan by trying all of them."""
+
+from itertools import product
+
+from hypothesis import strategies as st
+
+from odtc.passes.layout.problem import Form, Operator, Problem, Tensor
+
+LAYOUTS = ("NCHW", "NHWC", "CNHW")
+
+
+@st.composite
+def problems(draw, most_operators: int = 6) -> Problem:
+    """Small graphs: each operator reads some tensors made before it, and makes one or two."""
+    cost = st.integers(0, 20).map(float)
+    count = draw(st.integers(1, len(LAYOUTS)))
+    tensors = [Tensor(f"x{n}", LAYOUTS[:count], draw(cost)) for n in range(draw(st.integers(1, 2)))]
+    operators = []
+    for number in range(draw(st.integers(1, most_operators))):
+        reads = draw(st.lists(st.integers(0, len(tensors) - 1), min_size=1, max_size=3))
+        writes = range(len(tensors), len(tensors) + draw(st.integers(1, 2)))
+        tensors += [Tensor(f"t{n}", LAYOUTS[:count], draw(cost)) for n in writes]
+        layout = st.sampled_from(LAYOUTS[:count])
+        forms = tuple(
+            Form(
+                f"form {n}",
+                tuple(draw(layout) for _ in reads),
+                tuple(draw(layout) for _ in writes),
+                draw(cost),
+            )
+            for n in range(draw(st.integers(1, 3)))
+        )
+        operators.append(Operator(f"op{number}", tuple(reads), tuple(writes), forms))
+    return Problem(tuple(tensors), tuple(operators))
+
+
+def best_by_trying(problem: Problem) -> float:
+    """The least seconds of all plans, each played."""
+    choices = product(*(range(len(each.forms)) for each in problem.operators))
+    return min(played(problem, choice) for choice in choices)
+
+
+def played(problem: Problem, choice: tuple[int, ...]) -> float:
+    """Seconds of a plan: layouts that are there, and copies of those that are not."""
+    there = {(number, each.layouts[0]) for number, each in enumerate(problem.tensors)}
+    for operator in problem.operators:
+        there -= {(tensor, layout) for tensor in operator.writes for layout in LAYOUTS}
+    total = 0.0
+    for operator, taken in zip(problem.operators, choice, strict=True):
+        form = operator.forms[taken]
+        total += form.seconds
+        for pair in dict.fromkeys(zip(operator.reads, form.reads, strict=True)):
+            if pair not in there:
+                total += problem.tensors[pair[0]].seconds
+                there.add(pair)
+        there |= set(zip(operator.writes, form.writes, strict=True))
+    return total
