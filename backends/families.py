@@ -30,6 +30,7 @@ from odtc.backends.kernels.layer_norm import layer_norm_rules
 from odtc.backends.kernels.matmul_loops import MATMUL_LOOPS
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.recurrent import recurrent_rules
+from odtc.backends.kernels.relayout import relayout_rules
 from odtc.backends.kernels.rows import Lanes, Team
 from odtc.backends.kernels.softmax import softmax_rules
 from odtc.backends.kernels.take import take_rules
@@ -134,6 +135,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         | _row_rules(machine.lanes)
         | attention_rules(machine)
         | take_rules()
+        | relayout_rules(machine.lanes)
         | _plain_rules(machine),
         WriteProducts(machine, CPU_LOOPS),
         _block_passes(),

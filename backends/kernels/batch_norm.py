@@ -11,11 +11,14 @@ from collections.abc import Callable
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.batch_norm_last import batch_norm_last, batch_norm_last_gradient
 from odtc.backends.kernels.moments import scale_of
-from odtc.backends.kernels.operand import channels_of, shape_of
+from odtc.backends.kernels.operand import channels_of, shape_of, stored
 from odtc.backends.kernels.rows import Lanes, Row, Terms, row_kernel
 from odtc.backends.kernels.stages import Stage, Sums, staged
 from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
+from odtc.core.layouts import LAST
+from odtc.core.relax_calls import layout_of
 
 Shape = tuple[int, int, int]
 
@@ -177,19 +180,45 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) 
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
     epsilon, momentum = float(call.attrs["epsilon"]), float(call.attrs["momentum"])
     activation = str(call.attrs["activation"])
-    kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype, activation)
-    whole, part = (relax.TensorType(shape, dtype) for shape in (planes, planes[1:2]))
+    if layout_of(call) == LAST:
+        flat = _matrix(shape_of(data))
+        kernel = batch_norm_last(flat, epsilon, momentum, _plain(lanes), activation)
+    else:
+        flat = planes
+        kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype, activation)
+    whole, part = (relax.TensorType(shape, dtype) for shape in (flat, shape_of(others[0])))
     return _called(builder, kernel, [data], others, [whole, *[part] * 4])
 
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     grad, data, *others = call.args
+    if layout_of(call) == LAST:
+        return _lower_last_backward(builder, call, _plain(lanes))
     data, first = channels_of(builder, data)
     planes, dtype = _planes(shape_of(grad)), str(grad.ty.dtype)
     held = shape_of(data)[1], first
     kernel = batch_norm_gradient(planes, str(data.ty.dtype), lanes, dtype, held)
     whole, part = (relax.TensorType(shape, dtype) for shape in (planes, planes[1:2]))
     return _called(builder, kernel, [grad, data], others, [whole, part, part])
+
+
+def _lower_last_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
+    grad, data, *others = call.args
+    data, matrix = stored(builder, data), _matrix(shape_of(grad))
+    kernel = batch_norm_last_gradient(matrix, str(data.ty.dtype), lanes)
+    whole, part = (relax.TensorType(shape, "float32") for shape in (matrix, shape_of(others[0])))
+    return _called(builder, kernel, [grad, data], others, [whole, part, part])
+
+
+def _plain(lanes: Lanes) -> int:
+    """The lanes of a CPU: no other target has channels last."""
+    assert isinstance(lanes, int)
+    return lanes
+
+
+def _matrix(shape: list[int]) -> tuple[int, int]:
+    """Pixels of all samples, and channels, of images that have these last."""
+    return math.prod(shape[:-1]), shape[-1]
 
 
 def _called(
@@ -202,7 +231,12 @@ def _called(
     """The kernel on planes; the first of its results in the shape of the images."""
     name = builder.add_func(kernel, "batch_norm")
     shape = shape_of(images[0])
-    flat = [builder.emit(relax.op.reshape(image, _planes(shape_of(image)))) for image in images]
+    # As the kernel has them.
+    views = [[int(size) for size in each.shape] for each in kernel.params[: len(images)]]
+    flat = [
+        builder.emit(relax.op.reshape(image, view))
+        for image, view in zip(images, views, strict=True)
+    ]
     found = builder.emit(relax.call_tir(name, relax.Tuple([*flat, *others]), results))
     first, *rest = (builder.emit(relax.TupleGetItem(found, i)) for i in range(len(results)))
     return relax.Tuple([builder.emit(relax.op.reshape(first, shape)), *rest])

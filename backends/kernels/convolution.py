@@ -10,10 +10,16 @@ other layouts) keeps TVM's own kernel.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tvm import relax, tirx
 
-from odtc.backends.kernels.convolution_terms import Convolution, shapes_of
+from odtc.backends.kernels.convolution_terms import (
+    Convolution,
+    channels_second,
+    shapes_of,
+    weight_place,
+)
 from odtc.backends.kernels.operand import stored
 from odtc.core.kernel_marks import FUSABLE, OPAQUE, PATTERN, PRODUCT
 
@@ -29,44 +35,69 @@ def convolution_rules() -> dict[str, Rule]:
     return {name: _rule(find) for name, find in rules.items()}
 
 
-def _rule(find: Callable[[relax.Call], str | None]) -> Rule:
+@dataclass(frozen=True)
+class Form:
+    """How an operator says one of the three.
+
+    Attributes:
+        family: which one it is.
+        last: whether image and output have their channels last: of one tap only.
+    """
+
+    family: str
+    last: bool = False
+
+
+def _rule(find: Callable[[relax.Call], Form | None]) -> Rule:
     def rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        family = find(call) if call.ty.dtype == "float32" else None
-        if family is None:
+        form = find(call) if call.ty.dtype == "float32" else None
+        if form is None:
             return call.op.get_attr("FLegalize")(builder, call)
         operands = [stored(builder, argument) for argument in call.args]
-        kernel = _kernel(_described(family, call), operands)
-        name = builder.add_func(kernel, family.replace("-", "_"))
+        kernel = _kernel(_described(form, call), operands)
+        name = builder.add_func(kernel, form.family.replace("-", "_"))
         return relax.call_tir(name, relax.Tuple(operands), call.ty)
 
     return rule
 
 
-def _convolution(call: relax.Call) -> str | None:
-    """The family of a convolution, or None."""
+def _convolution(call: relax.Call) -> Form | None:
+    """The form of a convolution, or None."""
     attrs = call.attrs
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
-    return _FAMILIES.get(layouts) if int(attrs.groups) == 1 else None
+    return _FORMS.get(layouts) if int(attrs.groups) == 1 else None
 
 
-def _transposed(call: relax.Call) -> str | None:
-    """The family of a transposed convolution, or None."""
+def _transposed(call: relax.Call) -> Form | None:
+    """The form of a transposed convolution, or None."""
     attrs = call.attrs
     steps = zip(attrs.strides, attrs.dilation, strict=True)
-    plain = int(attrs.groups) == 1 and str(attrs.data_layout) in ("NCHW", "NCDHW")
-    return "data-gradient" if plain and all(1 in map(int, each) for each in steps) else None
+    plain = int(attrs.groups) == 1 and all(1 in map(int, each) for each in steps)
+    return _TRANSPOSED_FORMS.get(str(attrs.data_layout)) if plain else None
 
 
-# (data, kernel, output) layouts of a convolution to its family.
-_FAMILIES = {
-    ("NCHW", "OIHW", "NCHW"): "convolution",
-    ("CNHW", "IOHW", "CNHW"): "weight-gradient",
-    ("NCDHW", "OIDHW", "NCDHW"): "convolution",
-    ("CNDHW", "IODHW", "CNDHW"): "weight-gradient",
+# (data, kernel, output) layouts of a convolution to its form.
+_FORMS = {
+    ("NCHW", "OIHW", "NCHW"): Form("convolution"),
+    ("NHWC", "OIHW", "NHWC"): Form("convolution", last=True),
+    ("CNHW", "IOHW", "CNHW"): Form("weight-gradient"),
+    ("CHWN", "IHWO", "CNHW"): Form("weight-gradient", last=True),
+    ("NCDHW", "OIDHW", "NCDHW"): Form("convolution"),
+    ("CNDHW", "IODHW", "CNDHW"): Form("weight-gradient"),
+}
+# Data layout of a transposed convolution to its form.
+_TRANSPOSED_FORMS = {
+    "NCHW": Form("data-gradient"),
+    "NHWC": Form("data-gradient", last=True),
+    "NCDHW": Form("data-gradient"),
 }
 
 
-def _described(family: str, call: relax.Call) -> Convolution:
+def _described(form: Form, call: relax.Call) -> Convolution:
+    family, shapes = form.family, shapes_of(call)
+    if form.last:
+        weight = weight_place(family)
+        shapes = [s if at == weight else channels_second(s) for at, s in enumerate(shapes)]
     strides, dilations, pads = (
         [int(value) for value in values]
         for values in (call.attrs.strides, call.attrs.dilation, call.attrs.padding)
@@ -74,13 +105,16 @@ def _described(family: str, call: relax.Call) -> Convolution:
     if family == "weight-gradient":
         # It is written as a convolution whose window steps by the dilation.
         strides, dilations = dilations, strides
-    return Convolution(family, shapes_of(call), strides, dilations, pads)
+    return Convolution(family, shapes, strides, dilations, pads, last=form.last)
 
 
 def _kernel(convolution: Convolution, operands: Sequence[relax.Expr]) -> tirx.PrimFunc:
-    """The kernel as one block, which says what it computes, and its mark."""
+    """The kernel as one block, which says what it computes, and its mark.
+
+    The mark has six numbers for each axis, and one more where channels are last.
+    """
     numbers = [number for axis in convolution.axes() for number in axis.numbers]
-    mark = {PRODUCT: [convolution.family, *numbers]}
+    mark = {PRODUCT: [convolution.family, *numbers, *([1] if convolution.last else [])]}
     function = convolution.sums(operands, name="product", attrs=mark)
     # The sums of the weights' gradient are stored transposed, in whole vectors; what single
     # positions are read by mostly spreads them over an image, which is no tail.

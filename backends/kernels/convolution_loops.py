@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tvm import ir, tirx
 
+from odtc.backends.kernels import point_last
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.panel_product import Sizes, collides
@@ -21,6 +22,8 @@ from odtc.backends.kernels.shifted_product import staged_product
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import WORTH_A_COPY, weight_gradient
 
+# Numbers of an axis in the mark of a product.
+_NUMBERS = 6
 # Channels of an image that are too few for a tile's rows.
 _FEW_CHANNELS = 2
 
@@ -156,15 +159,27 @@ def _unrolled(
     return Shape(shape.batch, channels, shape.rows), [Axis.points(first.out), *axes[1:]], read
 
 
-CONVOLUTION_LOOPS: dict[str, Callable[[Product, Machine], None]] = {
-    "convolution": _forward,
-    "data-gradient": _data_gradient,
-    "weight-gradient": _weight_gradient,
+Loops = Callable[[Product, Machine], None]
+
+
+def _either(second: Loops, last: Loops) -> Loops:
+    """The loops of products whose channels are second, or last: their mark has one number more."""
+
+    def write(product: Product, machine: Machine) -> None:
+        (last if len(product.numbers) % _NUMBERS else second)(product, machine)
+
+    return write
+
+
+CONVOLUTION_LOOPS: dict[str, Loops] = {
+    "convolution": _either(_forward, point_last.forward),
+    "data-gradient": _either(_data_gradient, point_last.data_gradient),
+    "weight-gradient": _either(_weight_gradient, point_last.weight_gradient),
 }
 
 
 def _space(numbers: Sequence[int]) -> _Space:
-    return _Space([Axis(*numbers[at : at + 6]) for at in range(0, len(numbers), 6)])
+    return _Space([Axis(*numbers[at : at + _NUMBERS]) for at in range(0, len(numbers), _NUMBERS)])
 
 
 def _shape(image: tirx.Buffer, rows: int) -> Shape:

@@ -5,6 +5,7 @@ Each is a sum of products, said element by element; how they are computed is sai
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import ir, relax, te, tirx
 
@@ -35,14 +36,47 @@ class Groups:
         return row if self.count == 1 else channel // self.channels * self.rows + row
 
 
+@dataclass(frozen=True)
+class ChannelsLast:
+    """A tensor that is stored with its channels last, read as if they were in front of the others.
+
+    Attributes:
+        stored: the tensor.
+    """
+
+    stored: te.Tensor
+
+    @property
+    def shape(self) -> list[ir.Expr]:
+        """As it is read."""
+        return channels_second(self.stored.shape)
+
+    def __getitem__(self, index: Sequence[ir.Expr]) -> ir.Expr:
+        return self.stored[tuple(channels_last(index))]
+
+
+Operand = te.Tensor | ChannelsLast
+
 # The product at an element of the result, given the operands, the axes, that element and the terms.
 Term = Callable[
-    [Sequence[te.Tensor], Sequence[Axis], Groups, Sequence[ir.Expr], Sequence[ir.Expr]], ir.Expr
+    [Sequence[Operand], Sequence[Axis], Groups, Sequence[ir.Expr], Sequence[ir.Expr]], ir.Expr
 ]
 
 
+def channels_last(of: Sequence[Any]) -> list[Any]:
+    """An index or a shape with the second dimension behind all others."""
+    first, second, *rest = of
+    return [first, *rest, second]
+
+
+def channels_second(of: Sequence[Any]) -> list[Any]:
+    """The way back of `channels_last`."""
+    first, *rest, last = of
+    return [first, last, *rest]
+
+
 def _forward(
-    operands: Sequence[te.Tensor],
+    operands: Sequence[Operand],
     axes: Sequence[Axis],
     groups: Groups,
     at: Sequence[ir.Expr],
@@ -54,7 +88,7 @@ def _forward(
 
 
 def _data_gradient(
-    operands: Sequence[te.Tensor],
+    operands: Sequence[Operand],
     axes: Sequence[Axis],
     groups: Groups,
     at: Sequence[ir.Expr],
@@ -70,7 +104,7 @@ def _data_gradient(
 
 
 def _weight_gradient(
-    operands: Sequence[te.Tensor],
+    operands: Sequence[Operand],
     axes: Sequence[Axis],
     groups: Groups,
     at: Sequence[ir.Expr],
@@ -95,9 +129,10 @@ class Convolution:
 
     Attributes:
         family: "convolution", "data-gradient" or "weight-gradient".
-        shapes: of the two operands and of the result.
+        shapes: of the two operands and of the result, channels second.
         strides, dilations, pads: of the convolution forward, by axis; more pads are ignored.
         groups: how many there are.
+        last: whether image and output are stored with their channels last.
     """
 
     family: str
@@ -106,6 +141,7 @@ class Convolution:
     dilations: Sequence[int]
     pads: Sequence[int]
     groups: int = 1
+    last: bool = False
 
     def axes(self) -> list[Axis]:
         """The spatial axes, as those of the convolution forward."""
@@ -117,7 +153,9 @@ class Convolution:
     def sums(self, operands: Sequence[relax.Expr], **options: object) -> tirx.PrimFunc:
         """The kernel as one block, which says what it computes; options are the block's."""
         tensors = [placeholder(operand, f"arg{i}") for i, operand in enumerate(operands)]
+        read = [ChannelsLast(t) if self._is_last(i) else t for i, t in enumerate(tensors)]
         term, axes = _FAMILIES[self.family][1], self.axes()
+        shape, is_last = self.shapes[-1], self._is_last(len(tensors))
         image, _, out = self._roles()
         groups = Groups(self.groups, image[1] // self.groups, out[1] // self.groups)
         terms = [
@@ -125,11 +163,17 @@ class Convolution:
             for i, size in enumerate(self._terms(groups))
         ]
         block = te.compute(
-            [tirx.const(size, "int64") for size in self.shapes[-1]],
-            lambda *at: te.sum(term(tensors, axes, groups, at, terms), axis=terms),
+            [tirx.const(size, "int64") for size in (channels_last(shape) if is_last else shape)],
+            lambda *at: te.sum(
+                term(read, axes, groups, channels_second(at) if is_last else at, terms), axis=terms
+            ),
             **options,
         )
         return te.create_prim_func([*tensors, block]).without_attr("global_symbol")
+
+    def _is_last(self, place: int) -> bool:
+        """Whether an operand or the result is stored with its channels last."""
+        return self.last and place != weight_place(self.family)
 
     def _terms(self, groups: Groups) -> list[int]:
         """How many terms each sum has, by axis."""
@@ -143,6 +187,11 @@ class Convolution:
     def _roles(self) -> list[Sequence[int]]:
         """The shapes of image, weight and output."""
         return [self.shapes[role] for role in _FAMILIES[self.family][0]]
+
+
+def weight_place(family: str) -> int:
+    """Where the weight, or its gradient, is among the two operands and the result."""
+    return _FAMILIES[family][0][1]
 
 
 def shapes_of(call: relax.Call) -> list[Sequence[int]]:
@@ -159,7 +208,7 @@ def _positions(axes: Sequence[Axis], o: Sequence[ir.Expr], t: Sequence[ir.Expr])
 
 
 def _inside(
-    x: te.Tensor,
+    x: Operand,
     n: ir.Expr,
     channel: ir.Expr,
     at: list[ir.Expr],
@@ -176,6 +225,6 @@ def _inside(
     )
 
 
-def _load(tensor: te.Tensor, *index: ir.Expr) -> ir.Expr:
+def _load(tensor: Operand, *index: ir.Expr) -> ir.Expr:
     """An element as float32, whatever it is stored in."""
     return tensor[index].astype("float32")

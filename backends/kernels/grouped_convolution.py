@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tvm import relax, tirx
 
-from odtc.backends.kernels import depthwise, grouped_product
+from odtc.backends.kernels import depthwise, depthwise_last, grouped_product
 from odtc.backends.kernels.depthwise import Depthwise
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.grouped_product import Grouped
@@ -16,6 +16,8 @@ from odtc.backends.kernels.operand import shape_of, stored
 from odtc.backends.kernels.planes import Window, pair
 from odtc.backends.kernels.tile import Machine
 from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
+from odtc.core.layouts import LAST, SECOND
+from odtc.core.relax_calls import layout_of
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -31,18 +33,28 @@ class Form:
             result.
         depthwise: makes the kernel for groups of one channel.
         grouped: makes it for others.
+        last: makes it for groups of one channel where channels are last.
     """
 
     roles: tuple[int, int, int]
     depthwise: Callable[[Depthwise, int, str, str], tirx.PrimFunc]
     grouped: Callable[[Grouped, Machine, str, str], tirx.PrimFunc]
+    last: Callable[..., tirx.PrimFunc]
 
 
 _FORMS = {
-    CONV: Form((0, 1, 2), depthwise.forward, grouped_product.forward),
-    TRANSPOSED: Form((2, 1, 0), depthwise.data_gradient, grouped_product.data_gradient),
+    CONV: Form((0, 1, 2), depthwise.forward, grouped_product.forward, depthwise_last.forward),
+    TRANSPOSED: Form(
+        (2, 1, 0),
+        depthwise.data_gradient,
+        grouped_product.data_gradient,
+        depthwise_last.data_gradient,
+    ),
     GROUPED_WEIGHT_GRADIENT: Form(
-        (0, 2, 1), depthwise.weight_gradient, grouped_product.grouped_weight_gradient
+        (0, 2, 1),
+        depthwise.weight_gradient,
+        grouped_product.grouped_weight_gradient,
+        depthwise_last.weight_gradient,
     ),
 }
 
@@ -54,7 +66,11 @@ def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule
         def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
             operands = [stored(builder, argument) for argument in call.args]
             dtypes = [str(operand.ty.dtype) for operand in operands]
-            kernel = _kernel(form, call, machine, dtypes) if is_grouped(call) else None
+            kernel = None
+            if is_grouped(call):
+                kernel = _kernel(form, call, machine, dtypes)
+            elif is_depthwise_last(call):
+                kernel = _kernel_last(form, call, machine.lanes, dtypes)
             if kernel is None:
                 otherwise = rules.get(name) or call.op.get_attr("FLegalize")
                 return otherwise(builder, call)
@@ -68,8 +84,25 @@ def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule
 
 def is_grouped(call: relax.Call) -> bool:
     """Whether a convolution has groups, and the layout that exporters write."""
-    layout = "NCHW" if call.op.name == GROUPED_WEIGHT_GRADIENT else str(call.attrs["data_layout"])
-    return int(call.attrs["groups"]) > 1 and layout == "NCHW" and call.ty.dtype == "float32"
+    is_ours = call.op.name == GROUPED_WEIGHT_GRADIENT
+    layout = layout_of(call) if is_ours else str(call.attrs["data_layout"])
+    return int(call.attrs["groups"]) > 1 and layout == SECOND and call.ty.dtype == "float32"
+
+
+def is_depthwise_last(call: relax.Call) -> bool:
+    """Whether a convolution has groups of one channel, and the channels of its images last."""
+    if call.op.name == GROUPED_WEIGHT_GRADIENT:
+        return layout_of(call) == LAST
+    return str(call.attrs["data_layout"]) == LAST and int(call.attrs["groups"]) > 1
+
+
+def _kernel_last(form: Form, call: relax.Call, lanes: int, dtypes: Sequence[str]) -> tirx.PrimFunc:
+    """The kernel for groups of one channel and one filter, with channels last."""
+    shapes = [*(shape_of(argument) for argument in call.args), shape_of(call)]
+    image, weight, out = (shapes[role] for role in form.roles)
+    steps = (pair(call.attrs[key]) for key in ("strides", "dilation", "padding"))
+    window = Window(pair(image[1:]), pair(out[1:]), pair(weight[2:]), *steps)
+    return form.last(image[0], image[-1], window, lanes, *dtypes)
 
 
 def _kernel(

@@ -39,7 +39,7 @@ def _matmul(product: Product, machine: Machine) -> None:
         product.ahead([*unflatten(n, batch), m, p])
 
     if _runs_along_rows(trans_left, trans_right, rows, columns):
-        _product(
+        matrix_product(
             Sizes(count, columns, depth, rows),
             lambda n, p, k: right(n, k, p),
             Panels(lambda n, k, m: left(n, m, k), trans_left, rows),
@@ -52,7 +52,7 @@ def _matmul(product: Product, machine: Machine) -> None:
             left_lies=True,
         )
     else:
-        _product(
+        matrix_product(
             Sizes(count, rows, depth, columns),
             left,
             Panels(right, not trans_right, columns),
@@ -62,7 +62,7 @@ def _matmul(product: Product, machine: Machine) -> None:
         )
 
 
-def _product(
+def matrix_product(
     sizes: Sizes,
     left: Read,
     right: Panels,

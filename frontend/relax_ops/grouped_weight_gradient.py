@@ -7,6 +7,8 @@ data with samples and channels swapped, which costs a copy.
 from tvm import ir, relax, te, tirx
 
 from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
+from odtc.core.layouts import LAST
+from odtc.core.relax_calls import layout_of
 from odtc.frontend.relax_ops.define import define
 
 
@@ -42,12 +44,13 @@ def _infer(call: relax.Call) -> relax.Type:
     image, grad = (argument.ty for argument in call.args)
     groups = int(call.attrs["groups"])
     window = [int(size) for size in call.attrs["window"]]
-    shape = [int(grad.shape[1]), int(image.shape[1]) // groups, *window]
+    channels = -1 if layout_of(call) == LAST else 1
+    shape = [int(grad.shape[channels]), int(image.shape[channels]) // groups, *window]
     return relax.TensorType(shape, image.dtype)
 
 
 # Of the image and the output's adjoint, with the attributes groups, window, strides, padding (in
-# front) and dilation.
+# front) and dilation; and layout, where that is not NCHW.
 grouped_weight_gradient = define(
     GROUPED_WEIGHT_GRADIENT.removeprefix("odtc."), _kernel, infer=_infer, arity=2
 )

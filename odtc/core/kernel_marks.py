@@ -44,6 +44,8 @@ ATTENTION_BACKWARD = "odtc.attention_backward"
 # Cross-entropy of rows of logits, and its derivative; see `backends/kernels/cross_entropy.py`.
 CROSS_ENTROPY = "odtc.cross_entropy"
 CROSS_ENTROPY_SLOPE = "odtc.cross_entropy_slope"
+# A copy of images into another layout, which the attribute `to` names.
+RELAYOUT = "odtc.relayout"
 # Max pooling that also says which element of each window it chose, and its gradient; see
 # `backends/kernels/max_pool2d.py`.
 MAX_POOL = "odtc.max_pool2d"

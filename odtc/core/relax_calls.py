@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, TypeGuard
 
+from odtc.core.layouts import SECOND
+
 if TYPE_CHECKING:
     from tvm import relax
 
@@ -14,3 +16,8 @@ def operator_of(value: object) -> str:
 def is_call(value: object, operator: str) -> "TypeGuard[relax.Call]":
     """Whether an expression calls the operator of that name."""
     return operator_of(value) == operator
+
+
+def layout_of(call: "relax.Call") -> str:
+    """The layout of the images of one of our own operators."""
+    return str(call.attrs["layout"]) if "layout" in call.attrs.keys() else SECOND  # noqa: SIM118

@@ -1,0 +1,194 @@
+"""Kernels of images with their channels last, over drawn shapes, against PyTorch and numpy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import tvm
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tvm import relax
+
+from odtc.backends.families import CPU_LOOPS
+from odtc.backends.kernels import depthwise_last
+from odtc.backends.kernels.batch_norm_last import batch_norm_last, batch_norm_last_gradient
+from odtc.backends.kernels.convolution import convolution_rules
+from odtc.backends.kernels.planes import Window
+from odtc.backends.kernels.relayout import relayout
+from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.write_products import WriteProducts
+from odtc.core.layouts import LAST, SECOND, permuted
+from tests.backends.guarded import run_guarded
+from tests.fast import examples
+
+MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
+# A cache so small that the sums of a weight's gradient are cut into blocks of pixels.
+MACHINES.append(replace(machine_of(128), cache_bytes=1 << 9))
+IDS = ["neon", "avx2", "avx-512", "tiny"]
+EPSILON, MOMENTUM = 1e-5, 0.25
+SIZE = st.integers(1, 13)
+
+
+def last(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1))
+
+
+def second(array: np.ndarray) -> np.ndarray:
+    return array.transpose(0, 3, 1, 2)
+
+
+def drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 70), SIZE, SIZE),
+    to=st.sampled_from([LAST, SECOND]),
+    lanes=st.sampled_from([4, 16]),
+    dtype=st.sampled_from(["float32", "float16"]),
+)
+# Rows of a copy in several tasks, of which the last reaches back.
+@example(shape=(2, 67, 9, 13), to=LAST, lanes=4, dtype="float32")
+@example(shape=(2, 131, 5, 3), to=SECOND, lanes=4, dtype="float32")
+def test_copies(shape: tuple[int, ...], to: str, lanes: int, dtype: str) -> None:
+    (images,) = drawn(shape)
+    images = images.astype(dtype)
+    given, wanted = (images, last(images)) if to == LAST else (last(images), images)
+    (found,) = run_guarded(relayout(list(given.shape), to, lanes, dtype), [given])
+    assert found.shape == permuted(given.shape, to)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("activation", ["", "relax.nn.relu", "odtc.relu6"])
+@pytest.mark.parametrize("lanes", [4, 16])
+@settings(max_examples=examples(8), deadline=None)
+@given(matrix=st.tuples(st.integers(1, 150), st.integers(1, 70)))
+# Enough work for several threads, and pixels that do not divide among eight of them.
+@example(matrix=(1100, 33))
+@example(matrix=(1099, 19))
+def test_batch_normalisation(lanes: int, activation: str, matrix: tuple[int, int]) -> None:
+    x, dy, gamma, beta, mean, var = drawn(matrix, matrix, *[(matrix[1],)] * 4)
+    var = np.abs(var) + 0.5
+    y, new_mean, new_var, kept_mean, scale = run_guarded(
+        batch_norm_last(matrix, EPSILON, MOMENTUM, lanes, activation),
+        [x, gamma, beta, mean, var],
+        results=5,
+    )
+    wide = x.astype(np.float64)
+    now_mean, now_var = wide.mean(0), wide.var(0)
+    root = np.sqrt(now_var + EPSILON)
+    normal = (wide - now_mean) * (gamma / root) + beta
+    bounds = {"": (-np.inf, np.inf), "relax.nn.relu": (0, np.inf), "odtc.relu6": (0, 6)}
+    room = 1e-5 * (1 + np.abs(gamma / root).max())
+    np.testing.assert_allclose(y, np.clip(normal, *bounds[activation]), rtol=1e-4, atol=room)
+    np.testing.assert_allclose(kept_mean, now_mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(scale, 1 / root, rtol=1e-4)
+    for new, old, now in ((new_mean, mean, now_mean), (new_var, var, now_var)):
+        moved = (1 - MOMENTUM) * old + MOMENTUM * now
+        np.testing.assert_allclose(new, moved, rtol=1e-5, atol=1e-6)
+    dx, dgamma, dbeta = run_guarded(
+        batch_norm_last_gradient(matrix, "float32", lanes),
+        [dy, x, gamma, kept_mean, scale],
+        results=3,
+    )
+    distance = (wide - now_mean) / root
+    along = (dy * distance).sum(0)
+    rest = dy - dy.sum(0) / matrix[0] - distance * along / matrix[0]
+    np.testing.assert_allclose(dbeta, dy.sum(0), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(dgamma, along, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(dx, gamma / root * rest, rtol=1e-3, atol=100 * room)
+
+
+@st.composite
+def depthwise(draw) -> dict:
+    pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    return {
+        "batch": draw(st.integers(1, 3)),
+        "channels": draw(st.integers(1, 70)),
+        "image": (draw(st.integers(5, 13)), draw(st.integers(5, 13))),
+        "kernel": draw(pair),
+        "stride": draw(pair),
+        "dilation": draw(st.tuples(st.integers(1, 2), st.integers(1, 2))),
+        "pad": draw(st.tuples(st.integers(0, 2), st.integers(0, 2))),
+    }
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+@settings(max_examples=examples(8), deadline=None)
+@given(case=depthwise())
+def test_depthwise_convolutions(lanes: int, case: dict) -> None:
+    batch, channels = case["batch"], case["channels"]
+    x, w = drawn((batch, channels, *case["image"]), (channels, 1, *case["kernel"]))
+    image, weight = (torch.tensor(array, requires_grad=True) for array in (x, w))
+    steps = {"stride": case["stride"], "dilation": case["dilation"], "padding": case["pad"]}
+    y = torch.nn.functional.conv2d(image, weight, groups=channels, **steps)
+    (dy,) = drawn(tuple(y.shape))
+    dx, dw = torch.autograd.grad(y, (image, weight), torch.tensor(dy))
+    out = int(y.shape[2]), int(y.shape[3])
+    window = Window(
+        case["image"], out, case["kernel"], case["stride"], case["dilation"], case["pad"]
+    )
+    options = (batch, channels, window, lanes, "float32", "float32")
+    (found,) = run_guarded(depthwise_last.forward(*options), [last(x), w])
+    np.testing.assert_allclose(second(found), y.detach().numpy(), rtol=1e-4, atol=1e-4)
+    (found,) = run_guarded(depthwise_last.data_gradient(*options), [last(dy), w])
+    np.testing.assert_allclose(second(found), dx.numpy(), rtol=1e-4, atol=1e-4)
+    (found,) = run_guarded(depthwise_last.weight_gradient(*options), [last(x), last(dy)])
+    np.testing.assert_allclose(found, dw.numpy(), rtol=1e-3, atol=1e-3)
+
+
+def point_kernel(
+    call: relax.Call, arguments: list[relax.Var], machine: Machine
+) -> tvm.tirx.PrimFunc:
+    """The kernel of one operator."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", arguments):
+        with builder.dataflow():
+            result = builder.emit_output(call)
+        builder.emit_func_output(result)
+    module = relax.transform.LegalizeOps(convolution_rules())(builder.finalize())
+    module = WriteProducts(machine, CPU_LOOPS).run(module)
+    (kernel,) = [f for f in module.functions.values() if not isinstance(f, relax.Function)]
+    return kernel
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=IDS)
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 70), SIZE, SIZE),
+    filters=st.integers(1, 70),
+)
+# Sums in blocks of pixels, of either operand in panels; channels that fill no vector.
+@example(sizes=(2, 48, 12, 12), filters=20)
+@example(sizes=(2, 20, 12, 12), filters=48)
+@example(sizes=(1, 3, 2, 2), filters=2)
+def test_convolutions_of_one_tap(machine: Machine, sizes: tuple[int, ...], filters: int) -> None:
+    batch, channels, *image = sizes
+    x, w, dy = drawn(sizes, (filters, channels, 1, 1), (batch, filters, *image))
+    variables = {
+        name: relax.Var(name, relax.TensorType(array.shape, "float32"))
+        for name, array in (("x", last(x)), ("w", w), ("dy", last(dy)))
+    }
+    nn = relax.op.nn
+    images = {"data_layout": LAST, "out_layout": LAST}
+    samples = {"data_layout": "CHWN", "kernel_layout": "IHWO", "out_layout": "CNHW"}
+    cases = [
+        (nn.conv2d, "x", "w", images | {"kernel_layout": "OIHW"}),
+        (nn.conv2d_transpose, "dy", "w", images | {"kernel_layout": "IOHW"}),
+        (nn.conv2d, "x", "dy", samples),
+    ]
+    arrays = {"x": last(x), "w": w, "dy": last(dy)}
+    matrix = w[:, :, 0, 0]
+    wanted = [
+        last(np.einsum("nchw,mc->nmhw", x, matrix)),
+        last(np.einsum("nmhw,mc->nchw", dy, matrix)),
+        np.einsum("nchw,nmhw->mc", x, dy)[..., None, None],
+    ]
+    for (operator, left, right, layouts), values in zip(cases, wanted, strict=True):
+        read = [variables[left], variables[right]]
+        kernel = point_kernel(operator(*read, **layouts), read, machine)
+        (found,) = run_guarded(kernel, [arrays[left], arrays[right]])
+        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-3)
