@@ -38,6 +38,7 @@ from odtc.passes.group_updates import GroupUpdates
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.insert_checkpoints import REPEATED, STORED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
+from odtc.passes.layout.select import LAYOUTS
 from odtc.passes.memory.arena import RECORD, PlanMemory, farthest_element
 from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.name_tensors import NameTensors
@@ -83,6 +84,7 @@ class Built:
         half_products: kernels that multiply float16.
         steps: the training step, by each of its plans.
         tuned: kernels whose loops come from a tuning record, each with its source.
+        layouts: of images in the training step, as JSON; empty where nobody chose any.
     """
 
     executable: relax.VMExecutable
@@ -90,6 +92,7 @@ class Built:
     half_products: int
     steps: tuple[BuiltStep, ...]
     tuned: dict[str, str]
+    layouts: str = ""
 
     @property
     def stored_bytes(self) -> int:
@@ -266,6 +269,7 @@ def build_kernels(
         half_products(scheduled),
         tuple(_built_step(name, planned[name]) for name in names),
         tuned_kernels(scheduled),
+        str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
     )
 
 

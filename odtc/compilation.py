@@ -4,6 +4,7 @@ read -> decide on micro-batches and recomputation -> lower and build -> link -> 
 """
 
 import dataclasses
+import json
 import os
 import shutil
 from collections import Counter
@@ -24,6 +25,7 @@ from odtc.core import bundle as bundles
 from odtc.core.bundle import private_folder
 from odtc.core.byte_sizes import AUTO, parse_bytes
 from odtc.core.errors import UsageError
+from odtc.core.layout_plan import read_layout_plan
 from odtc.core.manifest import Manifest, Sizes, StepPlan
 from odtc.core.memory_plan import memory_plans_json
 from odtc.core.progress import Progress, silent
@@ -35,6 +37,7 @@ from odtc.frontend.losses.terms import Losses, Term, terms_text
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.training import TRAIN_STEP
+from odtc.layouts import DEFAULT
 from odtc.preparation import StepOptions, read_source
 from odtc.splitting import BuiltPlans, build_step
 
@@ -69,6 +72,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     tuned: bool = True,
     database: str | os.PathLike[str] | None = None,
     device: Device | None = None,
+    layout: str = DEFAULT,
     progress: Progress = silent,
 ) -> Artifact:
     """Compiles an ONNX inference model into a training step.
@@ -122,6 +126,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         device: that the step will run on, as `odtc.tuning.device_at` gives it: what was measured
             there goes before what was measured on others of its family. By default it is this
             machine, for a target that is this machine.
+        layout: of images in a training step on a CPU: `auto` for that in which each operator is
+            fastest, by a model of the target and with the copies in between; `native` for that of
+            ONNX; or the path of a plan, as `odtc inspect --layouts` prints it.
         progress: called with the name of each stage as it starts.
 
     Returns:
@@ -150,6 +157,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         tuned=tuned,
         database=database,
         device=device,
+        layout=layout,
     )
     if offload and budget is None:
         raise UsageError(
@@ -281,4 +289,5 @@ def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
         notes=tuple(step.draft.graph.notes),
         adapters=step.draft.adapters,
         tuned=built.tuned,
+        layouts=read_layout_plan(json.loads(built.layouts)) if built.layouts else None,
     )

@@ -41,6 +41,7 @@ from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import specialize
 from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
+from odtc.layouts import DEFAULT, NATIVE, LayoutChoice, layout_choice
 from odtc.passes.half_storage import HalfStorage
 
 PRECISIONS = ("float32", "mixed")
@@ -70,6 +71,7 @@ class StepOptions(TypedDict, total=False):
     tuned: bool
     database: str | os.PathLike[str] | None
     device: Device | None
+    layout: str
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Source:
         saves_half: whether what the backward reads is stored as float16.
         offload: whether tensors may wait in a file.
         book: what is known of kernels that were measured.
+        layouts: of images, as `odtc/layouts.py` reads them.
     """
 
     model: onnx.ModelProto
@@ -97,6 +100,7 @@ class Source:
     saves_half: bool
     offload: bool = False
     book: Book = nobody
+    layouts: LayoutChoice = NATIVE
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,10 @@ class Step:
     def kernels(self) -> tuple[Any, ...]:
         """What lowering to kernels takes: module, target, training step, schedule, rewrites."""
         source = self.source
-        rewrites = (HalfStorage(TRAIN_STEP),) if source.saves_half else ()
+        half = (HalfStorage(TRAIN_STEP),) if source.saves_half else ()
+        # Kernels of images with channels last read float32.
+        layouts = () if source.saves_half else source.layouts.passes(source.target)
+        rewrites = (*half, *layouts)
         schedule = schedule_passes(source.target)
         return self.training.module, source.target, TRAIN_STEP, schedule, rewrites
 
@@ -187,8 +194,18 @@ def read_source(
     progress("read the model")
     onnx_model = load_model(model)
     check_room(ROOM + Path(model).stat().st_size)
-    offload, book = options.get("offload", False), _book(target, options)
-    return Source(onnx_model, target, options, terms, update, has_half, is_mixed, offload, book)
+    return Source(
+        onnx_model,
+        target,
+        options,
+        terms,
+        update,
+        has_half,
+        is_mixed,
+        options.get("offload", False),
+        _book(target, options),
+        layout_choice(target, options.get("layout", DEFAULT), is_mixed=is_mixed),
+    )
 
 
 def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:

@@ -42,7 +42,7 @@ def rebuilding(module: tvm.IRModule, name: str) -> Iterator[relax.BlockBuilder]:
     functions = module.functions_items()
     others = {variable: each for variable, each in functions if variable.name_hint != name}
     builder, function = relax.BlockBuilder(tvm.IRModule(others)), module[name]
-    with builder.function(name, function.params):
+    with builder.function(name, function.params, dict(function.attrs or {})):
         with builder.dataflow():
             yield builder
         builder.emit_func_output(function.body.body)

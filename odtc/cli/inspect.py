@@ -45,6 +45,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="draw where each tensor lies, and when, as FILE.svg or FILE.html; implies --memory",
     )
+    parser.add_argument(
+        "--layouts",
+        action="store_true",
+        help="print the layouts of images as a plan for `odtc compile --layout`, with their costs",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -56,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         OdtcError: the artifact is damaged, or the picture cannot be written.
     """
     from odtc.artifact import load
-    from odtc.cli import memory
+    from odtc.cli import layouts, memory
     from odtc.cli.skyline import draw
 
     if args.plot:
@@ -68,7 +73,10 @@ def run(args: argparse.Namespace) -> int:
     shown = artifact.memory if args.memory or args.plot else None
     if args.json:
         extra = {} if shown is None else {"memory": memory.describe(shown)}
+        extra |= {"layouts": layouts.describe(manifest.layouts)} if args.layouts else {}
         emit_json(describe(manifest, args.artifact) | extra)
+    elif args.layouts:
+        emit(*layouts.report(manifest.layouts))
     elif shown is None:
         emit(*aligned(_rows(manifest, args.artifact)))
     else:

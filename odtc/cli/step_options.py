@@ -71,6 +71,14 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="what `odtc tune` measured (default: the user's own file)",
     )
+    parser.add_argument(
+        "--layout",
+        default="native",
+        metavar="L",
+        help="of images in a step on a CPU: native for that of ONNX; auto for NHWC where operators "
+        "are faster with it, by a model of the target; or a file that `odtc inspect --layouts` "
+        "printed (default: native)",
+    )
     add_update_options(parser)
 
 
@@ -96,4 +104,5 @@ def step_options(args: argparse.Namespace) -> "StepOptions":
         "offload": args.offload,
         "tuned": args.tuned,
         "database": args.database,
+        "layout": args.layout,
     }

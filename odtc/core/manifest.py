@@ -8,6 +8,7 @@ from typing import Any
 
 from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
+from odtc.core.layout_plan import LayoutPlan, read_layout_plan
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
 SCHEMA = 8
@@ -92,6 +93,7 @@ class Manifest:
         notes: what was assumed about the model.
         adapters: low-rank adapters that were added to the model.
         tuned: kernels whose loops were measured, each with where.
+        layouts: of images in the training step; None where all have that of ONNX.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -114,6 +116,7 @@ class Manifest:
     notes: tuple[str, ...] = ()
     adapters: tuple[Adapter, ...] = ()
     tuned: Mapping[str, str] = field(default_factory=dict)
+    layouts: LayoutPlan | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -207,6 +210,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["micro_batches"] = int(data["micro_batches"])
         data["notes"] = tuple(data["notes"])
         data["tuned"] = dict(data["tuned"])
+        data["layouts"] = data["layouts"] and read_layout_plan(data["layouts"])
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:

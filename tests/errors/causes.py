@@ -57,6 +57,16 @@ def compile_digits(*options: str) -> Cause:
     return lambda place: ["compile", str(place.digits.model), "--batch", "2", *options]
 
 
+def compile_layout(plan: str, *options: str) -> Cause:
+    """`odtc compile` of the digits model with a plan of layouts."""
+
+    def cause(place: Place) -> Argv:
+        path = place.write("plan.txt", plan.encode())
+        return [*compile_digits(*options)(place), "--layout", str(path)]
+
+    return cause
+
+
 def train(*options: str) -> Cause:
     """`odtc train` on the digits."""
 

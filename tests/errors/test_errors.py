@@ -32,6 +32,7 @@ from tests.errors.causes import (
     checkpoint_bytes,
     compile_bytes,
     compile_digits,
+    compile_layout,
     compile_linear,
     compile_model,
     compile_to,
@@ -158,6 +159,10 @@ CAUSES: dict[str, Cause] = {
     "offload on a GPU": compile_digits(
         "--offload", "--memory-budget", "1MiB", "--target", "android-opencl"
     ),
+    "layout that is no plan": compile_digits("--layout", "NHWC"),
+    "layouts on a GPU": compile_layout("", "--target", "android-opencl"),
+    "layouts in lines of one word": compile_layout("t0_\n"),
+    "layout of an operator that there is not": compile_layout("t0_ NHWC\n"),
     "storage that takes nothing": compile_digits("--target", "android-cpu{storage_write=0}"),
     "micro-batches 0": compile_digits("--micro-batches", "0"),
     "micro-batches that do not divide the batch": compile_digits("--micro-batches", "3"),

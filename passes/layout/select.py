@@ -1,0 +1,80 @@
+"""The pass that chooses the layouts of a training step's images."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import tvm
+
+from odtc.core.layout_plan import LayoutCopy, LayoutOperator, LayoutPlan
+from odtc.passes.contract import Pass
+from odtc.passes.layout.plan_text import forced
+from odtc.passes.layout.problem import Problem, Solution, copies_of, native_of
+from odtc.passes.layout.rewrite import rewritten
+from odtc.passes.layout.solve import seconds_of, solve
+from odtc.passes.layout.step_graph import Costs, graph_of
+from odtc.passes.layout.validate import validate
+
+# Attribute of a training step: what was chosen, as JSON.
+LAYOUTS = "odtc.layouts"
+
+
+@dataclass(frozen=True)
+class SelectLayouts(Pass):
+    """Gives the images of a training step the layouts in which it takes least time.
+
+    Attributes:
+        function: name of the training step: one dataflow block.
+        costs: the model of the target.
+        plan: layouts of operators that are asked for, by name; None for the best ones.
+    """
+
+    name: ClassVar[str] = "select-layouts"
+    function: str
+    costs: Costs = field(repr=False)
+    plan: Mapping[str, str] | None = field(default=None, repr=False)
+
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites the training step, if any of its operators takes another layout.
+
+        Raises:
+            UsageError: the plan that is asked for is of another step.
+        """
+        graph = graph_of(module, self.function, self.costs)
+        problem = graph.problem
+        solution = solve(problem) if self.plan is None else forced(problem, self.plan)
+        validate(problem, solution)
+        if solution.forms != native_of(problem):
+            module = rewritten(module, self.function, graph, solution)
+        said = json.dumps(dataclasses.asdict(record_of(problem, solution)))
+        module = module.clone()
+        variable = module.get_global_var(self.function)
+        module.update_func(variable, module[self.function].with_attr(LAYOUTS, said))
+        return module
+
+
+def record_of(problem: Problem, solution: Solution) -> LayoutPlan:
+    """What is said of a plan."""
+    operators = (
+        LayoutOperator(
+            operator.name,
+            operator.forms[taken].name,
+            {form.name: form.seconds for form in operator.forms},
+        )
+        for operator, taken in zip(problem.operators, solution.forms, strict=True)
+        if len(operator.forms) > 1
+    )
+    copies = (
+        LayoutCopy(tensor.name, copy.layout, tensor.nbytes, tensor.seconds)
+        for copy in copies_of(problem, solution.forms)
+        for tensor in (problem.tensors[copy.tensor],)
+    )
+    return LayoutPlan(
+        solution.seconds,
+        solution.bound,
+        seconds_of(problem, native_of(problem)),
+        tuple(operators),
+        tuple(copies),
+    )

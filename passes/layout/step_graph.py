@@ -1,0 +1,184 @@
+"""The step as a problem of layouts: its images, and the operators that make and read them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import tvm
+from tvm import relax
+
+from odtc.core.layouts import LAST, SECOND
+from odtc.passes.bindings import bindings_of
+from odtc.passes.layout.forms import Rule, images_of, is_image, rule_of
+from odtc.passes.layout.problem import Form, Operator, Problem, Tensor
+from odtc.passes.tensor_bytes import variable_bytes
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a target's model says of layouts.
+
+    Attributes:
+        call: seconds of a call of an operator in a layout.
+        copy: seconds of a copy of so many bytes into another layout.
+    """
+
+    call: Callable[[relax.Call, str], float]
+    copy: Callable[[int], float]
+
+
+@dataclass
+class StepGraph:
+    """What a step computes, seen through its aliases and tuples.
+
+    Attributes:
+        function: the step.
+        rules: of the bindings that can run with channels last.
+        sources: of a variable that is another one, or a field of what one operator makes, that one.
+        images: variables of images, by the number of their tensor.
+        problem: of them.
+        operators: number of the operator of each binding that makes or reads an image.
+        plumbing: bindings of tuples that are only taken apart again, and of other names.
+    """
+
+    function: relax.Function
+    rules: dict[relax.Var, Rule] = field(default_factory=dict)
+    sources: dict[relax.Var, relax.Var] = field(default_factory=dict)
+    images: dict[relax.Var, int] = field(default_factory=dict)
+    operators: dict[relax.Var, int] = field(default_factory=dict)
+    plumbing: set[relax.Var] = field(default_factory=set)
+    problem: Problem = field(default_factory=lambda: Problem((), ()))
+
+    def source(self, variable: relax.Var) -> relax.Var:
+        """The variable that an operator makes, of one that may be another name of it."""
+        return self.sources.get(variable, variable)
+
+
+def graph_of(module: tvm.IRModule, name: str, costs: Costs) -> StepGraph:
+    """Reads a training step: one dataflow block."""
+    graph = StepGraph(module[name])
+    bindings = bindings_of(graph.function)
+    taken_apart = _taken_apart(graph.function)
+    fields: dict[relax.Var, list[relax.Expr]] = {}
+    firsts: dict[tuple[relax.Var, int], relax.Var] = {}
+    for binding in bindings:
+        value, variable = binding.value, binding.var
+        if isinstance(value, relax.Var):
+            graph.sources[variable] = graph.source(value)
+            graph.plumbing.add(variable)
+        elif isinstance(value, relax.Tuple) and variable in taken_apart:
+            fields[variable] = list(value.fields)
+            graph.plumbing.add(variable)
+        elif isinstance(value, relax.TupleGetItem):
+            given = fields.get(value.tuple_value)
+            if given is None:
+                first = firsts.setdefault((value.tuple_value, value.index), variable)
+                graph.sources[variable] = first
+            elif isinstance(given[value.index], relax.Var):
+                graph.sources[variable] = graph.source(given[value.index])
+                graph.plumbing.add(variable)
+        elif (rule := _rule(graph, value, module)) is not None:
+            graph.rules[variable] = rule
+    _Reader(graph, firsts, costs).read(bindings)
+    return graph
+
+
+def _rule(graph: StepGraph, value: relax.Expr, module: tvm.IRModule) -> Rule | None:
+    """The rule of a call of which no image is an argument of the step."""
+    rule = rule_of(value, module) if isinstance(value, relax.Call) else None
+    given = set(graph.function.params)
+    if rule is None or any(graph.source(each) in given for each in images_of(value, rule)):
+        return None
+    return rule
+
+
+def _taken_apart(function: relax.Function) -> set[relax.Var]:
+    """Tuples of which nothing but single fields is read."""
+    whole = set(relax.analysis.free_vars(function.body.body))
+    bindings = bindings_of(function)
+    for binding in bindings:
+        if not isinstance(binding.value, relax.TupleGetItem):
+            whole.update(relax.analysis.free_vars(binding.value))
+    return {binding.var for binding in bindings} - whole
+
+
+class _Reader:
+    """Makes the problem, binding by binding."""
+
+    def __init__(
+        self, graph: StepGraph, firsts: dict[tuple[relax.Var, int], relax.Var], costs: Costs
+    ) -> None:
+        self._graph, self._firsts, self._costs = graph, firsts, costs
+        self._tensors: list[Tensor] = []
+        self._operators: list[Operator] = []
+        self._names: Counter[str] = Counter()
+
+    def read(self, bindings: list[relax.Binding]) -> None:
+        """Reads all bindings, and the result of the step."""
+        graph = self._graph
+        for binding in bindings:
+            if binding.var in graph.plumbing or isinstance(binding.value, relax.TupleGetItem):
+                continue
+            self._operator(binding)
+        results = list(self._read_by(graph.function.body.body))
+        self._operators.append(_fixed("result", results, ()))
+        graph.problem = Problem(tuple(self._tensors), tuple(self._operators))
+
+    def _operator(self, binding: relax.Binding) -> None:
+        graph, variable, value = self._graph, binding.var, binding.value
+        rule = graph.rules.get(variable)
+        made = self._made(variable)
+        read = images_of(value, rule) if rule else []
+        if rule is None or any(graph.source(each) not in graph.images for each in read):
+            graph.rules.pop(variable, None)
+            reads, writes = list(self._read_by(value)), tuple(map(self._tensor, made))
+            if reads or writes:
+                graph.operators[variable] = len(self._operators)
+                self._operators.append(_fixed(self._name(variable), reads, writes))
+            return
+        reads = [graph.images[graph.source(each)] for each in read]
+        writes = tuple(map(self._tensor, made)) if rule.makes_image else ()
+        graph.operators[variable] = len(self._operators)
+        forms = tuple(
+            Form(
+                layout,
+                (layout,) * len(reads),
+                (layout,) * len(writes),
+                self._costs.call(value, layout),
+            )
+            for layout in (SECOND, LAST)
+        )
+        self._operators.append(Operator(self._name(variable), tuple(reads), writes, forms))
+
+    def _name(self, variable: relax.Var) -> str:
+        """The name of a variable; of those that share it, a number tells all but the first."""
+        self._names[variable.name] += 1
+        number = self._names[variable.name]
+        return variable.name if number == 1 else f"{variable.name}.{number}"
+
+    def _made(self, variable: relax.Var) -> list[relax.Var]:
+        """The images that a binding makes."""
+        if isinstance(variable.ty, relax.TupleType):
+            fields = range(len(variable.ty.fields))
+            found = [self._firsts.get((variable, each)) for each in fields]
+            return [each for each in found if each is not None and is_image(each)]
+        return [variable] if is_image(variable) else []
+
+    def _read_by(self, value: relax.Expr) -> Iterator[int]:
+        """The images that an expression reads."""
+        graph = self._graph
+        for each in relax.analysis.free_vars(value):
+            if graph.source(each) in graph.images:
+                yield graph.images[graph.source(each)]
+
+    def _tensor(self, variable: relax.Var) -> int:
+        size = variable_bytes(variable)
+        self._graph.images[variable] = len(self._tensors)
+        self._tensors.append(Tensor(variable.name, (SECOND, LAST), self._costs.copy(size), size))
+        return len(self._tensors) - 1
+
+
+def _fixed(name: str, reads: list[int], writes: tuple[int, ...]) -> Operator:
+    """An operator that runs as it is."""
+    form = Form(SECOND, (SECOND,) * len(reads), (SECOND,) * len(writes), 0.0)
+    return Operator(name, tuple(reads), writes, (form,))

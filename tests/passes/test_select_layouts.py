@@ -1,0 +1,216 @@
+"""A step with channels last computes what it computes without, whichever operators have them so."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from torch import nn
+
+import odtc
+from benchmarks.models.pytorch.export import export
+from odtc.artifact import Artifact
+from odtc.backends.layout_cost import layout_costs
+from odtc.backends.targets import parse_target
+from odtc.cli.layouts import report
+from odtc.cli.main import main
+from odtc.core.errors import UsageError
+from odtc.core.layout_plan import LayoutPlan
+from odtc.core.layouts import LAST, SECOND
+from odtc.passes.layout.plan_text import forced, parse_plan
+from tests.numeric.conftest import relative_error
+from tests.passes.test_layout_solver import chain
+
+BATCH, SIDE, WIDE, NARROW = 2, 9, 32, 16
+
+
+class Block(nn.Module):
+    """An inverted residual: a wide depthwise convolution between two of one tap, and a shortcut."""
+
+    def __init__(self, stride: int = 1) -> None:
+        super().__init__()
+        self.stride = stride
+        self.layers = nn.Sequential(
+            nn.Conv2d(NARROW, WIDE, 1, bias=False),
+            nn.BatchNorm2d(WIDE),
+            nn.ReLU6(),
+            nn.Conv2d(WIDE, WIDE, 3, stride, 1, groups=WIDE, bias=False),
+            nn.BatchNorm2d(WIDE),
+            nn.ReLU(),
+            nn.Conv2d(WIDE, NARROW, 1, bias=False),
+            nn.BatchNorm2d(NARROW),
+        )
+
+    def forward(self, x):
+        y = self.layers(x)
+        return x + y if self.stride == 1 else y
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """Two blocks behind a convolution, with a head of other operators."""
+    net = nn.Sequential(
+        nn.Conv2d(3, NARROW, 3, padding=1),
+        nn.Tanh(),
+        Block(),
+        Block(stride=2),
+        nn.Hardswish(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(NARROW, 5),
+    )
+    path = tmp_path_factory.mktemp("layouts") / "model.onnx"
+    x = np.zeros((BATCH, 3, SIDE, SIDE), np.float32)
+    export(net, {"x": x}, path)
+    onnx.checker.check_model(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def native(model: Path) -> Artifact:
+    return odtc.compile(model, batch=BATCH)
+
+
+def layouts_of(artifact: Artifact) -> LayoutPlan:
+    plan = artifact.manifest.layouts
+    assert plan is not None
+    return plan
+
+
+def steps_of(artifact: Artifact, count: int = 3) -> tuple[list[float], dict[str, np.ndarray]]:
+    """Losses of some steps, and what became of the weights."""
+    rng = np.random.default_rng(0)
+    trainer = artifact.trainer()
+    losses = [
+        trainer.step(
+            rng.standard_normal((BATCH, 3, SIDE, SIDE)).astype(np.float32),
+            rng.integers(0, 5, BATCH),
+            0.05,
+        )
+        for _ in range(count)
+    ]
+    return losses, trainer.parameters()
+
+
+def plan_of(artifact: Artifact, path: Path, layouts: Sequence[str], seed: int = 0) -> Path:
+    """A plan that gives each operator that has a choice one of these layouts."""
+    draw = random.Random(seed)
+    names = [each.name for each in layouts_of(artifact).operators]
+    path.write_text("".join(f"{name} {draw.choice(layouts)}\n" for name in names))
+    return path
+
+
+@pytest.fixture(scope="module")
+def chosen(model: Path) -> Artifact:
+    return odtc.compile(model, batch=BATCH, layout="auto")
+
+
+def assert_same(found: Artifact, wanted: Artifact) -> None:
+    (losses, weights), (wanted_losses, wanted_weights) = steps_of(found), steps_of(wanted)
+    np.testing.assert_allclose(losses, wanted_losses, rtol=1e-4)
+    for name, value in wanted_weights.items():
+        assert relative_error(weights[name], value) < 1e-3, name
+
+
+def test_the_best_plan_is_proven_and_computes_the_same(chosen: Artifact, native: Artifact) -> None:
+    plan = layouts_of(chosen)
+    assert plan.is_proven
+    assert plan.seconds <= plan.native_seconds
+    assert native.manifest.layouts is None
+    assert_same(chosen, native)
+
+
+@pytest.fixture(scope="module")
+def all_last(model: Path, chosen: Artifact, tmp_path_factory) -> tuple[str, Artifact]:
+    """A plan of channels last for all that can, and the step."""
+    plan = str(plan_of(chosen, tmp_path_factory.mktemp("last") / "plan.txt", [LAST]))
+    return plan, odtc.compile(model, batch=BATCH, layout=plan)
+
+
+def test_all_channels_last_compute_the_same(
+    all_last: tuple[str, Artifact], native: Artifact
+) -> None:
+    _, found = all_last
+    # Three products of each convolution, normalisations, rectifiers and sums.
+    assert len(layouts_of(found).operators) > 40
+    assert {each.layout for each in layouts_of(found).operators} == {LAST}
+    assert_same(found, native)
+
+
+def test_a_budget_holds_with_the_same_bits(model: Path, all_last: tuple[str, Artifact]) -> None:
+    plan, whole = all_last
+    budget = whole.memory.arena_bytes * 8 // 10
+    small = odtc.compile(model, batch=BATCH, layout=plan, memory_budget=budget, micro_batches=1)
+    assert small.memory.arena_bytes <= budget
+    (losses, weights), (wanted_losses, wanted) = steps_of(small), steps_of(whole)
+    assert losses == wanted_losses
+    assert all(np.array_equal(weights[name], value) for name, value in wanted.items())
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_any_plan_computes_the_same_and_its_copies_are_in_the_arena(
+    model: Path, chosen: Artifact, native: Artifact, tmp_path: Path, seed: int
+) -> None:
+    plan = plan_of(chosen, tmp_path / "plan.txt", [SECOND, LAST], seed)
+    found = odtc.compile(model, batch=BATCH, layout=str(plan))
+    wanted = len(layouts_of(found).copies)
+    assert wanted > 10
+    assert sum("relayout" in call for call in found.memory.plan.calls) == wanted
+    assert not any("relayout" in call for call in native.memory.plan.calls)
+    assert_same(found, native)
+
+
+def test_inspect_prints_a_plan_that_compile_takes(
+    model: Path, chosen: Artifact, tmp_path: Path, capsys
+) -> None:
+    saved, again = tmp_path / "chosen.odtc", tmp_path / "again.odtc"
+    chosen.save(saved)
+    assert main(["inspect", str(saved), "--layouts"]) == 0
+    text = capsys.readouterr().out
+    assert "no plan takes less" in text
+    (tmp_path / "plan.txt").write_text(text)
+    options = ["--batch", str(BATCH), "--layout", str(tmp_path / "plan.txt"), "-o", str(again)]
+    assert main(["compile", str(model), *options]) == 0
+    capsys.readouterr()
+    found = layouts_of(odtc.load(again))
+    assert found.operators == layouts_of(chosen).operators
+    assert found.copies == layouts_of(chosen).copies
+    assert main(["inspect", str(again), "--layouts", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["layouts"]
+    assert len(said["operators"]) == len(found.operators)
+    assert not said["proven"]
+
+
+def test_a_step_without_a_choice_says_so() -> None:
+    assert report(None) == ["# all images of the step have the layout NCHW"]
+
+
+def test_a_plan_is_read_without_its_comments() -> None:
+    text = "# head\n\n t0_ NHWC  # costs\nt1_ NCHW\n"
+    assert parse_plan(text, "plan.txt") == {"t0_": LAST, "t1_": SECOND}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("t0_\n", "line 1 is no operator"), ("a NHWC\na NCHW\n", "line 2 names an operator again")],
+)
+def test_a_plan_that_is_none_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_plan(text, "plan.txt")
+
+
+def test_a_plan_of_another_step_is_refused() -> None:
+    problem = chain([(5, 2), (5, 2)], 2)
+    assert forced(problem, {"op1": LAST}).seconds == 5 + 2 + 2
+    with pytest.raises(UsageError, match="cannot run in the layout 'CNHW'"):
+        forced(problem, {"op1": "CNHW"})
+    with pytest.raises(UsageError, match="has no operator 'op2'"):
+        forced(problem, {"op2": LAST})
+
+
+def test_costs_are_those_of_a_target() -> None:
+    costs = layout_costs(parse_target("android-cpu").resolved())
+    assert 0 < costs.copy(1 << 10) < costs.copy(1 << 20)
