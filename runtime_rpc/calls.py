@@ -38,9 +38,9 @@ class Calls:
         self._machine = machine
         self._functions = {plan: machine[plan.function] for plan in manifest.plans}
         self._follower: Follower | None = None
+        self.plan = manifest.plans[0]
         # Where there is one plan, the step allocates its arena.
         self._arena = Arena(session, machine) if len(manifest.plans) > 1 else None
-        self.plan = manifest.plans[0]
 
     def set_budget(self, budget: int) -> None:
         """Runs by the fastest plan that fits.
