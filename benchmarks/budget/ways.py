@@ -181,6 +181,8 @@ def _compile(way: Way, case: Case, terms: Terms, folder: Path, tell: Callable[[s
             loss=case.loss,
             optimizer=odtc.SGD(),
             dropout=False,
+            freeze=case.frozen,
+            freeze_batch_norm=bool(case.frozen),
             memory_budget=way.budget,
             allow_split_batchnorm=terms.allow_split_batchnorm,
             **LEVERS.get(way.lever, {}),

@@ -47,6 +47,8 @@ class Case:
         loss: as odtc's options have it.
         module: what the model was exported from; None where there is only the ONNX file.
         threads: worker threads of each engine.
+        frozen: names of the scales and shifts of batch normalisations, where these are frozen and
+            in inference mode.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Case:
     loss: str = "cross-entropy"
     module: "nn.Module | None" = None
     threads: int = 1
+    frozen: tuple[str, ...] = ()
 
     @property
     def batch(self) -> int:
@@ -101,7 +104,7 @@ def fed(model: onnx.ModelProto) -> str:
 def _exported(name: str, batch: int | None, symbolic: bool) -> Case:
     """PyTorch's module, and its export."""
     from benchmarks.models.pytorch.export import export
-    from benchmarks.models.pytorch.spec import batches, make
+    from benchmarks.models.pytorch.spec import batches, make, norm_parameters
     from benchmarks.models.pytorch.table import FULL
 
     entry = FULL[name]
@@ -112,4 +115,5 @@ def _exported(name: str, batch: int | None, symbolic: bool) -> Case:
         path = Path(folder, "model.onnx")
         export(module, x, path, batch="batch" if symbolic else None)
         model = onnx.load(path)
-    return Case(name, model, x, y, entry.lr, entry.loss, module)
+    frozen = tuple(norm_parameters(module)) if entry.frozen_norms else ()
+    return Case(name, model, x, y, entry.lr, entry.loss, module, frozen=frozen)

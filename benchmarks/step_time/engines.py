@@ -38,7 +38,14 @@ class OdtcEngine:
         if not artifact.exists():
             file = folder / "model.onnx"
             onnx.save(case.model, file)
-            odtc.compile(file, batch=case.batch, loss=case.loss, dropout=False).save(artifact)
+            odtc.compile(
+                file,
+                batch=case.batch,
+                loss=case.loss,
+                dropout=False,
+                freeze=case.frozen,
+                freeze_batch_norm=bool(case.frozen),
+            ).save(artifact)
         self._trainer = odtc.load(artifact).trainer(threads=case.threads)
         self._lr = case.lr
 

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import odtc
 from benchmarks.models.pytorch.export import export
-from benchmarks.models.pytorch.spec import TorchModel, batches, make
+from benchmarks.models.pytorch.spec import TorchModel, batches, make, norm_parameters
 from benchmarks.reference.initializers import Match, match_initializers
 from odtc.comparison.peers.torch_module import ModuleTrainer
 from odtc.runtime_rpc.trainer import Trainer
@@ -76,6 +76,8 @@ def pair(model: TorchModel, exporter: str, folder: Path, target: str) -> Pair:
         loss=model.loss,
         optimizer=odtc.SGD(momentum=MOMENTUM),
         params=f"{model.trained}*",
+        freeze=norm_parameters(module) if model.frozen_norms else (),
+        freeze_batch_norm=model.frozen_norms,
     )
     trainer = artifact.trainer(threads=2 if target == "host-cpu" else None)
     first = trainer.parameters()

@@ -25,7 +25,8 @@ from torch import nn
 EXPORTERS: dict[str, dict[str, Any]] = {
     "torchscript": {
         "dynamo": False,
-        "training": torch.onnx.TrainingMode.TRAINING,
+        # Modules are in training mode, but for what is frozen there in inference mode.
+        "training": torch.onnx.TrainingMode.PRESERVE,
         "do_constant_folding": False,
     },
     "dynamo": {"dynamo": True, "optimize": False, "verbose": False},
@@ -41,7 +42,7 @@ def export(
     *,
     batch: str | None = None,
 ) -> None:
-    """Writes a module in training mode as ONNX, of the batch of `inputs` or of a symbolic one.
+    """Writes a module, in its mode, as ONNX, of the batch of `inputs` or of a symbolic one.
 
     Args:
         module: its state is as before afterwards, though the exporters run it.

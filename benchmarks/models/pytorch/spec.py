@@ -23,6 +23,7 @@ class TorchModel:
         batch: samples in a step.
         lr: a learning rate of SGD at which the loss of random data goes down slowly.
         trained: prefix of the parameters to train; the others are frozen.
+        frozen_norms: whether batch normalisations are frozen, and in inference mode.
     """
 
     build: Callable[[], nn.Module]
@@ -32,6 +33,7 @@ class TorchModel:
     batch: int = 4
     lr: float = 0.01
     trained: str = ""
+    frozen_norms: bool = False
 
 
 def make(model: TorchModel, seed: int = 0) -> nn.Module:
@@ -53,7 +55,19 @@ def make(model: TorchModel, seed: int = 0) -> nn.Module:
                 tensor.add_(torch.rand_like(tensor) * 0.2)
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(name.startswith(model.trained))
+    for _, part in _norms(module) if model.frozen_norms else ():
+        part.eval().requires_grad_(False)
     return module
+
+
+def norm_parameters(module: nn.Module) -> list[str]:
+    """Names of scales and shifts of batch normalisations."""
+    return [f"{name}.{key}" for name, part in _norms(module) for key, _ in part.named_parameters()]
+
+
+def _norms(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    kind = nn.modules.batchnorm._BatchNorm
+    return [(name, part) for name, part in module.named_modules() if isinstance(part, kind)]
 
 
 def batches(model: TorchModel, seed: int = 0):

@@ -1,5 +1,6 @@
 """The table of models: what people train, at full size and at a size for tests."""
 
+from dataclasses import replace
 from functools import partial
 
 from benchmarks.models.pytorch import attention, small, tasks
@@ -33,6 +34,9 @@ FULL: dict[str, TorchModel] = {
     ),
     "squeezenet": tasks.image_net(models.squeezenet1_1),
     "mobilenet_v2": tasks.image_net(models.mobilenet_v2, lr=STEEP),
+    "mobilenet_v2_frozen_norms": replace(
+        tasks.image_net(models.mobilenet_v2, lr=STEEP), frozen_norms=True
+    ),
     "mobilenet_v3": tasks.image_net(models.mobilenet_v3_large),
     "efficientnet_b0": tasks.image_net(partial(models.efficientnet_b0, stochastic_depth_prob=0.0)),
     "shufflenet_v2": tasks.image_net(models.shufflenet_v2_x1_0),
@@ -91,6 +95,7 @@ SMALL: dict[str, TorchModel] = {
     "googlenet": tasks.cifar(small.googlenet),
     "squeezenet": tasks.cifar(small.squeezenet),
     "mobilenet_v2": tasks.cifar(small.mobilenet_v2),
+    "mobilenet_v2_frozen_norms": replace(tasks.cifar(small.mobilenet_v2), frozen_norms=True),
     "mobilenet_v3": tasks.cifar(small.mobilenet_v3, lr=0.5),
     "efficientnet_b0": tasks.cifar(small.efficientnet),
     "shufflenet_v2": tasks.cifar(small.shufflenet),

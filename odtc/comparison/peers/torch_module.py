@@ -48,7 +48,7 @@ class ModuleTrainer:
         self._norms = {
             name: part
             for name, part in self._module.named_modules()
-            if isinstance(part, nn.modules.batchnorm._BatchNorm)
+            if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.training
         }
         self._first = {
             name: value.copy()
