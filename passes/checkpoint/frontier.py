@@ -12,6 +12,7 @@ from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.minimum_cut import cutting
 from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
 from odtc.passes.checkpoint.revolve import revolving
 from odtc.passes.checkpoint.segments import segmented
@@ -58,6 +59,9 @@ _NEAR = 3e-4
 # Limits between the lowest peak and that of the step as it is, for guided ways and for all.
 _LIMITS, _ALL_WAYS = 128, 32
 _BISECTIONS = 12
+# Where a repair comes so far below the lowest peak of the other ways, plans are made by it, too, of
+# peaks that fall in such steps.
+_LOWER, _REPAIRS = 0.97, 0.99
 # Frontiers that are kept: a caller mostly asks for several budgets of the same step.
 _KEPT = 16
 
@@ -80,6 +84,7 @@ def frontier(problem: Recomputation) -> tuple[Plan, ...]:
     # What is found first at the lowest may not be the fastest there.
     for limit in sorted({low} | even | closer):
         found += _within(problem, limit, moment, _OTHERS if limit in closer | {low} else ())
+    found += _repaired(problem, first, low)
     best = tuple(best_of(found))
     if problem.storage is None:
         return best
@@ -131,6 +136,20 @@ def _lowest(problem: Recomputation, first: Plan, moment: Moment) -> Iterator[Pla
         else:
             yield plan
             high = plan.peak
+
+
+def _repaired(problem: Recomputation, first: Plan, low: int) -> Iterator[Plan]:
+    """Plans of falling peaks, each made from the one before, if that comes below the lowest."""
+    limit = int(_LOWER * low)
+    lower = repaired(problem, limit, first.sequence)
+    if lower is None:
+        return
+    yield retained(problem, lower, limit)
+    limit, sequence = first.peak, repaired(problem, first.peak, first.sequence)
+    while sequence is not None:
+        yield retained(problem, sequence, limit)
+        limit = int(_REPAIRS * limit)
+        sequence = repaired(problem, limit, sequence)
 
 
 def best_of(plans: Iterable[Plan]) -> Iterator[Plan]:

@@ -176,7 +176,7 @@ class Plan:
 
 def highest_of(problem: Recomputation, plan: Plan) -> int:
     """The task during which most bytes are alive; that which made it, where a tensor is fetched."""
-    alive = _alive(problem, plan.sequence)
+    alive = alive_during(problem, plan.sequence)
     number = plan.sequence[alive.index(max(alive))]
     return problem.tasks.makers[problem.moved(number)] if problem.is_copy(number) else number
 
@@ -184,10 +184,10 @@ def highest_of(problem: Recomputation, plan: Plan) -> int:
 def plan_of(problem: Recomputation, sequence: Sequence[int]) -> Plan:
     """A sequence with its peak and its time; it has to be a possible one."""
     seconds = sum(problem.times[number] for number in sequence)
-    return Plan(tuple(sequence), max(_alive(problem, sequence), default=0), seconds)
+    return Plan(tuple(sequence), max(alive_during(problem, sequence), default=0), seconds)
 
 
-def _alive(problem: Recomputation, sequence: Sequence[int]) -> list[int]:
+def alive_during(problem: Recomputation, sequence: Sequence[int]) -> list[int]:
     """Bytes that are alive during each task of a sequence."""
     tasks, sizes = problem.every, problem.tasks.sizes
     needed, freed = set(problem.tasks.kept), [0] * len(sequence)

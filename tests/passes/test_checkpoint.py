@@ -19,6 +19,7 @@ from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.frontier import STRATEGIES, frontier
 from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
 from odtc.passes.checkpoint.revolve import revolving, split
 from odtc.passes.checkpoint.segments import segmented
@@ -344,6 +345,36 @@ def test_drawn_graphs_come_close_to_what_no_plan_is_faster_than() -> None:
         found = next(plan for plan in frontier(problem) if plan.peak <= limit)
         assert least is not None
         assert found.seconds <= most * (first.seconds + least.seconds)
+    # Walks find none below two thirds.
+    assert frontier(problem)[-1].peak < 0.6 * first.peak
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn(most=25), st.integers(0, 200), st.floats(0.4, 1))
+def test_a_repair_is_possible_and_within_its_limit(
+    problem: Recomputation, limit: int, share: float
+) -> None:
+    first = range(len(problem.seconds))
+    for most in (limit, int(share * plan_of(problem, first).peak)):
+        sequence = repaired(problem, most, first)
+        if sequence is not None:
+            plan = plan_of(problem, sequence)
+            validate(problem, plan)
+            assert plan.peak <= most
+
+
+@pytest.mark.parametrize(("nodes", "seed"), [(250, 0), (500, 1), (1000, 0), (1000, 1)])
+def test_large_drawn_graphs_have_plans_at_four_fifths(nodes: int, seed: int) -> None:
+    problem = layered(nodes, seed)
+    first = plan_of(problem, range(nodes))
+    limit = first.peak * 4 // 5
+    sequence = repaired(problem, limit, first.sequence)
+    assert sequence is not None
+    plan = retained(problem, sequence, limit)
+    validate(problem, plan)
+    least = Moment(problem, highest_of(problem, first)).cheapest(limit)
+    assert least is not None
+    assert plan.seconds <= 1.05 * (first.seconds + least.seconds)
 
 
 @pytest.mark.parametrize(
