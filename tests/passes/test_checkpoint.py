@@ -345,7 +345,7 @@ def test_drawn_graphs_come_close_to_what_no_plan_is_faster_than() -> None:
         found = next(plan for plan in frontier(problem) if plan.peak <= limit)
         assert least is not None
         assert found.seconds <= most * (first.seconds + least.seconds)
-    # Walks find none below two thirds.
+    # Walks find none there.
     assert frontier(problem)[-1].peak < 0.6 * first.peak
 
 
