@@ -9,7 +9,7 @@ from odtc.runtime_rpc.profile.record import Operator, Phase, Run, Timed
 from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
 
 # With what a function of the virtual machine begins: it checks its arguments.
-_CHECK = f"{BOOKKEEPING}builtin.check_tensor_info"
+_CHECK = "vm.builtin.check_tensor_info"
 _FELT = frozenset({Kind.ACTIVATION, Kind.SAVED})
 
 # Name, begin, end.

@@ -8,8 +8,9 @@ import tvm
 from odtc.runtime_rpc.server.device_timers import COPIES, Command, DeviceTimers
 
 _CPU = "cpu"
-# What the virtual machine does between kernels: it allocates, checks shapes, makes views.
-BOOKKEEPING = "vm."
+# How names begin of what the virtual machine does between kernels: it allocates, checks shapes,
+# makes views.
+BOOKKEEPING = ("vm.", "runtime.")
 # A call's name, begin and end, and the commands that the device had been given before and after.
 _Call = tuple[str, float, float, int, int]
 
