@@ -7,10 +7,12 @@ wants more teams than there are channels, several share one (`stages.py`).
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.activations import activated
 from odtc.backends.kernels.batch_norm_last import batch_norm_last, batch_norm_last_gradient
 from odtc.backends.kernels.moments import scale_of
 from odtc.backends.kernels.operand import channels_of, shape_of, stored
@@ -85,7 +87,8 @@ def batch_norm_kernel(
 
             def write(n: ir.Expr, i: ir.Expr) -> None:
                 value = (x[n, channel, i] - mean) * factor + shift
-                T.buffer_store(y, _activated(activation, value), [n, channel, i])
+                number = partial(tirx.const, dtype=value.ty.dtype)
+                T.buffer_store(y, activated(activation, value, number), [n, channel, i])
 
             row.write(write)
             with row.once():
@@ -100,16 +103,6 @@ def batch_norm_kernel(
         row = Row(samples, size, lanes, dtype)
         staged(channels, row, [Stage(values), Stage(squares)], last)
     return made()
-
-
-def _activated(activation: str, value: ir.Expr) -> ir.Expr:
-    zero, six = (tirx.const(bound, value.ty.dtype) for bound in (0, 6))
-    values = {
-        "": value,
-        "relax.nn.relu": tirx.max(value, zero),
-        "odtc.relu6": tirx.Select(value < zero, zero, tirx.Select(value > six, six, value)),
-    }
-    return values[activation]
 
 
 def batch_norm_gradient(

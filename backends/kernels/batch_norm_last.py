@@ -6,6 +6,7 @@ They compute what `batch_norm.py` says, in passes over whole pixels: `pixel_rows
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.activations import activated
 from odtc.backends.kernels.pixel_rows import Pixels, Place
 from odtc.backends.kernels.rows import row_kernel
 
@@ -56,7 +57,7 @@ def batch_norm_last(
             def write(p: ir.Expr, at: Place) -> None:
                 mean, factor, shift = (of.load(row, [at.slot]) for row in (means, factors, shifts))
                 value = (of.load(x, [p, at.channels]) - mean) * factor + shift
-                T.buffer_store(y, _activated(activation, value, of), [p, at.channels])
+                T.buffer_store(y, activated(activation, value, of.number), [p, at.channels])
 
             of.write(write)
     return made()
@@ -113,13 +114,3 @@ def batch_norm_last_gradient(
 
 def _per_channel(of: Pixels, *names: str) -> list[tirx.Buffer]:
     return [T.arg(name, T.buffer((of.channels,), "float32")) for name in names]
-
-
-def _activated(activation: str, value: ir.Expr, of: Pixels) -> ir.Expr:
-    zero, six = of.number(0.0), of.number(6.0)
-    values = {
-        "": value,
-        "relax.nn.relu": tirx.max(value, zero),
-        "odtc.relu6": tirx.Select(value < zero, zero, tirx.Select(value > six, six, value)),
-    }
-    return values[activation]

@@ -1,0 +1,22 @@
+"""What a kernel has behind it of a network's activations."""
+
+from collections.abc import Callable
+
+from tvm import ir, tirx
+
+
+def activated(name: str, value: ir.Expr, number: Callable[[float], ir.Expr]) -> ir.Expr:
+    """A value behind an activation.
+
+    Args:
+        name: of an operator of `ACTIVATIONS`, or nothing.
+        value: a number or a vector; not a number stays one.
+        number: makes a constant of the value's type.
+    """
+    zero, six = number(0.0), number(6.0)
+    values = {
+        "": value,
+        "relax.nn.relu": tirx.max(value, zero),
+        "odtc.relu6": tirx.Select(value < zero, zero, tirx.Select(value > six, six, value)),
+    }
+    return values[name]
