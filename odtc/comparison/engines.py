@@ -93,6 +93,23 @@ def _start_compiled_torch(case: Case, folder: Path) -> Load:
     return _start_torch(case, folder, compiled=True)
 
 
+def _prepare_mnn(case: Case, _: Path) -> Known:
+    """It is handed one input of floats, and nothing else."""
+    import onnx
+
+    graph = onnx.load(case.model).graph
+    own = {tensor.name for tensor in graph.initializer}
+    name_of = onnx.TensorProto.DataType.Name
+    fed = [each for each in graph.input if each.name not in own]
+    types = [name_of(each.type.tensor_type.elem_type) for each in fed]
+    if types != ["FLOAT"]:
+        raise UnsupportedError(
+            f"this peer is only asked for models of one input, of floats, not of {len(types)}: "
+            f"{', '.join(types)}"
+        )
+    return {}
+
+
 def _start_mnn(case: Case, folder: Path) -> Load:
     import importlib
 
@@ -153,6 +170,6 @@ ENGINES = {
     "onnxruntime-training": Engine(_prepare_onnxruntime, _start_onnxruntime),
     "pytorch": Engine(_nothing, _start_torch),
     "torch.compile": Engine(_nothing, _start_compiled_torch),
-    "mnn": Engine(_nothing, _start_mnn),
+    "mnn": Engine(_prepare_mnn, _start_mnn),
     "tvm": Engine(_prepare_tvm, _start_tvm),
 }
