@@ -41,6 +41,7 @@ class Gpu(Decider):
         return "float16" if self.multiplies_half else "float32"
 
 
-# Any GPU of a phone; and one that computes hundreds of groups at once, with memory for their sums.
+# Any GPU of a phone; and one that computes hundreds of groups at once, with memory for their sums:
+# on an H100 half as many parts of sums were up to a quarter faster than 512 groups.
 PHONE = Gpu()
-LARGE = Gpu(groups=512, split_bytes=64 << 20, offset_bits=64, buffers=None)
+LARGE = Gpu(groups=256, split_bytes=64 << 20, offset_bits=64, buffers=None)

@@ -9,13 +9,16 @@ slice, of which each would take as long in float32. Multiplying in float16 and a
 would take them at every step.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.places import rounded, size_of
-from odtc.backends.kernels.vectors import ramp, splat, vector_type
+from odtc.backends.kernels.vectors import splat, vector_type
+
+Slice = Callable[[ir.Expr, ir.Expr, int], ir.Expr]
 
 # Items of a group along the columns of a tile.
 ACROSS = 16
@@ -47,6 +50,9 @@ SINGLE, HALF = Arithmetic("float32", 8, 1), Arithmetic("float16", 16, 2)
 class Sums:
     """The sums of a work-item: some rows by some columns.
 
+    An item reads what its group shares in vectors of neighbours, since reading a number takes it as
+    long as four products: of 8 x 8 sums, 4 reads for 64 products in place of 16.
+
     Args:
         rows: of results.
         columns: of results.
@@ -58,45 +64,66 @@ class Sums:
 
     def __init__(self, rows: int, columns: int, arithmetic: Arithmetic) -> None:
         self._shape, self._arithmetic = (rows, columns), arithmetic
-        self._vectors = columns // arithmetic.lanes
-        of_one, of_many = arithmetic.dtype, vector_type(arithmetic.dtype, arithmetic.lanes)
+        self._is_half = arithmetic.dtype == HALF.dtype
+        self._high = _neighbours(rows)
+        self._wide = arithmetic.lanes if self._is_half else _neighbours(columns)
         self.results = _registers((rows, columns), "float32")
-        self._rows = _registers((rows,), of_one)
-        self._columns = _registers((self._vectors,), of_many)
-        self._is_half = of_one == HALF.dtype
-        self._now = _registers((rows, self._vectors), of_many) if self._is_half else self.results
+        self._rows = self._read_at_once(rows, self._high)
+        self._columns = self._read_at_once(columns, self._wide)
+        of_many = vector_type(arithmetic.dtype, arithmetic.lanes)
+        self._now = (
+            _registers((rows, columns // arithmetic.lanes), of_many)
+            if self._is_half
+            else self.results
+        )
         self._clear(self.results)
 
     def column(self, number: int | ir.Expr, x: ir.Expr) -> ir.Expr:
         """Which column of the tile one of the item's is; `x` is the item's number across."""
-        lanes = self._arithmetic.lanes
-        if lanes == 1:
-            return number * ACROSS + x
-        return (number // lanes * ACROSS + x) * lanes + number % lanes
+        wide = self._wide
+        return (
+            number * ACROSS + x if wide == 1 else _across(number // wide, x, wide) + number % wide
+        )
 
-    def add(self, left: tirx.Buffer, right: tirx.Buffer, row: ir.Expr, x: ir.Expr) -> None:
+    def add(self, left: Slice, right: Slice, row: ir.Expr, x: ir.Expr) -> None:
         """Emits what a slice adds: `left[k, row + i] * right[k, column(j, x)]`.
 
         Args:
-            left: `[terms, height]` that the group shares.
-            right: `[terms, width]`.
+            left: `(k, row, lanes)` to a vector of what the group shares.
+            right: the same, of the columns.
             row: of the tile, the first one of the item.
             x: number of the item across.
         """
-        rows, lanes = self._shape[0], self._arithmetic.lanes
+        high, wide = self._high, self._wide
         if self._is_half:
             self._clear(self._now)
+        rows, columns = int(self._rows.shape[0]), int(self._columns.shape[0])
         with T.unroll(self._arithmetic.terms) as k:
             with T.unroll(rows) as i:
-                T.buffer_store(self._rows, tirx.BufferLoad(left, [k, row + i]), [i])
-            with T.unroll(self._vectors) as j:
-                at = ramp((j * ACROSS + x) * lanes, lanes)
-                T.buffer_store(self._columns, tirx.BufferLoad(right, [k, at]), [j])
-            with T.unroll(rows) as i, T.unroll(self._vectors) as j:
-                term = splat(tirx.BufferLoad(self._rows, [i]), lanes) * self._columns[j]
-                T.buffer_store(self._now, tirx.BufferLoad(self._now, [i, j]) + term, [i, j])
+                T.buffer_store(self._rows, left(k, row + i * high, high), [i])
+            with T.unroll(columns) as j:
+                T.buffer_store(self._columns, right(k, _across(j, x, wide), wide), [j])
+            with (
+                T.unroll(int(self._rows.shape[0])) as i,
+                T.unroll(int(self._columns.shape[0])) as j,
+            ):
+                self._multiply(i, j)
         if self._is_half:
             self._widen()
+
+    def _multiply(self, i: ir.Expr, j: ir.Expr) -> None:
+        """Emits the products of the rows and columns that were read at once."""
+        lanes = self._arithmetic.lanes
+        for row in range(self._high):
+            left = splat(_lane(self._rows[i], row, self._high), lanes)
+            for part in range(self._wide // lanes):
+                right = self._columns[j]
+                right = right if self._is_half else _lane(right, part, self._wide)
+                at = [i * self._high + row, j * (self._wide // lanes) + part]
+                T.buffer_store(self._now, tirx.BufferLoad(self._now, at) + left * right, at)
+
+    def _read_at_once(self, count: int, neighbours: int) -> tirx.Buffer:
+        return _registers((count // neighbours,), vector_type(self._arithmetic.dtype, neighbours))
 
     def _clear(self, sums: tirx.Buffer) -> None:
         zero = tirx.const(0.0, str(sums.dtype))
@@ -105,12 +132,26 @@ class Sums:
 
     def _widen(self) -> None:
         lanes = self._arithmetic.lanes
-        with T.unroll(self._shape[0]) as i, T.unroll(self._vectors) as j:
+        with T.unroll(self._shape[0]) as i, T.unroll(self._shape[1] // lanes) as j:
             now = tirx.BufferLoad(self._now, [i, j])
             for lane in range(lanes):
                 at = [i, j * lanes + lane]
-                more = rounded(tirx.Shuffle([now], [lane]), "float32")
+                more = rounded(_lane(now, lane, lanes), "float32")
                 T.buffer_store(self.results, tirx.BufferLoad(self.results, at) + more, at)
+
+
+def _across(vector: int | ir.Expr, x: ir.Expr, wide: int) -> ir.Expr:
+    """First column of one of an item's vectors: items read neighbours, one after the other."""
+    return (vector * ACROSS + x) * wide
+
+
+def _neighbours(count: int) -> int:
+    """How many are read at once."""
+    return next(n for n in (4, 2, 1) if count % n == 0)
+
+
+def _lane(vector: ir.Expr, lane: int, lanes: int) -> ir.Expr:
+    return vector if lanes == 1 else tirx.Shuffle([vector], [lane])
 
 
 def _registers(shape: tuple[int, ...], dtype: str) -> tirx.Buffer:

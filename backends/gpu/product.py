@@ -19,10 +19,40 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, Sums
-from odtc.backends.gpu.tiling import Extent, Tiling, parts_of, tiling_of
+from odtc.backends.gpu.tiling import Extent, Tiling, apart, parts_of, tiling_of
 from odtc.backends.kernels.places import index, rounded
+from odtc.backends.kernels.vectors import ramp
 
-Read = Callable[..., ir.Expr]
+
+@dataclass(frozen=True)
+class Term:
+    """A term of a sum.
+
+    Attributes:
+        flat: its number among all.
+        slice: the number of its slice.
+        k: its number in the slice.
+        terms: of a slice.
+    """
+
+    flat: ir.Expr
+    slice: ir.Expr
+    k: ir.Expr
+    terms: int
+
+    def split(self, period: int) -> tuple[ir.Expr, ir.Expr]:
+        """In which run of so many terms it is, and where in it.
+
+        Where slices do not cross from one run to the next, the first is the same for a whole slice,
+        and plainly so.
+        """
+        if period % self.terms:
+            return self.flat // period, self.flat % period
+        slices = period // self.terms
+        return self.slice // slices, self.slice % slices * self.terms + self.k
+
+
+Read = Callable[[ir.Expr, ir.Expr, Term], ir.Expr]
 
 
 @dataclass(frozen=True)
@@ -30,8 +60,8 @@ class Operand:
     """One side of a product.
 
     Attributes:
-        read: `(n, at, k)` to an element: of matrix `n`, row or column `at`, term `k`.
-        along_sum: whether neighbours in `k` lie side by side; those in `at` do, otherwise.
+        read: `(n, at, term)` to an element: of matrix `n`, row or column `at`.
+        along_sum: whether neighbouring terms lie side by side; those in `at` do, otherwise.
     """
 
     read: Read
@@ -50,6 +80,9 @@ def emit_product(
         store: `(n, m, p, value)`, takes each result.
         gpu: the machine.
     """
+    if extent.depth == 0:
+        _emit_sums(extent, None, store, gpu)
+        return
     tiling = tiling_of(extent, gpu)
     if tiling.splits == 1:
         _emit_tiles(extent, tiling, left, right, lambda _, *at: store(*at))
@@ -64,7 +97,7 @@ def emit_product(
         T.buffer_store(parts, value, [part, flat(n, m, p)])
 
     _emit_tiles(extent, tiling, left, right, keep)
-    _emit_sums(extent, tiling.splits, parts, store, gpu)
+    _emit_sums(extent, parts, store, gpu)
 
 
 def _emit_tiles(
@@ -74,7 +107,8 @@ def _emit_tiles(
     height, width = tiling.height, tiling.width
     down, across = parts_of(extent.rows, height), parts_of(extent.columns, width)
     terms, dtype = tiling.arithmetic.terms, tiling.arithmetic.dtype
-    share = parts_of(parts_of(extent.depth, tiling.splits), terms) * terms
+    slices = Slices(extent.depth, terms)
+    share = parts_of(parts_of(extent.depth, tiling.splits), terms)
     items = tiling.down * ACROSS
     with (
         T.thread_binding(across, "blockIdx.x") as column_tile,
@@ -84,29 +118,73 @@ def _emit_tiles(
         T.sblock("tile"),
     ):
         n, part = (task, index(0)) if tiling.splits == 1 else _both(task, tiling.splits)
-        near_left = T.sblock_alloc_buffer((terms, height), dtype, scope="shared")
-        near_right = T.sblock_alloc_buffer((terms, width), dtype, scope="shared")
+        near_left = Shared(terms, height, left.along_sum, dtype)
+        near_right = Shared(terms, width, right.along_sum, dtype)
         sums = Sums(tiling.rows, tiling.columns, tiling.arithmetic)
         m0, p0 = row_tile * height, column_tile * width
         y, x = item // ACROSS, item % ACROSS
-        end = tirx.min((part + 1) * share, index(extent.depth))
+        end = tirx.min((part + 1) * share, index(slices.count))
         copies = [
-            _Copy(near_left, left, (n, m0), extent.rows, (item, items)),
-            _Copy(near_right, right, (n, p0), extent.columns, (item, items)),
+            _Copy(near_left, left, slices, (n, m0, extent.rows), (item, items)),
+            _Copy(near_right, right, slices, (n, p0, extent.columns), (item, items)),
         ]
         for copy in copies:
             copy.fetch(part * share, end)
-        with T.serial(share // terms) as step:
+        with T.serial(share) as step:
             for copy in copies:
                 copy.put()
             # While this slice is multiplied, the next one is on its way.
             for copy in copies:
-                copy.fetch(part * share + (step + 1) * terms, end)
-            sums.add(near_left, near_right, y * tiling.rows, x)
+                copy.fetch(part * share + step + 1, end)
+            sums.add(near_left.read, near_right.read, y * tiling.rows, x)
         with T.unroll(tiling.rows) as i, T.unroll(tiling.columns) as j:
             m, p = m0 + y * tiling.rows + i, p0 + sums.column(j, x)
             with T.If(tirx.all(m < extent.rows, p < extent.columns)), T.Then():
                 store(part, n, m, p, tirx.BufferLoad(sums.results, [i, j]))
+
+
+class Shared:
+    """Memory of a group for a slice of an operand, `[k, at]`.
+
+    Args:
+        terms: of the slice.
+        width: rows or columns of it.
+        is_across: whether items side by side write terms side by side, so to other rows. These lie
+            a vector apart in the banks of the memory, so that no item waits for another.
+        dtype: of the elements.
+    """
+
+    def __init__(self, terms: int, width: int, is_across: bool, dtype: str) -> None:
+        self.terms, self.width, self.dtype = terms, width, dtype
+        self._pitch = width + (apart(terms) if is_across else 0)
+        self._buffer = T.sblock_alloc_buffer((terms * self._pitch,), dtype, scope="shared")
+
+    def write(self, k: ir.Expr, at: ir.Expr, value: ir.Expr) -> None:
+        """Emits a store of an element."""
+        T.buffer_store(self._buffer, value, [k * self._pitch + at])
+
+    def read(self, k: ir.Expr, at: ir.Expr, lanes: int) -> ir.Expr:
+        """Neighbours along the width, as a vector."""
+        return tirx.BufferLoad(self._buffer, [ramp(k * self._pitch + at, lanes)])
+
+
+@dataclass(frozen=True)
+class Slices:
+    """How a sum is cut into slices: of `terms` each, and the last of what is left."""
+
+    depth: int
+    terms: int
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return parts_of(self.depth, self.terms)
+
+    def term(self, number: ir.Expr, k: ir.Expr) -> tuple["Term", list[ir.Expr]]:
+        """A term of a slice; and when there is one."""
+        flat = number * self.terms + k
+        is_whole = self.depth % self.terms == 0
+        return Term(flat, number, k, self.terms), [] if is_whole else [flat < self.depth]
 
 
 class _Copy:
@@ -115,37 +193,38 @@ class _Copy:
     Args:
         near: where to.
         operand: what of.
-        start: the matrix, and the first row or column.
-        length: rows or columns of the operand.
+        slices: how it is cut.
+        place: the matrix, the first row or column, and how many the operand has.
         item: number of the work-item, and how many there are.
     """
 
     def __init__(
         self,
-        near: tirx.Buffer,
+        near: Shared,
         operand: Operand,
-        start: tuple[ir.Expr, ir.Expr],
-        length: int,
+        slices: Slices,
+        place: tuple[ir.Expr, ir.Expr, int],
         item: tuple[ir.Expr, int],
     ) -> None:
-        self._near, self._operand, self._start, self._length = near, operand, start, length
+        self._near, self._operand, self._slices, self._where = near, operand, slices, place
         self._number, self._items = item
-        self._terms, self._dtype = int(near.shape[0]), str(near.dtype)
-        self._size = self._terms * int(near.shape[1])
+        self._size = near.terms * near.width
         self._turns = parts_of(self._size, self._items)
-        self._held = T.sblock_alloc_buffer((self._turns,), self._dtype, scope="local")
+        self._held = T.sblock_alloc_buffer((self._turns,), near.dtype, scope="local")
 
-    def fetch(self, k0: ir.Expr, end: ir.Expr) -> None:
-        """Emits the reads of the elements of a slice, into registers."""
-        n, first = self._start
-        zero = tirx.const(0.0, self._dtype)
+    def fetch(self, number: ir.Expr, end: ir.Expr) -> None:
+        """Emits the reads of the elements of a slice, into registers.
+
+        Where there are none, nothing is read: from slice `end` on, and outside of the operand.
+        """
+        n, first, length = self._where
+        zero = tirx.const(0.0, self._near.dtype)
         with T.unroll(self._turns) as turn:
             k, at = self._place(turn)
-            inside = tirx.all(first + at < self._length, k0 + k < end)
-            value = self._operand.read(
-                n, tirx.min(first + at, index(self._length - 1)), tirx.min(k0 + k, end - 1)
-            )
-            value = rounded(value, self._dtype)
+            term, is_there = self._slices.term(number, k)
+            inside = tirx.all(number < end, first + at < length, *is_there)
+            value = self._operand.read(n, first + at, term)
+            value = rounded(value, self._near.dtype)
             T.buffer_store(self._held, tirx.if_then_else(inside, value, zero), [turn])
 
     def put(self) -> None:
@@ -153,7 +232,7 @@ class _Copy:
         with T.unroll(self._turns) as turn:
 
             def write(turn: ir.Expr = turn) -> None:
-                T.buffer_store(self._near, self._held[turn], list(self._place(turn)))
+                self._near.write(*self._place(turn), self._held[turn])
 
             if self._turns * self._items == self._size:
                 write()
@@ -163,16 +242,16 @@ class _Copy:
 
     def _place(self, turn: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Which element an item copies in a turn: neighbours in memory, one after the other."""
-        flat, width = turn * self._items + self._number, int(self._near.shape[1])
+        flat = turn * self._items + self._number
         if self._operand.along_sum:
-            return flat % self._terms, flat // self._terms
-        return flat // width, flat % width
+            return flat % self._near.terms, flat // self._near.terms
+        return flat // self._near.width, flat % self._near.width
 
 
 def _emit_sums(
-    extent: Extent, splits: int, parts: tirx.Buffer, store: Callable[..., None], gpu: Gpu
+    extent: Extent, parts: tirx.Buffer | None, store: Callable[..., None], gpu: Gpu
 ) -> None:
-    """Emits the kernel that adds up the parts of each sum."""
+    """Emits the kernel that adds up the parts of each sum, or of none."""
     size = extent.batch * extent.rows * extent.columns
     with (
         T.thread_binding(parts_of(size, gpu.group), "blockIdx.x") as group,
@@ -183,8 +262,9 @@ def _emit_sums(
         flat = group * gpu.group + item
         with T.If(flat < size), T.Then():
             T.buffer_store(total, tirx.const(0.0, "float32"), [0])
-            with T.serial(splits) as part:
-                T.buffer_store(total, total[0] + tirx.BufferLoad(parts, [part, flat]), [0])
+            if parts is not None:
+                with T.serial(int(parts.shape[0])) as part:
+                    T.buffer_store(total, total[0] + tirx.BufferLoad(parts, [part, flat]), [0])
             plane = extent.rows * extent.columns
             n, inside = flat // plane, flat % plane
             store(n, inside // extent.columns, inside % extent.columns, total[0])

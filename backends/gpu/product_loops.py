@@ -5,16 +5,21 @@ holds: each is read where it lies, or is zero where the window is outside (Chetl
 2014).
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.product import Extent, Operand, emit_product
+from odtc.backends.gpu.multiply import ACROSS, SINGLE
+from odtc.backends.gpu.product import Extent, Operand, Term, emit_product
 from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.grid import Axis, Walk
 from odtc.backends.kernels.places import index, load, unflatten
+
+# From the length of runs of a number to which of them it is in, and where.
+Split = Callable[[int], tuple[ir.Expr, ir.Expr]]
 
 
 def _matmul(product: Product, gpu: Gpu) -> None:
@@ -23,11 +28,11 @@ def _matmul(product: Product, gpu: Gpu) -> None:
     *batch, rows, depth = _matrix(a, trans_left)
     columns = _matrix(b, trans_right)[-1]
 
-    def left(n: ir.Expr, m: ir.Expr, k: ir.Expr) -> ir.Expr:
-        return load(a, [*unflatten(n, batch), *((k, m) if trans_left else (m, k))])
+    def left(n: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
+        return load(a, [*unflatten(n, batch), *((k.flat, m) if trans_left else (m, k.flat))])
 
-    def right(n: ir.Expr, p: ir.Expr, k: ir.Expr) -> ir.Expr:
-        return load(b, [*unflatten(n, batch), *((p, k) if trans_right else (k, p))])
+    def right(n: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+        return load(b, [*unflatten(n, batch), *((p, k.flat) if trans_right else (k.flat, p))])
 
     emit_product(
         Extent(math.prod(batch), rows, depth, columns),
@@ -44,14 +49,15 @@ def _forward(product: Product, gpu: Gpu) -> None:
     batch, channels, *_ = _sizes(x)
     out, taps = [axis.out for axis in axes], [axis.kernel for axis in axes]
     positions = math.prod(out)
+    of_term = _by_tap_or_channel(channels, taps, SINGLE.terms, gpu)
 
-    def weight(_: ir.Expr, m: ir.Expr, k: ir.Expr) -> ir.Expr:
-        c, *t = unflatten(k, [channels, *taps])
+    def weight(_: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
+        c, t = of_term(k.split)
         return _load(w, [m, c], t)
 
-    def image(_: ir.Expr, p: ir.Expr, k: ir.Expr) -> ir.Expr:
+    def image(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
-        c, *t = unflatten(k, [channels, *taps])
+        c, t = of_term(k.split)
         return _in_window(x, [n, c], axes, o, t)
 
     def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
@@ -68,19 +74,73 @@ def _forward(product: Product, gpu: Gpu) -> None:
 
 
 def _data_gradient(product: Product, gpu: Gpu) -> None:
-    """`dx[n, c, i] = sum over m, t of dy[n, m, (i + pad - t * dilation) / stride] * w[m, c, t]`."""
+    """`dx[n, c, i] = sum over m, t of dy[n, m, (i + pad - t * dilation) / stride] * w[m, c, t]`.
+
+    Of a window that steps, the elements of each remainder are a product of their own, of the taps
+    that reach them.
+    """
+    axes, _ = _axes(product.numbers)
+    if any(axis.stride > 1 and axis.dilation > 1 for axis in axes):
+        _data_gradient_with_holes(product, gpu)
+        return
+    pieces = itertools.product(*(axis.backward() for axis in axes))
+    # What is decided for the largest one stands for all.
+    for walk in sorted(pieces, key=lambda piece: math.prod(each.taps for each in piece)):
+        _piece_of_data_gradient(product, walk, gpu)
+
+
+def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) -> None:
     (dy, w), (axes, given) = product.operands, _axes(product.numbers)
     batch, rows, *_ = _sizes(dy)
     channels = _sizes(w)[1]
-    image, taps = [axis.size for axis in axes], [axis.kernel for axis in axes]
+    out, taps = [each.out for each in walk], [each.taps for each in walk]
+    of_term = _by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
 
-    def weight(_: ir.Expr, c: ir.Expr, k: ir.Expr) -> ir.Expr:
-        m, *t = unflatten(k, [rows, *taps])
+    def weight(_: ir.Expr, c: ir.Expr, k: Term) -> ir.Expr:
+        m, t = of_term(k.split)
+        return _load(w, [m, c], [each.weight(tap) for each, tap in zip(walk, t, strict=True)])
+
+    def adjoint(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+        n, *o = unflatten(p, [batch, *out])
+        m, t = of_term(k.split)
+        at = [
+            place + each.shift(tap) - each.staged.before
+            for each, place, tap in zip(walk, o, t, strict=True)
+        ]
+        return _inside(dy, [n, m], at, axes, [], out=True)
+
+    def store(_: ir.Expr, c: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
+        if axes != given:
+            n, *i = unflatten(p, [batch, *(axis.size for axis in given)])
+        else:
+            n, *o = unflatten(p, [batch, *out])
+            i = [index(each.target(place)) for each, place in zip(walk, o, strict=True)]
+        product.store([n, c, *i], value)
+
+    emit_product(
+        Extent(1, channels, rows * math.prod(taps), batch * math.prod(out)),
+        Operand(weight, False),
+        Operand(adjoint, False),
+        store,
+        gpu,
+    )
+
+
+def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
+    """The same where taps are apart as well: each element asks each tap whether it reaches it."""
+    (dy, w), (axes, _) = product.operands, _axes(product.numbers)
+    batch, rows, *_ = _sizes(dy)
+    channels = _sizes(w)[1]
+    image, taps = [axis.size for axis in axes], [axis.kernel for axis in axes]
+    of_term = _by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
+
+    def weight(_: ir.Expr, c: ir.Expr, k: Term) -> ir.Expr:
+        m, t = of_term(k.split)
         return _load(w, [m, c], t)
 
-    def adjoint(_: ir.Expr, p: ir.Expr, k: ir.Expr) -> ir.Expr:
+    def adjoint(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
         n, *i = unflatten(p, [batch, *image])
-        m, *t = unflatten(k, [rows, *taps])
+        m, t = of_term(k.split)
         steps = [
             place + axis.pad - tap * axis.dilation
             for axis, place, tap in zip(axes, i, t, strict=True)
@@ -94,7 +154,7 @@ def _data_gradient(product: Product, gpu: Gpu) -> None:
         return _inside(dy, [n, m], at, axes, hits, out=True)
 
     def store(_: ir.Expr, c: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
-        n, *i = unflatten(p, [batch, *(axis.size for axis in given)])
+        n, *i = unflatten(p, [batch, *image])
         product.store([n, c, *i], value)
 
     emit_product(
@@ -111,23 +171,30 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
     (x, dy), (axes, _) = product.operands, _axes(product.numbers)
     batch, channels, *_ = _sizes(x)
     rows = _sizes(dy)[1]
-    out, taps = [axis.out for axis in axes], [axis.kernel for axis in axes]
+    *rest, last = [axis.out for axis in axes]
+    taps = [axis.kernel for axis in axes]
+    of_column = _by_tap_or_channel(channels, taps, ACROSS, gpu)
 
-    def adjoint(_: ir.Expr, m: ir.Expr, k: ir.Expr) -> ir.Expr:
-        n, *o = unflatten(k, [batch, *out])
+    def position(k: Term) -> tuple[ir.Expr, list[ir.Expr]]:
+        line, place = k.split(last)
+        n, *o = unflatten(line, [batch, *rest])
+        return n, [*o, place]
+
+    def adjoint(_: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
+        n, o = position(k)
         return _load(dy, [n, m], o)
 
-    def image(_: ir.Expr, p: ir.Expr, k: ir.Expr) -> ir.Expr:
-        c, *t = unflatten(p, [channels, *taps])
-        n, *o = unflatten(k, [batch, *out])
+    def image(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+        c, t = of_column(lambda period: (p // period, p % period))
+        n, o = position(k)
         return _in_window(x, [n, c], axes, o, t)
 
     def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
-        c, *t = unflatten(p, [channels, *taps])
+        c, t = of_column(lambda period: (p // period, p % period))
         product.store([m, c, *_padded(product.result, t)], value)
 
     emit_product(
-        Extent(1, rows, batch * math.prod(out), channels * math.prod(taps)),
+        Extent(1, rows, batch * math.prod([*rest, last]), channels * math.prod(taps)),
         Operand(adjoint, True),
         Operand(image, True),
         store,
@@ -141,6 +208,34 @@ GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {
     "data-gradient": _data_gradient,
     "weight-gradient": _weight_gradient,
 }
+
+
+def _by_tap_or_channel(
+    channels: int, taps: Sequence[int], run: int, gpu: Gpu
+) -> Callable[[Split], tuple[ir.Expr, list[ir.Expr]]]:
+    """From a number to its channel and tap: all channels of a tap come first, or all its taps.
+
+    In the first order a run of numbers that items take side by side has one tap: whether a window
+    is inside of the image there, and where, is found once for the run and not for each element.
+
+    Args:
+        channels: how many there are.
+        taps: by axis.
+        run: numbers in a run.
+        gpu: the machine.
+    """
+    usual = math.prod(taps) > 1 and channels % run == 0
+    (taps_first,) = gpu.decide("order", [(1,), (0,)], (int(usual),))
+
+    def by_channel(split: Split) -> tuple[ir.Expr, list[ir.Expr]]:
+        c, tap = split(math.prod(taps))
+        return c, unflatten(tap, taps)
+
+    def by_tap(split: Split) -> tuple[ir.Expr, list[ir.Expr]]:
+        tap, c = split(channels)
+        return c, unflatten(tap, taps)
+
+    return by_tap if taps_first else by_channel
 
 
 def _in_window(

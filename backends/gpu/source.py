@@ -18,6 +18,8 @@ _LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MUL
 # What TVM puts in front of a kernel with a pointer to float16, and what needs it.
 _EXTENSION = re.compile(r"^#ifdef cl_khr_fp16\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
 _HALF = re.compile(r"\bhalf\d*\b(?! ?\*)|\bconvert_half")
+# Memory that a group shares, and a vector read from there.
+_SHARED = re.compile(r"^( *__local \w+ (\w+)\[\d+\]);$", re.MULTILINE)
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
@@ -51,5 +53,18 @@ def plain(source: str) -> str:
     return source if _HALF.search(without) else without
 
 
+def aligned(source: str) -> str:
+    """The source with vectors of shared memory that are read at once.
+
+    TVM reads them by `vload`, which promises no more than where an element lies, so that a driver
+    may read one after the other. Vectors lie at multiples of their size here (`product.Shared`).
+    """
+    for match in _SHARED.finditer(source):
+        of_name = re.compile(rf"\bvload(\d+)\(0, {match[2]} \+ ")
+        kind = match[1].split()[1]
+        source = of_name.sub(rf"*(__local {kind}\1*)({match[2]} + ", source)
+    return _SHARED.sub(r"\1 __attribute__((aligned(16)));", source)
+
+
 def _rewritten(source: str, _: object) -> str:
-    return plain(hinted(alone(str(source))))
+    return plain(aligned(hinted(alone(str(source)))))

@@ -9,13 +9,17 @@ from odtc.backends.gpu.multiply import ACROSS, HALF, SINGLE, Arithmetic
 _SLICES = (16, 32, 8, 4)
 # Terms of a part of a sum, at least.
 _LEAST_TERMS = 64
+# Banks of the memory that a group shares, and numbers that an item reads of it at once, at most.
+_BANKS, _AT_ONCE = 32, 4
 # A product of fewer terms, rows or columns stays in float32: it would gain nothing.
 _LEAST_OF_HALF = 16
 # Rows and columns of results of an item, and how fast it is with these: a larger tile reads the
 # memory that its group shares less often for each product.
-_SHARES = {(8, 8): 1.0, (4, 4): 0.7, (2, 4): 0.5, (1, 2): 0.25}
+_SHARES = {(8, 8): 1.0, (4, 8): 0.85, (4, 4): 0.7, (2, 4): 0.5, (1, 2): 0.25}
+# The same of groups of half as many items: a slice is read for fewer products.
+_OF_HALF_A_GROUP = 0.95
 # Others that are worth a trial.
-_MORE_SHARES = ((8, 4), (4, 8), (16, 4), (4, 16), (8, 2), (2, 8), (4, 2), (2, 2), (16, 8), (8, 16))
+_MORE_SHARES = ((8, 4), (16, 4), (4, 16), (8, 2), (2, 8), (4, 2), (2, 2), (16, 8), (8, 16))
 # Splits beside those that keep a GPU busy: times these.
 _MORE_SPLITS = (0.5, 2, 0.25, 4, 0.125, 8)
 
@@ -60,8 +64,9 @@ class Tiling:
 
     @property
     def local_bytes(self) -> int:
-        """Of a slice of both operands."""
-        return self.arithmetic.terms * (self.height + self.width) * self.arithmetic.term_bytes
+        """Of a slice of both operands, at most."""
+        terms = self.arithmetic.terms
+        return terms * (self.height + self.width + 2 * apart(terms)) * self.arithmetic.term_bytes
 
     def tiles(self, extent: Extent) -> int:
         """Number of tiles of a product."""
@@ -82,7 +87,7 @@ def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
     size = extent.batch * extent.rows * extent.columns * 4
     room = max(gpu.split_bytes // size, 1)
     splits = min(
-        parts_of(gpu.groups, chosen.tiles(extent)),
+        max(round(gpu.groups / chosen.tiles(extent)), 1),
         max(extent.depth // _LEAST_TERMS, 1),
         room,
     )
@@ -97,7 +102,11 @@ def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
 def _tile(extent: Extent, gpu: Gpu) -> Tiling:
     """The tile that is the fastest by its speed and by how much of it is wanted."""
     down, arithmetic = gpu.group // ACROSS, _arithmetic(extent, gpu)
-    tilings = {Tiling(*share, down, 1, arithmetic): speed for share, speed in _SHARES.items()}
+    tilings = {
+        Tiling(*share, each, 1, arithmetic): speed * times
+        for share, speed in _SHARES.items()
+        for each, times in ((down, 1.0), (down // 2, _OF_HALF_A_GROUP))
+    }
     speeds = {each: speed for each, speed in tilings.items() if _fits(each, gpu)}
     chosen = max(speeds, key=lambda each: speeds[each] * each.use(extent))
     others = [
@@ -135,6 +144,14 @@ def _fits(tiling: Tiling, gpu: Gpu) -> bool:
     is_whole = tiling.columns % tiling.arithmetic.lanes == 0
     is_small = tiling.rows * tiling.columns <= gpu.sums
     return tiling.local_bytes <= gpu.local_bytes and is_small and is_whole
+
+
+def apart(terms: int) -> int:
+    """Numbers between the rows of a slice, if items side by side write to rows side by side.
+
+    So each writes to another bank; rows begin where whole vectors do.
+    """
+    return max(_BANKS // terms, _AT_ONCE)
 
 
 def parts_of(size: int, part: int) -> int:

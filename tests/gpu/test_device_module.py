@@ -7,7 +7,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
-from odtc.backends.gpu.source import alone, hinted
+from odtc.backends.gpu.source import aligned, alone, hinted
 from tests.gpu.module_reader import opencl_module
 
 
@@ -42,3 +42,18 @@ def test_hints() -> None:
 def test_declarations_of_others() -> None:
     body = "__kernel void a(__global float* x) {\n}\n"
     assert alone("__kernel void b(__global float* y, int n);\n" + body) == body
+
+
+def test_vectors_of_shared_memory_are_read_at_once(library: bytes) -> None:
+    body = (
+        "  __local float near[540];\n"
+        "  a[0] = vload4(0, near + ((k * 68) + (y * 4)));\n"
+        "  b[0] = vload4(0, far + 1);\n"
+    )
+    assert aligned(body) == (
+        "  __local float near[540] __attribute__((aligned(16)));\n"
+        "  a[0] = *(__local float4*)(near + ((k * 68) + (y * 4)));\n"
+        "  b[0] = vload4(0, far + 1);\n"
+    )
+    source = library[library.index(b"// Function: ") :].decode(errors="replace")
+    assert "*(__local float4*)(" in source

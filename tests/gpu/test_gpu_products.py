@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.gpu import product_loops
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
-from odtc.backends.gpu.tiling import Extent, tiling_of
+from odtc.backends.gpu.tiling import Extent, apart, tiling_of
 from odtc.backends.kernels.fused import Product
 from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel
@@ -111,6 +112,42 @@ def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int
 def test_slices_fit_the_memory_of_a_group(rows: int, columns: int, local_bytes: int) -> None:
     tiling = tiling_of(Extent(1, rows, 64, columns), Gpu(local_bytes=local_bytes))
     assert 8 * (tiling.height + tiling.width) * 4 <= local_bytes
+
+
+def test_items_write_to_banks_of_their_own() -> None:
+    """Where those side by side write terms side by side: 32 numbers wide, one from each bank."""
+    for terms, width in ((8, 16), (8, 64), (8, 128), (4, 32)):
+        pitch = width + apart(terms)
+        banks = {(item % terms * pitch + item // terms) % 32 for item in range(32)}
+        assert len(banks) == 32
+
+
+def test_vectors_of_shared_memory_lie_at_multiples_of_their_size() -> None:
+    for machine in MACHINES.values():
+        tiling = tiling_of(Extent(1, 512, 512, 512), machine)
+        assert tiling.height % 4 == tiling.width % 4 == 0
+    assert all(apart(terms) % 4 == 0 for terms in (4, 8, 16, 32))
+
+
+def test_a_gradient_of_a_window_that_steps_takes_no_product_that_is_nothing() -> None:
+    """The multiply-adds of its launches are those of the forward pass, but for edges of tiles."""
+    extents: list[Extent] = []
+
+    def record(extent: Extent, *_: object) -> None:
+        extents.append(extent)
+
+    numbers = [56, 3, 2, 1, 1, 28] * 2
+    shapes = [(2, 32, 28, 28), (32, 16, 3, 3), (2, 16, 56, 56)]
+    with IRBuilder(), T.prim_func(s_tir=True), pytest.MonkeyPatch.context() as patch:
+        T.func_name("main")
+        buffers = [T.arg(f"a{i}", T.buffer(shape)) for i, shape in enumerate(shapes)]
+        patch.setattr(product_loops, "emit_product", record)
+        GPU_LOOPS["data-gradient"](
+            Product(numbers, buffers[:-1], buffers[-1], lambda _, v: v), LARGE
+        )
+    assert sum(e.rows * e.depth * e.columns for e in extents) == 2 * 28 * 28 * 16 * 32 * 9
+    # What is decided for the last one stands for all.
+    assert extents[-1].depth == max(each.depth for each in extents)
 
 
 @pytest.mark.parametrize("kind", KINDS)
