@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from odtc.core.errors import DataError
-from odtc.core.specs import Argument, Classes, TensorSpec
+from odtc.core.manifest import Manifest
+from odtc.core.specs import Argument, Classes, Role, TensorSpec
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
 
@@ -49,6 +50,8 @@ def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarr
             where=where,
             hint="feed whole batches, or compile for another --batch",
         )
+    if array.dtype == spec.dtype and array.flags.c_contiguous:
+        return array
     if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
         raise DataError(
             f"{spec.name} is {array.dtype}; the step takes {spec.dtype}",
@@ -67,12 +70,52 @@ def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
     if item.classes is None:
         return fitted(array, item.spec, item.role)
     _check_classes(array, item.classes, item.spec.name)
-    return fitted(array.astype(item.spec.dtype), item.spec, item.role)
+    return fitted(array.astype(item.spec.dtype, copy=False), item.spec, item.role)
+
+
+class Intake:
+    """What a caller feeds a step, as its calls take it; what is wanted is looked up once.
+
+    Args:
+        manifest: of the step.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._micro_batches = manifest.micro_batches
+        self._wanted = {role: manifest.fed(role) for role in (Role.INPUT, Role.LABEL)}
+        self._names = {role: [i.spec.name for i in items] for role, items in self._wanted.items()}
+        self._of_a_call = {role: manifest.of_role(role) for role in self._wanted}
+
+    def parts(self, x: Feed, y: Feed | None) -> list[Mapping[Argument, np.ndarray]]:
+        """What each call of a step is fed.
+
+        Raises:
+            DataError: a name, a shape, a dtype or a label does not fit.
+        """
+        fed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
+        if self._micro_batches == 1:
+            return [fed]
+        return [
+            {item: _rows(array, part, item.spec.shape[0]) for item, array in fed.items()}
+            for part in range(self._micro_batches)
+        ]
+
+    def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
+        """What is fed of a role for a whole step, by the argument of a call that it is for."""
+        arrays = named_arrays(feed, self._names[role], role.value)
+        return {
+            item: fitted_argument(arrays[whole.spec.name], whole)
+            for item, whole in zip(self._of_a_call[role], self._wanted[role], strict=True)
+        }
+
+
+def _rows(array: np.ndarray, part: int, count: int) -> np.ndarray:
+    return array[part * count : (part + 1) * count]
 
 
 def _check_classes(labels: np.ndarray, classes: Classes, name: str) -> None:
     """Checks class numbers: one outside would be read past the end of a row of scores."""
-    if not np.issubdtype(labels.dtype, np.integer):
+    if labels.dtype.kind not in "iu":
         raise DataError(
             f"labels are {labels.dtype}; they must be integers",
             where=name,
@@ -83,7 +126,7 @@ def _check_classes(labels: np.ndarray, classes: Classes, name: str) -> None:
     if classes.ignored is not None:
         wrong &= labels != classes.ignored
         also = f" and is not {classes.ignored}, which is ignored"
-    if wrong.any():
+    if np.count_nonzero(wrong):
         first = int(np.flatnonzero(wrong)[0])
         sample = int(np.unravel_index(first, labels.shape)[0]) if labels.ndim else 0
         raise DataError(

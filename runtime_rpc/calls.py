@@ -36,7 +36,7 @@ class Calls:
     ) -> None:
         self._manifest, self._session, self._host = manifest, session, host
         self._machine = machine
-        self._functions = {plan: machine[plan.function] for plan in manifest.plans}
+        self._functions = {plan.function: machine[plan.function] for plan in manifest.plans}
         self._follower: Follower | None = None
         self.plan = manifest.plans[0]
         # Where there is one plan, the step allocates its arena.
@@ -80,11 +80,12 @@ class Calls:
         """
 
         def call() -> float:
-            with self._host.span(self.plan.function):
-                loss = self._functions[self.plan](*tensors, *self._given())
+            name = self.plan.function
+            with self._host.span(name):
+                loss = self._functions[name](*tensors, *self._given())
             meanwhile()
             with self._host.span(DOWNLOAD):
-                return float(loss.numpy())
+                return self._session.number(loss)
 
         return self._within_memory(call)
 

@@ -17,7 +17,16 @@ from odtc.runtime_rpc.session import Session
 
 # What one call is fed.
 Part = Mapping[Argument, np.ndarray]
+Tensors = dict[Argument, tvm.runtime.Tensor]
 T = TypeVar("T")
+
+
+class _Set:
+    """A tensor for each argument that is fed, and what gives it its elements."""
+
+    def __init__(self, session: Session, tensors: Tensors) -> None:
+        self.tensors = dict(tensors)
+        self.write = {item: session.writer(tensor) for item, tensor in tensors.items()}
 
 
 class Feeder:
@@ -28,37 +37,41 @@ class Feeder:
         tensors: one for each argument that is fed.
     """
 
-    def __init__(self, session: Session, tensors: Mapping[Argument, tvm.runtime.Tensor]) -> None:
+    def __init__(self, session: Session, tensors: Tensors) -> None:
         self._session = session
-        self._now = dict(tensors)
-        self._next: dict[Argument, tvm.runtime.Tensor] = {}
+        self._now = _Set(session, tensors)
+        self._next: _Set | None = None
         self._ahead: Part | None = None
 
-    def take(self, part: Part) -> dict[Argument, tvm.runtime.Tensor]:
-        """The tensors that hold a part, which is sent now unless it was sent ahead."""
-        if part is self._ahead:
+    def take(self, part: Part) -> Tensors:
+        """The tensors that hold a part, which is sent now unless it was sent ahead.
+
+        They are the same mapping as long as they are the same tensors.
+        """
+        if self._next and part is self._ahead:
             self._now, self._next = self._next, self._now
             self._ahead = None
-            return self._now
+            return self._now.tensors
         return self.put(part)
 
-    def put(self, part: Part) -> dict[Argument, tvm.runtime.Tensor]:
+    def put(self, part: Part) -> Tensors:
         """The same, of what no other call was sent ahead."""
         for item, array in part.items():
-            self._now[item].copyfrom(array)
-        return self._now
+            self._now.write[item](array)
+        return self._now.tensors
 
     def send_ahead(self, part: Part) -> None:
         """Sends what the next call will take, into tensors that no call reads yet."""
-        if not self._next:
-            self._next = {
-                item: tvm.runtime.empty(tensor.shape, str(tensor.dtype), self._session.device)
-                for item, tensor in self._now.items()
-            }
+        if self._next is None:
+            self._next = _Set(self._session, self._like(self._now.tensors))
         self._ahead = None
         for item, array in part.items():
-            self._session.send_ahead(self._next[item], array)
+            self._session.send_ahead(self._next.tensors[item], array)
         self._ahead = part
+
+    def _like(self, tensors: Tensors) -> Tensors:
+        device = self._session.device
+        return {i: tvm.runtime.empty(t.shape, str(t.dtype), device) for i, t in tensors.items()}
 
 
 class Upcoming(Generic[T]):

@@ -28,6 +28,7 @@ from odtc.runtime_rpc.session import (
     FREE_ARENAS,
     Runner,
     Session,
+    Write,
     check_exists,
     says_nothing,
     send_parts,
@@ -126,6 +127,14 @@ class RemoteSession:
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Sends a tensor as a whole: RPC copies to the beginning of a tensor only."""
         send_parts(tensor, parts)
+
+    def writer(self, tensor: tvm.runtime.Tensor) -> Write:
+        """Sends all of it."""
+        return tensor.copyfrom
+
+    def number(self, scalar: tvm.runtime.Tensor) -> float:
+        """One answer of the device."""
+        return float(scalar.numpy())
 
     def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
         """As at any other time."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -33,6 +34,8 @@ FREE_ARENAS = "vm.builtin.memory_manager.clear"
 _bound = threading.local()
 # Kind of a target -> TVM's name of such a device, and the number of the one that is used.
 DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0), "vulkan": ("vulkan", 0)}
+# Takes an array of numpy's, whose elements a tensor then has.
+Write = Callable[[Any], Any]
 # What lists such devices on Linux.
 _LISTED_BY = {"opencl": "clinfo -l", "vulkan": "vulkaninfo --summary"}
 
@@ -110,6 +113,14 @@ class Session(Protocol):
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Gives a tensor of this device its elements, in flat parts that follow each other."""
+        ...
+
+    def writer(self, tensor: tvm.runtime.Tensor) -> Write:
+        """What gives a tensor its elements, as often as it is called, of its shape and dtype."""
+        ...
+
+    def number(self, scalar: tvm.runtime.Tensor) -> float:
+        """The element of a tensor of shape `()`; a device is waited for."""
         ...
 
     def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
@@ -226,11 +237,10 @@ class LocalSession:
         check_exists(found := replace(self, kind=kind), kind)
         return found
 
-    @contextmanager
-    def guard(self, runs: int = 1) -> Iterator[None]:
+    def guard(self, runs: int = 1) -> AbstractContextManager[None]:
         """TVM's failures become device errors; the caller is on its core, where one was chosen."""
-        with device_errors(self.name), _on_core(getattr(_bound, "core", None)):
-            yield
+        core = getattr(_bound, "core", None)
+        return device_errors(self.name) if core is None else _on_core(core, self.name)
 
     def close(self) -> None:
         """Nobody else waits for this process."""
@@ -256,6 +266,16 @@ class LocalSession:
             _write_parts(np.from_dlpack(tensor), parts)
         else:
             send_parts(tensor, parts)
+
+    def writer(self, tensor: tvm.runtime.Tensor) -> Write:
+        """Into its memory: TVM's own copy takes several microseconds of Python."""
+        if self.kind != CPU:
+            return tensor.copyfrom
+        return partial(np.from_dlpack(tensor).__setitem__, ...)
+
+    def number(self, scalar: tvm.runtime.Tensor) -> float:
+        """Out of its memory, for the same reason."""
+        return float(np.from_dlpack(scalar) if self.kind == CPU else scalar.numpy())
 
     def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
         """By a queue of its own, or by one in which nobody waits."""
@@ -326,17 +346,15 @@ class LocalSession:
 
 
 @contextmanager
-def _on_core(core: int | None) -> Iterator[None]:
-    """The calling thread is bound to a core within the block."""
-    if core is None:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
+def _on_core(core: int, name: str) -> Iterator[None]:
+    """The calling thread is bound to a core within the block, whose failures are device errors."""
+    with device_errors(name):
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {core})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
 
 
 def says_nothing(what: str, where: str) -> DeviceError:

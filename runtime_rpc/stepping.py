@@ -1,6 +1,6 @@
 """Takes training steps: one a call, or several in one call of a device behind a link."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tvm
@@ -9,7 +9,7 @@ from tvm import relax
 from odtc.core.manifest import Manifest
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.calls import Calls
-from odtc.runtime_rpc.feeding import Feeder, Part
+from odtc.runtime_rpc.feeding import Feeder, Part, Tensors
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
 from odtc.runtime_rpc.session import Runner, Session
@@ -39,7 +39,7 @@ class Stepping:
         session: Session,
         machine: relax.VirtualMachine,
         host: HostClock,
-        tensors: Mapping[Argument, tvm.runtime.Tensor],
+        tensors: Tensors,
     ) -> None:
         self.calls = Calls(manifest, session, machine, host)
         self._manifest, self._session, self._host = manifest, session, host
@@ -48,6 +48,11 @@ class Stepping:
         self.feeder = Feeder(session, {item: self._tensors[item] for item in fed})
         (self._rate,) = manifest.of_role(Role.LEARNING_RATE)
         (self._step,) = manifest.of_role(Role.STEP)
+        self._write_rate = session.writer(self._tensors[self._rate])
+        self._write_step = session.writer(self._tensors[self._step])
+        # What the last call was fed, and all that it was called with.
+        self._fed: Tensors = {}
+        self._called_with: list[tvm.runtime.Tensor] = []
         self._runner = session.runner()
         # Kept for the next call of as many.
         self._stacks: dict[Argument, tvm.runtime.Tensor] = {}
@@ -93,12 +98,12 @@ class Stepping:
     ) -> list[float]:
         """A step of as many calls as there are parts; the next part is sent ahead of its call."""
         with self._host.span(UPLOAD):
-            self._tensors[self._rate].copyfrom(np.float32(rate))
+            self._write_rate(np.float32(rate))
         losses = []
         for number, part in enumerate(parts):
             with self._host.span(UPLOAD):
-                self._tensors[self._step].copyfrom(np.int32(first + number))
-                tensors = self._tensors | self.feeder.take(part)
+                self._write_step(np.int32(first + number))
+                tensors = self._all_with(self.feeder.take(part))
 
             def meanwhile(number: int = number) -> None:
                 if self._session.computes_aside:
@@ -106,8 +111,14 @@ class Stepping:
                         with self._host.span(UPLOAD):
                             self.feeder.send_ahead(part)
 
-            losses.append(self.calls.run(list(tensors.values()), meanwhile))
+            losses.append(self.calls.run(tensors, meanwhile))
         return losses
+
+    def _all_with(self, fed: Tensors) -> list[tvm.runtime.Tensor]:
+        """All tensors of a call that is fed with these."""
+        if fed is not self._fed:
+            self._fed, self._called_with = fed, list((self._tensors | fed).values())
+        return self._called_with
 
     def _at_once(self, runner: Runner, steps: Sequence[Fed], first: int) -> list[float]:
         """Steps in one call, for which all that they are fed is stacked."""

@@ -25,7 +25,7 @@ from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import fill_weights
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.allocation import Placement, allocate, averaged
-from odtc.runtime_rpc.batches import Feed, fitted, fitted_argument, named_arrays, padded_batches
+from odtc.runtime_rpc.batches import Feed, Intake, fitted, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
@@ -71,6 +71,7 @@ class Trainer:
         self.session = session
         self._machine = machine = session.load(bundle.library)
         self._host = HostClock()
+        self._intake = Intake(bundle.manifest)
         self.use_threads(threads, cores)
         with session.guard():
             self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
@@ -153,7 +154,7 @@ class Trainer:
             NumericError: the loss is not finite; the parameters cannot be used any more.
             DeviceError: the device failed.
         """
-        return next(self.train([(x, y)], lr))
+        return next(self._take([self._intake.parts(x, y)], _nothing, lambda _: lr))
 
     def train(
         self,
@@ -185,20 +186,20 @@ class Trainer:
             raise UsageError(f"{steps_per_call} steps in a call", hint="give a number of 1 or more")
         most = self._stepping.at_once(steps_per_call)
         schedule = lr if callable(lr) else lambda _: lr
-        upcoming = Upcoming(self._parts(x, y) for x, y in batches)
+        upcoming = Upcoming(self._intake.parts(x, y) for x, y in batches)
         while steps := upcoming.take(most):
-            yield from self._take(steps, upcoming, schedule)
+            yield from self._take(steps, upcoming.look, schedule)
 
     def _take(
         self,
         steps: Sequence[list[Part]],
-        upcoming: Upcoming[list[Part]],
+        following: Callable[[], list[Part] | None],
         schedule: Callable[[int], float],
     ) -> Iterator[float]:
-        """The steps of one call."""
+        """The steps of one call; those behind them may be looked at meanwhile."""
         first, accumulate = self.steps, self._manifest.accumulate
         rates = [_checked(schedule((first + n) // accumulate)) for n in range(len(steps))]
-        losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, upcoming.look)
+        losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
         self.steps += len(steps)
         for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first + 1):
             if not math.isfinite(loss) and self._loss_scale() < _LEAST_SCALE:
@@ -207,29 +208,6 @@ class Trainer:
                     hint="load the last checkpoint, and train with a lower learning rate",
                 )
             yield loss
-
-    def _parts(self, x: Feed, y: Feed | None) -> list[Part]:
-        """What the calls of a step are fed."""
-        feed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
-
-        def rows(item: Argument, array: np.ndarray, part: int) -> np.ndarray:
-            count = item.spec.shape[0] if item.spec.shape else 0
-            return array[part * count : (part + 1) * count] if count < len(array) else array
-
-        return [
-            {item: rows(item, array, part) for item, array in feed.items()}
-            for part in range(self._manifest.micro_batches)
-        ]
-
-    def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
-        """What a caller feeds of a role for a whole step, by the argument that it is for."""
-        wanted, items = self._manifest.fed(role), self._manifest.of_role(role)
-        what = role.value
-        arrays = named_arrays(feed, [item.spec.name for item in wanted], what)
-        return {
-            item: fitted_argument(arrays[whole.spec.name], whole)
-            for item, whole in zip(items, wanted, strict=True)
-        }
 
     def profile(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Profiling]:
         """A block whose steps are profiled; they train as any others.
@@ -429,6 +407,10 @@ class Trainer:
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
         with self.session.guard():
             return {item.spec.name: self._tensors[item].numpy() for item in arguments}
+
+
+def _nothing() -> None:
+    """What follows a step that is taken alone."""
 
 
 def _checked(rate: float) -> float:

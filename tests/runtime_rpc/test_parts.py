@@ -54,6 +54,26 @@ def test_parts_are_the_whole(sessions, tmp_path_factory, shape, dtype, part) -> 
             np.testing.assert_array_equal(filled(session, value, constant), np.ones(shape, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1, 3)])
+def test_a_tensor_is_written_again_and_again(sessions, shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for session in sessions:
+        tensor = tvm.runtime.empty(shape, dtype, session.device)
+        write = session.writer(tensor)
+        for _ in range(2):
+            value = rng.integers(0, 2, shape).astype(dtype)
+            write(value)
+            np.testing.assert_array_equal(tensor.numpy(), value)
+
+
+def test_a_scalar_is_read(sessions) -> None:
+    for session in sessions:
+        scalar = tvm.runtime.empty((), "float32", session.device)
+        session.writer(scalar)(np.float32(0.1))
+        assert session.number(scalar) == float(np.float32(0.1))
+
+
 def test_memory_that_is_a_files_pages(sessions, tmp_path: Path) -> None:
     local, of_tvm = sessions
     spec = TensorSpec("m/w", (500, 200))
