@@ -1,8 +1,9 @@
 """The loops of a matrix product's kernel.
 
 Vectors run along the columns of the result. Where the right operand is transposed, they are not
-neighbours: panels of it are transposed, or, for few rows, vectors run along those. Operands are
-packed where that is worth it; where the CPU has float16, such products may multiply that.
+neighbours: panels of it are transposed, or, for few rows, vectors run along those, or along the
+sums. Operands are packed where that is worth it; where the CPU has float16, such products may
+multiply that.
 """
 
 import math
@@ -15,6 +16,7 @@ from odtc.backends.kernels.packed_product import Left, is_worth_packing, packed_
 from odtc.backends.kernels.panel_product import WAYS, Sizes, collides, panel_product
 from odtc.backends.kernels.panels import Panels, Read, Results
 from odtc.backends.kernels.places import load, unflatten
+from odtc.backends.kernels.row_product import is_of_rows, row_product
 from odtc.backends.kernels.thin_product import is_thin, thin_product
 from odtc.backends.kernels.tile import Machine
 
@@ -38,7 +40,10 @@ def _matmul(product: Product, machine: Machine) -> None:
     def ahead(n: ir.Expr, m: ir.Expr, p: ir.Expr) -> None:
         product.ahead([*unflatten(n, batch), m, p])
 
-    if _runs_along_rows(trans_left, trans_right, rows, columns):
+    sizes = Sizes(count, rows, depth, columns)
+    if trans_right and not trans_left and is_of_rows(sizes, machine):
+        row_product(sizes, left, right, Results(store, ahead), machine)
+    elif _runs_along_rows(trans_left, trans_right, rows, columns):
         matrix_product(
             Sizes(count, columns, depth, rows),
             lambda n, p, k: right(n, k, p),
@@ -53,7 +58,7 @@ def _matmul(product: Product, machine: Machine) -> None:
         )
     else:
         matrix_product(
-            Sizes(count, rows, depth, columns),
+            sizes,
             left,
             Panels(right, not trans_right, columns),
             Results(store, ahead),
