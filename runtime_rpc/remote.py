@@ -46,8 +46,9 @@ _LOAD_RUNTIME = "odtc.load_runtime"
 # What TVM's own server can bind threads to: modes of `runtime.config_threadpool`.
 _MODES = {None: 1, BIG: 1, LITTLE: -1}
 # How a failure reads that is the connection's, or our server's word on its session.
+_TOLD = "the session ended: "
 _LOST = re.compile(
-    r"the session ended|kShutdown|channel (is|has been) closed|"
+    rf"{_TOLD}|kShutdown|channel (is|has been) closed|"
     r"[Cc]onnection (reset|refused|closed)|Broken pipe|RPCSessionTimeoutError"
 )
 # The connection ended where TVM waited for what a call returns.
@@ -104,7 +105,10 @@ class RemoteSession:
             try:
                 yield
             except FAILURES as error:
-                raise _of_device(error, self.name, self.watchdog.failure) from error
+                failure = self.watchdog.failure
+                if not failure and _is_cut(error):
+                    failure = self.watchdog.why_ended()
+                raise _of_device(error, self.name, failure) from error
 
     def close(self) -> None:
         """Ends the session, whatever still refers to it; the device is free then."""
@@ -245,6 +249,12 @@ class RemoteSession:
             except AttributeError:
                 return {"emulated": False}
             return {"emulated": False, **json.loads(str(describe()))}
+
+
+def _is_cut(error: Exception) -> bool:
+    """Whether the connection ended, and nothing came that says why."""
+    text = str(error)
+    return _TOLD not in text and bool(_LOST.search(text) or _ENDED.search(text))
 
 
 def _of_device(error: Exception, name: str, failure: str | None) -> DeviceError:

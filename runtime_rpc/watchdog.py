@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
+from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.server import wire
 from odtc.runtime_rpc.trackers import Address
@@ -56,6 +58,22 @@ class Watchdog:
             if not self._depth:
                 self._deadline = float("inf")
 
+    def why_ended(self) -> str:
+        """What the server says its session has ended of; '' where nobody says anything.
+
+        It tells the session's connection, too, but what is sent at that moment may end that first.
+        """
+        if not self._questions:
+            return ""
+        try:
+            with greet(self._address, self._limits.connect) as connection:
+                return str(self._beat(connection)["why"])
+        except (OSError, ValueError, KeyError):
+            return ""
+
+    def _beat(self, connection: socket.socket) -> dict[str, Any]:
+        return wire.ask(connection, {"ask": "beat", "session": self._match})
+
     def stop(self) -> None:
         """Ends the watch."""
         self._over.set()
@@ -83,7 +101,7 @@ class Watchdog:
         if not self._questions:
             return None
         try:
-            alive = wire.ask(self._questions, {"ask": "beat", "session": self._match})["alive"]
+            alive = self._beat(self._questions)["alive"]
         except TimeoutError:
             return f"it gave no sign of life for {self._limits.silence:g} s"
         except (OSError, ValueError, KeyError):

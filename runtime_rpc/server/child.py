@@ -43,6 +43,7 @@ class Child:
     Attributes:
         key: of the session.
         pid: of the process, which leads a group of its own.
+        why: what its client is told of its end; '' as long as all is well.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Child:
         self._began = time.monotonic()
         self._beaten: float | None = None
         self._left: float | None = None
-        self._told = False
+        self.why = ""
         self.pid = _fork(lambda: serve(connection, self._folder))
 
     def beat(self) -> None:
@@ -108,10 +109,9 @@ class Child:
 
     def _tell(self, why: str) -> None:
         """Lets the client's call, or its next one, fail with the reason; the first one counts."""
-        if self._told:
+        if self.why:
             return
-        self._told = True
-        text = f"the session ended: {why}"
+        self.why = text = f"the session ended: {why}"
         say(text)
         with suppress(Exception):
             if not _is_closed(self._connection):

@@ -51,6 +51,8 @@ class Server:
         self._about, self._folders, self._limits = about, folders, limits
         self._peers: list[Peer] = []
         self._child: Child | None = None
+        # What the last session ended of, for a client whom the end of its connection came before.
+        self._ended: dict[str, str] = {}
         self._sessions = 0
         self._stopping = False
 
@@ -144,16 +146,14 @@ class Server:
 
     def _look_after_child(self) -> None:
         if self._child and self._child.ended():
+            self._ended = {self._child.key: self._child.why}
             self._child = None
             self._registration.offer()
 
     def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
         match question.get("ask"):
             case "beat":
-                alive = self._child is not None and self._child.key == question.get("session")
-                if alive and self._child:
-                    self._child.beat()
-                return {"alive": alive}
+                return self._beaten(str(question.get("session")))
             case "stop":
                 self._stopping = True
                 return {"stopping": True}
@@ -164,6 +164,13 @@ class Server:
                     "server_pid": os.getpid(),
                     "time": time.time(),
                 }
+
+    def _beaten(self, session: str) -> dict[str, Any]:
+        """What the client of a session is told for a sign of its life."""
+        if self._child is None or self._child.key != session:
+            return {"alive": False, "why": self._ended.get(session, "")}
+        self._child.beat()
+        return {"alive": True, "why": self._child.why}
 
 
 def is_trusted(connection: socket.socket) -> bool:

@@ -4,7 +4,8 @@ A connection begins with a number. TVM's own opens a session; ours opens a conve
 objects, one answer to each question, for as long as both like. It is served while a session runs.
 
     {"ask": "status"}                        what the device is, and whether it is in use
-    {"ask": "beat", "session": KEY}          a sign of life of the session's client
+    {"ask": "beat", "session": KEY}          a sign of life of the session's client; whether the
+                                             session is alive, and why it is not
     {"ask": "stop"}                          ends the server
 """
 

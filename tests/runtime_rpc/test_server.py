@@ -24,6 +24,7 @@ from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.server import registration, wire
 from odtc.runtime_rpc.server.session import inside
 from odtc.runtime_rpc.trackers import tracker_at
+from odtc.runtime_rpc.watchdog import shut_down
 from tests.numeric.test_memory_budget import tower
 from tests.runtime_rpc.own_server import serving
 
@@ -202,6 +203,34 @@ def test_a_connection_that_ends_in_a_call_is_a_lost_device(said: str) -> None:
     error = remote._of_device(RuntimeError(said), "adb://phone", None)
     assert isinstance(error, DeviceLostError)
     assert error.what == "the device was lost: its connection ended in the middle of a call"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "text"),
+    [
+        (
+            signal.SIGKILL,
+            DeviceLostError,
+            "the device was lost: the session ended: its process was ",
+        ),
+        (signal.SIGILL, DeviceError, "the device could not run the code: the session ended: its "),
+    ],
+)
+def test_a_reason_that_the_end_of_the_connection_came_before(
+    url: str, number: signal.Signals, kind: type[DeviceError], text: str
+) -> None:
+    """What is sent to a session that has just ended may end the connection before its last word."""
+    session = odtc.connect(url, Limits(request=10))
+    os.kill(session.info()["pid"], number)
+    with greet(address(url), 5) as connection:
+        while wire.ask(connection, {"ask": "status"})["busy"]:
+            time.sleep(0.01)
+    shut_down(address(url))
+    with pytest.raises(DeviceError) as caught:
+        session.info()
+    assert type(caught.value) is kind
+    assert caught.value.what.startswith(text)
+    assert number.name in caught.value.what
 
 
 def test_a_log_that_is_full_ends_nothing(tmp_path: Path) -> None:
