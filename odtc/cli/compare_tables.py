@@ -53,6 +53,9 @@ def summary(results: "Sequence[Result]") -> list[str]:
                 f"(geometric mean of {len(found)})"
             )
     lines += [f"{_where(it)}: {it.outcome.value}: {it.reason}" for it in results if it.reason]
+    agreeing = [each.apart for each in peers if each.apart is not None and each.is_steady]
+    if agreeing:
+        lines.append(f"rounds agree: their ratios are within {max(agreeing) - 1:.1%} of each other")
     noisy = [each for each in peers if not each.is_steady]
     lines += [
         f"{_where(it)}: rounds differ by more than {STEADY - 1:.0%}: the machine was too noisy"

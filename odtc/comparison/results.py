@@ -130,10 +130,15 @@ class Result:
         return self.net / ours if self.net and ours else None
 
     @property
+    def apart(self) -> float | None:
+        """The largest ratio of a round over the smallest; None of fewer than two rounds."""
+        medians = [spread(each).median for each in self.ratios if each]
+        return max(medians) / min(medians) if len(medians) > 1 else None
+
+    @property
     def is_steady(self) -> bool:
         """Whether the ratios of all rounds are within a tenth of each other."""
-        medians = [spread(each).median for each in self.ratios if each]
-        return not medians or max(medians) <= STEADY * min(medians)
+        return self.apart is None or self.apart <= STEADY
 
     @property
     def _whole(self) -> list[Row]:

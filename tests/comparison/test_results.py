@@ -45,7 +45,22 @@ def test_rounds_that_differ_are_told():
     ]
     results = results_of(rows)
     assert not results[1].is_steady
-    assert any("too noisy" in line for line in summary(results))
+    said = "net, batch 4, threads 1, x: rounds differ by more than 10%: the machine was too noisy"
+    assert said in summary(results)
+    assert not any("agree" in line for line in summary(results))
+
+
+def test_rounds_that_agree_are_told():
+    rows = [
+        *(row("odtc", [1.0]), row("x", [2.0]), row("y", [1.0])),
+        *(row("odtc", [1.0], 1), row("x", [2.1], 1), row("y", [1.02], 1)),
+        *(row("odtc", [1.0], 2), row("x", [2.05], 2), row("y", [1.01], 2)),
+    ]
+    lines = summary(results_of(rows))
+    assert "rounds agree: their ratios are within 5.0% of each other" in lines
+    assert not any("noisy" in line for line in lines)
+    # One round says nothing of this.
+    assert not any("agree" in line or "noisy" in line for line in summary(results_of(rows[:3])))
 
 
 def test_a_round_that_failed_gives_no_time():
