@@ -1,15 +1,16 @@
-"""How long a call of a kernel takes on a target, by a model: a roofline of its CPU.
+"""How long a call of a kernel takes on a target: measured where it was, else by a model.
 
-Only proportions matter to those who ask: which calls are cheap to run again.
+The model is a roofline of the target's CPU. Only proportions matter to those who ask: which calls
+are cheap to run again.
 """
-
-from collections.abc import Callable
 
 from tvm import tirx
 from tvm.tirx.buffer import BufferType
 
+from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
-from odtc.core.kernel_marks import ONE_OF
+from odtc.core.kernel_marks import ONE_OF, TUNED, WORKLOAD
+from odtc.passes.checkpoint.call_time import CallTime, Cost
 from odtc.passes.checkpoint.problem import Storage
 from odtc.passes.checkpoint.work import operations
 from odtc.passes.tensor_bytes import buffer_bytes
@@ -21,16 +22,28 @@ _BYTES = 8e9
 _CALL = 2e-6
 
 
-def call_cost(target: Target) -> Callable[[tirx.PrimFunc], float]:
-    """Seconds of a call of a kernel, which has no blocks, on one core of a target."""
+def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
+    """What a call of a kernel, which has no blocks, takes of one core of a target.
+
+    Args:
+        target: the target.
+        times: of calls that were measured there.
+    """
     lanes = target.vector_bits // 32
 
-    def seconds(kernel: tirx.PrimFunc) -> float:
+    def modelled(kernel: tirx.PrimFunc) -> float:
         moved = sum(buffer_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
         work = max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
         return _CALL + work / int(kernel.attrs.get(ONE_OF, 1))
 
-    return seconds
+    def cost(kernel: tirx.PrimFunc) -> CallTime:
+        workload = str(kernel.attrs.get(WORKLOAD, ""))
+        seconds = times.seconds(workload, is_tuned=TUNED in kernel.attrs)
+        if seconds is not None:
+            return CallTime(seconds, is_measured=True)
+        return CallTime(times.factor_of(workload) * modelled(kernel))
+
+    return cost
 
 
 def storage_cost(target: Target) -> Storage:

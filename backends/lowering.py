@@ -22,6 +22,7 @@ from odtc.backends.call_cost import call_cost, storage_cost
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
+from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.errors import UnsupportedError
@@ -327,7 +328,12 @@ def to_kernels(
 
 
 def recomputation(
-    scheduled: tvm.IRModule, target: Target, train_step: str, *, offload: bool = False
+    scheduled: tvm.IRModule,
+    target: Target,
+    train_step: str,
+    times: MeasuredTimes = NOTHING,
+    *,
+    offload: bool = False,
 ) -> Recomputation:
     """What there is to decide for a budget, of a module of scheduled kernels.
 
@@ -335,13 +341,14 @@ def recomputation(
         scheduled: the module.
         target: what to compile for.
         train_step: name of the training step.
+        times: of calls that were measured on the target.
         offload: whether tensors may wait in the target's storage.
     """
     family = family_of(target)
     ordered = run_pipeline(order_phase(train_step, family), scheduled)
     calls = Calls(ordered[train_step], workspaces_in(ordered, family.slots))
     storage = storage_cost(target) if offload else None
-    return recomputation_of(calls, ordered, call_cost(target), storage)
+    return recomputation_of(calls, ordered, call_cost(target, times), storage)
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:

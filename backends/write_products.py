@@ -12,7 +12,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.decisions import Book, Decider, nobody
 from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
 from odtc.backends.workload import workload_of
-from odtc.core.kernel_marks import IS_SCHEDULED, TUNED
+from odtc.core.kernel_marks import IS_SCHEDULED, TUNED, WORKLOAD
 from odtc.passes.contract import Pass
 
 # From a family of products to what emits its loops, for a machine.
@@ -45,14 +45,18 @@ class WriteProducts(Pass):
 
     def _written(self, product: FusedProduct) -> tirx.PrimFunc:
         """The kernel as its record tells, or as the machine's model does."""
-        told = self.book(workload_of(product, self.machine)) if self.book is not nobody else None
+        if self.book is nobody:
+            return write_product(product, self.machine, self.loops)
+        workload = workload_of(product, self.machine)
+        told = self.book(workload)
         if told:
             machine, decisions = self.machine.telling(told.choice)
             kernel = write_product(product, machine, self.loops)
             # A record that tells what no kernel can be is of another one.
             if not decisions.unknown:
-                return kernel.with_attr(TUNED, told.source)
-        return write_product(product, self.machine, self.loops)
+                return kernel.with_attr(TUNED, told.source).with_attr(WORKLOAD, workload)
+        usual = write_product(product, self.machine, self.loops)
+        return usual.with_attr(WORKLOAD, workload)
 
 
 def write_product(product: FusedProduct, machine: Any, loops: Loops) -> tirx.PrimFunc:

@@ -227,7 +227,7 @@ def _said_of(made: BuiltPlans) -> str:
     arenas = [step.arena_bytes for step in made.built.steps]
     return (
         f"{len(arenas)} plans, from {arenas[0]:,} bytes to {arenas[-1]:,} in {made.times[-1]:.2f} "
-        "times the time, by a model of the target"
+        f"times the time, by a model of the target{made.measured}"
     )
 
 

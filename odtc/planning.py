@@ -83,6 +83,8 @@ class Frontier:
             peaks in place of arenas, which are never smaller. Where tensors may wait in storage,
             `WITHOUT` is what is reached without that.
         least: no plan of the step as a whole, in single precision, is faster.
+        measured_calls: of the step as it is, those whose times were measured; a model of the target
+            says the others.
     """
 
     points: tuple[Point, ...]
@@ -92,6 +94,7 @@ class Frontier:
     refusal: str = ""
     strategies: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     least: tuple[Least, ...] = ()
+    measured_calls: int = 0
 
 
 def plan_model(
@@ -127,6 +130,7 @@ def plan_model(
         cuts.refusal,
         known,
         tuple(_least(problem)),
+        problem.measured,
     )
 
 

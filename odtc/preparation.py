@@ -19,6 +19,7 @@ from odtc.autoschedule.table import schedule_passes
 from odtc.autoschedule.tuning.record import Device
 from odtc.autoschedule.tuning.shelf import shelf
 from odtc.backends.decisions import Book, nobody
+from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import CPU, Target, parse_target
 from odtc.core.adapters import Adapter
 from odtc.core.errors import UnsupportedError, UsageError
@@ -88,6 +89,7 @@ class Source:
         saves_half: whether what the backward reads is stored as float16.
         offload: whether tensors may wait in a file.
         book: what is known of kernels that were measured.
+        times: what calls of them were measured to take.
         layouts: of images, as `odtc/layouts.py` reads them.
     """
 
@@ -101,6 +103,7 @@ class Source:
     offload: bool = False
     book: Book = nobody
     layouts: LayoutChoice = NATIVE
+    times: MeasuredTimes = NOTHING
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,7 @@ def read_source(
     progress("read the model")
     onnx_model = load_model(model)
     check_room(ROOM + Path(model).stat().st_size)
+    book, times = _known(target, options)
     return Source(
         onnx_model,
         target,
@@ -203,8 +207,9 @@ def read_source(
         has_half,
         is_mixed,
         options.get("offload", False),
-        _book(target, options),
+        book,
         layout_choice(target, options.get("layout", DEFAULT), is_mixed=is_mixed),
+        times,
     )
 
 
@@ -262,12 +267,13 @@ def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapte
     return adapt(graph, lora, selection) if lora else (selection, ())
 
 
-def _book(target: Target, options: StepOptions) -> Book:
+def _known(target: Target, options: StepOptions) -> tuple[Book, MeasuredTimes]:
     """What is known of kernels that were measured, unless the user wants none of it."""
     if not options.get("tuned", True):
-        return nobody
+        return nobody, NOTHING
     database = options.get("database")
-    return shelf(target, None if database is None else Path(database), options.get("device"))
+    of = shelf(target, None if database is None else Path(database), options.get("device"))
+    return of, of.times
 
 
 def _check_offload(target: Target, options: StepOptions) -> None:

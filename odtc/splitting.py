@@ -22,10 +22,11 @@ from odtc.core.progress import Progress
 from odtc.frontend.graph import Graph
 from odtc.frontend.split.check import batch_norms, check_part, check_whole
 from odtc.frontend.training import TRAIN_STEP
+from odtc.passes.checkpoint.call_time import Cost
 from odtc.passes.checkpoint.cuts import Cut, fastest, may_be_within
 from odtc.passes.checkpoint.problem import Plan, Storage
 from odtc.passes.checkpoint.spread import spread
-from odtc.passes.insert_checkpoints import Cost, InsertCheckpoints
+from odtc.passes.insert_checkpoints import InsertCheckpoints
 from odtc.passes.offer_plans import OfferPlans
 from odtc.preparation import Draft, Source, Step, differentiate, draft_of
 
@@ -78,9 +79,9 @@ class Prepared:
 
     def _machine(self) -> tuple[int, Cost, Storage | None]:
         """Threads, what calls cost, and the storage that tensors may wait in."""
-        target = self.step.source.target
-        storage = storage_cost(target) if self.step.source.offload else None
-        return family_of(target).slots, call_cost(target), storage
+        source = self.step.source
+        target, storage = source.target, storage_cost(source.target) if source.offload else None
+        return family_of(target).slots, call_cost(target, source.times), storage
 
 
 class Cuts:
@@ -170,7 +171,7 @@ class Cuts:
         if (count, half) not in self._made:
             made, source = self._prepared(count, half), self._source
             problem = recomputation(
-                made.scheduled, source.target, TRAIN_STEP, offload=source.offload
+                made.scheduled, source.target, TRAIN_STEP, source.times, offload=source.offload
             )
             beside = made.step.accumulator_bytes
             self._made[count, half] = Cut(count, problem, beside, made, half)
@@ -216,11 +217,13 @@ class BuiltPlans:
         step: its training graph.
         built: the module.
         times: of its plans, over that of the first.
+        measured: what is said of calls whose times were measured; empty where none was.
     """
 
     step: Step
     built: Built
     times: Sequence[float] = (1.0,)
+    measured: str = ""
 
 
 def build_step(source: Source, budget: int | str | None, progress: Progress) -> BuiltPlans:
@@ -253,7 +256,8 @@ def _offered(cut: Cut[Prepared], progress: Progress) -> BuiltPlans:
     plans = spread(cut.problem)
     times = [plan.seconds / plans[0].seconds for plan in plans]
     progress("compile the kernels")
-    return BuiltPlans(cut.made.step, cut.made.build_offering(plans), times)
+    built, measured = cut.made.build_offering(plans), cut.problem.measured_part
+    return BuiltPlans(cut.made.step, built, times, measured)
 
 
 def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BuiltPlans:

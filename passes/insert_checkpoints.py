@@ -7,12 +7,12 @@ as are the views of its results; their variables end in `_again`. With a storage
 copied there and back instead: the function has one more argument then, its last one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
 from odtc.core.errors import BudgetError
 from odtc.core.memory_plan import Origin
@@ -21,6 +21,7 @@ from odtc.core.tensor_tags import tags_of
 from odtc.passes.bindings import with_bindings
 from odtc.passes.calls import Calls, workspaces_in
 from odtc.passes.checkpoint.arena import arena_of
+from odtc.passes.checkpoint.call_time import Cost
 from odtc.passes.checkpoint.dependence import dependence
 from odtc.passes.checkpoint.frontier import frontier, lowest_of
 from odtc.passes.checkpoint.problem import Plan, Recomputation, Storage, highest_of, plan_of
@@ -34,8 +35,6 @@ from odtc.passes.storage_copies import StorageCopies
 
 # Attributes of a function: what is said of the calls that run again, and bytes of its storage.
 REPEATED, STORED = "odtc.repeated", "odtc.stored"
-# Seconds that a call of a kernel takes.
-Cost = Callable[[tirx.PrimFunc], float]
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,8 @@ def _said(problem: Recomputation, plan: Plan, region: Region) -> str:
         else ""
     )
     own = calls - sum(map(problem.is_copy, plan.sequence))
-    return f"{again} of {own} calls run again{waiting}, about {more:.1%} more work"
+    work = f"about {more:.1%} more work{problem.measured_part}"
+    return f"{again} of {own} calls run again{waiting}, {work}"
 
 
 def recomputation_of(
@@ -193,8 +193,12 @@ def recomputation_of(
         # A result has storage of its own.
         until[tensor] = sizes[tensor] = 0
     tasks = replace(calls.tasks, sizes=tuple(sizes))
-    seconds = tuple(costs[kernel] for kernel in kernels)
-    return Recomputation(tasks, seconds, tuple(until), _turn(calls), storage)
+    times = [costs[kernel] for kernel in kernels]
+    seconds, measured = (
+        tuple(each.seconds for each in times),
+        sum(each.is_measured for each in times),
+    )
+    return Recomputation(tasks, seconds, tuple(until), _turn(calls), storage, measured)
 
 
 def _turn(calls: Calls) -> int:

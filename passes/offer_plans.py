@@ -14,9 +14,10 @@ import tvm
 from tvm import relax
 
 from odtc.passes.calls import Calls, workspaces_in
+from odtc.passes.checkpoint.call_time import Cost
 from odtc.passes.checkpoint.problem import Plan, Storage
 from odtc.passes.contract import Pass
-from odtc.passes.insert_checkpoints import Cost, recomputation_of, replayed
+from odtc.passes.insert_checkpoints import recomputation_of, replayed
 
 
 @dataclass(frozen=True)

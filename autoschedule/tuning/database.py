@@ -7,13 +7,15 @@ skips what is none. So nothing that was measured is ever lost, and two processes
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from odtc.autoschedule.tuning.record import Fit, Place, Record, record_of
+from odtc.autoschedule.tuning.times import times_of
 from odtc.backends.decisions import Told
+from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.core.errors import DataError, OutputError
 from odtc.core.files import atomic_write
 
@@ -127,10 +129,12 @@ class Tuned:
     Attributes:
         place: where kernels will run.
         known: the best record of each workload that fits it, and how well.
+        times: what calls take there, by these and by trials.
     """
 
     place: Place
     known: dict[str, tuple[Record, Fit]] = field(default_factory=dict)
+    times: MeasuredTimes = NOTHING
 
     def __call__(self, workload: str) -> Told | None:
         """What is known of a workload; None where the model of the machine decides."""
@@ -140,8 +144,8 @@ class Tuned:
         return Told(record.choice, f"{fit.value}, {record.device.name}, {record.date[:10]}")
 
 
-def tuned(records: Iterable[Record], place: Place) -> Tuned:
-    """The records that serve a place.
+def tuned(records: Sequence[Record], place: Place, threads: int = 1) -> Tuned:
+    """The records that serve a place, whose kernels keep so many threads busy.
 
     Of those of a workload that were kept, the best one of this device, else of its family.
     """
@@ -151,7 +155,8 @@ def tuned(records: Iterable[Record], place: Place) -> Tuned:
         if fit:
             found = known.setdefault(record.workload, (record, fit))
             known[record.workload] = max(found, (record, fit), key=_rank)
-    return Tuned(place, known)
+    gains = {name: record.gain for name, (record, _) in known.items() if record.is_better}
+    return Tuned(place, known, times_of(records, place, threads, gains))
 
 
 def _rank(found: tuple[Record, Fit]) -> tuple[bool, float]:

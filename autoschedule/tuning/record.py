@@ -79,6 +79,8 @@ class Record:
         reason: why there are no times; '' where there are.
         kept: whether it was measured again, as the best choice of its workload.
         date: of the measurement, UTC.
+        modelled: seconds of a call of the usual kernel on one core, by the model of the target; 0
+            where nobody asked it.
     """
 
     workload: str
@@ -92,6 +94,7 @@ class Record:
     reason: str = ""
     kept: bool = False
     date: str = ""
+    modelled: float = 0.0
 
     @property
     def gain(self) -> float:
@@ -137,6 +140,7 @@ def record_of(line: str) -> Record:
     data = json.loads(line)
     data["device"] = Device(**data["device"])
     data["choice"] = {str(name): _value(value) for name, value in data["choice"].items()}
+    data["modelled"] = float(data.get("modelled", 0.0))
     for key in ("seconds", "usual"):
         data[key] = tuple(float(each) for each in data[key])
     if bool(data["seconds"]) == bool(data["reason"]) or len(data["seconds"]) != len(data["usual"]):

@@ -41,7 +41,7 @@ def shelf(target: Target, database: Path | None = None, device: Device | None = 
         # Compiling for a GPU needs none, nor what it takes to run on one.
         with suppress(OdtcError):
             device = known_device(target)
-    return tuned(fitting, place_of(target, device))
+    return tuned(fitting, place_of(target, device), target.threads or 1)
 
 
 def shipped(name: str) -> list[Record]:

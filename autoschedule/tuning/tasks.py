@@ -45,6 +45,11 @@ class Task:
     seconds: float
     share: float
 
+    @property
+    def modelled(self) -> float:
+        """Seconds of one call."""
+        return self.seconds / self.calls
+
 
 @dataclass(frozen=True, eq=False)
 class Writer:
@@ -114,7 +119,7 @@ def tasks_of(
         for binding in Calls(ordered[train_step], _none(ordered)).bindings
     )
     cost = call_cost(target)
-    seconds = {name: count * cost(ordered[name]) for name, count in calls.items()}
+    seconds = {name: count * cost(ordered[name]).seconds for name, count in calls.items()}
     whole = sum(seconds.values())
     found: dict[str, list[str]] = {}
     kernels = {v.name_hint: f for v, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}

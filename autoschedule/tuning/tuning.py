@@ -216,6 +216,7 @@ class Tuning:
                     usual=outcome.usual,
                     reason=outcome.reason,
                     date=datetime.now(UTC).isoformat(timespec="seconds"),
+                    modelled=self._tasks[job.task].modelled,
                 )
                 for choice, outcome in zip(job.choices, outcomes, strict=True)
             ]

@@ -60,12 +60,18 @@ def run(args: argparse.Namespace) -> int:
     beside = found.parameter_bytes + found.optimizer_bytes
     say(
         f"beside the budget: {readable_bytes(beside)} of parameters and optimizer state; none is "
-        f"below {readable_bytes(found.lower_bound_bytes)}; times are those of a model of the "
-        "target, over the step as it is"
+        f"below {readable_bytes(found.lower_bound_bytes)}; times are {_source(found)}, over the "
+        "step as it is"
     )
     if found.refusal:
         say(f"no micro-batches: {found.refusal}")
     return ExitCode.OK
+
+
+def _source(found: "Frontier") -> str:
+    """Where times come from."""
+    model, measured = "those of a model of the target", found.measured_calls
+    return f"measured of {measured} calls, else {model}" if measured else model
 
 
 def _rows(found: "Frontier") -> list[tuple[str, ...]]:

@@ -13,6 +13,8 @@ SINK = 3
 INDEPENDENT = "odtc.independent"
 # Attribute of a kernel whose loops come from a tuning record: which one, as text.
 TUNED = "odtc.tuned"
+# Attribute of a product's kernel: what it computes, as text; see `backends/workload.py`.
+WORKLOAD = "odtc.workload"
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
 DROPOUT = "odtc.dropout"
 # Elementwise operators behind it may be fused with it: TVM's class of convolutions.

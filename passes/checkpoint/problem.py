@@ -42,6 +42,7 @@ class Recomputation:
             it: from there on the maker would make another one. 0 where it is never made again.
         turn: the first task of the backward pass.
         storage: that tensors may be copied to; None where there is none.
+        measured: tasks whose seconds were measured; a model says those of the others.
     """
 
     tasks: Tasks
@@ -49,6 +50,13 @@ class Recomputation:
     until: tuple[int, ...]
     turn: int = 0
     storage: Storage | None = None
+    measured: int = 0
+
+    @property
+    def measured_part(self) -> str:
+        """What is said of seconds that were measured, behind other words."""
+        count = len(self.tasks.tasks)
+        return f"; {self.measured} of {count} calls have measured times" if self.measured else ""
 
     def store_of(self, tensor: int) -> int:
         """The task that stores a tensor."""

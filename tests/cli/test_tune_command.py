@@ -81,6 +81,7 @@ def test_a_session_is_recorded_and_goes_on(
     assert len(trials) >= 12
     assert all(len(r.seconds) == len(r.usual) >= 5 for r in records if not r.reason)
     assert not any(record.reason for record in records)
+    assert all(record.modelled > 0 for record in records)
     file = tmp_path / "more.jsonl"
     shutil.copy(tuned, file)
     more = ("--database", file, "--trials", "20", "--rounds", "3")

@@ -1,0 +1,36 @@
+"""What records say of how long calls take, for those who plan steps by it."""
+
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from odtc.autoschedule.tuning.record import Fit, Place, Record, typical
+from odtc.backends.measured_times import Measured, MeasuredTimes, measured_times
+
+
+def times_of(
+    records: Iterable[Record], place: Place, threads: int, gains: Mapping[str, float]
+) -> MeasuredTimes:
+    """The times of workloads at a place.
+
+    Trials count, too: each has samples of the usual kernel beside it. Those of this device go
+    before those of its family. Records of an emulated device say nothing of time.
+
+    Args:
+        records: of any place.
+        place: where calls will run.
+        threads: that a call keeps busy there.
+        gains: of workloads whose kernels are told something, over the usual ones. They are ratios
+            of samples in turns, so they hold whatever the clocks were at other times.
+    """
+    found: dict[str, dict[Fit, list[Record]]] = {}
+    for record in records:
+        fit = record.fit(place)
+        if fit and record.seconds and record.modelled > 0 and not record.device.emulated:
+            found.setdefault(record.workload, {}).setdefault(fit, []).append(record)
+    known = {}
+    for workload, by_fit in found.items():
+        best = by_fit.get(Fit.DEVICE) or by_fit[Fit.FAMILY]
+        usual = threads * median(typical(record.usual) for record in best)
+        told = usual / gains.get(workload, 1.0)
+        known[workload] = Measured(usual, told, best[-1].modelled)
+    return measured_times(known)

@@ -1,0 +1,23 @@
+"""What a call of a kernel takes, as those who decide what runs again are told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import tirx
+
+
+@dataclass(frozen=True)
+class CallTime:
+    """The time of a call.
+
+    Attributes:
+        seconds: of one core; only proportions to those of other calls matter.
+        is_measured: whether a call of such a kernel was measured.
+    """
+
+    seconds: float
+    is_measured: bool = False
+
+
+# Of a kernel without blocks.
+Cost = Callable[[tirx.PrimFunc], CallTime]
