@@ -101,6 +101,7 @@ def plan_model(
     model: str | os.PathLike[str],
     target: str | Target = "host-cpu",
     *,
+    count: int | None = None,
     progress: Progress = silent,
     **options: Unpack[StepOptions],
 ) -> Frontier:
@@ -109,6 +110,8 @@ def plan_model(
     Args:
         model: path of the ONNX file.
         target: as of `odtc.compile`.
+        count: of points, about, as far from each other in bytes, where all would be too many: of a
+            deep network, most of the time goes into their arenas.
         progress: called with the name of each stage as it starts.
         options: as of `odtc.compile`.
 
@@ -123,7 +126,7 @@ def plan_model(
     if problem.storage:
         known[WITHOUT] = tuple(_without_storage(every[0]))
     return Frontier(
-        tuple(_point(way, every[0]) for way in ways(every)),
+        tuple(_point(way, every[0]) for way in ways(every, count)),
         min(cut.problem.largest + cut.beside for cut in every),
         step.nbytes_of(*WEIGHT_ROLES),
         step.nbytes_of(Role.STATE, Role.AVERAGE) - step.accumulator_bytes,

@@ -15,7 +15,7 @@ from odtc.core.files import check_writable
 if TYPE_CHECKING:
     from odtc.planning import Frontier
 
-# Lines that are printed; the points are many more, and close to each other.
+# Lines that are printed, but for one; the points are many more, and close to each other.
 _SHOWN = 16
 
 
@@ -48,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
         progress("load the compiler")
         from odtc.planning import plan_model
 
-        found = plan_model(args.model, args.target, progress=progress, **options)
+        # What is drawn, or printed as data, has all points.
+        count = None if args.plot or args.json else _SHOWN
+        found = plan_model(args.model, args.target, count=count, progress=progress, **options)
     if args.plot:
         from odtc.cli.frontier_plot import draw
 
@@ -76,6 +78,8 @@ def _source(found: "Frontier") -> str:
 
 def _rows(found: "Frontier") -> list[tuple[str, ...]]:
     """Points from the fastest to the smallest, about as far from each other in bytes."""
+    from odtc.passes.checkpoint.spaced import spaced
+
     titles = ("budget", "bytes", "time", "micro-batches", "calls again")
     points = found.points
     # Columns that only what the user allows needs.
@@ -86,12 +90,10 @@ def _rows(found: "Frontier") -> list[tuple[str, ...]]:
     used = (any(each.stored_bytes for each in points), any(each.half for each in points))
     shown = {name: more[name] for name, is_used in zip(more, used, strict=True) if is_used}
     rows: list[tuple[str, ...]] = [(*titles, *shown)]
-    step = (points[0].budget_bytes - points[-1].budget_bytes) / _SHOWN
-    last = None
-    for number, point in enumerate(points):
-        if last is None or last - point.budget_bytes >= step or point is points[-1]:
-            last = point.budget_bytes
-            again, parts = f"{point.repeated} of {point.calls}", str(point.micro_batches)
-            row = (readable_bytes(last), f"{last:,}", f"{point.time:.3f}", parts, again)
-            rows.append((*row, *(column[number] for column in shown.values())))
+    for number in spaced([point.budget_bytes for point in points], _SHOWN):
+        point = points[number]
+        nbytes, again = point.budget_bytes, f"{point.repeated} of {point.calls}"
+        parts = str(point.micro_batches)
+        row = (readable_bytes(nbytes), f"{nbytes:,}", f"{point.time:.3f}", parts, again)
+        rows.append((*row, *(column[number] for column in shown.values())))
     return rows

@@ -9,8 +9,8 @@ no longer than the least time for its number of micro-batches, no larger number 
 Nor is float16 taken to be faster than what is exact: it is only for what does not fit otherwise.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -18,6 +18,7 @@ from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.frontier import frontier, lowest_of
 from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.spaced import spaced
 
 T = TypeVar("T")
 # Of its share of the bytes, what a step of more micro-batches has at least.
@@ -107,8 +108,8 @@ def fastest(cuts: Iterable[Cut[T]], budget: int) -> Way[T] | None:
         for plan, seconds in _plans_within(cut, least, budget):
             if best is not None and (seconds, cut.half) >= (best.seconds, best.cut.half):
                 break
-            way = _within(cut, plan, seconds, budget)
-            if way is not None:
+            way = Way(cut, plan, seconds, plan.peak)
+            if way.nbytes <= budget and (way := _packed(way)).nbytes <= budget:
                 best = way
                 break
         if best is not None and (best.seconds, best.cut.half) <= (others, False):
@@ -133,24 +134,45 @@ def may_be_within(cut: Cut[T], count: int, budget: float, *, half: bool) -> bool
     return cut.can_be_within(budget, share * _ALIKE)
 
 
-def ways(cuts: Iterable[Cut[T]]) -> list[Way[T]]:
+def ways(cuts: Iterable[Cut[T]], count: int | None = None) -> list[Way[T]]:
     """All ways of which none is both slower and larger than another one, the fastest first.
 
     An exact one stays beside one in half precision that takes the same time and fewer bytes.
+
+    Args:
+        cuts: of the step.
+        count: for about so many of them, as far from each other in bytes: to pack a plan takes
+            longer than to find it. They are chosen by peaks, which arenas hardly ever exceed.
     """
     every = [
-        (seconds, cut.half, cut.count, plan.peak + cut.beside, cut, plan)
+        Way(cut, plan, seconds, plan.peak)
         for cut, least, _ in _timed(cuts)
         for plan, seconds in _plans(cut, least)
     ]
+    every.sort(key=lambda way: (way.seconds, way.cut.half, way.cut.count, way.nbytes))
+    if count is None:
+        return _best(every, _packed)
+    best = _best(every, lambda way: way)
+    return _best([best[at] for at in spaced([way.nbytes for way in best], count)], _packed)
+
+
+def _packed(way: Way[T]) -> Way[T]:
+    """A way with the bytes of its arena, where it had the plan's peak."""
+    return replace(way, arena_bytes=arena_of(way.cut.problem, way.plan))
+
+
+def _best(every: Iterable[Way[T]], packed: Callable[[Way[T]], Way[T]]) -> list[Way[T]]:
+    """Those of sorted ways that are not both slower and larger than another one, as packed."""
     found: list[Way[T]] = []
-    for seconds, half, _, _, cut, plan in sorted(every, key=lambda each: each[:4]):
-        way = _within(cut, plan, seconds, found[-1].nbytes - 1 if found else None)
-        if way is None:
+    for way in every:
+        if found and way.nbytes >= found[-1].nbytes:
             continue
-        if found and (found[-1].seconds, found[-1].cut.half) == (seconds, half):
+        lower = packed(way)
+        if found and lower.nbytes >= found[-1].nbytes:
+            continue
+        if found and (found[-1].seconds, found[-1].cut.half) == (way.seconds, way.cut.half):
             found.pop()
-        found.append(way)
+        found.append(lower)
     return found
 
 
@@ -180,11 +202,3 @@ def _plans_within(cut: Cut[T], least: float, budget: int) -> Iterator[tuple[Plan
     """The same, but for none where it is known at once that the budget is too small for all."""
     if cut.can_be_within(budget):
         yield from _plans(cut, least)
-
-
-def _within(cut: Cut[T], plan: Plan, seconds: float, budget: int | None) -> Way[T] | None:
-    """A way, if it is within the budget as it is packed."""
-    if budget is not None and plan.peak + cut.beside > budget:
-        return None
-    way = Way(cut, plan, seconds, arena_of(cut.problem, plan))
-    return way if budget is None or way.nbytes <= budget else None
