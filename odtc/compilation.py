@@ -31,6 +31,7 @@ from odtc.core.memory_plan import memory_plans_json
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
 from odtc.core.weights import strip_weights, write_tensors
+from odtc.fitting import BuiltPlans, build_step
 from odtc.frontend.graph import Graph
 from odtc.frontend.lora import LoRA
 from odtc.frontend.losses.terms import Losses, Term, terms_text
@@ -39,7 +40,6 @@ from odtc.frontend.optimizers.update import Update
 from odtc.frontend.training import TRAIN_STEP
 from odtc.layouts import DEFAULT
 from odtc.preparation import StepOptions, read_source
-from odtc.splitting import BuiltPlans, build_step
 
 # What is said of a step that would not fit otherwise.
 HALF_ACTIVATIONS = (

@@ -1,8 +1,6 @@
-"""How a step runs within a budget: in micro-batches, with which calls again, saving what.
+"""The numbers of micro-batches that a step may run as, each a step that can be planned.
 
-Source ─draft, check─→ Cuts ─prepare, one after the other; fastest─→ Prepared ─build─→ Built
-
-Or by several plans, between which a run may change; these differ in the calls that run again.
+Source ─draft, check─→ Cuts ─prepare, one after the other─→ Prepared ─build─→ Built
 """
 
 import math
@@ -17,15 +15,14 @@ import tvm
 from odtc.backends.call_cost import call_cost, storage_cost
 from odtc.backends.families import family_of
 from odtc.backends.lowering import Built, Checkpoints, build_kernels, recomputation, to_kernels
-from odtc.core.errors import BudgetError, ModelError, UnsupportedError, UsageError
+from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.progress import Progress
 from odtc.frontend.graph import Graph
 from odtc.frontend.split.check import batch_norms, check_part, check_whole
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.checkpoint.call_time import Cost
-from odtc.passes.checkpoint.cuts import Cut, fastest, may_be_within
+from odtc.passes.checkpoint.cuts import Cut, may_be_within
 from odtc.passes.checkpoint.problem import Plan, Storage
-from odtc.passes.checkpoint.spread import spread
 from odtc.passes.insert_checkpoints import InsertCheckpoints
 from odtc.passes.offer_plans import OfferPlans
 from odtc.preparation import Draft, Source, Step, differentiate, draft_of
@@ -207,100 +204,6 @@ class Cuts:
                 where=error.where,
                 hint=error.hint,
             ) from error
-
-
-@dataclass(frozen=True)
-class BuiltPlans:
-    """A compiled step.
-
-    Attributes:
-        step: its training graph.
-        built: the module.
-        times: of its plans, over that of the first.
-        measured: what is said of calls whose times were measured; empty where none was.
-    """
-
-    step: Step
-    built: Built
-    times: Sequence[float] = (1.0,)
-    measured: str = ""
-
-
-def build_step(source: Source, budget: int | str | None, progress: Progress) -> BuiltPlans:
-    """Decides how a step runs, and compiles it.
-
-    Args:
-        source: what it is made from.
-        budget: bytes of its arena, and of accumulators that only micro-batches need; None for as
-            many as it takes; `AUTO` for several plans, of which the run chooses.
-        progress: called with the name of each stage as it starts.
-
-    Raises:
-        BudgetError: no plan is found that fits.
-        UsageError: the micro-batches that are asked for do not divide the batch.
-        UnsupportedError: the step cannot run as so many micro-batches.
-    """
-    cuts = Cuts(source, progress)
-    if budget is None:
-        step = cuts.first()
-        progress("compile the kernels")
-        return BuiltPlans(step.step, step.build())
-    if isinstance(budget, str):
-        return _offered(next(iter(cuts)), progress)
-    return _within(source, cuts, budget, progress)
-
-
-def _offered(cut: Cut[Prepared], progress: Progress) -> BuiltPlans:
-    """The step by several plans, from the fastest to the smallest."""
-    progress("look for plans")
-    plans = spread(cut.problem)
-    times = [plan.seconds / plans[0].seconds for plan in plans]
-    progress("compile the kernels")
-    built, measured = cut.made.build_offering(plans), cut.problem.measured_part
-    return BuiltPlans(cut.made.step, built, times, measured)
-
-
-def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BuiltPlans:
-    """The step as it is fastest within a budget."""
-    plan = None
-    if cuts.is_decided:
-        chosen = cuts.first()
-    else:
-        progress("look for plans")
-        chosen, plan = _chosen(cuts, budget)
-    if cuts.refusal:
-        chosen.step.draft.graph.notes.append(f"no micro-batches: {cuts.refusal}")
-    progress("compile the kernels")
-    try:
-        return BuiltPlans(chosen.step, chosen.build_within(budget, plan))
-    except BudgetError as error:
-        way_out = _way_out(source, cuts, error.least, progress)
-        raise BudgetError(
-            error.what, where=error.where, hint=f"{error.hint}{way_out}", least=error.least
-        ) from error
-
-
-def _chosen(cuts: Cuts, budget: int) -> tuple[Prepared, Plan | None]:
-    """What is fastest within the budget; where nothing is, the smallest, which will say so."""
-    found = fastest(cuts.within(budget), budget)
-    if found:
-        return found.cut.made, found.plan
-    return min(cuts, key=lambda cut: cut.floor).made, None
-
-
-def _way_out(source: Source, cuts: Cuts, least: int, progress: Progress) -> str:
-    """How micro-batches would need less, where only batch normalisations keep from them."""
-    options = source.options
-    if not cuts.refusal or not cuts.has_batch_norms or options.get("allow_split_batchnorm"):
-        return ""
-    allowed = replace(source, options={**options, "allow_split_batchnorm": True})
-    for cut in Cuts(allowed, progress):
-        if cut.count > 1 and cut.floor < least:
-            return (
-                f"; --allow-split-batchnorm lowers that: {cut.count} micro-batches need "
-                f"{cut.floor:,} bytes, and batch normalisations take the statistics of each"
-            )
-    return ""
 
 
 def _divisors(batch: int) -> list[int]:
