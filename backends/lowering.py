@@ -26,7 +26,7 @@ from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.errors import UnsupportedError
-from odtc.core.kernel_marks import TUNED
+from odtc.core.kernel_marks import TUNED, WINOGRAD
 from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
@@ -85,6 +85,7 @@ class Built:
         half_products: kernels that multiply float16.
         steps: the training step, by each of its plans.
         tuned: kernels whose loops come from a tuning record, each with its source.
+        winograd: kernels that are convolutions in Winograd's form.
         layouts: of images in the training step, as JSON; empty where nobody chose any.
     """
 
@@ -93,6 +94,7 @@ class Built:
     half_products: int
     steps: tuple[BuiltStep, ...]
     tuned: dict[str, str]
+    winograd: tuple[str, ...] = ()
     layouts: str = ""
 
     @property
@@ -270,6 +272,7 @@ def build_kernels(
         half_products(scheduled),
         tuple(_built_step(name, planned[name]) for name in names),
         tuned_kernels(scheduled),
+        winograd_kernels(scheduled),
         str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
     )
 
@@ -367,6 +370,17 @@ def tuned_kernels(module: tvm.IRModule) -> dict[str, str]:
         for variable, function in module.functions_items()
         if isinstance(function, tirx.PrimFunc) and function.attrs and TUNED in function.attrs
     }
+
+
+def winograd_kernels(module: tvm.IRModule) -> tuple[str, ...]:
+    """Kernels that are convolutions in Winograd's form, by name."""
+    return tuple(
+        sorted(
+            variable.name_hint
+            for variable, function in module.functions_items()
+            if isinstance(function, tirx.PrimFunc) and function.attrs and WINOGRAD in function.attrs
+        )
+    )
 
 
 def half_products(module: tvm.IRModule) -> int:

@@ -9,10 +9,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.decisions import Book, Decider, nobody
+from odtc.backends.decisions import Book, Choice, Decider, Decisions, nobody
 from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
+from odtc.backends.kernels.winograd_cut import FORM, WINOGRAD_FORM
 from odtc.backends.workload import workload_of
-from odtc.core.kernel_marks import IS_SCHEDULED, TUNED, WORKLOAD
+from odtc.core.kernel_marks import IS_SCHEDULED, TUNED, WINOGRAD, WORKLOAD
 from odtc.passes.contract import Pass
 
 # From a family of products to what emits its loops, for a machine.
@@ -46,17 +47,22 @@ class WriteProducts(Pass):
     def _written(self, product: FusedProduct) -> tirx.PrimFunc:
         """The kernel as its record tells, or as the machine's model does."""
         if self.book is nobody:
-            return write_product(product, self.machine, self.loops)
+            return self._telling(product, {})[0]
         workload = workload_of(product, self.machine)
         told = self.book(workload)
         if told:
-            machine, decisions = self.machine.telling(told.choice)
-            kernel = write_product(product, machine, self.loops)
+            kernel, decisions = self._telling(product, told.choice)
             # A record that tells what no kernel can be is of another one.
             if not decisions.unknown:
                 return kernel.with_attr(TUNED, told.source).with_attr(WORKLOAD, workload)
-        usual = write_product(product, self.machine, self.loops)
-        return usual.with_attr(WORKLOAD, workload)
+        return self._telling(product, {})[0].with_attr(WORKLOAD, workload)
+
+    def _telling(self, product: FusedProduct, choice: Choice) -> tuple[tirx.PrimFunc, Decisions]:
+        """The kernel, and what was decided for it."""
+        machine, decisions = self.machine.telling(choice)
+        kernel = write_product(product, machine, self.loops)
+        is_winograd = FORM in decisions.made and decisions.made[FORM].taken == WINOGRAD_FORM
+        return kernel.with_attr(WINOGRAD, True) if is_winograd else kernel, decisions
 
 
 def write_product(product: FusedProduct, machine: Any, loops: Loops) -> tirx.PrimFunc:

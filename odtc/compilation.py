@@ -179,6 +179,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     elif budget == AUTO:
         graph.notes.append(_said_of(made))
 
+    if built.winograd:
+        graph.notes.append(_multiplied(built.winograd))
     if built.tuned:
         graph.notes.append(_measured(built.tuned))
 
@@ -236,6 +238,11 @@ def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
     if not has_half:
         return f"arithmetic is float32: {target.spec} has none for float16"
     return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"
+
+
+def _multiplied(kernels: Sequence[str]) -> str:
+    """What is said of convolutions with fewer products than taps."""
+    return f"{len(kernels)} kernels are in Winograd's form: {', '.join(kernels)}"
 
 
 def _measured(tuned: Mapping[str, str]) -> str:

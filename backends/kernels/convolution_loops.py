@@ -9,7 +9,7 @@ from tvm import ir, tirx
 
 from odtc.backends.kernels import point_last
 from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.grid import Axis, Walk
 from odtc.backends.kernels.panel_product import Sizes, collides
 from odtc.backends.kernels.places import index, load, unflatten
 from odtc.backends.kernels.point_product import (
@@ -18,9 +18,12 @@ from odtc.backends.kernels.point_product import (
     point_forward,
 )
 from odtc.backends.kernels.shifted_cut import Shape
-from odtc.backends.kernels.shifted_product import staged_product
+from odtc.backends.kernels.shifted_product import Store, staged_product
+from odtc.backends.kernels.staging import Read
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.weight_gradient import WORTH_A_COPY, weight_gradient
+from odtc.backends.kernels.winograd import winograd_product
+from odtc.backends.kernels.winograd_cut import is_winograd
 
 # Numbers of an axis in the mark of a product.
 _NUMBERS = 6
@@ -77,7 +80,7 @@ def _forward(product: Product, machine: Machine) -> None:
     if is_point_product(space.given, sizes := _matrix(shape, space), machine):
         point_forward(product, space.given, sizes, machine)
         return
-    staged_product(
+    _windowed(
         shape,
         [[axis.forward() for axis in space.axes]],
         lambda n, c, *at: load(x, [n, c, *space.flat(at)]),
@@ -94,7 +97,7 @@ def _data_gradient(product: Product, machine: Machine) -> None:
     if is_point_product(space.given, sizes := _matrix(shape, space), machine):
         point_data_gradient(product, space.given, sizes, machine)
         return
-    staged_product(
+    _windowed(
         shape,
         list(itertools.product(*(axis.backward() for axis in space.axes))),
         lambda n, m, *at: load(dy, [n, m, *space.flat(at)]),
@@ -103,6 +106,23 @@ def _data_gradient(product: Product, machine: Machine) -> None:
         machine,
         scattered=True,
     )
+
+
+def _windowed(
+    shape: Shape,
+    walks: Sequence[Sequence[Walk]],
+    image: Read,
+    weight: Read,
+    store: Store,
+    machine: Machine,
+    *,
+    scattered: bool,
+) -> None:
+    """The form with the fewest products, where the model or a record has it, or the direct one."""
+    if is_winograd(shape, walks, machine):
+        winograd_product(shape, walks[0], image, weight, store, machine)
+        return
+    staged_product(shape, walks, image, weight, store, machine, scattered=scattered)
 
 
 def _matrix(shape: Shape, space: _Space) -> Sizes:

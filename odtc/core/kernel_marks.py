@@ -15,6 +15,8 @@ INDEPENDENT = "odtc.independent"
 TUNED = "odtc.tuned"
 # Attribute of a product's kernel: what it computes, as text; see `backends/workload.py`.
 WORKLOAD = "odtc.workload"
+# Attribute of a kernel that is a convolution in Winograd's form.
+WINOGRAD = "odtc.winograd"
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
 DROPOUT = "odtc.dropout"
 # Elementwise operators behind it may be fused with it: TVM's class of convolutions.

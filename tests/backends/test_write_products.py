@@ -63,7 +63,10 @@ class Form:
 
     def of(self, x: relax.Expr, w: relax.Expr) -> relax.Expr:
         if self.is_gradient:
-            return op.nn.conv2d_transpose(x, w, strides=self.stride, output_padding=self.stride - 1)
+            pad, behind = self.kernel // 2, self.stride - 1
+            return op.nn.conv2d_transpose(
+                x, w, padding=pad, strides=self.stride, output_padding=behind
+            )
         return op.nn.conv2d(x, w, padding=self.kernel // 2, strides=self.stride)
 
 
@@ -73,6 +76,7 @@ FORMS = {
     "points": Form(20),
     "apart": Form(20, stride=2),
     "gradient": Form(20, is_gradient=True),
+    "gradient of 3x3": Form(20, kernel=3, is_gradient=True),
     "gradient apart": Form(20, stride=2, is_gradient=True),
 }
 
