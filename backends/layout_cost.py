@@ -15,13 +15,17 @@ from odtc.core.layouts import LAST
 from odtc.core.relax_calls import operator_of
 from odtc.passes.layout.step_graph import Costs
 
+_TRANSPOSED = "relax.nn.conv2d_transpose"
 # Of a core: operations of each lane in a second, and bytes of tensors that lie in its caches.
 _PER_LANE, _BYTES = 16e9, 20e9
 # What a copy costs beside its bytes.
 _CALL = 2e-6
-# Shares of the peak within a step: of products of one tap and of depthwise convolutions, for
-# channels second and last.
+# Shares of the peak within a step: of products of one tap, of larger windows and of depthwise
+# convolutions, for channels second and last.
 _POINT = {False: 0.42, True: 0.44}
+_WINDOW = {False: 0.60, True: 0.60}
+# Of gradients of weights with channels last, where a window steps by one, and by more.
+_WEIGHTS, _STRIDED_WEIGHTS = 0.95, 0.75
 _DEPTHWISE = {False: 0.11, True: 0.14}
 # Channels below which the gradient of a weight waits for its sums where channels are last.
 _WIDE = 64
@@ -46,19 +50,41 @@ def layout_costs(target: Target) -> Costs:
 
 def _convolution(call: relax.Call, is_last: bool, lanes: int) -> float:
     """Images are channels second here, whatever the form that is asked for."""
-    image, out = _shape(call.args[0]), _shape(call)
-    weight = _shape(call.args[1])
-    is_gradient = str(call.attrs.data_layout) == "CNHW"
+    image, weight, out = _shape(call.args[0]), _shape(call.args[1]), _shape(call)
+    attrs, pixels = call.attrs, math.prod(out[2:])
+    is_gradient = str(attrs.data_layout) == "CNHW"
+    steps = [int(step) for step in (attrs.dilation if is_gradient else attrs.strides)]
     if is_gradient:
+        # The window steps over the image by the dilation of this sum.
         weight, out = out, weight
-    pixels = math.prod(out[2:])
+        pixels = math.prod(out[2:])
+    elif operator_of(call) == _TRANSPOSED:
+        # Each element of what is read is multiplied by all weights.
+        pixels = math.prod(image[2:])
     work = 2 * image[0] * pixels * math.prod(weight)
-    if int(call.attrs.groups) > 1:
+    if int(attrs.groups) > 1:
         return _depthwise(work, pixels, is_last, lanes)
+    if math.prod(weight[2:]) > 1 or max(steps) > 1:
+        share = _window(call, is_last, lanes, is_gradient, steps)
+        return work / (share * lanes * _PER_LANE)
     share = _POINT[is_last] * math.sqrt(_filled(weight[0] if is_last else pixels, lanes))
     if is_gradient and is_last:
         share *= min(1.0, math.sqrt(min(weight[:2]) / _WIDE))
     return work / (share * lanes * _PER_LANE)
+
+
+def _window(
+    call: relax.Call, is_last: bool, lanes: int, is_gradient: bool, steps: Sequence[int]
+) -> float:
+    """The share of the peak that a product of several taps reaches, or one with a stride."""
+    share, made = _WINDOW[is_last], _shape(call)
+    if is_gradient:
+        return share * ((_STRIDED_WEIGHTS if max(steps) > 1 else _WEIGHTS) if is_last else 1.0)
+    if is_last:
+        return share * math.sqrt(_filled(made[1], lanes))
+    # Where weights are read with a stride, small images leave more empty.
+    filled = _filled(math.prod(made[2:]), lanes)
+    return share * (filled if operator_of(call) == _TRANSPOSED else math.sqrt(filled))
 
 
 def _grouped(call: relax.Call, is_last: bool, lanes: int) -> float:
@@ -87,7 +113,7 @@ def _shape(expression: relax.Expr) -> Sequence[int]:
 
 _MODELS: dict[str, Callable[[relax.Call, bool, int], float]] = {
     "relax.nn.conv2d": _convolution,
-    "relax.nn.conv2d_transpose": _convolution,
+    _TRANSPOSED: _convolution,
     GROUPED_WEIGHT_GRADIENT: _grouped,
     BATCH_NORM: _normal,
     BATCH_NORM_BACKWARD: _normal,

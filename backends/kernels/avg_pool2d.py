@@ -11,10 +11,11 @@ from functools import partial
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels import planes
+from odtc.backends.kernels import planes, pool_last
 from odtc.backends.kernels.operand import shape_of, stored
 from odtc.backends.kernels.planes import Pair, Window
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
+from odtc.core.layouts import LAST, SECOND, permuted
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -99,6 +100,14 @@ def avg_pool2d_gradient(
     return planes.plane_kernel(math.prod(sizes), arguments, body)
 
 
+_KERNELS = {
+    (False, False): avg_pool2d,
+    (True, False): avg_pool2d_gradient,
+    (False, True): pool_last.avg_pool,
+    (True, True): pool_last.avg_pool_gradient,
+}
+
+
 def _zero(lanes: int) -> ir.Expr:
     return splat(tirx.const(0.0, "float32"), lanes)
 
@@ -133,13 +142,16 @@ def _elements(window: Window, with_padding: bool, row: Index, column: Index, wid
 def _lower(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
     attrs, is_gradient = call.attrs, call.op.name == BACKWARD
     image, out = shape_of(call.args[-1]), shape_of(call.args[0] if is_gradient else call)
+    is_last = str(attrs.layout) == LAST
+    if is_last:
+        image, out = permuted(image, SECOND), permuted(out, SECOND)
     steps = map(planes.pair, (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding))
     window = Window(planes.pair(image[2:]), planes.pair(out[2:]), *steps)
-    plain = str(attrs.layout) == "NCHW" and call.ty.dtype == "float32" and not attrs.ceil_mode
+    plain = call.ty.dtype == "float32" and not attrs.ceil_mode
     if not plain or not window.is_small or window.dilation != (1, 1):
         return call.op.get_attr("FLegalize")(builder, call)
     operand = stored(builder, call.args[0])
-    make = avg_pool2d_gradient if is_gradient else avg_pool2d
+    make = _KERNELS[is_gradient, is_last]
     dtype = str(operand.ty.dtype)
     kernel = make(planes.pair(image), window, lanes, dtype, bool(attrs.count_include_pad))
     name = builder.add_func(kernel, call.op.name.split(".")[-1])

@@ -54,6 +54,10 @@ class Channels:
         """The channels of a vector."""
         return ramp(first + vector * self.width, self.width)
 
+    def number(self, value: float) -> ir.Expr:
+        """A number in all elements of a vector."""
+        return splat(tirx.const(value, "float32"), self.width)
+
     def load(self, buffer: tirx.Buffer, at: Sequence[ir.Expr]) -> ir.Expr:
         """A vector as float32, whatever it is stored in."""
         return tirx.BufferLoad(buffer, list(at)).astype(vector_type("float32", self.width))
@@ -62,9 +66,8 @@ class Channels:
         """Emits so many vectors of zeros for each vector of a block."""
         shape = (*sizes, self.vectors, self.width)
         registers = Registers(T.sblock_alloc_buffer(shape, "float32", scope="local"), self.width)
-        zero = splat(tirx.const(0.0, "float32"), self.width)
         for at in product(*map(range, shape[:-1])):
-            registers.put(at, zero)
+            registers.put(at, self.number(0.0))
         return registers
 
 

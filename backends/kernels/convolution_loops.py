@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tvm import ir, tirx
 
-from odtc.backends.kernels import point_last
+from odtc.backends.kernels import point_last, window_gradient_last, window_last
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis, Walk
 from odtc.backends.kernels.panel_product import Sizes, collides
@@ -180,6 +180,7 @@ def _unrolled(
 
 
 Loops = Callable[[Product, Machine], None]
+WindowLoops = Callable[[Product, Sequence[Axis], Machine], None]
 
 
 def _either(second: Loops, last: Loops) -> Loops:
@@ -191,10 +192,29 @@ def _either(second: Loops, last: Loops) -> Loops:
     return write
 
 
+def _last(
+    of_points: Loops, of_windows: Callable[[Product, Sequence[Axis], Machine], None]
+) -> Loops:
+    """The loops of products whose channels are last: of one tap in its place, or of others."""
+
+    def write(product: Product, machine: Machine) -> None:
+        space = _space(product.numbers[:-1])
+        if space.is_points:
+            of_points(product, machine)
+        else:
+            of_windows(product, space.given, machine)
+
+    return write
+
+
 CONVOLUTION_LOOPS: dict[str, Loops] = {
-    "convolution": _either(_forward, point_last.forward),
-    "data-gradient": _either(_data_gradient, point_last.data_gradient),
-    "weight-gradient": _either(_weight_gradient, point_last.weight_gradient),
+    "convolution": _either(_forward, _last(point_last.forward, window_last.forward)),
+    "data-gradient": _either(
+        _data_gradient, _last(point_last.data_gradient, window_last.data_gradient)
+    ),
+    "weight-gradient": _either(
+        _weight_gradient, _last(point_last.weight_gradient, window_gradient_last.weight_gradient)
+    ),
 }
 
 

@@ -26,7 +26,7 @@ _OF_SUMS = 2
 def forward(batch: int, channels: int, window: Window, lanes: int, *dtypes: str) -> tirx.PrimFunc:
     """A kernel `(x, w, y)`; `x` and `y` have channels last, `w` is [channels, 1, *taps]."""
     arguments = _arguments(batch, channels, window, x=dtypes[0], w=dtypes[1], y="float32")
-    return _sums_of_taps(arguments, window, lanes, _read_at)
+    return _sums_oftaps_of(arguments, window, lanes, read_at)
 
 
 def data_gradient(
@@ -34,16 +34,18 @@ def data_gradient(
 ) -> tirx.PrimFunc:
     """A kernel `(dy, w, dx)`."""
     arguments = _arguments(batch, channels, window, y=dtypes[0], w=dtypes[1], x="float32")
-    return _sums_of_taps(arguments, window, lanes, _read_by)
+    return _sums_oftaps_of(arguments, window, lanes, read_by)
 
 
-def _sums_of_taps(arguments: Arguments, window: Window, lanes: int, place: Place) -> tirx.PrimFunc:
+def _sums_oftaps_of(
+    arguments: Arguments, window: Window, lanes: int, place: Place
+) -> tirx.PrimFunc:
     """A kernel of a tensor, the weights and a result whose pixels each read some of the tensor's.
 
     A task has some rows of an image, and a block of channels.
     """
     (batch, rows, columns, channels), _ = list(arguments.values())[-1]
-    of, taps = Channels(channels, lanes), _taps(window)
+    of, taps = Channels(channels, lanes), taps_of(window)
     bands = min(rows, -(-TASKS // (batch * of.blocks)))
     each = -(-rows // bands)
 
@@ -75,7 +77,7 @@ def weight_gradient(
     batch: int, channels: int, window: Window, lanes: int, *dtypes: str
 ) -> tirx.PrimFunc:
     """A kernel `(x, dy, dw)`."""
-    of, taps = Channels(channels, lanes, _OF_SUMS), _taps(window)
+    of, taps = Channels(channels, lanes, _OF_SUMS), taps_of(window)
 
     def body(block: ir.Expr, x: tirx.Buffer, dy: tirx.Buffer, dw: tirx.Buffer) -> None:
         first, total = of.first(block), of.registers(len(taps))
@@ -84,7 +86,7 @@ def weight_gradient(
                 T.bind(of.load(dy, [n, row, column, of.at(first, v)])) for v in range(of.vectors)
             ]
             for number, tap in enumerate(taps):
-                at, inside = _read_at(window, (row, column), tap)
+                at, inside = read_at(window, (row, column), tap)
                 with T.If(inside), T.Then():
                     for v, adjoint in enumerate(adjoints):
                         read = of.load(x, [n, *at, of.at(first, v)])
@@ -111,18 +113,19 @@ def _arguments(batch: int, channels: int, window: Window, **dtypes: str) -> Argu
     return {name: (shapes[name], dtype) for name, dtype in dtypes.items()}
 
 
-def _taps(window: Window) -> list[Pair]:
+def taps_of(window: Window) -> list[Pair]:
+    """The taps of a window, row by row."""
     return [(i, j) for i in range(window.kernel[0]) for j in range(window.kernel[1])]
 
 
-def _read_at(window: Window, out: Sequence[ir.Expr], tap: Pair) -> tuple[list[ir.Expr], ir.Expr]:
+def read_at(window: Window, out: Sequence[ir.Expr], tap: Pair) -> tuple[list[ir.Expr], ir.Expr]:
     """The pixel of the image that an output reads with a tap, and whether it is inside."""
     steps = zip(out, tap, window.stride, window.dilation, window.pad, strict=True)
     at = [o * stride + t * dilation - pad for o, t, stride, dilation, pad in steps]
     return at, tirx.all(*_inside(at, window.image))
 
 
-def _read_by(window: Window, pixel: Sequence[ir.Expr], tap: Pair) -> tuple[list[ir.Expr], ir.Expr]:
+def read_by(window: Window, pixel: Sequence[ir.Expr], tap: Pair) -> tuple[list[ir.Expr], ir.Expr]:
     """The output that reads a pixel with a tap, and whether there is one."""
     steps = zip(pixel, tap, window.dilation, window.pad, strict=True)
     far = [x + pad - t * dilation for x, t, dilation, pad in steps]

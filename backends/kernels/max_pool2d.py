@@ -16,13 +16,15 @@ from functools import partial
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels import planes
+from odtc.backends.kernels import planes, pool_last
 from odtc.backends.kernels.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
 from odtc.backends.kernels.operand import call_kernel
 from odtc.backends.kernels.planes import Line, Pair, Window
 from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
 from odtc.core.chosen import chosen_dtype
 from odtc.core.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
+from odtc.core.layouts import LAST, SECOND, permuted
+from odtc.core.relax_calls import layout_of
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -287,7 +289,9 @@ def pooling_of(
     """Samples and channels of a pooling, and how its window walks, from its call and shapes."""
     names = ("pool_size", "strides", "dilation", "padding")
     steps = (planes.pair(call.attrs[name]) for name in names)
-    shapes = [int(size) for size in image], [int(size) for size in out]
+    shapes = [[int(size) for size in each] for each in (image, out)]
+    if layout_of(call) == LAST:
+        shapes = [permuted(each, SECOND) for each in shapes]
     window = Window(*(planes.pair(shape[2:]) for shape in shapes), *steps)
     return planes.pair(shapes[0]), window
 
@@ -296,7 +300,9 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
     (data,) = call.args
     sizes, window = pooling_of(call, data.ty.shape, call.ty.fields[0].shape)
     rectifies = bool(call.attrs["rectifies"])
-    if window.is_small or (window.has_few_phases and math.prod(window.out) >= lanes):
+    if layout_of(call) == LAST:
+        kernel = pool_last.max_pool(sizes, window, lanes, rectifies=rectifies)
+    elif window.is_small or (window.has_few_phases and math.prod(window.out) >= lanes):
         kernel = max_pool2d(sizes, window, lanes, rectifies=rectifies)
     else:
         kernel = large_max_pool2d(sizes, window, rectifies=rectifies)
@@ -305,7 +311,9 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) ->
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
     sizes, window = pooling_of(call, call.ty.shape, call.args[0].ty.shape)
-    if window.is_small:
+    if layout_of(call) == LAST:
+        kernel = pool_last.max_pool_gradient(sizes, window, lanes)
+    elif window.is_small:
         kernel = max_pool2d_gradient(sizes, window, lanes)
     else:
         kernel = large_max_pool2d_gradient(sizes, window)

@@ -3,17 +3,18 @@
 from collections.abc import Callable
 
 from tvm import ir, relax, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.operand import shape_of
 from odtc.backends.kernels.places import index
 from odtc.backends.kernels.planes import plane_kernel
 from odtc.backends.kernels.transpose import copy_transposed
-from odtc.backends.kernels.vectors import Index
+from odtc.backends.kernels.vectors import Index, deinterleave, each_block, interleave, ramp
 from odtc.core.kernel_marks import RELAYOUT
 from odtc.core.layouts import LAST, permuted
 
-# Rows of the copy that a task makes.
-_ROWS = 64
+# Rows of the copy that a task makes; tasks of an image of few channels; how many these are.
+_ROWS, _BANDS, _FEW = 64, 8, 4
 
 
 def relayout_rules(
@@ -41,7 +42,12 @@ def relayout(shape: list[int], to: str, lanes: int, dtype: str = "float32") -> t
     """
     result = permuted(shape, to)
     batch, *rest = result
-    # Each image is a matrix of channels by pixels, or the other way round.
+    channels = shape[1] if to == LAST else shape[-1]
+    if channels <= _FEW and str(dtype) != "bool":
+        return _of_few_channels(shape, to, lanes, dtype)
+    # Each image is a matrix of channels by pixels, or the other way round. What is true or false is
+    # no vector in memory.
+    lanes = rest[0] * rest[1] * rest[2] + 1 if dtype == "bool" else lanes
     columns = rest[-1] if to == LAST else rest[-1] * rest[-2]
     rows = rest[0] * rest[1] if to == LAST else rest[0]
     parts = -(-rows // _ROWS)
@@ -59,6 +65,34 @@ def relayout(shape: list[int], to: str, lanes: int, dtype: str = "float32") -> t
         )
 
     return plane_kernel(batch * parts, {"x": (tuple(shape), dtype), "y": (result, dtype)}, body)
+
+
+def _of_few_channels(shape: list[int], to: str, lanes: int, dtype: str) -> tirx.PrimFunc:
+    """The same where a vector of each channel is woven into pixels, or taken out of them."""
+    result, is_last = permuted(shape, to), to == LAST
+    batch, channels, rows, columns = shape if is_last else result
+    pixels = rows * columns
+    bands = max(each for each in range(1, _BANDS + 1) if pixels % each == 0)
+
+    def body(task: ir.Expr, x: tirx.Buffer, y: tirx.Buffer) -> None:
+        n, begin = task // bands, task % bands * (pixels // bands)
+
+        def second(channel: int, at: Index, width: int) -> list[Index]:
+            return [n, index(channel), index(0), ramp(at, width)]
+
+        def move(start: Index, width: int) -> None:
+            at = begin + start
+            woven = [n, index(0), index(0), ramp(at * channels, width * channels)]
+            if is_last:
+                parts = [tirx.BufferLoad(x, second(c, at, width)) for c in range(channels)]
+                T.buffer_store(y, interleave(parts, width), woven)
+                return
+            for c, part in enumerate(deinterleave(tirx.BufferLoad(x, woven), channels, width)):
+                T.buffer_store(y, part, second(c, at, width))
+
+        each_block(pixels // bands, lanes, move)
+
+    return plane_kernel(batch * bands, {"x": (tuple(shape), dtype), "y": (result, dtype)}, body)
 
 
 def _flat(is_last: bool, n: ir.Expr, row: Index, column: Index) -> list[Index]:

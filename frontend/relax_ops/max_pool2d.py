@@ -10,15 +10,20 @@ from tvm import relax
 
 from odtc.core.chosen import chosen_dtype
 from odtc.core.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
+from odtc.core.layouts import LAST, SECOND, permuted
+from odtc.core.relax_calls import layout_of
 from odtc.frontend.relax_ops.declare import declare
 
 
 def _forward(call: relax.Call) -> relax.Type:
     """The largest elements, and their numbers in their windows."""
     attrs, data = call.attrs, call.args[0].ty
-    samples, channels, *image = (int(size) for size in data.shape)
+    is_last = layout_of(call) == LAST
+    given = [int(size) for size in data.shape]
+    samples, channels, *image = permuted(given, SECOND) if is_last else given
     dtype = chosen_dtype(math.prod(int(size) for size in attrs["pool_size"]))
     shape = (samples, channels, *(_steps(attrs, axis, size) for axis, size in enumerate(image)))
+    shape = permuted(shape, LAST) if is_last else shape
     return relax.TupleType([relax.TensorType(shape, data.dtype), relax.TensorType(shape, dtype)])
 
 
@@ -43,7 +48,8 @@ def _backward(call: relax.Call) -> relax.Type:
 
 
 # Of the data; with the attributes pool_size, strides, padding and dilation, as of Relax's own
-# operator, and `rectifies`, whether what is not positive becomes zero.
+# operator, and `rectifies`, whether what is not positive becomes zero; and `layout`, where that is
+# not NCHW.
 max_pool2d = declare(MAX_POOL, _forward)
 # Of the adjoint and the numbers; with the same attributes but `rectifies`, and the data's shape.
 max_pool2d_backward = declare(MAX_POOL_BACKWARD, _backward)

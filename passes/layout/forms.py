@@ -6,11 +6,9 @@ what it makes unless that is the gradient of a weight. Weights stay as ONNX has 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm import ir, relax, s_tir, tirx
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.kernel_marks import (
@@ -18,21 +16,32 @@ from odtc.core.kernel_marks import (
     BATCH_NORM,
     BATCH_NORM_BACKWARD,
     GROUPED_WEIGHT_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_BACKWARD,
 )
-from odtc.core.layouts import LAST, SECOND
+from odtc.core.layouts import SECOND
 from odtc.core.relax_calls import operator_of
+from odtc.passes.layout import last_calls
+from odtc.passes.layout.element_kernels import IMAGE, maps_elements
+from odtc.passes.layout.last_calls import ints, shape_of
 
-# Dimensions of images.
-IMAGE = 4
 CALL_TIR = "relax.call_tir"
 _ELEMENTWISE = (
-    *(f"relax.{name}" for name in "add subtract multiply divide maximum minimum negative".split()),
+    *(
+        f"relax.{name}"
+        for name in (
+            "add subtract multiply divide maximum minimum negative exp sqrt tanh sigmoid clip "
+            "greater greater_equal less less_equal equal not_equal where astype"
+        ).split()
+    ),
     *ACTIVATIONS,
 )
+# Images are of these: values, masks of comparisons, and numbers of what a pooling chose.
+_IMAGES = ("float32", "bool", "uint8")
 # Below this many channels a vector is not full.
 _FEW = 16
-# Taps of a depthwise convolution whose sums are registers.
-_MOST_TAPS = 9
+# Taps of a depthwise convolution whose sums are registers, and of a pooling, which are unrolled.
+_MOST_TAPS, _MOST_POOLED = 9, 25
 
 
 @dataclass(frozen=True)
@@ -40,23 +49,23 @@ class Rule:
     """An operator that can run with channels last.
 
     Attributes:
-        images: places of the images among the arguments; None for all of them.
+        images: places of the images among what the call reads; None for all that are.
         condition: whether a call can.
-        last: the call with channels last, from it and its new arguments.
-        makes_image: whether what it makes is an image, or the first of its results.
+        last: the call with channels last, from it and what it reads then.
+        makes_images: whether images that it makes are such, or are gradients of weights.
     """
 
     images: tuple[int, ...] | None
     condition: Callable[[relax.Call], bool]
     last: Callable[[relax.Call, Sequence[relax.Expr]], relax.Expr]
-    makes_image: bool = True
+    makes_images: bool = True
 
 
 def is_image(expression: relax.Expr) -> bool:
-    """Whether an expression is a batch of images of float32."""
+    """Whether an expression is a batch of images, or says something of each element of one."""
     type_ = expression.ty
     is_tensor = isinstance(type_, relax.TensorType)
-    return is_tensor and type_.ndim == IMAGE and type_.dtype == "float32"
+    return is_tensor and type_.ndim == IMAGE and str(type_.dtype) in _IMAGES
 
 
 def rule_of(call: relax.Expr, module: tvm.IRModule) -> Rule | None:
@@ -68,9 +77,17 @@ def rule_of(call: relax.Expr, module: tvm.IRModule) -> Rule | None:
     return rule if rule is not None and rule.condition(call) else None
 
 
+def read_by(call: relax.Call) -> list[relax.Expr]:
+    """What a call reads, one by one."""
+    if operator_of(call) == CALL_TIR:
+        return list(call.args[1].fields)
+    first = call.args[0]
+    return list(first.fields) if isinstance(first, relax.Tuple) else list(call.args)
+
+
 def images_of(call: relax.Call, rule: Rule) -> list[relax.Var]:
     """The images that a call reads."""
-    read = call.args[1].fields if operator_of(call) == CALL_TIR else call.args
+    read = read_by(call)
     if rule.images is not None:
         return [read[place] for place in rule.images]
     return [each for each in read if isinstance(each, relax.Var) and is_image(each)]
@@ -87,158 +104,104 @@ def _name(call: relax.Expr) -> str:
 _WEIGHT_GRADIENT = "weight-gradient"
 
 
-def _ints(values: Sequence[Any]) -> list[int]:
-    return [int(value) for value in values]
-
-
-def _shape(expression: relax.Expr) -> list[int]:
-    return _ints(expression.ty.shape)
-
-
-def _is_plain(call: relax.Call) -> bool:
-    """Whether a window takes each pixel once, without a border."""
-    attrs = call.attrs
-    steps = [*_ints(attrs.strides), *_ints(attrs.dilation)]
-    return set(steps) == {1} and set(_ints(attrs.padding)) == {0} and int(attrs.groups) == 1
-
-
-def _has_layout(call: relax.Call) -> bool:
-    return str(call.attrs.data_layout) == SECOND and call.ty.dtype == "float32"
-
-
-def _is_point(weight: Sequence[int]) -> bool:
-    return list(weight[2:]) == [1, 1] and min(weight[:2]) >= _FEW
-
-
 def _is_depthwise(weight: Sequence[int], groups: int) -> bool:
     is_small = weight[2] * weight[3] <= _MOST_TAPS
     return weight[1] == 1 and weight[0] == groups >= _FEW and is_small
 
 
 def _is_convolution(call: relax.Call) -> bool:
-    """One of one tap, or one of each channel."""
-    weight = _shape(call.args[1])
-    depthwise = _is_depthwise(weight, int(call.attrs.groups))
-    return _has_layout(call) and (depthwise or (_is_plain(call) and _is_point(weight)))
+    """One without groups, or one of each channel, whose results fill vectors."""
+    attrs, weight = call.attrs, shape_of(call.args[1])
+    if str(attrs.data_layout) != SECOND or call.ty.dtype != "float32":
+        return False
+    if int(attrs.groups) > 1:
+        return _is_depthwise(weight, int(attrs.groups))
+    return shape_of(call)[1] >= _FEW
 
 
-def _is_point_gradient(call: relax.Call) -> bool:
-    return call.ty.dtype == "float32" and _is_plain(call) and _is_point(_shape(call))
+def _is_data_gradient(call: relax.Call) -> bool:
+    steps = zip(ints(call.attrs.strides), ints(call.attrs.dilation), strict=True)
+    return _is_convolution(call) and all(1 in each for each in steps)
+
+
+def _is_weight_gradient(call: relax.Call) -> bool:
+    is_plain = call.ty.dtype == "float32" and int(call.attrs.groups) == 1
+    return is_plain and shape_of(call)[0] >= _FEW
 
 
 def _is_depthwise_gradient(call: relax.Call) -> bool:
-    return _is_depthwise(_shape(call), int(call.attrs["groups"]))
+    return _is_depthwise(shape_of(call), int(call.attrs["groups"]))
 
 
 def _is_of_images(call: relax.Call) -> bool:
-    return all(map(is_image, call.args[:1])) and _shape(call.args[0])[1] >= _FEW
+    return is_image(call.args[0]) and shape_of(call.args[0])[1] >= _FEW
+
+
+def _is_pool(call: relax.Call) -> bool:
+    rows, columns = ints(call.attrs["pool_size"])
+    return _is_of_images(call) and rows * columns <= _MOST_POOLED
 
 
 def is_elementwise_call(call: relax.Call) -> bool:
-    """Whether all that a call reads are images of the shape of its result, or single numbers."""
-    if not is_image(call):
+    """Whether a call maps images, which may be broadcast, and single numbers to an image."""
+    if not is_image(call) or shape_of(call)[1] < _FEW:
         return False
-    read = call.args[1].fields if operator_of(call) == CALL_TIR else call.args
-    images = [each for each in read if isinstance(each.ty, relax.TensorType) and each.ty.ndim]
-    shape = _shape(call)
-    if not images or shape[1] < _FEW:
-        return False
-    return all(
-        isinstance(each, relax.Var) and is_image(each) and _shape(each) == shape for each in images
+    images = [
+        each for each in read_by(call) if isinstance(each.ty, relax.TensorType) and each.ty.ndim
+    ]
+    return bool(images) and all(isinstance(each, relax.Var) and is_image(each) for each in images)
+
+
+def _is_of_channels(call: relax.Call) -> bool:
+    """Whether a concat or a split is of the channels of images."""
+    read = read_by(call)
+    return (
+        int(call.attrs.axis) == 1
+        and all(isinstance(each, relax.Var) and is_image(each) for each in read[:1])
+        and all(isinstance(each, relax.Var) for each in read)
     )
 
 
-def _convolution(operator: Callable[..., relax.Call], **layouts: str) -> Any:
-    def last(call: relax.Call, arguments: Sequence[relax.Expr]) -> relax.Expr:
-        attrs = call.attrs
-        options: dict[str, Any] = {
-            name: _ints(getattr(attrs, name)) for name in ("strides", "padding", "dilation")
-        }
-        if operator is R.nn.conv2d_transpose:
-            options["output_padding"] = _ints(attrs.output_padding)
-        return operator(*arguments, **options, groups=int(attrs.groups), **layouts)
-
-    return last
+def _is_slice(call: relax.Call) -> bool:
+    """Whether a slice takes neighbouring channels of images."""
+    axes, _, _, *steps = [last_calls.numbers(each) for each in call.args[1:]]
+    return _is_of_images(call) and axes == [1] and steps in ([], [[1]])
 
 
-def _with_layout(call: relax.Call, arguments: Sequence[relax.Expr]) -> relax.Expr:
-    attrs = dict(call.attrs.items()) if call.attrs else {}
-    attrs = ir.make_node("ir.DictAttrs", **attrs, layout=LAST)
-    return relax.Call(call.op, list(arguments), attrs)
+def _is_mean(call: relax.Call) -> bool:
+    return _is_of_images(call) and call.attrs.axis is not None and ints(call.attrs.axis) == [2, 3]
 
 
-def _as_it_is(call: relax.Call, arguments: Sequence[relax.Expr]) -> relax.Expr:
-    return relax.Call(call.op, list(arguments), call.attrs)
+def _is_spread(call: relax.Call) -> bool:
+    """Whether images, or sums of them, are made of others of another size."""
+    return is_image(call) and is_image(call.args[0]) and shape_of(call)[1] >= _FEW
 
 
+_POOL = Rule((0,), _is_pool, last_calls.with_layout)
 _RULES: Mapping[str, Rule] = {
-    "relax.nn.conv2d": Rule(
-        (0,),
-        _is_convolution,
-        _convolution(R.nn.conv2d, data_layout=LAST, kernel_layout="OIHW", out_layout=LAST),
-    ),
-    "relax.nn.conv2d_transpose": Rule(
-        (0,),
-        _is_convolution,
-        _convolution(
-            R.nn.conv2d_transpose, data_layout=LAST, kernel_layout="IOHW", out_layout=LAST
-        ),
-    ),
-    # Samples and channels change places: the sum is over samples and pixels.
+    "relax.nn.conv2d": Rule((0,), _is_convolution, last_calls.convolution),
+    "relax.nn.conv2d_transpose": Rule((0,), _is_data_gradient, last_calls.data_gradient),
     _WEIGHT_GRADIENT: Rule(
-        (0, 1),
-        _is_point_gradient,
-        _convolution(R.nn.conv2d, data_layout="CHWN", kernel_layout="IHWO", out_layout="CNHW"),
-        makes_image=False,
+        (0, 1), _is_weight_gradient, last_calls.weight_gradient, makes_images=False
     ),
-    GROUPED_WEIGHT_GRADIENT: Rule((0, 1), _is_depthwise_gradient, _with_layout, makes_image=False),
-    BATCH_NORM: Rule((0,), _is_of_images, _with_layout),
-    BATCH_NORM_BACKWARD: Rule((0, 1), _is_of_images, _with_layout),
-    **dict.fromkeys(_ELEMENTWISE, Rule(None, is_elementwise_call, _as_it_is)),
+    GROUPED_WEIGHT_GRADIENT: Rule(
+        (0, 1), _is_depthwise_gradient, last_calls.with_layout, makes_images=False
+    ),
+    BATCH_NORM: Rule((0,), _is_of_images, last_calls.with_layout),
+    BATCH_NORM_BACKWARD: Rule((0, 1), _is_of_images, last_calls.with_layout),
+    MAX_POOL: _POOL,
+    MAX_POOL_BACKWARD: Rule((0, 1), _is_pool, last_calls.with_layout),
+    "relax.nn.avg_pool2d": Rule((0,), _is_pool, last_calls.avg_pool),
+    "relax.grad.avg_pool2d_backward": Rule((0, 1), _is_pool, last_calls.avg_pool_gradient),
+    "relax.concat": Rule(None, _is_of_channels, last_calls.concat),
+    "relax.split": Rule((0,), _is_of_channels, last_calls.split),
+    "relax.strided_slice": Rule((0,), _is_slice, last_calls.strided_slice),
+    "relax.mean": Rule((0,), _is_mean, last_calls.mean),
+    "relax.broadcast_to": Rule((0,), _is_spread, last_calls.to_shape(R.broadcast_to)),
+    "relax.collapse_sum_to": Rule((0,), _is_spread, last_calls.to_shape(R.collapse_sum_to)),
+    **dict.fromkeys(_ELEMENTWISE, Rule(None, is_elementwise_call, last_calls.as_it_is)),
 }
 
 
 # Of a kernel that maps elements: `permuted_kernel` is what is called then.
-_KERNEL = Rule(None, is_elementwise_call, _as_it_is)
-
-
-def maps_elements(kernel: tirx.PrimFunc) -> bool:
-    """Whether each block of a kernel reads images only where it writes one."""
-    if not isinstance(kernel.body, s_tir.SBlockRealize):
-        return False
-    blocks: list[s_tir.SBlock] = []
-    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, blocks.append))
-    return all(map(_is_map, [each for each in blocks if each.iter_vars]))
-
-
-def _is_map(block: s_tir.SBlock) -> bool:
-    own = [axis.var for axis in block.iter_vars]
-    reads: list[ir.TensorLoad] = []
-    if not isinstance(block.body, tirx.BufferStore):
-        return False
-    tvm_ffi.structural_walk(block.body.value, (ir.TensorLoad, reads.append))
-    indices = [list(block.body.indices), *(list(each.indices) for each in reads)]
-    return len(own) == IMAGE and all(
-        not at or (len(at) == len(own) and all(a.same_as(b) for a, b in zip(at, own, strict=True)))
-        for at in indices
-    )
-
-
-def permuted_kernel(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
-    """A kernel that maps elements of images, for images that have their channels last."""
-    schedule = s_tir.Schedule(kernel)
-    done: set[ir.Var] = set()
-
-    def last(n: ir.Expr, c: ir.Expr, h: ir.Expr, w: ir.Expr) -> tuple[ir.Expr, ...]:
-        return n, h, w, c
-
-    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
-        for kind in ("read", "write"):
-            for place in range(len(getattr(schedule.get(block), f"{kind}s"))):
-                source = getattr(schedule.get(block), f"{kind}s")[place].source
-                if len(source.shape) == IMAGE and source not in done:
-                    schedule.transform_layout(block, (kind, place), last)
-                    done.add(getattr(schedule.get(block), f"{kind}s")[place].source)
-        schedule.transform_block_layout(block, last)
-    made = schedule.mod["main"]
-    return made.with_attrs(kernel.attrs) if kernel.attrs else made
+_KERNEL = Rule(None, is_elementwise_call, last_calls.as_it_is)

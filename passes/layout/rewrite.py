@@ -2,12 +2,14 @@
 
 import tvm
 from tvm import ir, relax
+from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.kernel_marks import RELAYOUT
-from odtc.core.layouts import LAST, SECOND, permuted
+from odtc.core.layouts import LAST, SECOND, is_same_in_both, permuted
 from odtc.core.relax_calls import operator_of
 from odtc.passes.bindings import bind, bindings_of, rebuilding
-from odtc.passes.layout.forms import CALL_TIR, permuted_kernel
+from odtc.passes.layout.element_kernels import permuted_kernel
+from odtc.passes.layout.forms import CALL_TIR, read_by
 from odtc.passes.layout.problem import Solution
 from odtc.passes.layout.step_graph import StepGraph
 
@@ -23,7 +25,10 @@ tvm.ir.register_op_attr(RELAYOUT, "FPurity", True)
 
 
 def relayout(image: relax.Expr, to: str) -> relax.Call:
-    """A copy of an image in another layout."""
+    """A copy of an image in another layout; a view, where it lies so."""
+    shape = [int(size) for size in image.ty.shape]
+    if is_same_in_both(shape if to == LAST else permuted(shape, SECOND)):
+        return R.reshape(image, permuted(shape, to))
     attrs = ir.make_node("ir.DictAttrs", to=to)
     return relax.Call(ir.Op.get(RELAYOUT), [image], attrs)
 
@@ -56,7 +61,9 @@ class _Writer:
         self._builder, self._module, self._graph = builder, module, graph
         self._forms = solution.forms
         self._returned = set(relax.analysis.free_vars(graph.function.body.body))
-        self.versions: dict[relax.Var, dict[str, relax.Var]] = {}
+        self.versions: dict[relax.Var, dict[str, relax.Var]] = {
+            given: {SECOND: given} for given in graph.function.params if given in graph.images
+        }
         # What operators make that run with channels last: of these no variable is the old one.
         self._instead: dict[relax.Var, relax.Var] = {}
         self._kernels: dict[ir.GlobalVar, ir.GlobalVar] = {}
@@ -81,7 +88,7 @@ class _Writer:
         """Emits a call with channels last."""
         rule = self._graph.rules[variable]
         is_kernel = operator_of(value) == CALL_TIR
-        read = list(value.args[1].fields) if is_kernel else list(value.args)
+        read = read_by(value)
         places = range(len(read)) if rule.images is None else rule.images
         arguments = [
             self._image(each, LAST)
@@ -98,7 +105,7 @@ class _Writer:
             )
         else:
             made = rule.last(value, arguments)
-        if not rule.makes_image:
+        if not self._graph.problem.operators[self._graph.operators[variable]].writes:
             bind(self._builder, variable, made)
             return
         made = self._builder.normalize(made)

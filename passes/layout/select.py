@@ -70,6 +70,8 @@ def record_of(problem: Problem, solution: Solution) -> LayoutPlan:
         LayoutCopy(tensor.name, copy.layout, tensor.nbytes, tensor.seconds)
         for copy in copies_of(problem, solution.forms)
         for tensor in (problem.tensors[copy.tensor],)
+        # What lies alike in both is no copy but a view.
+        if tensor.nbytes
     )
     return LayoutPlan(
         solution.seconds,

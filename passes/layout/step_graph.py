@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import relax
 
-from odtc.core.layouts import LAST, SECOND
+from odtc.core.layouts import LAST, SECOND, is_same_in_both
 from odtc.passes.bindings import bindings_of
 from odtc.passes.layout.forms import Rule, images_of, is_image, rule_of
 from odtc.passes.layout.problem import Form, Operator, Problem, Tensor
@@ -77,19 +77,10 @@ def graph_of(module: tvm.IRModule, name: str, costs: Costs) -> StepGraph:
             elif isinstance(given[value.index], relax.Var):
                 graph.sources[variable] = graph.source(given[value.index])
                 graph.plumbing.add(variable)
-        elif (rule := _rule(graph, value, module)) is not None:
+        elif isinstance(value, relax.Call) and (rule := rule_of(value, module)) is not None:
             graph.rules[variable] = rule
     _Reader(graph, firsts, costs).read(bindings)
     return graph
-
-
-def _rule(graph: StepGraph, value: relax.Expr, module: tvm.IRModule) -> Rule | None:
-    """The rule of a call of which no image is an argument of the step."""
-    rule = rule_of(value, module) if isinstance(value, relax.Call) else None
-    given = set(graph.function.params)
-    if rule is None or any(graph.source(each) in given for each in images_of(value, rule)):
-        return None
-    return rule
 
 
 def _taken_apart(function: relax.Function) -> set[relax.Var]:
@@ -116,6 +107,8 @@ class _Reader:
     def read(self, bindings: list[relax.Binding]) -> None:
         """Reads all bindings, and the result of the step."""
         graph = self._graph
+        for image in self._given(bindings):
+            self._tensor(image)
         for binding in bindings:
             if binding.var in graph.plumbing or isinstance(binding.value, relax.TupleGetItem):
                 continue
@@ -123,6 +116,19 @@ class _Reader:
         results = list(self._read_by(graph.function.body.body))
         self._operators.append(_fixed("result", results, ()))
         graph.problem = Problem(tuple(self._tensors), tuple(self._operators))
+
+    def _given(self, bindings: list[relax.Binding]) -> Iterator[relax.Var]:
+        """The images that the step is given."""
+        rules = [
+            (b.value, self._graph.rules[b.var]) for b in bindings if b.var in self._graph.rules
+        ]
+        read = {
+            self._graph.source(image)
+            for value, rule in rules
+            if rule.images is not None
+            for image in images_of(value, rule)
+        }
+        yield from (each for each in self._graph.function.params if each in read)
 
     def _operator(self, binding: relax.Binding) -> None:
         graph, variable, value = self._graph, binding.var, binding.value
@@ -137,7 +143,7 @@ class _Reader:
                 self._operators.append(_fixed(self._name(variable), reads, writes))
             return
         reads = [graph.images[graph.source(each)] for each in read]
-        writes = tuple(map(self._tensor, made)) if rule.makes_image else ()
+        writes = tuple(map(self._tensor, made)) if rule.makes_images else ()
         graph.operators[variable] = len(self._operators)
         forms = tuple(
             Form(
@@ -172,9 +178,11 @@ class _Reader:
                 yield graph.images[graph.source(each)]
 
     def _tensor(self, variable: relax.Var) -> int:
-        size = variable_bytes(variable)
+        is_view = is_same_in_both([int(size) for size in variable.ty.shape])
+        size = 0 if is_view else variable_bytes(variable)
+        seconds = 0.0 if is_view else self._costs.copy(size)
         self._graph.images[variable] = len(self._tensors)
-        self._tensors.append(Tensor(variable.name, (SECOND, LAST), self._costs.copy(size), size))
+        self._tensors.append(Tensor(variable.name, (SECOND, LAST), seconds, size))
         return len(self._tensors) - 1
 
 

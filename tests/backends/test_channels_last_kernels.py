@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels import depthwise_last
+from odtc.backends.kernels import depthwise_last, pool_last
+from odtc.backends.kernels.avg_pool2d import avg_pool2d, avg_pool2d_gradient
 from odtc.backends.kernels.batch_norm_last import batch_norm_last, batch_norm_last_gradient
 from odtc.backends.kernels.convolution import convolution_rules
+from odtc.backends.kernels.max_pool2d import max_pool2d, max_pool2d_gradient
 from odtc.backends.kernels.planes import Window
 from odtc.backends.kernels.relayout import relayout
 from odtc.backends.kernels.tile import Machine, machine_of
@@ -48,13 +50,19 @@ def drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     shape=st.tuples(st.integers(1, 3), st.integers(1, 70), SIZE, SIZE),
     to=st.sampled_from([LAST, SECOND]),
     lanes=st.sampled_from([4, 16]),
-    dtype=st.sampled_from(["float32", "float16"]),
+    dtype=st.sampled_from(["float32", "float16", "uint8", "bool"]),
 )
+# Channels that are woven into pixels.
+@example(shape=(2, 3, 9, 13), to=LAST, lanes=16, dtype="float32")
+@example(shape=(2, 3, 8, 12), to=SECOND, lanes=4, dtype="float32")
+@example(shape=(2, 48, 8, 12), to=LAST, lanes=16, dtype="uint8")
+@example(shape=(2, 48, 8, 12), to=SECOND, lanes=16, dtype="bool")
 # Rows of a copy in several tasks, of which the last reaches back.
 @example(shape=(2, 67, 9, 13), to=LAST, lanes=4, dtype="float32")
 @example(shape=(2, 131, 5, 3), to=SECOND, lanes=4, dtype="float32")
 def test_copies(shape: tuple[int, ...], to: str, lanes: int, dtype: str) -> None:
     (images,) = drawn(shape)
+    images = (8 * images).astype("int8").astype(dtype) if dtype in ("uint8", "bool") else images
     images = images.astype(dtype)
     given, wanted = (images, last(images)) if to == LAST else (last(images), images)
     (found,) = run_guarded(relayout(list(given.shape), to, lanes, dtype), [given])
@@ -140,6 +148,71 @@ def test_depthwise_convolutions(lanes: int, case: dict) -> None:
     np.testing.assert_allclose(found, dw.numpy(), rtol=1e-3, atol=1e-3)
 
 
+@st.composite
+def pooling(draw) -> dict:
+    kernel = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    return {
+        "sizes": (draw(st.integers(1, 3)), draw(st.integers(1, 40))),
+        "image": (draw(st.integers(5, 13)), draw(st.integers(5, 13))),
+        "kernel": kernel,
+        "stride": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "dilation": draw(st.tuples(st.integers(1, 2), st.integers(1, 2))),
+        "pad": tuple(draw(st.integers(0, size // 2)) for size in kernel),
+    }
+
+
+def window_of(case: dict) -> Window:
+    """How a pooling's window walks."""
+    keys = ("image", "kernel", "stride", "dilation", "pad")
+    sizes = zip(*(case[key] for key in keys), strict=True)
+    out = tuple(
+        (size + 2 * pad - (taps - 1) * gap - 1) // stride + 1
+        for size, taps, stride, gap, pad in sizes
+    )
+    image, *rest = (case[key] for key in keys)
+    return Window(image, out, *rest)
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+@settings(max_examples=examples(8), deadline=None)
+@given(case=pooling(), rectifies=st.booleans(), with_nan=st.booleans())
+def test_max_pooling(lanes: int, case: dict, rectifies: bool, with_nan: bool) -> None:
+    window, sizes = window_of(case), case["sizes"]
+    (x,) = drawn((*sizes, *window.image))
+    # Ties, of which the first one wins.
+    x = np.round(x)
+    if with_nan:
+        x[0, 0, 2, 2:4] = np.nan
+    y, chosen = run_guarded(max_pool2d(sizes, window, lanes, rectifies=rectifies), [x], results=2)
+    found = run_guarded(
+        pool_last.max_pool(sizes, window, lanes, rectifies=rectifies), [last(x)], results=2
+    )
+    np.testing.assert_array_equal(second(found[0]), y)
+    np.testing.assert_array_equal(second(found[1]), chosen)
+    (dy,) = drawn(y.shape)
+    (dx,) = run_guarded(max_pool2d_gradient(sizes, window, lanes), [dy, chosen])
+    (found_dx,) = run_guarded(
+        pool_last.max_pool_gradient(sizes, window, lanes), [last(dy), found[1]]
+    )
+    np.testing.assert_allclose(second(found_dx), dx, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+@settings(max_examples=examples(8), deadline=None)
+@given(case=pooling(), with_padding=st.booleans())
+def test_average_pooling(lanes: int, case: dict, with_padding: bool) -> None:
+    window, sizes = window_of({**case, "dilation": (1, 1)}), case["sizes"]
+    (x,) = drawn((*sizes, *window.image))
+    options = (sizes, window, lanes, "float32", with_padding)
+    (y,) = run_guarded(avg_pool2d(*options), [x])
+    (found,) = run_guarded(pool_last.avg_pool(*options), [last(x)])
+    np.testing.assert_allclose(second(found), y, rtol=1e-5, atol=1e-6)
+    (dy,) = drawn(y.shape)
+    (dx,) = run_guarded(avg_pool2d_gradient(*options), [dy])
+    (found,) = run_guarded(pool_last.avg_pool_gradient(*options), [last(dy)])
+    np.testing.assert_allclose(second(found), dx, rtol=1e-5, atol=1e-5)
+
+
 def point_kernel(
     call: relax.Call, arguments: list[relax.Var], machine: Machine
 ) -> tvm.tirx.PrimFunc:
@@ -192,3 +265,86 @@ def test_convolutions_of_one_tap(machine: Machine, sizes: tuple[int, ...], filte
         kernel = point_kernel(operator(*read, **layouts), read, machine)
         (found,) = run_guarded(kernel, [arrays[left], arrays[right]])
         np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-3)
+
+
+@st.composite
+def windows(draw) -> dict:
+    """A convolution whose stride or dilation is one, as its gradient wants it."""
+    pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    gaps = draw(st.sampled_from([(1, 1), (1, 1), (2, 1), (2, 2)]))
+    return {
+        "batch": draw(st.integers(1, 3)),
+        "channels": draw(st.integers(1, 40)),
+        "filters": draw(st.integers(1, 70)),
+        "image": (draw(st.integers(5, 13)), draw(st.integers(5, 13))),
+        "kernel": draw(pair),
+        "stride": (1, 1) if gaps != (1, 1) else draw(pair),
+        "dilation": gaps,
+        "pad": draw(st.tuples(st.integers(0, 2), st.integers(0, 2))),
+    }
+
+
+def usual(**changed) -> dict:
+    """A usual convolution, but for some numbers."""
+    sizes = {"batch": 2, "channels": 24, "filters": 40, "image": (9, 9), "kernel": (3, 3)}
+    return {**sizes, "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1), **changed}
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=IDS)
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(case=windows())
+@example(case=usual())
+# Strides with remainders that no tap reads, and of a window that does not end with the image.
+@example(case=usual(kernel=(1, 1), stride=(2, 2), pad=(0, 0), image=(10, 9)))
+@example(case=usual(stride=(2, 2), image=(10, 12)))
+@example(case=usual(kernel=(7, 7), channels=3, stride=(2, 2), pad=(3, 3), image=(13, 13)))
+# More zeros than the window reaches over.
+@example(case=usual(kernel=(1, 1), pad=(2, 2)))
+def test_convolutions_of_any_window(machine: Machine, case: dict) -> None:
+    shapes = (
+        (case["batch"], case["channels"], *case["image"]),
+        (case["filters"], case["channels"], *case["kernel"]),
+    )
+    x, w = drawn(*shapes)
+    image, weight = (torch.tensor(array, requires_grad=True) for array in (x, w))
+    steps = {name: case[name] for name in ("stride", "dilation")}
+    y = torch.nn.functional.conv2d(image, weight, padding=case["pad"], **steps)
+    (dy,) = drawn(tuple(y.shape))
+    dx, dw = torch.autograd.grad(y, (image, weight), torch.tensor(dy))
+    arrays = {"x": last(x), "w": w, "dy": last(dy)}
+    variables = {
+        name: relax.Var(name, relax.TensorType(array.shape, "float32"))
+        for name, array in arrays.items()
+    }
+    forward = {"strides": case["stride"], "dilation": case["dilation"], "padding": case["pad"]}
+    reach = [
+        (out - 1) * stride + (taps - 1) * gap + 1 - 2 * pad
+        for out, stride, taps, gap, pad in zip(
+            y.shape[2:], case["stride"], case["kernel"], case["dilation"], case["pad"], strict=True
+        )
+    ]
+    more = {"output_padding": [a - b for a, b in zip(case["image"], reach, strict=True)]}
+    swapped = {"strides": case["dilation"], "dilation": case["stride"], "padding": case["pad"]}
+    images = {"data_layout": LAST, "out_layout": LAST}
+    samples = {"data_layout": "CHWN", "kernel_layout": "IHWO", "out_layout": "CNHW"}
+    nn = relax.op.nn
+    cases = [
+        (nn.conv2d, "x", "w", forward | images | {"kernel_layout": "OIHW"}, y.detach()),
+        (
+            nn.conv2d_transpose,
+            "dy",
+            "w",
+            forward | more | images | {"kernel_layout": "IOHW"},
+            dx,
+        ),
+        (nn.conv2d, "x", "dy", swapped | samples, dw),
+    ]
+    for operator, left, right, options, wanted in cases:
+        read = [variables[left], variables[right]]
+        kernel = point_kernel(operator(*read, **options), read, machine)
+        (found,) = run_guarded(kernel, [arrays[left], arrays[right]])
+        if wanted is dw:
+            found = found[:, :, : case["kernel"][0], : case["kernel"][1]]
+        else:
+            found = second(found)
+        np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-3)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from torch import nn
 
 import odtc
@@ -49,15 +50,35 @@ class Block(nn.Module):
         return x + y if self.stride == 1 else y
 
 
+class Branches(nn.Module):
+    """Convolutions with biases and poolings side by side, whose results are joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ways = nn.ModuleList(
+            [
+                nn.Sequential(nn.Conv2d(NARROW, NARROW, 3, padding=1), nn.ReLU()),
+                nn.Sequential(nn.Conv2d(NARROW, NARROW, 3, 1, 2, dilation=2), nn.ReLU()),
+                nn.MaxPool2d(3, 1, 1),
+                nn.AvgPool2d(3, 1, 1),
+            ]
+        )
+        self.last = nn.Conv2d(4 * NARROW, NARROW, 1, stride=2)
+
+    def forward(self, x):
+        return self.last(torch.cat([way(x) for way in self.ways], 1))
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """Two blocks behind a convolution, with a head of other operators."""
+    """Two blocks behind a convolution, then branches, with a head of other operators."""
     net = nn.Sequential(
         nn.Conv2d(3, NARROW, 3, padding=1),
         nn.Tanh(),
         Block(),
         Block(stride=2),
         nn.Hardswish(),
+        Branches(),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(NARROW, 5),
