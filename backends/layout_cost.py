@@ -32,8 +32,8 @@ _WIDE = 64
 # Seconds for each element of a normalisation: a channel stays near a core between its passes, all
 # channels of all pixels do not.
 _NORMAL = {
-    BATCH_NORM: {False: 0.58e-9, True: 0.62e-9},
-    BATCH_NORM_BACKWARD: {False: 0.50e-9, True: 0.78e-9},
+    BATCH_NORM: {False: 0.58e-9, True: 0.50e-9},
+    BATCH_NORM_BACKWARD: {False: 0.50e-9, True: 0.75e-9},
 }
 
 

@@ -24,27 +24,17 @@ def batch_norm_last(
         activation: name of an operator of `ACTIVATIONS` that `y` has behind it, or nothing.
     """
     of = Pixels(*matrix, lanes)
-    share = of.number(1 / of.count)
     with row_kernel("batch_norm") as made:
         x = T.arg("x", T.buffer(matrix, "float32"))
         gamma, beta, *running = _per_channel(of, "gamma", "beta", "old_mean", "old_var")
         y = T.arg("y", T.buffer(matrix, "float32"))
         *changed, mean_out, scale_out = _per_channel(of, "new_mean", "new_var", "mean", "scale")
         with T.sblock("rows"):
-            (totals,) = of.sums(lambda p, at: [of.load(x, [p, at.channels])])
-            means, factors, shifts = of.row(), of.row(), of.row()
-            with of.each_vector() as at:
-                T.buffer_store(means, of.load(totals, [at.slot]) * share, [at.slot])
-
-            def square(p: ir.Expr, at: Place) -> list[ir.Expr]:
-                distance = of.load(x, [p, at.channels]) - of.load(means, [at.slot])
-                return [distance * distance]
-
-            # The mean of squares less the square of the mean would lose digits: see `moments.py`.
-            (squares,) = of.sums(square)
+            means, variances = of.moments(lambda p, at: of.load(x, [p, at.channels]))
+            factors, shifts = of.row(), of.row()
             with of.each_vector() as at:
                 mean = of.load(means, [at.slot])
-                variance = of.load(squares, [at.slot]) * share
+                variance = of.load(variances, [at.slot])
                 scale = of.number(1.0) / tirx.sqrt(variance + of.number(epsilon))
                 for old, new, value in zip(running, changed, (mean, variance), strict=True):
                     kept = of.load(old, [at.channels]) * of.number(1 - momentum)

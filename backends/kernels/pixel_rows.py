@@ -17,8 +17,9 @@ from odtc.backends.kernels.places import index
 from odtc.backends.kernels.tile import TASKS
 from odtc.backends.kernels.vectors import ramp, splat, vector_type
 
-# Pixels that are added up before their sum is added to that of the task.
-_RUN = 4
+# Pixels that are added up before their sum is added to that of the task, and those whose mean and
+# squares are, which are registers.
+_RUN, _MOMENTS = 4, 8
 # Elements from which on a pass is worth several threads.
 _PARALLEL = 1 << 14
 
@@ -117,6 +118,65 @@ class Pixels:
                 T.buffer_store(row, _pairwise(parts), [place.slot])
             rows.append(row)
         return rows
+
+    def moments(self, value: Callable[[ir.Expr, Place], ir.Expr]) -> tuple[tirx.Buffer, ...]:
+        """Emits means and variances over all pixels, in one pass; gives their rows.
+
+        The squares are of distances from the mean of few pixels, and join those of all before them
+        (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+        variances", 1979): as exact as a second pass, without reading all of the tensor again.
+        """
+        of_tasks = T.sblock_alloc_buffer((2, self.tasks, self.vectors * self.width), "float32")
+        each = self.count // self.tasks
+        run = max(size for size in range(1, _MOMENTS + 1) if each % size == 0)
+        with T.parallel(self.tasks) as task:
+            for number in range(2):
+                with self.each_vector() as place:
+                    T.buffer_store(of_tasks, self.number(0.0), [number, task, place.slot])
+            with T.serial(each // run) as step:
+                before = T.bind((step * run).astype("float32"))
+                share = T.bind(tirx.const(run, "float32") / (before + tirx.const(run, "float32")))
+                with self.each_vector() as place:
+                    first = task * each + step * run
+                    found = [T.bind(value(first + at, place)) for at in range(run)]
+                    self._join(of_tasks, task, place, found, (before, share))
+        means, variances = self.row(), self.row()
+        with self.each_vector() as place:
+            parts, squares = (
+                [
+                    T.bind(tirx.BufferLoad(of_tasks, [index(number), index(task), place.slot]))
+                    for task in range(self.tasks)
+                ]
+                for number in range(2)
+            )
+            mean = T.bind(_pairwise(parts) * self.number(1 / self.tasks))
+            apart = _pairwise([(part - mean) * (part - mean) for part in parts])
+            total = _pairwise(squares) * self.number(1 / self.count)
+            T.buffer_store(means, mean, [place.slot])
+            T.buffer_store(variances, total + apart * self.number(1 / self.tasks), [place.slot])
+        return means, variances
+
+    def _join(
+        self,
+        of_tasks: tirx.Buffer,
+        task: ir.Expr,
+        place: Place,
+        found: Sequence[ir.Expr],
+        scalars: tuple[ir.Expr, ir.Expr],
+    ) -> None:
+        """Emits what some pixels do to the mean and the squares of those before them."""
+        (mean_at, squares_at), (before, share) = (
+            [[index(number), task, place.slot] for number in range(2)],
+            scalars,
+        )
+        own = T.bind(_pairwise(found) * self.number(1 / len(found)))
+        mean = T.bind(tirx.BufferLoad(of_tasks, mean_at))
+        apart = T.bind(own - mean)
+        squares = _pairwise([(each - own) * (each - own) for each in found])
+        between = apart * apart * splat(before * share, self.width)
+        T.buffer_store(of_tasks, mean + apart * splat(share, self.width), mean_at)
+        total = tirx.BufferLoad(of_tasks, squares_at)
+        T.buffer_store(of_tasks, total + squares + between, squares_at)
 
     def write(self, body: Callable[[ir.Expr, Place], None]) -> None:
         """Runs a body that stores for the vectors of all pixels."""

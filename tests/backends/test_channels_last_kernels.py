@@ -110,6 +110,18 @@ def test_batch_normalisation(lanes: int, activation: str, matrix: tuple[int, int
     np.testing.assert_allclose(dx, gamma / root * rest, rtol=1e-3, atol=100 * room)
 
 
+@pytest.mark.parametrize("matrix", [(96, 19), (1099, 33)])
+def test_the_variance_of_numbers_far_from_zero_is_exact(matrix: tuple[int, int]) -> None:
+    x, *rest = drawn(matrix, *[(matrix[1],)] * 4)
+    x += 1000
+    _, _, _, mean, scale = run_guarded(
+        batch_norm_last(matrix, EPSILON, MOMENTUM, 16), [x, *rest], results=5
+    )
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(scale, 1 / np.sqrt(wide.var(0) + EPSILON), rtol=1e-4)
+
+
 @st.composite
 def depthwise(draw) -> dict:
     pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
