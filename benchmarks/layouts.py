@@ -135,10 +135,10 @@ def artifacts_of(case: Case, folder: Path) -> dict[str, odtc.Artifact]:
     onnx.save(case.model, model)
 
     def compiled(way: str, layout: str) -> odtc.Artifact:
-        file = model.with_suffix(f".{case.batch}.{way}.odtc")
+        file = model.with_suffix(f".{case.batch}.{case.threads}.{way}.odtc")
         if not file.exists():
             options = {"batch": case.batch, "loss": case.loss, "dropout": False, "layout": layout}
-            odtc.compile(model, **options).save(file)
+            odtc.compile(model, f"host-cpu{{threads={case.threads}}}", **options).save(file)
         return odtc.load(file)
 
     chosen = compiled(AUTO, AUTO)

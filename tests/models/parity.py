@@ -15,6 +15,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import TorchModel, batches, make, norm_parameters
 from benchmarks.reference.initializers import Match, match_initializers
 from odtc.comparison.peers.torch_module import ModuleTrainer
+from odtc.layouts import DEFAULT
 from odtc.runtime_rpc.trainer import Trainer
 
 Arrays = Mapping[str, np.ndarray]
@@ -55,7 +56,9 @@ def initializers(path: Path) -> dict[str, np.ndarray]:
     return {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
 
 
-def pair(model: TorchModel, exporter: str, folder: Path, target: str) -> Pair:
+def pair(
+    model: TorchModel, exporter: str, folder: Path, target: str, layout: str = DEFAULT
+) -> Pair:
     """Exports and compiles a model, and makes a reference that starts with the same values."""
     module = make(model)
     inputs, _ = next(batches(model))
@@ -78,6 +81,7 @@ def pair(model: TorchModel, exporter: str, folder: Path, target: str) -> Pair:
         params=f"{model.trained}*",
         freeze=norm_parameters(module) if model.frozen_norms else (),
         freeze_batch_norm=model.frozen_norms,
+        layout=layout,
     )
     trainer = artifact.trainer(threads=2 if target == "host-cpu" else None)
     first = trainer.parameters()
@@ -94,13 +98,19 @@ def relative(value: np.ndarray, reference: np.ndarray) -> float:
     return float(np.linalg.norm(value.astype(np.float64) - reference)) / max(norm, 1e-30)
 
 
-def check_parity(model: TorchModel, exporter: str, folder: Path, target: str = "host-cpu") -> None:
+def check_parity(
+    model: TorchModel,
+    exporter: str,
+    folder: Path,
+    target: str = "host-cpu",
+    layout: str = DEFAULT,
+) -> None:
     """Trains both for three steps; the loss and every tensor agree.
 
     Every parameter of the module that got a gradient is one of the export's, so that none was
     folded away.
     """
-    both = pair(model, exporter, folder, target)
+    both = pair(model, exporter, folder, target, layout)
     for x, y in islice(batches(model), STEPS):
         expected = both.reference.step(x, y)
         both.double.step(x, y)

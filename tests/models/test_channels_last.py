@@ -1,0 +1,30 @@
+"""Small versions of image networks train as PyTorch trains them where all channels are last."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.models.pytorch.table import SMALL
+from odtc import layouts
+from odtc.core.layouts import LAST
+from odtc.layouts import AUTO
+from odtc.passes.layout import forms
+from odtc.passes.layout.step_graph import Costs
+from tests.fast import fast_if
+from tests.models.parity import check_parity
+
+IMAGES = (
+    "lenet alexnet vgg16 googlenet squeezenet mobilenet_v2 mobilenet_v3 efficientnet_b0 "
+    "shufflenet_v2 resnet18 resnet50 densenet40_12 densenet121 xception keyword "
+    "dcgan_discriminator dcgan_generator deep_q unet unet_resize fcn8 segnet"
+).split()
+FAST = ("squeezenet", "unet")
+
+
+@pytest.mark.parametrize("name", fast_if(lambda name: name in FAST, IMAGES))
+def test_all_that_can_has_its_channels_last(name: str, tmp_path: Path, monkeypatch) -> None:
+    """Whatever it takes, and however few channels there are."""
+    costs = Costs(lambda _, layout: float(layout != LAST), lambda _: 0.0)
+    monkeypatch.setattr(forms, "_FEW", 1)
+    monkeypatch.setattr(layouts, "layout_costs", lambda _: costs)
+    check_parity(SMALL[name], "torchscript", tmp_path, layout=AUTO)
