@@ -10,6 +10,7 @@ from tvm import ir, tirx
 from odtc.backends.kernels import point_last, window_gradient_last, window_last
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis, Walk
+from odtc.backends.kernels.lane_gradient import is_worth_lanes, lane_gradient
 from odtc.backends.kernels.panel_product import Sizes, collides
 from odtc.backends.kernels.places import index, load, unflatten
 from odtc.backends.kernels.point_product import (
@@ -134,6 +135,17 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
     (x, dy), space = product.operands, _space(product.numbers)
     between = [index(0) for _ in space.given[1:]]
     shape = _shape(x, _sizes(dy)[1])
+    if _has_lane_sums(shape, space, machine):
+        lane_gradient(
+            shape,
+            space.positions,
+            lambda n, c, p: load(x, [n, c, *between, p]),
+            lambda n, m, p: load(dy, [n, m, *between, p]),
+            product.result,
+            machine,
+            is_direct=all(str(each.dtype) == "float32" for each in (x, dy)),
+        )
+        return
     # Of points, either operand may be copied in panels. Where few channels of the image would use a
     # copy of `dy`, the image's is, if its channels fill vectors.
     is_few = shape.channels < min(WORTH_A_COPY, shape.rows)
@@ -158,6 +170,17 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
         machine,
         is_swapped=is_swapped,
     )
+
+
+def _has_lane_sums(shape: Shape, space: _Space, machine: Machine) -> bool:
+    """Whether lanes share the sums of a weights' gradient."""
+    terms = shape.batch * space.positions
+    is_possible = space.is_points and space.positions >= machine.lanes
+    if not is_possible or machine.dtype(terms) != "float32":
+        return False
+    usual = is_worth_lanes(shape, space.positions, machine)
+    (has,) = machine.decide("lanes", [(0,), (1,)], (int(usual),))
+    return bool(has)
 
 
 def _unrolled(

@@ -30,6 +30,13 @@ def unflatten(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
     return [at(axis) for axis in range(len(sizes))]
 
 
+def pieces(total: int, size: int) -> list[tuple[int, int, int]]:
+    """First element, number and size of the pieces that cover so many, each once."""
+    whole, rest = divmod(total, size)
+    found = [(0, whole, size)] if whole else []
+    return [*found, (whole * size, 1, rest)] if rest else found
+
+
 def load(buffer: tirx.Buffer, at: Sequence[ir.Expr]) -> ir.Expr:
     """An element, or a vector of them, as float32, whatever it is stored in."""
     return rounded(tirx.BufferLoad(buffer, list(at)), "float32")

@@ -217,7 +217,8 @@ def accumulator(tile: Tile) -> tirx.Buffer:
     return T.sblock_alloc_buffer((tile.rows, tile.columns), tile.dtype, scope="local")
 
 
-# From a row of the tile and the indices of the sum to an element; from one of its vectors to that.
+# From a row of the tile and the indices of the sum to an element, or to a vector of one for each
+# lane; from one of the tile's vectors to that.
 Left = Callable[..., ir.Expr]
 Right = Callable[..., ir.Expr]
 Extent = ir.Expr | int

@@ -13,9 +13,14 @@ def ramp(start: Index, width: int) -> ir.Expr:
     return start if width == 1 else tirx.Ramp(start, 1, width)
 
 
+def further(at: ir.Expr, steps: Index) -> ir.Expr:
+    """An index, or those of elements that follow each other, so many steps further on."""
+    return ramp(at.base + steps, at.lanes) if isinstance(at, tirx.Ramp) else at + steps
+
+
 def splat(value: ir.Expr, width: int) -> ir.Expr:
-    """A scalar in all elements of a vector."""
-    return value if width == 1 else tirx.Broadcast(value, width)
+    """A scalar in all elements of a vector; a vector as it is."""
+    return value if width == value.ty.dtype.lanes else tirx.Broadcast(value, width)
 
 
 def vector_type(dtype: str, width: int) -> str:
@@ -36,6 +41,14 @@ def interleave(vectors: Sequence[ir.Expr], width: int) -> ir.Expr:
     if ways == 1:
         return vectors[0]
     return _shuffle(vectors, [way * width + lane for lane in range(width) for way in range(ways)])
+
+
+def lane_total(vector: ir.Expr, width: int) -> ir.Expr:
+    """Emits the sum of a vector's elements: its halves, of which each is added to the other."""
+    while width > 1:
+        whole, width = T.Bind(vector), width // 2
+        vector = _shuffle([whole], range(width)) + _shuffle([whole], range(width, 2 * width))
+    return vector
 
 
 def _shuffle(vectors: Sequence[ir.Expr], order: Sequence[int]) -> ir.Expr:

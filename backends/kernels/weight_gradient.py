@@ -3,7 +3,8 @@
 `dw[m, c, tap] = sum over n and o of dy[n, m, o] * x[n, c, o shifted by the tap]`: the tile's rows
 are channels of the staged image, read one element after the other; its columns are channels of
 `dy`, of which a panel is transposed. The long sum is cut into blocks that fit near a core; sums
-between blocks stay in memory of the panel's size, so that long sums are also more exact.
+between blocks stay in memory of the panel's size, so that long sums are also more exact. Where
+results are too few for tasks of all cores, tasks share the blocks.
 """
 
 import math
@@ -17,7 +18,8 @@ from odtc.backends.kernels.grid import Walk
 from odtc.backends.kernels.half_runs import add_into
 from odtc.backends.kernels.panel_product import split_rows
 from odtc.backends.kernels.panels import Read
-from odtc.backends.kernels.places import index, size_of, unflatten
+from odtc.backends.kernels.places import index, pieces, size_of, unflatten
+from odtc.backends.kernels.shares import divisors, results_of, shares_of
 from odtc.backends.kernels.shifted_cut import Shape
 from odtc.backends.kernels.staging import (
     Block,
@@ -30,6 +32,7 @@ from odtc.backends.kernels.staging import (
 )
 from odtc.backends.kernels.tile import Machine, Tile, accumulator
 from odtc.backends.kernels.transpose import copy_transposed
+from odtc.backends.kernels.vectors import further
 
 # Terms of the sum for each copied element of `dy` that make the copy cheap.
 WORTH_A_COPY = 128
@@ -73,11 +76,17 @@ def weight_gradient(
     near = max(machine.near - sums_bytes, machine.near // 4)
     block = _block(shape.batch, channels * planes, walk, tile, near, machine)
     dense = block.rows * math.prod(each.out for each in walk[1:])
-    between = [index(0) for _ in dw.shape[2:]]
+    blocks = (shape.batch // block.images, walk[0].out // block.rows)
+    sizes = (shape.rows, shape.channels * taps)
+    shares = shares_of(math.prod(blocks), cut.parts * cut.groups, math.prod(sizes), machine)
+    each, between = math.prod(blocks) // shares, [index(0) for _ in dw.shape[2:]]
+    results = results_of(
+        shares, sizes[::-1] if is_swapped else sizes, dw, lambda i, j: [offset + i, *between, j]
+    )
     # The sum runs over results only, so no vector reaches behind them.
     staged_rows = -(-(block.positions + reach_of(walk, strides_of(axes))) // block.inner)
-    with T.parallel(cut.parts * cut.groups) as task:
-        part, group = unflatten(task, (cut.parts, cut.groups))
+    with T.parallel(shares * cut.parts * cut.groups) as task:
+        share, part, group = unflatten(task, (shares, cut.parts, cut.groups))
         sums = T.sblock_alloc_buffer((cut.panels, channels * taps, tile.columns), "float32")
         right = T.sblock_alloc_buffer((block.images * dense, tile.columns), dtype)
         stage = T.sblock_alloc_buffer(
@@ -94,7 +103,8 @@ def weight_gradient(
         def part_of_image(n: ir.Expr, c: ir.Expr, *at: ir.Expr) -> ir.Expr:
             return image(n, part * channels + c, *at)
 
-        with T.grid(shape.batch // block.images, walk[0].out // block.rows) as (images, band):
+        with T.serial(each) as step:
+            images, band = unflatten(share * each + step, blocks)
             n = images * block.images
             start = (n, band * block.rows)
             stage_block(stage, part_of_image, axes, phases, start, block)
@@ -108,24 +118,26 @@ def weight_gradient(
                         lambda p, j: [of * dense + p, j],
                         tile.lanes,
                     )
-                for begin, count, piece in _pieces(channels, tile):
+                for begin, count, rows in pieces(channels, tile.rows):
+                    piece = tile.of_rows(rows)
                     with T.grid(count, *(each.taps for each in walk)) as (t, *tap):
-                        c = begin + t * piece.rows
+                        c = begin + t * rows
                         _add((stage, right, sums), piece, (panel, c), tap, walk, block, phases)
         with T.serial(cut.panels) as panel:
-            m = first_row(panel)
+            m, first = first_row(panel), part * channels * taps
             if is_swapped:
                 with T.grid(channels, live) as (k, j):
                     value = tirx.BufferLoad(sums, [panel, k, j])
-                    T.buffer_store(dw, value, [part * channels + k, m + j, *between])
+                    T.buffer_store(results.target, value, results.at(share, first + k, m + j))
             else:
                 copy_transposed(
                     (channels * taps, live),
                     lambda k, j: tirx.BufferLoad(sums, [panel, k, j]),
-                    dw,
-                    lambda j, k: [offset + m + j, *between, part * channels * taps + k],
+                    results.target,
+                    lambda j, k: results.at(share, m + j, further(k, first)),
                     machine.lanes,
                 )
+    results.join(machine.lanes)
 
 
 def _add(
@@ -169,13 +181,6 @@ def _clear(buffer: tirx.Buffer) -> None:
         T.buffer_store(buffer, tirx.const(0.0, str(buffer.dtype)), list(at))
 
 
-def _pieces(channels: int, tile: Tile) -> list[tuple[int, int, Tile]]:
-    """First channel, number and shape of the tiles that cover the channels, each once."""
-    whole, rest = divmod(channels, tile.rows)
-    pieces = [(0, whole, tile)] if whole else []
-    return [*pieces, (whole * tile.rows, 1, tile.of_rows(rest))] if rest else pieces
-
-
 @dataclass(frozen=True)
 class _Cut:
     """Tasks of a product: parts of the image's channels times groups of panels."""
@@ -188,10 +193,10 @@ class _Cut:
 
 def _cut(shape: Shape, taps: int, machine: Machine, dtype: str) -> _Cut:
     """Tasks enough for all cores, where each part is worth its copy of `dy`."""
-    divisors = _divisors(shape.channels)
-    worthy = [p for p in divisors if shape.channels // p * taps >= WORTH_A_COPY] or [1]
+    possible = divisors(shape.channels)
+    worthy = [p for p in possible if shape.channels // p * taps >= WORTH_A_COPY] or [1]
     usual = next((p for p in worthy if p >= machine.tasks), worthy[-1])
-    (parts,) = machine.decide("parts", [(p,) for p in divisors if p <= _MOST_PARTS], (usual,))
+    (parts,) = machine.decide("parts", [(p,) for p in possible if p <= _MOST_PARTS], (usual,))
     tile = machine.tile_of_sums(shape.channels // parts, shape.rows, dtype)
     panels, groups = split_rows(shape.rows, tile.columns, parts, machine.tasks)
     return _Cut(tile, parts, groups, panels)
@@ -204,7 +209,7 @@ def _block(
     inner = math.prod(each.staged.span for each in walk[1:])
     room = near / (size_of(tile.dtype) * inner * (planes + tile.columns))
     out, usual = walk[0].out, _usual_rows(batch, walk[0], room)
-    cuts = [(1, r) for r in _divisors(out)[:-1]] + [(n, out) for n in _divisors(batch)]
+    cuts = [(1, r) for r in divisors(out)[:-1]] + [(n, out) for n in divisors(batch)]
     cuts.sort(key=lambda cut: abs(math.log(math.prod(cut) / math.prod(usual))))
     images, rows = machine.decide("block", cuts[:_BLOCKS], usual)
     # A band ends among other rows, not at an edge whose zeros it could share.
@@ -216,9 +221,5 @@ def _block(
 def _usual_rows(batch: int, walk: Walk, room: float) -> tuple[int, int]:
     """Images and rows of each, of about so many."""
     if walk.staged.span * 2 <= room:
-        return max(n for n in _divisors(batch) if n == 1 or n * walk.out <= room), walk.out
-    return 1, min(_divisors(walk.out), key=lambda r: abs(math.log(r / max(0.7 * room, 0.5))))
-
-
-def _divisors(number: int) -> list[int]:
-    return [n for n in range(1, number + 1) if number % n == 0]
+        return max(n for n in divisors(batch) if n == 1 or n * walk.out <= room), walk.out
+    return 1, min(divisors(walk.out), key=lambda r: abs(math.log(r / max(0.7 * room, 0.5))))
