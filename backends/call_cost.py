@@ -20,6 +20,9 @@ _PER_LANE = 8e9
 _BYTES = 8e9
 # What a call costs beside its work.
 _CALL = 2e-6
+# Of an element of a batch normalisation's result: operations to compute it, with an activation of
+# two bounds, and bytes that move where it is written, as its cache line is read before.
+_NORMAL_OPERATIONS, _NORMAL_BYTES = 6, 8
 
 
 def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
@@ -44,6 +47,12 @@ def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
         return CallTime(times.factor_of(workload) * modelled(kernel))
 
     return cost
+
+
+def worth_copies(target: Target) -> int:
+    """How often a core may normalise an element in the time in which it writes it to memory."""
+    lanes = target.vector_bits // 32
+    return int(_NORMAL_BYTES / _BYTES * lanes * _PER_LANE / _NORMAL_OPERATIONS)
 
 
 def storage_cost(target: Target) -> Storage:

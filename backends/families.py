@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
+from odtc.backends.call_cost import worth_copies
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
@@ -29,6 +30,7 @@ from odtc.backends.kernels.grouped_convolution import grouped_rules
 from odtc.backends.kernels.layer_norm import layer_norm_rules
 from odtc.backends.kernels.matmul_loops import MATMUL_LOOPS
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
+from odtc.backends.kernels.normalised import normalised_rules
 from odtc.backends.kernels.recurrent import recurrent_rules
 from odtc.backends.kernels.relayout import relayout_rules
 from odtc.backends.kernels.rows import Lanes, Team
@@ -70,6 +72,8 @@ class Family:
         checks: of kernels as they are launched, which nothing changes any more.
         update_buffers: of a launch for several updates; None where each is a call of its own.
         most_fused: operators of a fused kernel; None for any number.
+        most_copies: of a normalised tensor, which kernels make as they read it, in place of one in
+            memory; 0 where none does.
     """
 
     rewrites: tuple[Pass, ...]
@@ -85,6 +89,7 @@ class Family:
     checks: tuple[Pass, ...] = ()
     update_buffers: int | None = None
     most_fused: int | None = None
+    most_copies: int = 0
 
 
 # What emits the loops of products on a CPU.
@@ -107,6 +112,7 @@ def _row_rules(lanes: Lanes) -> dict[str, Rule]:
     """The rules of kernels that take a row at a time."""
     return (
         batch_norm_rules(lanes)
+        | normalised_rules()
         | layer_norm_rules(lanes)
         | group_norm_rules(lanes)
         | softmax_rules(lanes)
@@ -142,6 +148,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         LiftWorkspaces(slots),
         TakeOffsets(),
         slots,
+        most_copies=worth_copies(target),
     )
 
 

@@ -26,7 +26,7 @@ from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.errors import UnsupportedError
-from odtc.core.kernel_marks import TUNED, WINOGRAD
+from odtc.core.kernel_marks import NORMALISED, TUNED, WINOGRAD
 from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
@@ -39,20 +39,21 @@ from odtc.passes.group_updates import GroupUpdates
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.insert_checkpoints import REPEATED, STORED, InsertCheckpoints, recomputation_of
 from odtc.passes.join_reshapes import JoinReshapes
-from odtc.passes.layout.select import LAYOUTS
+from odtc.passes.layout.select import LAYOUTS, SelectLayouts
 from odtc.passes.memory.arena import RECORD, PlanMemory, farthest_element
 from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.name_tensors import NameTensors
 from odtc.passes.offer_plans import OfferPlans
 from odtc.passes.order_calls import OrderCalls
 from odtc.passes.read_copies import ReadCopies
+from odtc.passes.read_normalised import ReadNormalised
 from odtc.passes.return_loss import ReturnLoss
 from odtc.passes.slice_splits import SliceSplits
 
 # What lets calls of the training step run again.
 Checkpoints = InsertCheckpoints | OfferPlans
 
-_LOOKED_THROUGH = ["relax.astype", "relax.strided_slice"]
+_LOOKED_THROUGH = ["relax.astype", "relax.strided_slice", NORMALISED]
 _ALLOCATE, _ALLOCATE_RESULT = "relax.memory.alloc_storage", "relax.builtin.alloc_tensor"
 
 
@@ -103,13 +104,20 @@ class Built:
         return max((step.stored_bytes for step in self.steps), default=0)
 
 
-def rewrite_phase(train_step: str | None, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
+def rewrite_phase(
+    train_step: str | None, family: Family, rewrites: Sequence[Pass] = ()
+) -> tuple[Pass, ...]:
     """Relax operators to better ones; `rewrites` are the caller's own."""
     if train_step is None:
         return tuple(rewrites)
+    absorb = AbsorbActivation(train_step)
+    # With channels last, normalisations are kernels that write.
+    is_second = not any(isinstance(each, SelectLayouts) for each in rewrites)
+    most = family.most_copies if is_second else 0
+    normal = (absorb, ReadNormalised(train_step, most)) if most else ()
     # What is saved is decided before it is rounded.
     first = (SliceSplits(train_step), ReadCopies(train_step))
-    return (*name_tensors(train_step), *first, *rewrites, AbsorbActivation(train_step))
+    return (*name_tensors(train_step), *normal, *first, *rewrites, absorb)
 
 
 def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...]:
@@ -123,7 +131,8 @@ def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...
         *name_tensors(train_step),
         # A tuple that is only taken apart again, as of the gradient of a split, is none: FuseOps
         # mixes up the arguments of a kernel that takes elements of several tuples.
-        *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination, X.LegalizeOps),
+        *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination),
+        TvmPass("LegalizeOps", lambda: X.LegalizeOps(family.rules)),
         *tvm_passes(X.AnnotateTIROpPattern, X.FoldConstant),
         FuseNamed(train_step, family.most_fused),
         *tvm_passes(
@@ -321,9 +330,10 @@ def to_kernels(
     `book` is what is known of products that were measured.
     """
     register_vector_math()
+    family = family_of(target, has_half=has_half, book=book)
     phases = (
-        *rewrite_phase(train_step, rewrites),
-        *fuse_phase(family_of(target, has_half=has_half, book=book), train_step),
+        *rewrite_phase(train_step, family, rewrites),
+        *fuse_phase(family, train_step),
         *schedule,
     )
     with target.to_tvm():

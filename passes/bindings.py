@@ -1,7 +1,7 @@
 """The bindings of a function without branches, which passes read and write one by one."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import tvm
@@ -51,3 +51,15 @@ def rebuilding(module: tvm.IRModule, name: str) -> Iterator[relax.BlockBuilder]:
 def bind(builder: relax.BlockBuilder, variable: relax.Var, value: relax.Expr) -> None:
     """Binds a value to that very variable, which others read."""
     builder.emit_normalized(relax.VarBinding(variable, builder.normalize(value)))
+
+
+def replaced(value: relax.Expr, instead: Mapping[relax.Var, relax.Expr]) -> relax.Expr:
+    """An expression with other expressions in the places of variables."""
+    if isinstance(value, relax.Var):
+        return instead.get(value, value)
+    if isinstance(value, relax.Tuple):
+        return relax.Tuple([replaced(field, instead) for field in value.fields])
+    if isinstance(value, relax.Call):
+        arguments = [replaced(each, instead) for each in value.args]
+        return relax.Call(value.op, arguments, value.attrs, value.ty_args)
+    return value

@@ -20,9 +20,9 @@ from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.core.kernel_marks import BATCH_NORM_BACKWARD, PATTERN
+from odtc.core.kernel_marks import BATCH_NORM_BACKWARD, NORMALISED, PATTERN
 from odtc.core.relax_calls import operator_of
-from odtc.passes.bindings import bind, bindings_of, rebuilding
+from odtc.passes.bindings import bind, bindings_of, rebuilding, replaced
 from odtc.passes.contract import Pass
 from odtc.passes.copies import RESHAPE, Copy, copies_in
 from odtc.passes.half_storage import forward_length
@@ -31,7 +31,7 @@ from odtc.passes.tensor_bytes import variable_bytes
 _CALL_TIR = "relax.call_tir"
 # Fused with a slice or a permutation before them: kernels of these classes, and these operators.
 _FUSED_PATTERNS = (0, 1)
-_FUSED = frozenset(
+FUSED = frozenset(
     f"relax.{name}"
     for name in (
         "add subtract multiply divide maximum minimum negative astype where "
@@ -103,7 +103,7 @@ class Saved:
         value = self.bindings[number].value
         if operator_of(value) == _CALL_TIR:
             return value.args[0].name_hint in self.fused
-        return operator_of(value) in _FUSED
+        return operator_of(value) in (*FUSED, NORMALISED)
 
     def takes_channels(self, number: int, root: relax.Var) -> bool:
         """Whether a binding can read a tensor as some channels of another one."""
@@ -151,7 +151,7 @@ class Saved:
         return found
 
 
-def _fused_kernels(module: tvm.IRModule) -> frozenset[str]:
+def fused_kernels(module: tvm.IRModule) -> frozenset[str]:
     """Names of the kernels of a module that map elements."""
     kernels = {n: f for n, f in module.functions_items() if isinstance(f, tirx.PrimFunc)}
     marked = X.AnnotateTIROpPattern()(tvm.IRModule(kernels))
@@ -176,7 +176,7 @@ class ReadCopies(Pass):
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the training step."""
         function = module[self.function]
-        saved = Saved(function, _fused_kernels(module))
+        saved = Saved(function, fused_kernels(module))
         if not saved.moved:
             return module
         with rebuilding(module, self.function) as builder:
@@ -200,16 +200,4 @@ def _elsewhere(builder: relax.BlockBuilder, saved: Saved, value: relax.Expr) -> 
         for copy in reversed(way):
             found = builder.emit(copy.undo(found))
         instead[each] = found if each is root else builder.emit(R.reshape(found, each.ty.shape))
-    return _with(value, instead)
-
-
-def _with(value: relax.Expr, instead: dict[relax.Var, relax.Expr]) -> relax.Expr:
-    """An expression with other expressions in the places of variables."""
-    if isinstance(value, relax.Var):
-        return instead.get(value, value)
-    if isinstance(value, relax.Tuple):
-        return relax.Tuple([_with(field, instead) for field in value.fields])
-    if isinstance(value, relax.Call):
-        arguments = [_with(each, instead) for each in value.args]
-        return relax.Call(value.op, arguments, value.attrs, value.ty_args)
-    return value
+    return replaced(value, instead)

@@ -112,7 +112,7 @@ def tasks_of(
     family = family_of(target, has_half=has_half)
     fuse = fuse_phase(family, train_step)
     with target.to_tvm():
-        fused = run_pipeline((*rewrite_phase(train_step, rewrites), *fuse[:-1]), module)
+        fused = run_pipeline((*rewrite_phase(train_step, family, rewrites), *fuse[:-1]), module)
         ordered = run_pipeline((*fuse[-1:], *schedule, *order_phase(train_step, family)), fused)
     calls = Counter(
         binding.value.args[0].name_hint

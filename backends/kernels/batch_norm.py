@@ -6,7 +6,7 @@ wants more teams than there are channels, several share one (`stages.py`).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tvm import ir, relax, tirx
@@ -15,10 +15,10 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.activations import activated
 from odtc.backends.kernels.batch_norm_last import batch_norm_last, batch_norm_last_gradient
 from odtc.backends.kernels.moments import scale_of
-from odtc.backends.kernels.operand import channels_of, shape_of, stored
+from odtc.backends.kernels.operand import call_kernel, channels_of, shape_of, stored
 from odtc.backends.kernels.rows import Lanes, Row, Terms, row_kernel
 from odtc.backends.kernels.stages import Stage, Sums, staged
-from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
+from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD, BATCH_STATISTICS
 from odtc.core.layouts import LAST
 from odtc.core.relax_calls import layout_of
 
@@ -31,6 +31,7 @@ def batch_norm_rules(
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
         BATCH_NORM: lambda builder, call: _lower_forward(builder, call, lanes),
+        BATCH_STATISTICS: lambda builder, call: _lower_statistics(builder, call, lanes),
         BATCH_NORM_BACKWARD: lambda builder, call: _lower_backward(builder, call, lanes),
     }
 
@@ -56,33 +57,13 @@ def batch_norm_kernel(
         dtype: of all tensors.
         activation: name of an operator of `ACTIVATIONS` that `y` has behind it, or nothing.
     """
-    samples, channels, size = shape
     with row_kernel("batch_norm") as made:
         x = T.arg("x", T.buffer(shape, dtype))
-        gamma, beta, *running = _per_channel(
-            channels, dtype, "gamma", "beta", "old_mean", "old_var"
-        )
+        gamma, beta, *running = _per_channel(shape[1], dtype, *_SCALING, *_RUNNING)
         y = T.arg("y", T.buffer(shape, dtype))
-        *changed, mean_out, scale_out = _per_channel(
-            channels, dtype, "new_mean", "new_var", "mean", "scale"
-        )
-        count = tirx.const(float(samples * size), dtype)
+        results = _per_channel(shape[1], dtype, *_STATISTICS)
 
-        def values(channel: ir.Expr, _: Sums) -> Terms:
-            return lambda n, i: [x[n, channel, i]]
-
-        def squares(channel: ir.Expr, sums: Sums) -> Terms:
-            mean = T.bind(sums[0] / count)
-
-            def square(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
-                distance = x[n, channel, i] - mean
-                return [distance * distance]
-
-            return square
-
-        def last(channel: ir.Expr, row: Row, sums: Sums) -> None:
-            mean, variance = (T.bind(each / count) for each in sums)
-            scale = scale_of(row, variance, epsilon)
+        def last(channel: ir.Expr, row: Row, mean: ir.Expr, scale: ir.Expr) -> None:
             factor, shift = T.bind(gamma[channel] * scale), T.bind(beta[channel])
 
             def write(n: ir.Expr, i: ir.Expr) -> None:
@@ -91,18 +72,79 @@ def batch_norm_kernel(
                 T.buffer_store(y, activated(activation, value, number), [n, channel, i])
 
             row.write(write)
-            with row.once():
-                for old, new, value in zip(running, changed, (mean, variance), strict=True):
-                    kept = old[channel] * tirx.const(1 - momentum, dtype)
-                    moved = kept + value * tirx.const(momentum, dtype)
-                    T.buffer_store(new, moved, [channel])
-                T.buffer_store(mean_out, mean, [channel])
-                T.buffer_store(scale_out, scale, [channel])
 
-        # The mean of squares less the square of the mean would lose digits: see `moments.py`.
-        row = Row(samples, size, lanes, dtype)
-        staged(channels, row, [Stage(values), Stage(squares)], last)
+        _statistics(x, running, results, (epsilon, momentum), lanes, last)
     return made()
+
+
+def batch_statistics_kernel(
+    shape: Shape, epsilon: float, momentum: float, lanes: Lanes, dtype: str = "float32"
+) -> tirx.PrimFunc:
+    """A kernel `(x, running_mean, running_var, new_mean, new_var, mean, scale)`.
+
+    It is `batch_norm_kernel` without `y`, which its readers compute.
+    """
+    with row_kernel("batch_statistics") as made:
+        x = T.arg("x", T.buffer(shape, dtype))
+        running = _per_channel(shape[1], dtype, *_RUNNING)
+        results = _per_channel(shape[1], dtype, *_STATISTICS)
+        _statistics(x, running, results, (epsilon, momentum), lanes, lambda *_: None)
+    return made()
+
+
+_SCALING, _RUNNING = ("gamma", "beta"), ("old_mean", "old_var")
+_STATISTICS = ("new_mean", "new_var", "mean", "scale")
+
+
+def _statistics(
+    x: tirx.Buffer,
+    running: Sequence[tirx.Buffer],
+    results: Sequence[tirx.Buffer],
+    rates: tuple[float, float],
+    lanes: Lanes,
+    last: Callable[[ir.Expr, Row, ir.Expr, ir.Expr], None],
+) -> None:
+    """Emits the statistics of each channel.
+
+    Args:
+        x: the data.
+        running: mean and variance.
+        results: their new values, and the batch's mean and scale.
+        rates: epsilon and momentum.
+        lanes: elements in a vector.
+        last: emits what follows for a channel, of its number, its row, mean and scale.
+    """
+    (samples, channels, size), dtype = (int(each) for each in x.shape), str(x.dtype)
+    (epsilon, momentum), (*changed, mean_out, scale_out) = rates, results
+    count = tirx.const(float(samples * size), dtype)
+
+    def values(channel: ir.Expr, _: Sums) -> Terms:
+        return lambda n, i: [x[n, channel, i]]
+
+    def squares(channel: ir.Expr, sums: Sums) -> Terms:
+        mean = T.bind(sums[0] / count)
+
+        def square(n: ir.Expr, i: ir.Expr) -> list[ir.Expr]:
+            distance = x[n, channel, i] - mean
+            return [distance * distance]
+
+        return square
+
+    def store(channel: ir.Expr, row: Row, sums: Sums) -> None:
+        mean, variance = (T.bind(each / count) for each in sums)
+        scale = scale_of(row, variance, epsilon)
+        last(channel, row, mean, scale)
+        with row.once():
+            for old, new, value in zip(running, changed, (mean, variance), strict=True):
+                kept = old[channel] * tirx.const(1 - momentum, dtype)
+                moved = kept + value * tirx.const(momentum, dtype)
+                T.buffer_store(new, moved, [channel])
+            T.buffer_store(mean_out, mean, [channel])
+            T.buffer_store(scale_out, scale, [channel])
+
+    # The mean of squares less the square of the mean would lose digits: see `moments.py`.
+    row = Row(samples, size, lanes, dtype)
+    staged(channels, row, [Stage(values), Stage(squares)], store)
 
 
 def batch_norm_gradient(
@@ -181,6 +223,15 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) 
         kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype, activation)
     whole, part = (relax.TensorType(shape, dtype) for shape in (flat, shape_of(others[0])))
     return _called(builder, kernel, [data], others, [whole, *[part] * 4])
+
+
+def _lower_statistics(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
+    data, *running = call.args
+    planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
+    epsilon, momentum = float(call.attrs["epsilon"]), float(call.attrs["momentum"])
+    kernel = batch_statistics_kernel(planes, epsilon, momentum, lanes, dtype)
+    flat = builder.emit(relax.op.reshape(data, planes))
+    return call_kernel(builder, kernel, "batch_statistics", call, [flat, *running])
 
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:

@@ -20,8 +20,8 @@ from odtc.backends.kernels.convolution_terms import (
     shapes_of,
     weight_place,
 )
-from odtc.backends.kernels.operand import stored
-from odtc.core.kernel_marks import FUSABLE, OPAQUE, PATTERN, PRODUCT
+from odtc.backends.kernels.normalised import Normal, operands_of
+from odtc.core.kernel_marks import FUSABLE, OPAQUE, PATTERN, PRODUCT, READ_NORMALISED
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -53,8 +53,8 @@ def _rule(find: Callable[[relax.Call], Form | None]) -> Rule:
         form = find(call) if call.ty.dtype == "float32" else None
         if form is None:
             return call.op.get_attr("FLegalize")(builder, call)
-        operands = [stored(builder, argument) for argument in call.args]
-        kernel = _kernel(_described(form, call), operands)
+        operands, normal = operands_of(builder, call.args)
+        kernel = _kernel(_described(form, call), operands, normal)
         name = builder.add_func(kernel, form.family.replace("-", "_"))
         return relax.call_tir(name, relax.Tuple(operands), call.ty)
 
@@ -108,14 +108,18 @@ def _described(form: Form, call: relax.Call) -> Convolution:
     return Convolution(family, shapes, strides, dilations, pads, last=form.last)
 
 
-def _kernel(convolution: Convolution, operands: Sequence[relax.Expr]) -> tirx.PrimFunc:
-    """The kernel as one block, which says what it computes, and its mark.
+def _kernel(
+    convolution: Convolution, operands: Sequence[relax.Expr], normal: Normal | None
+) -> tirx.PrimFunc:
+    """The kernel as one block, which says what it computes, and its marks.
 
     The mark has six numbers for each axis, and one more where channels are last.
     """
     numbers = [number for axis in convolution.axes() for number in axis.numbers]
-    mark = {PRODUCT: [convolution.family, *numbers, *([1] if convolution.last else [])]}
-    function = convolution.sums(operands, name="product", attrs=mark)
+    marks = {PRODUCT: [convolution.family, *numbers, *([1] if convolution.last else [])]}
+    if normal:
+        marks[READ_NORMALISED] = normal.mark
+    function = convolution.sums(operands, normal, name="product", attrs=marks)
     # The sums of the weights' gradient are stored transposed, in whole vectors; what single
     # positions are read by mostly spreads them over an image, which is no tail.
     is_point = math.prod(convolution.shapes[-1][2:]) == 1

@@ -10,7 +10,9 @@ from typing import Any
 from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.normalised import Normal, read_operands
 from odtc.backends.kernels.operand import placeholder, shape_of
+from odtc.backends.kernels.places import Readable
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class ChannelsLast:
         stored: the tensor.
     """
 
-    stored: te.Tensor
+    stored: Readable
 
     @property
     def shape(self) -> list[ir.Expr]:
@@ -55,11 +57,9 @@ class ChannelsLast:
         return self.stored[tuple(channels_last(index))]
 
 
-Operand = te.Tensor | ChannelsLast
-
 # The product at an element of the result, given the operands, the axes, that element and the terms.
 Term = Callable[
-    [Sequence[Operand], Sequence[Axis], Groups, Sequence[ir.Expr], Sequence[ir.Expr]], ir.Expr
+    [Sequence[Readable], Sequence[Axis], Groups, Sequence[ir.Expr], Sequence[ir.Expr]], ir.Expr
 ]
 
 
@@ -76,7 +76,7 @@ def channels_second(of: Sequence[Any]) -> list[Any]:
 
 
 def _forward(
-    operands: Sequence[Operand],
+    operands: Sequence[Readable],
     axes: Sequence[Axis],
     groups: Groups,
     at: Sequence[ir.Expr],
@@ -88,7 +88,7 @@ def _forward(
 
 
 def _data_gradient(
-    operands: Sequence[Operand],
+    operands: Sequence[Readable],
     axes: Sequence[Axis],
     groups: Groups,
     at: Sequence[ir.Expr],
@@ -104,7 +104,7 @@ def _data_gradient(
 
 
 def _weight_gradient(
-    operands: Sequence[Operand],
+    operands: Sequence[Readable],
     axes: Sequence[Axis],
     groups: Groups,
     at: Sequence[ir.Expr],
@@ -150,12 +150,15 @@ class Convolution:
         sizes = zip(image[2:], weight[2:], *steps, out[2:], strict=False)
         return [Axis(*numbers) for numbers in sizes]
 
-    def sums(self, operands: Sequence[relax.Expr], **options: object) -> tirx.PrimFunc:
+    def sums(
+        self, operands: Sequence[relax.Expr], normal: Normal | None = None, **options: object
+    ) -> tirx.PrimFunc:
         """The kernel as one block, which says what it computes; options are the block's."""
         tensors = [placeholder(operand, f"arg{i}") for i, operand in enumerate(operands)]
-        read = [ChannelsLast(t) if self._is_last(i) else t for i, t in enumerate(tensors)]
+        given = read_operands(normal, tensors)
+        read = [ChannelsLast(t) if self._is_last(i) else t for i, t in enumerate(given)]
         term, axes = _FAMILIES[self.family][1], self.axes()
-        shape, is_last = self.shapes[-1], self._is_last(len(tensors))
+        shape, is_last = self.shapes[-1], self._is_last(len(given))
         image, _, out = self._roles()
         groups = Groups(self.groups, image[1] // self.groups, out[1] // self.groups)
         terms = [
@@ -208,7 +211,7 @@ def _positions(axes: Sequence[Axis], o: Sequence[ir.Expr], t: Sequence[ir.Expr])
 
 
 def _inside(
-    x: Operand,
+    x: Readable,
     n: ir.Expr,
     channel: ir.Expr,
     at: list[ir.Expr],
@@ -225,6 +228,6 @@ def _inside(
     )
 
 
-def _load(tensor: Operand, *index: ir.Expr) -> ir.Expr:
+def _load(tensor: Readable, *index: ir.Expr) -> ir.Expr:
     """An element as float32, whatever it is stored in."""
     return tensor[index].astype("float32")

@@ -5,6 +5,7 @@ compute than to read and write: every plane is read once, and its taps are shift
 plane (`planes.py`). A channel `c` may have several filters; its outputs `o` follow each other.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,8 +13,10 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels import planes
+from odtc.backends.kernels.normalised import Normal, read_operands
+from odtc.backends.kernels.places import Readable, load
 from odtc.backends.kernels.planes import Line, Tap, Window
-from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
+from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat
 
 # Sums of one pass over a plane: they stay in vector registers, of which some CPUs have 16.
 _SUMS = 12
@@ -49,15 +52,41 @@ class Depthwise:
         """Arguments of a kernel by name, as `plane_kernel` takes them."""
         return {name: (self.shapes[name], dtype) for name, dtype in dtypes.items()}
 
+    def kernel(
+        self,
+        count: int,
+        body: Callable[[ir.Expr, Readable, tirx.Buffer, tirx.Buffer], None],
+        normal: Normal | None,
+        **dtypes: str,
+    ) -> tirx.PrimFunc:
+        """A kernel over planes, of which the first argument is the image.
 
-def forward(conv: Depthwise, lanes: int, x_dtype: str, w_dtype: str) -> tirx.PrimFunc:
+        Args:
+            count: of planes.
+            body: emits the work for one plane, from its number and the three tensors.
+            normal: what becomes of the image as it is read, if anything does.
+            dtypes: of the arguments, by name.
+        """
+        arguments = self.arguments(**dtypes)
+        if normal:
+            arguments = {**normal.arguments(*arguments.pop("x")), **arguments}
+
+        def read(plane: ir.Expr, *tensors: tirx.Buffer) -> None:
+            body(plane, *read_operands(normal, tensors))
+
+        return planes.plane_kernel(count, arguments, read)
+
+
+def forward(
+    conv: Depthwise, lanes: int, x_dtype: str, w_dtype: str, normal: Normal | None = None
+) -> tirx.PrimFunc:
     """A kernel `(x, w, y)`.
 
     `y[n, o, p] = sum over i of w[o, i] * x[n, c, p * stride + i * dilation - pad]`.
     """
     window, line = conv.window, planes.input_line(conv.window, lanes)
 
-    def body(plane: ir.Expr, x: tirx.Buffer, w: tirx.Buffer, y: tirx.Buffer) -> None:
+    def body(plane: ir.Expr, x: Readable, w: tirx.Buffer, y: tirx.Buffer) -> None:
         n, c = plane // conv.channels, plane % conv.channels
         staged = _zeros(window.phases, line.size, lanes)
         result = T.sblock_alloc_buffer((line.vectors * lanes,), "float32")
@@ -79,8 +108,8 @@ def forward(conv: Depthwise, lanes: int, x_dtype: str, w_dtype: str) -> tirx.Pri
             each_vector(line.vectors, lanes, convolve)
             planes.copy_rows(window.out, lanes, write)
 
-    arguments = conv.arguments(x=x_dtype, w=w_dtype, y="float32")
-    return planes.plane_kernel(conv.batch * conv.channels, arguments, body)
+    count = conv.batch * conv.channels
+    return conv.kernel(count, body, normal, x=x_dtype, w=w_dtype, y="float32")
 
 
 def data_gradient(conv: Depthwise, lanes: int, y_dtype: str, w_dtype: str) -> tirx.PrimFunc:
@@ -119,7 +148,9 @@ def data_gradient(conv: Depthwise, lanes: int, y_dtype: str, w_dtype: str) -> ti
     return planes.plane_kernel(conv.batch * conv.channels, arguments, body)
 
 
-def weight_gradient(conv: Depthwise, lanes: int, x_dtype: str, y_dtype: str) -> tirx.PrimFunc:
+def weight_gradient(
+    conv: Depthwise, lanes: int, x_dtype: str, y_dtype: str, normal: Normal | None = None
+) -> tirx.PrimFunc:
     """A kernel `(x, dy, dw)`.
 
     `dw[o, i] = sum over n and p of dy[n, o, p] * x[n, c, p * stride + i * dilation - pad]`. Each
@@ -130,7 +161,7 @@ def weight_gradient(conv: Depthwise, lanes: int, x_dtype: str, y_dtype: str) -> 
     passes = [taps[start : start + _SUMS] for start in range(0, len(taps), _SUMS)]
     flat = Line(line.pitch, 0, line.vectors * lanes, line.vectors)
 
-    def body(o: ir.Expr, x: tirx.Buffer, dy: tirx.Buffer, dw: tirx.Buffer) -> None:
+    def body(o: ir.Expr, x: Readable, dy: tirx.Buffer, dw: tirx.Buffer) -> None:
         image = _zeros(window.phases, line.size, lanes)
         gradient = _zeros(1, flat.size, lanes)
         sums = _zeros(len(taps), lanes, lanes)
@@ -157,8 +188,8 @@ def weight_gradient(conv: Depthwise, lanes: int, x_dtype: str, y_dtype: str) -> 
             parts = [sums[number, lane] for lane in range(lanes)]
             T.buffer_store(dw, _pairwise(parts), [o, 0, *tap.at])
 
-    arguments = conv.arguments(x=x_dtype, y=y_dtype, w="float32")
-    return planes.plane_kernel(conv.channels * conv.filters, arguments, body)
+    count = conv.channels * conv.filters
+    return conv.kernel(count, body, normal, x=x_dtype, y=y_dtype, w="float32")
 
 
 def _zeros(lines: int, size: int, lanes: int) -> tirx.Buffer:
@@ -171,14 +202,9 @@ def _zero(lanes: int) -> ir.Expr:
     return splat(tirx.const(0.0, "float32"), lanes)
 
 
-def _reader(tensor: tirx.Buffer, n: ir.Expr, channel: ir.Expr) -> planes.Read:
+def _reader(tensor: Readable, n: ir.Expr, channel: ir.Expr) -> planes.Read:
     """Reads a plane of a tensor as float32, whatever it is stored in."""
-
-    def read(row: Index, column: Index, width: int) -> ir.Expr:
-        stored = tensor[n, channel, row, ramp(column, width)]
-        return stored.astype(vector_type("float32", width))
-
-    return read
+    return lambda row, column, width: load(tensor, [n, channel, row, ramp(column, width)])
 
 
 def _weight(w: tirx.Buffer, o: ir.Expr, at: planes.Pair, lanes: int) -> ir.Expr:

@@ -13,8 +13,9 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import prefetch
-from odtc.core.kernel_marks import PRODUCT
+from odtc.backends.kernels.normalised import Normal, read_operands
+from odtc.backends.kernels.places import Readable, prefetch
+from odtc.core.kernel_marks import PRODUCT, READ_NORMALISED
 
 # Steps of a tail, each counted as often as it is read: a longer one is scheduled by itself.
 LONGEST_TAIL = 64
@@ -34,7 +35,7 @@ class Product:
     """
 
     numbers: Sequence[int]
-    operands: Sequence[tirx.Buffer]
+    operands: Sequence[Readable]
     result: tirx.Buffer
     tail: Tail
 
@@ -61,7 +62,8 @@ class FusedProduct:
         family: which kind of product it is.
         numbers: what describes it beside the shapes of its operands.
         parameters: of the kernel, the result last.
-        operands: positions of the product's operands among the parameters.
+        operands: positions of the tensors that it reads among the parameters.
+        normal: what becomes of its first operand as it is read, if anything does.
         tail: the value to store for a value of the product, given the parameters of the new kernel.
     """
 
@@ -69,11 +71,13 @@ class FusedProduct:
     numbers: list[int]
     parameters: list[ir.Var]
     operands: list[int]
+    normal: Normal | None
     tail: Callable[[Sequence[ir.Var]], Tail]
 
     def product(self, arguments: Sequence[tirx.Buffer]) -> Product:
         """The product in a new kernel with these arguments, as many as there are parameters."""
-        operands = [arguments[position] for position in self.operands]
+        tensors = [arguments[position] for position in self.operands]
+        operands = read_operands(self.normal, tensors)
         return Product(self.numbers, operands, arguments[-1], self.tail(arguments))
 
 
@@ -106,12 +110,21 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
         [int(number) for number in numbers],
         parameters,
         [next(i for i, p in enumerate(parameters) if p.same_as(s)) for s in sources],
+        _normal(product),
         lambda new: _tail(steps, dict(zip(parameters, new, strict=True))),
     )
 
 
 def _is_product(block: s_tir.SBlock) -> bool:
     return PRODUCT in block.annotations
+
+
+def _normal(product: s_tir.SBlock) -> Normal | None:
+    """What becomes of the first operand, whose tensors are read first, as `Normalised` has them."""
+    if READ_NORMALISED not in product.annotations:
+        return None
+    activation, held, first = product.annotations[READ_NORMALISED]
+    return Normal(str(activation), int(held), int(first))
 
 
 def _inlined_beside(function: tirx.PrimFunc) -> tirx.PrimFunc:

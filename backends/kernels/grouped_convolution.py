@@ -12,7 +12,8 @@ from odtc.backends.kernels import depthwise, depthwise_last, grouped_product
 from odtc.backends.kernels.depthwise import Depthwise
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.grouped_product import Grouped
-from odtc.backends.kernels.operand import shape_of, stored
+from odtc.backends.kernels.normalised import Normal, operands_of
+from odtc.backends.kernels.operand import shape_of
 from odtc.backends.kernels.planes import Window, pair
 from odtc.backends.kernels.tile import Machine
 from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
@@ -37,8 +38,8 @@ class Form:
     """
 
     roles: tuple[int, int, int]
-    depthwise: Callable[[Depthwise, int, str, str], tirx.PrimFunc]
-    grouped: Callable[[Grouped, Machine, str, str], tirx.PrimFunc]
+    depthwise: Callable[..., tirx.PrimFunc]
+    grouped: Callable[..., tirx.PrimFunc]
     last: Callable[..., tirx.PrimFunc]
 
 
@@ -64,11 +65,11 @@ def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule
 
     def rule(name: str, form: Form) -> Rule:
         def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-            operands = [stored(builder, argument) for argument in call.args]
-            dtypes = [str(operand.ty.dtype) for operand in operands]
+            operands, normal = operands_of(builder, call.args)
+            dtypes = [str(operand.ty.dtype) for operand in operands if operand.ty.ndim > 1]
             kernel = None
             if is_grouped(call):
-                kernel = _kernel(form, call, machine, dtypes)
+                kernel = _kernel(form, call, machine, dtypes, normal)
             elif is_depthwise_last(call):
                 kernel = _kernel_last(form, call, machine.lanes, dtypes)
             if kernel is None:
@@ -106,17 +107,19 @@ def _kernel_last(form: Form, call: relax.Call, lanes: int, dtypes: Sequence[str]
 
 
 def _kernel(
-    form: Form, call: relax.Call, machine: Machine, dtypes: Sequence[str]
+    form: Form, call: relax.Call, machine: Machine, dtypes: Sequence[str], normal: Normal | None
 ) -> tirx.PrimFunc | None:
     """The kernel for a convolution in groups; None where there is none."""
     shapes = [*(shape_of(argument) for argument in call.args), shape_of(call)]
     image, weight, out = (shapes[role] for role in form.roles)
+    # The gradient of the data reads no image.
+    read = (normal,) if normal else ()
     groups = int(call.attrs["groups"])
     stride, dilation, pad = (pair(call.attrs[key]) for key in ("strides", "dilation", "padding"))
     window = Window(pair(image[2:]), pair(out[2:]), pair(weight[2:]), stride, dilation, pad)
     if weight[1] == 1 and window.is_small:
         conv = Depthwise(image[0], groups, out[1] // groups, window)
-        return form.depthwise(conv, machine.lanes, *dtypes)
+        return form.depthwise(conv, machine.lanes, *dtypes, *read)
     if call.op.name == TRANSPOSED and any(
         step > 1 and gap > 1 for step, gap in zip(stride, dilation, strict=True)
     ):
@@ -124,4 +127,4 @@ def _kernel(
     rows, columns = zip(*(image[2:], weight[2:], stride, dilation, pad, out[2:]), strict=True)
     axes = (Axis(*rows), Axis(*columns))
     grouped = Grouped(image[0], groups, image[1] // groups, out[1] // groups, axes)
-    return form.grouped(grouped, machine, *dtypes)
+    return form.grouped(grouped, machine, *dtypes, *read)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm import ir, tirx
@@ -10,8 +10,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.normalised import Normal, read_operands
 from odtc.backends.kernels.panel_product import collides
-from odtc.backends.kernels.places import index, load
+from odtc.backends.kernels.places import Readable, index, load
 from odtc.backends.kernels.shifted_cut import Shape
 from odtc.backends.kernels.shifted_product import staged_product
 from odtc.backends.kernels.tile import Machine
@@ -54,13 +55,15 @@ class Grouped:
 
 
 # Emits the product of a group, from the convolution, the group, the three tensors and the CPU.
-Loops = Callable[[Grouped, ir.Expr, tirx.Buffer, tirx.Buffer, tirx.Buffer, Machine], None]
+Loops = Callable[..., None]
 
 
-def forward(conv: Grouped, machine: Machine, x_dtype: str, w_dtype: str) -> tirx.PrimFunc:
+def forward(
+    conv: Grouped, machine: Machine, x_dtype: str, w_dtype: str, normal: Normal | None = None
+) -> tirx.PrimFunc:
     """A kernel `(x, w, y)`."""
     arguments = [(conv.image, x_dtype), (conv.weight, w_dtype), (conv.output, "float32")]
-    return _kernel(conv, arguments, _forward, machine)
+    return _kernel(conv, arguments, _forward, machine, normal)
 
 
 def data_gradient(conv: Grouped, machine: Machine, y_dtype: str, w_dtype: str) -> tirx.PrimFunc:
@@ -70,30 +73,37 @@ def data_gradient(conv: Grouped, machine: Machine, y_dtype: str, w_dtype: str) -
 
 
 def grouped_weight_gradient(
-    conv: Grouped, machine: Machine, x_dtype: str, y_dtype: str
+    conv: Grouped, machine: Machine, x_dtype: str, y_dtype: str, normal: Normal | None = None
 ) -> tirx.PrimFunc:
     """A kernel `(x, dy, dw)`."""
     arguments = [(conv.image, x_dtype), (conv.output, y_dtype), (conv.weight, "float32")]
-    return _kernel(conv, arguments, _weight_gradient, machine)
+    return _kernel(conv, arguments, _weight_gradient, machine, normal)
 
 
 def _kernel(
-    conv: Grouped, arguments: list[tuple[list[int], str]], loops: Loops, machine: Machine
+    conv: Grouped,
+    arguments: Sequence[tuple[Sequence[int], str]],
+    loops: Loops,
+    machine: Machine,
+    normal: Normal | None = None,
 ) -> tirx.PrimFunc:
+    if normal:
+        first, *others = arguments
+        arguments = [*normal.arguments(*first).values(), *others]
     with IRBuilder() as builder:
         with T.prim_func(is_private=True, s_tir=True):
             T.func_attr({IS_SCHEDULED: True, PATTERN: OPAQUE, "tirx.noalias": True})
-            first, second, result = (
+            tensors = [
                 T.arg(f"arg{i}", T.buffer(shape, dtype))
                 for i, (shape, dtype) in enumerate(arguments)
-            )
+            ]
             with T.serial(index(conv.groups)) as group:
-                loops(conv, group, first, second, result, machine)
+                loops(conv, group, *read_operands(normal, tensors), machine)
         return builder.get()
 
 
 def _forward(
-    conv: Grouped, g: ir.Expr, x: tirx.Buffer, w: tirx.Buffer, y: tirx.Buffer, machine: Machine
+    conv: Grouped, g: ir.Expr, x: Readable, w: tirx.Buffer, y: tirx.Buffer, machine: Machine
 ) -> None:
     staged_product(
         Shape(conv.batch, conv.channels, conv.filters),
@@ -121,7 +131,7 @@ def _data_gradient(
 
 
 def _weight_gradient(
-    conv: Grouped, g: ir.Expr, x: tirx.Buffer, dy: tirx.Buffer, dw: tirx.Buffer, machine: Machine
+    conv: Grouped, g: ir.Expr, x: Readable, dy: tirx.Buffer, dw: tirx.Buffer, machine: Machine
 ) -> None:
     inner = [index(0)] * (len(conv.axes) - 1)
     weight_gradient(

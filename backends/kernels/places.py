@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import tvm_ffi
@@ -37,9 +38,20 @@ def pieces(total: int, size: int) -> list[tuple[int, int, int]]:
     return [*found, (whole * size, 1, rest)] if rest else found
 
 
-def load(buffer: tirx.Buffer, at: Sequence[ir.Expr]) -> ir.Expr:
+class Readable(Protocol):
+    """A tensor of a kernel: its buffer, or something that computes elements of it."""
+
+    @property
+    def shape(self) -> Sequence[Any]:
+        """Sizes of its dimensions."""
+        ...
+
+    def __getitem__(self, at: Any, /) -> ir.Expr: ...
+
+
+def load(tensor: Readable, at: Sequence[ir.Expr]) -> ir.Expr:
     """An element, or a vector of them, as float32, whatever it is stored in."""
-    return rounded(tirx.BufferLoad(buffer, list(at)), "float32")
+    return rounded(tensor[tuple(at)], "float32")
 
 
 def prefetch(element: ir.Expr) -> None:

@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvm import relax, te, tirx
+from tvm import ir, relax, te, tirx
 from tvm.ir import Expr
 
+from odtc.core.kernel_marks import MAPS
 from odtc.frontend.gradients.pointwise import elementwise, scaled_by
 from odtc.frontend.relax_ops.define import attributes_of, define
 
@@ -37,7 +38,9 @@ def _pointwise(
         read = result if reads_result else call.args[0]
         return scaled_by(lambda v: slope(v, **attrs), grad, read, builder)
 
-    return define(name, kernel, gradient)
+    made = define(name, kernel, gradient)
+    ir.register_op_attr(f"odtc.{name}", MAPS, True)
+    return made
 
 
 def _choose(x: Expr, condition: Expr, chosen: Expr | float, other: Expr | float) -> Expr:

@@ -7,6 +7,8 @@ ONE_OF = "odtc.one_of"
 # Attribute that says what a kernel may be fused with, and its value for "with nothing".
 PATTERN = "op_pattern"
 OPAQUE = 8
+# Attribute of an operator of ours that maps the elements of a tensor.
+MAPS = "odtc.maps"
 # Fused with what stands in front of it, never with its readers: TVM's class of reductions.
 SINK = 3
 # Annotation of a loop whose iterations may run at once, wherever it stands: the most of them.
@@ -28,6 +30,12 @@ GROUPED_WEIGHT_GRADIENT = "odtc.grouped_weight_gradient"
 # Batch normalisation in training, and its gradient; see `backends/kernels/batch_norm.py`.
 BATCH_NORM = "odtc.batch_norm"
 BATCH_NORM_BACKWARD = "odtc.batch_norm_backward"
+# Its statistics alone, and what their readers make of its data; see `passes/read_normalised.py`.
+BATCH_STATISTICS = "odtc.batch_statistics"
+NORMALISED = "odtc.normalised"
+# Mark of a product whose first operand is normalised as it is read: see `Normal` in
+# `backends/kernels/normalised.py`.
+READ_NORMALISED = "odtc.read_normalised"
 # The activations that it can apply; their gradients read their results.
 ACTIVATIONS = ("relax.nn.relu", "odtc.relu6")
 # The gradient of layer and RMS normalisation; see `backends/kernels/layer_norm.py`.
