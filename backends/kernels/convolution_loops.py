@@ -12,7 +12,7 @@ from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis, Walk
 from odtc.backends.kernels.lane_gradient import is_worth_lanes, lane_gradient
 from odtc.backends.kernels.panel_product import Sizes, collides
-from odtc.backends.kernels.places import index, load, unflatten
+from odtc.backends.kernels.places import Readable, index, load, unflatten
 from odtc.backends.kernels.point_product import (
     is_point_product,
     point_data_gradient,
@@ -143,7 +143,7 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
             lambda n, m, p: load(dy, [n, m, *between, p]),
             product.result,
             machine,
-            is_direct=all(str(each.dtype) == "float32" for each in (x, dy)),
+            is_direct=all(_lies_as_float32(each) for each in (x, dy)),
         )
         return
     # Of points, either operand may be copied in panels. Where few channels of the image would use a
@@ -170,6 +170,11 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
         machine,
         is_swapped=is_swapped,
     )
+
+
+def _lies_as_float32(tensor: Readable) -> bool:
+    """Whether elements are stored as they are multiplied: not in float16, nor normalised."""
+    return isinstance(tensor, tirx.Buffer) and str(tensor.dtype) == "float32"
 
 
 def _has_lane_sums(shape: Shape, space: _Space, machine: Machine) -> bool:
