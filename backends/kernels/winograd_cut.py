@@ -23,12 +23,14 @@ _FEW_BLOCKS = 2
 # Blocks that are worth a trial.
 _BLOCKS = 8
 # Cycles of a vector that is computed and moved near a core, and of each of its bytes that goes
-# beyond; of a weight that is gathered and transformed.
-_NEAR, _BEYOND, _GATHERED = 3, 0.08, 32
+# beyond; of a weight that is gathered and transformed; of a byte of a workspace.
+_NEAR, _BEYOND, _GATHERED, _COLD = 3, 0.08, 24, 0.3
 # The decision, and what it is: every tap is multiplied, or patches are.
-FORM, _DIRECT_FORM, WINOGRAD_FORM = "form", (0,), (1,)
+FORM, DIRECT_FORM, WINOGRAD_FORM = "form", (0,), (1,)
+# That work at once.
+_CORES = 4
 # How much faster the form must be by the model to be taken.
-_MARGIN = 1.1
+_MARGIN = 1.15
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ def is_winograd(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine)
     model = replace(machine, decisions=None)
     direct = _direct_cycles(shape, walks, cut_of(shape, walks, model), machine)
     patches = _patch_cycles(shape, patch_cut(shape, walks[0], model), machine)
-    usual = WINOGRAD_FORM if patches * _MARGIN < direct else _DIRECT_FORM
-    return machine.decide(FORM, [_DIRECT_FORM, WINOGRAD_FORM], usual) == WINOGRAD_FORM
+    usual = WINOGRAD_FORM if patches * _MARGIN < direct else DIRECT_FORM
+    return machine.decide(FORM, [DIRECT_FORM, WINOGRAD_FORM], usual) == WINOGRAD_FORM
 
 
 def patch_cut(shape: Shape, walk: Sequence[Walk], machine: Machine) -> PatchCut:
@@ -149,4 +151,8 @@ def _patch_cycles(shape: Shape, cut: PatchCut, machine: Machine) -> float:
     weights = shape.rows * shape.channels
     # Every block needs all weights near its core, which come by some bytes a cycle.
     read = 4 * POINTS * weights / machine.lanes
-    return cut.blocks * (products + transforms + read) + weights * _GATHERED
+    # Workspaces are nowhere near a core when a call begins: it has to bring them there.
+    used = 4 * POINTS * (weights + shape.channels * cut.columns) * _COLD
+    # Tasks that share a block are enough for all cores; blocks may leave some without.
+    blocks = cut.blocks if cut.splits > 1 else -(-cut.blocks // _CORES) * _CORES
+    return blocks * (products + transforms + read) + weights * _GATHERED + used
