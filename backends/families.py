@@ -19,6 +19,7 @@ from odtc.backends.gpu.source import compact_source
 from odtc.backends.kernels.attention import attention_rules
 from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
 from odtc.backends.kernels.batch_norm import batch_norm_rules
+from odtc.backends.kernels.concat_last import concat_last_rules
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.convolution_loops import CONVOLUTION_LOOPS
 from odtc.backends.kernels.cross_entropy import cross_entropy_rules
@@ -142,6 +143,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         | attention_rules(machine)
         | take_rules()
         | relayout_rules(machine.lanes)
+        | concat_last_rules(machine.lanes)
         | _plain_rules(machine),
         WriteProducts(machine, CPU_LOOPS),
         _block_passes(),

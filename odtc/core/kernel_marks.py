@@ -58,6 +58,8 @@ CROSS_ENTROPY = "odtc.cross_entropy"
 CROSS_ENTROPY_SLOPE = "odtc.cross_entropy_slope"
 # A copy of images into another layout, which the attribute `to` names.
 RELAYOUT = "odtc.relayout"
+# A concat of the channels of images that have these last.
+CONCAT_LAST = "odtc.concat_last"
 # Max pooling that also says which element of each window it chose, and its gradient; see
 # `backends/kernels/max_pool2d.py`.
 MAX_POOL = "odtc.max_pool2d"

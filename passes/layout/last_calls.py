@@ -10,6 +10,7 @@ from typing import Any
 from tvm import ir, relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.kernel_marks import CONCAT_LAST
 from odtc.core.layouts import LAST, permuted
 
 _CHANNELS = 3
@@ -81,9 +82,19 @@ avg_pool = _pooling(R.nn.avg_pool2d)
 avg_pool_gradient = _pooling(R.grad.avg_pool2d_backward)
 
 
+def _infer_concat(call: relax.Call) -> relax.Type:
+    shapes = [shape_of(each) for each in call.args]
+    channels = sum(shape[_CHANNELS] for shape in shapes)
+    return relax.TensorType([*shapes[0][:_CHANNELS], channels], call.args[0].ty.dtype)
+
+
+ir.register_op_attr(CONCAT_LAST, "FInferType", lambda call, _: _infer_concat(call))
+ir.register_op_attr(CONCAT_LAST, "FPurity", True)
+
+
 def concat(_: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
     """A concat of channels."""
-    return R.concat(list(read), _CHANNELS)
+    return relax.Call(ir.Op.get(CONCAT_LAST), list(read))
 
 
 def split(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:

@@ -14,6 +14,7 @@ from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels import depthwise_last, pool_last
 from odtc.backends.kernels.avg_pool2d import avg_pool2d, avg_pool2d_gradient
 from odtc.backends.kernels.batch_norm_last import batch_norm_last, batch_norm_last_gradient
+from odtc.backends.kernels.concat_last import concat_last
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.max_pool2d import max_pool2d, max_pool2d_gradient
 from odtc.backends.kernels.planes import Window
@@ -68,6 +69,21 @@ def test_copies(shape: tuple[int, ...], to: str, lanes: int, dtype: str) -> None
     (found,) = run_guarded(relayout(list(given.shape), to, lanes, dtype), [given])
     assert found.shape == permuted(given.shape, to)
     np.testing.assert_array_equal(found, wanted)
+
+
+@settings(max_examples=examples(10), deadline=None)
+@given(
+    pixels=st.tuples(st.integers(1, 3), SIZE, SIZE),
+    counts=st.lists(st.integers(1, 70), min_size=1, max_size=5),
+    lanes=st.sampled_from([4, 16]),
+)
+def test_concats(pixels: tuple[int, ...], counts: list[int], lanes: int) -> None:
+    shapes = [(*pixels, count) for count in counts]
+    images = drawn(*shapes)
+    images[0] = images[0].astype("float16")
+    kinds = [str(image.dtype) for image in images]
+    (found,) = run_guarded(concat_last(shapes, kinds, "float32", lanes), images)
+    np.testing.assert_array_equal(found, np.concatenate(images, -1))
 
 
 @pytest.mark.parametrize("activation", ["", "relax.nn.relu", "odtc.relu6"])
