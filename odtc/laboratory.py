@@ -39,14 +39,14 @@ class _Making:
 class Laboratory:
     """Builds in processes that stay alive, and measures on benches.
 
-    Where benches are other machines, what is built is measured while others are built. On this one
-    a build would be in the way: all of a wave are built before any is measured.
+    Where benches leave cores alone, what is built is measured while others are built. Where they
+    need all of them a build would be in the way: all of a wave are built before any is measured.
 
     Args:
         tasks: that jobs are of.
         writer: of their kernels.
         benches: that measure.
-        is_here: whether they are this machine.
+        cores: of this machine, that benches leave alone.
         lost: is told why a bench is none any more.
     """
 
@@ -56,18 +56,18 @@ class Laboratory:
         writer: Writer,
         benches: Sequence[Bench],
         *,
-        is_here: bool,
+        cores: int,
         lost: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._texts = [kernel_text(task.kernel) for task in tasks]
         self._inputs = [_inputs(task) for task in tasks]
-        self._benches, self._is_here, self._lost = list(benches), is_here, lost
+        self._benches, self._lost = list(benches), lost
+        self._is_in_the_way = cores < 1
         self._usual: dict[int, Path] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="odtc-tune-")
         self._count = 0
-        count = len(os.sched_getaffinity(0))
         start = functools.partial(_builder, writer.target, writer.has_half)
-        self._builders = Workers(start, count, _BUILD_SECONDS)
+        self._builders = Workers(start, cores if cores > 0 else all_cores(), _BUILD_SECONDS)
 
     def __enter__(self) -> "Laboratory":
         return self
@@ -124,7 +124,7 @@ class Laboratory:
             each.built[at], each.left = answer, each.left - 1
             if at < 0 and isinstance(answer, Path):
                 self._usual[each.job.task] = answer
-            if each.left == 0 and not self._is_here:
+            if each.left == 0 and not self._is_in_the_way:
                 yield number
             elif each.left == 0:
                 whole.append(number)
@@ -194,6 +194,11 @@ class Laboratory:
             for path in others:
                 path.unlink(missing_ok=True)
         return [found[at] for at in range(len(making.job.choices))]
+
+
+def all_cores() -> int:
+    """Cores of this machine that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def _builder(target: Target, has_half: bool) -> Callable[[Order], Path]:

@@ -26,7 +26,7 @@ from odtc.cli.samples import drawn
 from odtc.compilation import compile_model
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.progress import Progress
-from odtc.laboratory import Laboratory
+from odtc.laboratory import Laboratory, all_cores
 from odtc.preparation import Step, StepOptions, prepare
 from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
@@ -121,10 +121,12 @@ def _laboratory(
     if devices:
         device = _alike({url: device_at(url, target) for url in devices})
         benches = [DeviceBench(_opener(url, target), threads, cool) for url in devices]
+        cores = all_cores()
     else:
         device, benches = _here(target), [HostBench(target.kind, threads, cool)]
-    is_here = not devices
-    with Laboratory(work.tasks, writer, benches, is_here=is_here, lost=lost) as lab:
+        # OpenCL on a CPU takes all of them.
+        cores = all_cores() - threads if target.kind == CPU else 0
+    with Laboratory(work.tasks, writer, benches, cores=cores, lost=lost) as lab:
         yield lab, device
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import tvm
@@ -13,6 +14,8 @@ from odtc.backends.link import export_library
 from odtc.backends.lowering import build_kernels
 from odtc.backends.vector_math import register_vector_math
 
+# Kernels that a process remembers: the same ones are built with one choice after the other.
+_KERNELS = 64
 # The function of such a library: from what the kernel reads to what it writes.
 KERNEL = "main"
 
@@ -51,6 +54,7 @@ def kernel_text(kernel: tirx.PrimFunc) -> str:
     return json.dumps(tvm.ir.save_json(kernel))
 
 
+@lru_cache(_KERNELS)
 def kernel_of(text: str) -> tirx.PrimFunc:
     """What `kernel_text` wrote."""
     return tvm.ir.load_json(json.loads(text))

@@ -24,7 +24,7 @@ from tvm import relax
 from tvm.rpc.base import RPC_SESS_MASK
 
 from odtc.autoschedule.tuning.build import KERNEL
-from odtc.autoschedule.tuning.record import typical
+from odtc.autoschedule.tuning.record import LEAST_GAIN, typical
 
 
 class Bench(Protocol):
@@ -55,6 +55,7 @@ class Manner:
         sample_seconds: that the calls of a sample take together, about.
         most_seconds: for each choice.
         tolerance: of a value, of the largest one.
+        bar: gain that a choice is measured for: one that seems to have less is left sooner.
     """
 
     least: int = 5
@@ -63,6 +64,7 @@ class Manner:
     sample_seconds: float = 0.001
     most_seconds: float = 1.0
     tolerance: float = 1e-3
+    bar: float = 0.0
 
 
 # Bytes that a CPU copies before a call, so that nothing else is near its cores: as much as their
@@ -73,7 +75,10 @@ _FLUSHED = 1 << 22
 _CALLS, _COLD_CALLS = (1, 1000), (3, 8)
 # How a choice is measured at first, and how one is to be kept.
 FIRST = Manner()
-AGAIN = Manner(least=15, most=40, spread=0.01, most_seconds=3.0)
+AGAIN = Manner(least=15, most=40, spread=0.01, most_seconds=3.0, bar=LEAST_GAIN)
+# Of the bar, what a choice must reach after its first sample, and how much more after each: what
+# takes twice as long shows at once, and what takes as long only when there are several.
+_AT_FIRST, _MORE = 0.7, 0.075
 
 
 @dataclass(frozen=True)
@@ -208,6 +213,8 @@ def in_turns(
     while len(seconds) < manner.most:
         beside.append(usual(count))
         seconds.append(kernel(count))
+        if is_hopeless(seconds, beside, manner.bar):
+            break
         if len(seconds) < manner.least:
             continue
         if max(spread(seconds), spread(beside)) < manner.spread:
@@ -215,6 +222,15 @@ def in_turns(
         if now() - begin > manner.most_seconds:
             break
     return seconds, beside
+
+
+def is_hopeless(seconds: Sequence[float], usual: Sequence[float], bar: float) -> bool:
+    """Whether a choice will not gain what is asked for, by its fastest sample.
+
+    That gains at least as much as the typical one, by which it will be judged.
+    """
+    doubt = min(1.0, _AT_FIRST + _MORE * (len(seconds) - 1))
+    return typical(usual) < doubt * bar * min(seconds)
 
 
 def spread(samples: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from odtc.backends.decisions import Choice, Decision, Value
 
 # What a choice must gain over the best one so far.
-_BETTER = 1.01
+BETTER = 1.01
 # Candidates in a row that were no better, after which a decision is left alone.
 _PATIENCE = 8
 _ROUNDS = 2
@@ -78,7 +78,7 @@ def _round(
     while batch := _batch(best.choice, moves, write, tried, misses):
         gains = yield [choice for _, choice in batch]
         for (name, choice), gain in zip(batch, gains, strict=True):
-            if gain > best.gain * _BETTER:
+            if gain > best.gain * BETTER:
                 best, misses[name] = Best(choice, gain), 0
             else:
                 misses[name] += 1

@@ -20,7 +20,7 @@ from odtc.autoschedule.tuning import database
 from odtc.autoschedule.tuning.measure import AGAIN, FIRST, Manner, Outcome
 from odtc.autoschedule.tuning.record import LEAST_GAIN, Place, Record, frozen, typical
 from odtc.autoschedule.tuning.scheduler import Progress, next_tasks, seconds_of
-from odtc.autoschedule.tuning.search import Best, Draft, Search, search
+from odtc.autoschedule.tuning.search import BETTER, Best, Draft, search
 from odtc.autoschedule.tuning.tasks import Task, Writer
 from odtc.backends.decisions import Choice
 
@@ -74,6 +74,7 @@ class State:
         measured: trials of this run.
         failed: of these, those without times.
         known: trials that the database knew.
+        again: choices that this run measured again, longer, before they were kept or not.
         elapsed: seconds of this run.
         share: part of the step that the tasks are.
         why: it stopped; '' while it goes on.
@@ -83,9 +84,15 @@ class State:
     measured: int
     failed: int
     known: int
+    again: int
     elapsed: float
     share: float
     why: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Choices that were measured in a minute of this run."""
+        return 60 * (self.measured + self.again) / self.elapsed if self.elapsed else 0.0
 
     @property
     def step(self) -> float:
@@ -130,7 +137,7 @@ class Tuning:
         self._searches = [search(_remembered(writer, task)) for task in tasks]
         self._finalists: list[list[Best]] = [[] for _ in tasks]
         self._progress = [Progress(task.seconds) for task in tasks]
-        self._measured = self._failed = self._known = 0
+        self._measured = self._failed = self._known = self._again = 0
         self._begin = now()
 
     def run(self, limits: Limits) -> State:
@@ -142,22 +149,33 @@ class Tuning:
         """
         self._begin = self._now()
         share = sum(task.share for task in self._tasks)
-        waiting = [_first(each) for each in self._searches]
-        for progress, choices in zip(self._progress, waiting, strict=True):
-            progress.is_over = not choices
+        waiting: dict[int, list[Choice]] = {}
         while not (why := self._why(limits)):
             wave = next_tasks(self._progress, share, self._width)
             if not wave:
                 why = "what is left to win is below 1 % of the step"
                 break
-            jobs = [Job(number, tuple(waiting[number]), FIRST) for number in wave]
-            for number, records in zip(wave, self._measure(jobs), strict=True):
-                waiting[number] = self._take_up(number, records)
+            for number in wave:
+                if number not in waiting:
+                    waiting[number] = self._first(number)
+            jobs = [Job(n, tuple(waiting[n]), self._manner(n)) for n in wave if waiting[n]]
+            for job, records in zip(jobs, self._measure(jobs), strict=True):
+                waiting[job.task] = self._take_up(job.task, records)
             self._watch(self._state(share))
         self._keep()
         state = self._state(share, why)
         self._watch(state)
         return state
+
+    def _first(self, number: int) -> list[Choice]:
+        """What is tried first of a task: written when its turn comes, which may be never."""
+        choices = next(self._searches[number], [])
+        self._progress[number].is_over = not choices
+        return choices
+
+    def _manner(self, number: int) -> Manner:
+        """How choices of a task are measured: until they are no better than the best so far."""
+        return dataclasses.replace(FIRST, bar=BETTER * self._progress[number].gain)
 
     def _why(self, limits: Limits) -> str:
         if self._now() - self._begin >= limits.seconds:
@@ -223,6 +241,7 @@ class Tuning:
             database.add(self._file, records)
             self._records |= {record.key: record for record in records}
             self._measured += 0 if kept else len(records)
+            self._again += len(records) if kept else 0
             self._failed += sum(bool(record.reason) for record in records)
         return [
             [self._records[self._blank(job.task, choice, kept).key] for choice in job.choices]
@@ -236,7 +255,7 @@ class Tuning:
 
     def _state(self, share: float, why: str = "") -> State:
         elapsed = self._now() - self._begin
-        counts = (self._measured, self._failed, self._known)
+        counts = (self._measured, self._failed, self._known, self._again)
         tasks = [dataclasses.replace(each) for each in self._progress]
         return State(tasks, *counts, elapsed, share, why)
 
@@ -249,7 +268,3 @@ def _remembered(writer: Writer, task: Task) -> Callable[[Choice], Draft | None]:
         return writer.draft(task.kernel, dict(choice))
 
     return lambda choice: write(frozen(choice))
-
-
-def _first(of: Search) -> list[Choice]:
-    return next(of, [])

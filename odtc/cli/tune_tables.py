@@ -66,12 +66,11 @@ def _plain() -> Watch:
 
 
 def _said(state: "State") -> str:
-    rate = state.measured / state.elapsed * 60 if state.elapsed else 0.0
     why = f"; {state.why}" if state.why else ""
     return (
-        f"{state.measured} trials in {state.elapsed:.0f} s ({rate:.0f} a minute), {state.failed} "
-        f"failed, {state.known} known from before; estimated step {state.step:.1%} of what it "
-        f"was{why}"
+        f"{state.measured} trials and {state.again} longer ones in {state.elapsed:.0f} s "
+        f"({state.rate:.0f} a minute), {state.failed} failed, {state.known} known from before; "
+        f"estimated step {state.step:.1%} of what it was{why}"
     )
 
 
@@ -118,6 +117,8 @@ def report(tasks: "Sequence[Task]", state: "State", compared: "Comparison") -> S
         "measured": state.measured,
         "failed": state.failed,
         "known": state.known,
+        "again": state.again,
+        "rate": state.rate,
         "seconds": state.elapsed,
         "stopped": state.why,
         "tuned_kernels": compared.tuned,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odtc.autoschedule.tuning.measure import Manner, in_turns, wrong
+from odtc.autoschedule.tuning.measure import Manner, in_turns, is_hopeless, wrong
+from odtc.autoschedule.tuning.record import typical
 from odtc.autoschedule.tuning.scheduler import Progress, next_tasks, seconds_of
 from odtc.autoschedule.tuning.search import BATCH, search
 from odtc.backends.decisions import Choice
@@ -118,6 +119,27 @@ def test_samples_are_taken_in_turns_until_they_agree_or_a_cap_is_met() -> None:
     long = fake_clock(itertools.repeat(1.0))
     in_turns(long, long, manner, calls=(3, 8))
     assert set(long.calls) == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("gain", "bar", "samples"),
+    [(0.5, 1.0, 1), (0.72, 1.0, 2), (0.99, 1.0, 5), (1.2, 1.3, 4), (1.2, 1.1, 15), (0.5, 0.0, 15)],
+)
+def test_what_is_far_from_the_best_is_measured_once(gain: float, bar: float, samples: int) -> None:
+    """All samples of both are noisy, so that only the bar ends a measurement."""
+    manner = Manner(least=5, most=15, spread=0.0, most_seconds=1e9, bar=bar)
+    seconds, usual = in_turns(
+        fake_clock(itertools.cycle([1.0 / gain, 1.001 / gain])),
+        fake_clock(itertools.cycle([1.0, 1.001])),
+        manner,
+    )
+    assert len(seconds) == len(usual) == samples
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=15), st.floats(0.5, 2))
+def test_what_is_left_sooner_has_not_gained_enough(seconds: list[float], bar: float) -> None:
+    if is_hopeless(seconds, [1.0] * len(seconds), bar):
+        assert typical([1.0]) / typical(seconds) < bar
 
 
 def test_values_that_are_wrong_are_told_even_where_they_are_no_numbers() -> None:

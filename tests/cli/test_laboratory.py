@@ -10,7 +10,7 @@ from odtc.autoschedule.tuning.measure import Manner, Outcome, Subject
 from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Job
 from odtc.core.errors import DeviceLostError
-from odtc.laboratory import Laboratory
+from odtc.laboratory import Laboratory, all_cores
 from odtc.preparation import prepare
 from tests.cli.digits import Digits
 
@@ -47,12 +47,27 @@ def tasks(digits: Digits) -> list[Task]:
     return tasks_of(*step.kernels)
 
 
-def laboratory(tasks: list[Task], *benches: Slow, lost: list[str] | None = None) -> Laboratory:
+class Counting(Slow):
+    """A bench that counts the libraries that are there when it is to measure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there: list[int] = []
+
+    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+        self.there.append(len(list(subject.usual.parent.glob("*.so"))))
+        return super().__call__(subject, manner)
+
+
+def laboratory(
+    tasks: list[Task], *benches: Slow, lost: list[str] | None = None, cores: int | None = None
+) -> Laboratory:
     from odtc.backends.targets import parse_target
 
     writer = Writer(parse_target("host-cpu{threads=1}").resolved())
     said = [] if lost is None else lost
-    return Laboratory(tasks, writer, benches, is_here=False, lost=said.append)
+    cores = all_cores() if cores is None else cores
+    return Laboratory(tasks, writer, benches, cores=cores, lost=said.append)
 
 
 def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[Task]) -> None:
@@ -76,6 +91,17 @@ def test_the_loss_of_the_last_bench_is_an_error(tasks: list[Task]) -> None:
         pytest.raises(DeviceLostError, match="went away"),
     ):
         list(lab.outcomes([Job(0, ({},), MANNER)]))
+
+
+@pytest.mark.parametrize("cores", [0, 1])
+def test_others_are_built_while_one_is_measured_where_cores_are_left(
+    tasks: list[Task], cores: int
+) -> None:
+    bench = Counting()
+    with laboratory(tasks, bench, cores=cores) as lab:
+        # Each is a library of its own, and so is the usual kernel of each.
+        assert len(list(lab.outcomes([Job(n, ({},), MANNER) for n in range(4)]))) == 4
+    assert (bench.there[0] == 8) == (cores == 0)
 
 
 @pytest.mark.slow

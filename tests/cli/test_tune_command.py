@@ -79,7 +79,13 @@ def test_a_session_is_recorded_and_goes_on(
     records = read(tuned).records
     trials = [record for record in records if not record.kept]
     assert len(trials) >= 12
-    assert all(len(r.seconds) == len(r.usual) >= 5 for r in records if not r.reason)
+    measured = [record for record in records if not record.reason]
+    assert all(len(r.seconds) == len(r.usual) > 0 for r in measured)
+    # What is left after a few samples was far from the best.
+    best = {r.workload: 1.0 for r in measured}
+    for r in measured:
+        best[r.workload] = max(best[r.workload], r.gain)
+    assert all(r.gain < 0.95 * best[r.workload] for r in measured if len(r.seconds) < 5)
     assert not any(record.reason for record in records)
     assert all(record.modelled > 0 for record in records)
     file = tmp_path / "more.jsonl"
@@ -177,7 +183,7 @@ def test_kernels_that_cannot_be_built_or_compute_something_else_have_a_reason(
     step = prepare(digits.model, "host-cpu{threads=1}", {"batch": 4}, lambda _: None)
     first, *_, last = tasks = tasks_of(*step.kernels)
     writer, bench = Writer(step.source.target), HostBench("llvm", 1)
-    with Laboratory(tasks, writer, [bench], is_here=True) as lab:
+    with Laboratory(tasks, writer, [bench], cores=0) as lab:
         jobs = [Job(0, ({"tile": (99, 99)}, {"tasks": (2,)}), QUICK), Job(1, ({},), QUICK)]
         outcomes = dict(lab.outcomes(jobs))
     impossible, possible = outcomes[0]
