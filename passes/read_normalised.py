@@ -116,7 +116,8 @@ class Readers:
         name = operator_of(value)
         if name == _CALL_TIR:
             return value.args[0].name_hint in self.kernels
-        return name in FUSED or (bool(name) and ir.Op.get(name).has_attr(MAPS))
+        # An operator is said to have any attribute; of those that nobody gave it there is no value.
+        return name in FUSED or (bool(name) and bool(ir.Op.get(name).get_attr(MAPS)))
 
 
 def _shape(value: relax.Expr) -> list[int] | None:

@@ -49,6 +49,7 @@ READERS = {
 # What reads it in memory.
 WHOLE = {
     "sum": lambda y: [convolved(y), R.sum(y, [2, 3])],
+    "rows": lambda y: [R.nn.softmax(y)],
     "concat": lambda y: [R.concat([y, y], 1)],
     "weight": lambda y: [R.nn.conv2d(R.zeros((2, 8, 6, 6), "float32"), y)],
     "spread": lambda y: [R.add(y, R.zeros((3, *SHAPE), "float32"))],
