@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from odtc.comparison.suite import find_suite
 
     suite = find_suite(args.suite)
-    models = _models(args.models, suite)
+    models = models_of(args.models, suite)
     args.memory_limit = args.memory_limit or suite.memory_limit
     terms = terms_of(args, args.batch or list(suite.batches))
     output = args.output or Path(f"{suite.path.stem}.jsonl")
@@ -94,7 +94,7 @@ def _compare(
             compare(case, model, its, file, progress)
 
 
-def _models(text: str, suite: "Suite") -> list[str]:
+def models_of(text: str, suite: "Suite") -> list[str]:
     """The models of the suite that were asked for.
 
     Raises:

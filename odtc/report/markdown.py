@@ -12,6 +12,7 @@ from odtc.comparison.results import (
     geometric_mean,
     results_of,
 )
+from odtc.comparison.values import Values, losses_text, values_of_what
 from odtc.report.read import Material
 
 
@@ -25,6 +26,8 @@ def markdown(material: Material, title: str) -> str:
     lines = [f"# {title}", "", *_KEY]
     for head, rows in zip(material.heads, material.rows, strict=True):
         lines += ["", *_file(head, results_of(rows))]
+    for head, rows in material.values:
+        lines += ["", *_values(head, rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -44,6 +47,18 @@ def _file(head: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
     yield from _section("On average", _means(results))
     yield from _section("Every setting", _settings(results))
     yield from _section("Why not", _reasons(results))
+
+
+def _values(head: Mapping[str, Any], rows: Sequence[Values]) -> Iterator[str]:
+    yield f"## {head['suite']['title']}: values only"
+    yield ""
+    yield values_of_what(head)
+    yield ""
+    yield from _table_head(("model", "batch", "rate", "losses there", "here", "agree"))
+    for row in rows:
+        there, here = (losses_text(each) for each in (row.there, row.here))
+        agree = row.disagreement and "no"
+        yield _line((row.model, str(row.batch), f"{row.lr:g}", there, here, agree or "yes"))
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

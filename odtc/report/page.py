@@ -67,6 +67,8 @@ def page(material: Material, title: str) -> str:
         parts[f"profile-{name}"] = (f"Operators of {name}", model_sections.profile(name, data))
     if results:
         parts["all"] = ("Everything", sections.everything(results))
+    if material.values:
+        parts["values"] = ("Values only", sections.values(material.values))
     published = model_sections.published(heads)
     if published:
         parts["published"] = ("Published figures", published)

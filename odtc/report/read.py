@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from odtc.artifact import Artifact, load
 from odtc.comparison.results import Result, results_of
 from odtc.comparison.row import KIND, Row, row_of
+from odtc.comparison.values import KIND as VALUES
+from odtc.comparison.values import Values, values_of
 from odtc.core.errors import DataError
 from odtc.core.row_file import parse_rows
 
@@ -24,6 +27,7 @@ class Material:
     Attributes:
         heads: of files of rows: machine, versions, and how it was measured.
         rows: of all files.
+        values: of files of values without times: the head and the rows of each.
         frontiers: of `odtc plan --json`, by the stem of the file.
         profiles: of `odtc profile --json`, by the stem of the file.
         artifacts: by the stem of the file.
@@ -31,6 +35,7 @@ class Material:
 
     heads: list[Mapping[str, Any]] = field(default_factory=list)
     rows: list[list[Row]] = field(default_factory=list)
+    values: list[tuple[Mapping[str, Any], list[Values]]] = field(default_factory=list)
     frontiers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -78,13 +83,15 @@ def _read_text(path: Path, found: Material) -> None:
 def _is_rows(text: str, found: Material) -> bool:
     # A last line that was cut off is no row.
     whole = text[: text.rfind("\n") + 1]
-    try:
+    with suppress(ValueError):
         head, rows = parse_rows(whole, KIND, row_of)
-    except ValueError:
-        return False
-    found.heads.append(head)
-    found.rows.append(rows)
-    return True
+        found.heads.append(head)
+        found.rows.append(rows)
+        return True
+    with suppress(ValueError):
+        found.values.append(parse_rows(whole, VALUES, values_of))
+        return True
+    return False
 
 
 def _is_object(text: str, stem: str, found: Material) -> bool:

@@ -1,10 +1,12 @@
 """What the page says of a comparison: losses first, then the summary, then everything."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import STEADY, Result, by_setting, disturbed, geometric_mean
+from odtc.comparison.values import Values, losses_text, values_of_what
 from odtc.report.charts import Strip, chart, point
 from odtc.report.html import Cell, colour_of, legend, number, section, table, text
 from odtc.report.scales import around_one
@@ -194,6 +196,24 @@ def _outcome(result: Result | None) -> Cell:
     if result.outcome is Outcome.TRAINED:
         return Cell("✓ trains", kind="text good")
     return Cell(f"✗ {result.outcome.value}", kind="text bad", tip=result.reason)
+
+
+def values(files: Sequence[tuple[Mapping[str, Any], Sequence[Values]]]) -> str:
+    """Losses on devices beside this machine's, without any times."""
+    parts = []
+    heads = ("_model", "batch", "rate", "_losses there", "_here", "_agree")
+    for number_of, (head, rows) in enumerate(files):
+        cells = [
+            [
+                *(text(row.model), Cell(str(row.batch), row.batch), Cell(f"{row.lr:g}", row.lr)),
+                *(text(losses_text(each)) for each in (row.there, row.here)),
+                Cell("no" if row.disagreement else "yes", kind="text", tip=row.disagreement),
+            ]
+            for row in rows
+        ]
+        parts.append(f"<p>{escape(head['suite']['title'])}. {escape(values_of_what(head))}</p>")
+        parts.append(table(f"values-{number_of}", heads, cells, "Values without times"))
+    return section("values", "Values only", "".join(parts))
 
 
 def doubts(results: Sequence[Result]) -> str:
