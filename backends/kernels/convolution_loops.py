@@ -174,7 +174,8 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
 
 def _lies_as_float32(tensor: Readable) -> bool:
     """Whether elements are stored as they are multiplied: not in float16, nor normalised."""
-    return isinstance(tensor, tirx.Buffer) and str(tensor.dtype) == "float32"
+    element = tensor[tuple(index(0) for _ in tensor.shape)]
+    return isinstance(element, ir.TensorLoad) and str(element.ty.dtype) == "float32"
 
 
 def _has_lane_sums(shape: Shape, space: _Space, machine: Machine) -> bool:

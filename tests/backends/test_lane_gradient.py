@@ -181,7 +181,7 @@ def weight_product(shape: Shape, side: int, kernel: int, stride: int) -> FusedPr
     ]
     parameters = [tirx.decl_buffer(each, "float32", f"p{at}") for at, each in enumerate(sizes)]
     return FusedProduct(
-        "weight-gradient", axis * 2, parameters, [0, 1], lambda _: lambda at, value: value
+        "weight-gradient", axis * 2, parameters, [0, 1], None, lambda _: lambda at, value: value
     )
 
 
