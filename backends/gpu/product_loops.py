@@ -14,12 +14,10 @@ from tvm import ir, tirx
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
 from odtc.backends.gpu.product import Extent, Operand, Term, emit_product
+from odtc.backends.gpu.windows import by_tap_or_channel, in_window, inside, load_at, padded
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis, Walk
 from odtc.backends.kernels.places import index, load, unflatten
-
-# From the length of runs of a number to which of them it is in, and where.
-Split = Callable[[int], tuple[ir.Expr, ir.Expr]]
 
 
 def _matmul(product: Product, gpu: Gpu) -> None:
@@ -49,16 +47,16 @@ def _forward(product: Product, gpu: Gpu) -> None:
     batch, channels, *_ = _sizes(x)
     out, taps = [axis.out for axis in axes], [axis.kernel for axis in axes]
     positions = math.prod(out)
-    of_term = _by_tap_or_channel(channels, taps, SINGLE.terms, gpu)
+    of_term = by_tap_or_channel(channels, taps, SINGLE.terms, gpu)
 
     def weight(_: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
         c, t = of_term(k.split)
-        return _load(w, [m, c], t)
+        return load_at(w, [m, c], t)
 
     def image(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
         c, t = of_term(k.split)
-        return _in_window(x, [n, c], axes, o, t)
+        return in_window(x, [n, c], axes, o, t)
 
     def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         n, *o = unflatten(p, [batch, *(axis.out for axis in given)])
@@ -94,11 +92,11 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
     batch, rows, *_ = _sizes(dy)
     channels = _sizes(w)[1]
     out, taps = [each.out for each in walk], [each.taps for each in walk]
-    of_term = _by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
+    of_term = by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
 
     def weight(_: ir.Expr, c: ir.Expr, k: Term) -> ir.Expr:
         m, t = of_term(k.split)
-        return _load(w, [m, c], [each.weight(tap) for each, tap in zip(walk, t, strict=True)])
+        return load_at(w, [m, c], [each.weight(tap) for each, tap in zip(walk, t, strict=True)])
 
     def adjoint(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
@@ -107,7 +105,7 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
             place + each.shift(tap) - each.staged.before
             for each, place, tap in zip(walk, o, t, strict=True)
         ]
-        return _inside(dy, [n, m], at, axes, [], out=True)
+        return inside(dy, [n, m], at, axes, [], out=True)
 
     def store(_: ir.Expr, c: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         if axes != given:
@@ -132,11 +130,11 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
     batch, rows, *_ = _sizes(dy)
     channels = _sizes(w)[1]
     image, taps = [axis.size for axis in axes], [axis.kernel for axis in axes]
-    of_term = _by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
+    of_term = by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
 
     def weight(_: ir.Expr, c: ir.Expr, k: Term) -> ir.Expr:
         m, t = of_term(k.split)
-        return _load(w, [m, c], t)
+        return load_at(w, [m, c], t)
 
     def adjoint(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
         n, *i = unflatten(p, [batch, *image])
@@ -151,7 +149,7 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
             if axis.stride > 1
         ]
         at = [tirx.floordiv(step, axis.stride) for axis, step in zip(axes, steps, strict=True)]
-        return _inside(dy, [n, m], at, axes, hits, out=True)
+        return inside(dy, [n, m], at, axes, hits, out=True)
 
     def store(_: ir.Expr, c: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         n, *i = unflatten(p, [batch, *image])
@@ -173,7 +171,7 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
     rows = _sizes(dy)[1]
     *rest, last = [axis.out for axis in axes]
     taps = [axis.kernel for axis in axes]
-    of_column = _by_tap_or_channel(channels, taps, ACROSS, gpu)
+    of_column = by_tap_or_channel(channels, taps, ACROSS, gpu)
 
     def position(k: Term) -> tuple[ir.Expr, list[ir.Expr]]:
         line, place = k.split(last)
@@ -182,16 +180,16 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
 
     def adjoint(_: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
         n, o = position(k)
-        return _load(dy, [n, m], o)
+        return load_at(dy, [n, m], o)
 
     def image(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
         c, t = of_column(lambda period: (p // period, p % period))
         n, o = position(k)
-        return _in_window(x, [n, c], axes, o, t)
+        return in_window(x, [n, c], axes, o, t)
 
     def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
         c, t = of_column(lambda period: (p // period, p % period))
-        product.store([m, c, *_padded(product.result, t)], value)
+        product.store([m, c, *padded(product.result, t)], value)
 
     emit_product(
         Extent(1, rows, batch * math.prod([*rest, last]), channels * math.prod(taps)),
@@ -210,74 +208,6 @@ GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {
 }
 
 
-def _by_tap_or_channel(
-    channels: int, taps: Sequence[int], run: int, gpu: Gpu
-) -> Callable[[Split], tuple[ir.Expr, list[ir.Expr]]]:
-    """From a number to its channel and tap: all channels of a tap come first, or all its taps.
-
-    In the first order a run of numbers that items take side by side has one tap: whether a window
-    is inside of the image there, and where, is found once for the run and not for each element.
-
-    Args:
-        channels: how many there are.
-        taps: by axis.
-        run: numbers in a run.
-        gpu: the machine.
-    """
-    usual = math.prod(taps) > 1 and channels % run == 0
-    (taps_first,) = gpu.decide("order", [(1,), (0,)], (int(usual),))
-
-    def by_channel(split: Split) -> tuple[ir.Expr, list[ir.Expr]]:
-        c, tap = split(math.prod(taps))
-        return c, unflatten(tap, taps)
-
-    def by_tap(split: Split) -> tuple[ir.Expr, list[ir.Expr]]:
-        tap, c = split(channels)
-        return c, unflatten(tap, taps)
-
-    return by_tap if taps_first else by_channel
-
-
-def _in_window(
-    image: tirx.Buffer,
-    outer: Sequence[ir.Expr],
-    axes: Sequence[Axis],
-    o: Sequence[ir.Expr],
-    t: Sequence[ir.Expr],
-) -> ir.Expr:
-    """The element of an image that tap `t` of output `o` reads."""
-    at = [
-        place * axis.stride + tap * axis.dilation - axis.pad
-        for axis, place, tap in zip(axes, o, t, strict=True)
-    ]
-    return _inside(image, outer, at, axes, [])
-
-
-def _inside(
-    tensor: tirx.Buffer,
-    outer: Sequence[ir.Expr],
-    at: Sequence[ir.Expr],
-    axes: Sequence[Axis],
-    conditions: Sequence[ir.Expr],
-    *,
-    out: bool = False,
-) -> ir.Expr:
-    """An element, or zero where a place is outside or a condition does not hold."""
-    sizes = [axis.out if out else axis.size for axis in axes]
-    tests = list(conditions)
-    for axis, place, size in zip(axes, at, sizes, strict=True):
-        if not axis.is_point:
-            tests += [place >= 0, place < size]
-    if not tests:
-        return _load(tensor, outer, at)
-    safe = [
-        tirx.max(index(0), tirx.min(place, index(size - 1)))
-        for place, size in zip(at, sizes, strict=True)
-    ]
-    value = _load(tensor, outer, safe)
-    return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0.0, "float32"))
-
-
 def _axes(numbers: Sequence[int]) -> tuple[list[Axis], list[Axis]]:
     """The axes to walk along, and those that there are.
 
@@ -287,16 +217,6 @@ def _axes(numbers: Sequence[int]) -> tuple[list[Axis], list[Axis]]:
     if all(axis.is_point for axis in given):
         return [Axis.points(math.prod(axis.out for axis in given))], given
     return given, given
-
-
-def _load(tensor: tirx.Buffer, outer: Sequence[ir.Expr], at: Sequence[ir.Expr]) -> ir.Expr:
-    """An element by its place along the axes to walk along."""
-    return load(tensor, [*outer, *_padded(tensor, at)])
-
-
-def _padded(tensor: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
-    """Indices of all axes: of a dense tensor the last one may count through all."""
-    return [*(index(0) for _ in range(len(tensor.shape) - 2 - len(at))), *at]
 
 
 def _matrix(buffer: tirx.Buffer, transposed: bool) -> list[int]:

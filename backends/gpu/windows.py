@@ -1,0 +1,91 @@
+"""How a convolution walks over its image on a GPU: channels and taps, and where a window lies."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+
+from odtc.backends.gpu.machine import Gpu
+from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.places import index, load, unflatten
+
+# From the length of runs of a number to which of them it is in, and where.
+Split = Callable[[int], tuple[ir.Expr, ir.Expr]]
+
+
+def by_tap_or_channel(
+    channels: int, taps: Sequence[int], run: int, gpu: Gpu
+) -> Callable[[Split], tuple[ir.Expr, list[ir.Expr]]]:
+    """From a number to its channel and tap: all channels of a tap come first, or all its taps.
+
+    In the first order a run of numbers that items take side by side has one tap: whether a window
+    is inside of the image there, and where, is found once for the run and not for each element.
+
+    Args:
+        channels: how many there are.
+        taps: by axis.
+        run: numbers in a run.
+        gpu: the machine.
+    """
+    usual = math.prod(taps) > 1 and channels % run == 0
+    (taps_first,) = gpu.decide("order", [(1,), (0,)], (int(usual),))
+
+    def by_channel(split: Split) -> tuple[ir.Expr, list[ir.Expr]]:
+        c, tap = split(math.prod(taps))
+        return c, unflatten(tap, taps)
+
+    def by_tap(split: Split) -> tuple[ir.Expr, list[ir.Expr]]:
+        tap, c = split(channels)
+        return c, unflatten(tap, taps)
+
+    return by_tap if taps_first else by_channel
+
+
+def in_window(
+    image: tirx.Buffer,
+    outer: Sequence[ir.Expr],
+    axes: Sequence[Axis],
+    o: Sequence[ir.Expr],
+    t: Sequence[ir.Expr],
+) -> ir.Expr:
+    """The element of an image that tap `t` of output `o` reads."""
+    at = [
+        place * axis.stride + tap * axis.dilation - axis.pad
+        for axis, place, tap in zip(axes, o, t, strict=True)
+    ]
+    return inside(image, outer, at, axes, [])
+
+
+def inside(
+    tensor: tirx.Buffer,
+    outer: Sequence[ir.Expr],
+    at: Sequence[ir.Expr],
+    axes: Sequence[Axis],
+    conditions: Sequence[ir.Expr],
+    *,
+    out: bool = False,
+) -> ir.Expr:
+    """An element, or zero where a place is outside or a condition does not hold."""
+    sizes = [axis.out if out else axis.size for axis in axes]
+    tests = list(conditions)
+    for axis, place, size in zip(axes, at, sizes, strict=True):
+        if not axis.is_point:
+            tests += [place >= 0, place < size]
+    if not tests:
+        return load_at(tensor, outer, at)
+    safe = [
+        tirx.max(index(0), tirx.min(place, index(size - 1)))
+        for place, size in zip(at, sizes, strict=True)
+    ]
+    value = load_at(tensor, outer, safe)
+    return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0.0, "float32"))
+
+
+def load_at(tensor: tirx.Buffer, outer: Sequence[ir.Expr], at: Sequence[ir.Expr]) -> ir.Expr:
+    """An element by its place along the axes to walk along."""
+    return load(tensor, [*outer, *padded(tensor, at)])
+
+
+def padded(tensor: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+    """Indices of all axes: of a dense tensor the last one may count through all."""
+    return [*(index(0) for _ in range(len(tensor.shape) - 2 - len(at))), *at]
