@@ -36,6 +36,11 @@ def half_multiply_adds(artifact: odtc.Artifact, folder: Path) -> int:
     return len(re.findall(r"fmla\s+v\d+\.8h|vfmadd\d+ph\s.*%zmm", text))
 
 
+def about_arithmetic(artifact: odtc.Artifact) -> list[str]:
+    """The notes that say what is multiplied in which type."""
+    return [note for note in artifact.manifest.notes if "float16" in note]
+
+
 def test_a_core_with_float16_multiplies_it(tmp_path: Path) -> None:
     artifact = compiled(tmp_path, A76, "mixed")
     # One convolution, in training without the rectifier that its pooling applies, and the gradient
@@ -62,7 +67,7 @@ def test_a_loss_scale_that_is_given_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", [A73, WITHOUT])
 def test_a_core_without_it_multiplies_float32(target: str, tmp_path: Path) -> None:
     artifact = compiled(tmp_path, target, "mixed")
-    assert artifact.manifest.notes == (f"arithmetic is float32: {target} has none for float16",)
+    assert about_arithmetic(artifact) == [f"arithmetic is float32: {target} has none for float16"]
     assert artifact.manifest.update["loss_scale"] is None
     assert half_multiply_adds(artifact, tmp_path) == 0
 
@@ -76,5 +81,5 @@ def test_so_do_x86_cpus_that_have_it(tmp_path: Path) -> None:
 
 def test_float32_multiplies_float32(tmp_path: Path) -> None:
     artifact = compiled(tmp_path, A76, "float32")
-    assert artifact.manifest.notes == ()
+    assert about_arithmetic(artifact) == []
     assert half_multiply_adds(artifact, tmp_path) == 0

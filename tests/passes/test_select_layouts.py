@@ -133,7 +133,9 @@ def assert_same(found: Artifact, wanted: Artifact) -> None:
     (losses, weights), (wanted_losses, wanted_weights) = steps_of(found), steps_of(wanted)
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-4)
     for name, value in wanted_weights.items():
-        assert relative_error(weights[name], value) < 1e-3, name
+        # What a normalisation takes away again, such as a bias in front of it, is rounding alone.
+        is_nothing = max(np.abs(value).max(), np.abs(weights[name]).max()) < 1e-8
+        assert is_nothing or relative_error(weights[name], value) < 1e-3, name
 
 
 def test_the_best_plan_is_proven_and_computes_the_same(chosen: Artifact, native: Artifact) -> None:
