@@ -94,7 +94,7 @@ def test_origins_of_a_network_by_hand(tmp_path: Path) -> None:
 
 
 def test_statistics_belong_to_the_node_that_saves_them(tmp_path: Path) -> None:
-    """Nodes without names; the first normalisation, with its rectifier, is applied where it is read.
+    """Nodes without names; the first normalisation, with its rectifier, is applied where read.
 
     So its result is in no memory, but what it is computed from, and the sum computes it again.
     """
