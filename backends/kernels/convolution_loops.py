@@ -221,9 +221,7 @@ def _either(second: Loops, last: Loops) -> Loops:
     return write
 
 
-def _last(
-    of_points: Loops, of_windows: Callable[[Product, Sequence[Axis], Machine], None]
-) -> Loops:
+def _last(of_points: Loops, of_windows: WindowLoops) -> Loops:
     """The loops of products whose channels are last: of one tap in its place, or of others."""
 
     def write(product: Product, machine: Machine) -> None:

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -55,7 +56,7 @@ class Grouped:
 
 
 # Emits the product of a group, from the convolution, the group, the three tensors and the CPU.
-Loops = Callable[..., None]
+Loops = Callable[[Grouped, ir.Expr, Readable, Any, tirx.Buffer, Machine], None]
 
 
 def forward(
@@ -98,7 +99,8 @@ def _kernel(
                 for i, (shape, dtype) in enumerate(arguments)
             ]
             with T.serial(index(conv.groups)) as group:
-                loops(conv, group, *read_operands(normal, tensors), machine)
+                first, second = read_operands(normal, tensors[:-1])
+                loops(conv, group, first, second, tensors[-1], machine)
         return builder.get()
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from tvm import ir, tirx
 
-from odtc.backends.kernels.places import index, unflatten
-from odtc.backends.kernels.shares import divisors
+from odtc.backends.kernels.places import divisors, index, unflatten
 from odtc.backends.kernels.tile import Extent, Machine
 from odtc.backends.kernels.vectors import ramp
 

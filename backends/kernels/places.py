@@ -38,6 +38,11 @@ def pieces(total: int, size: int) -> list[tuple[int, int, int]]:
     return [*found, (whole * size, 1, rest)] if rest else found
 
 
+def divisors(number: int) -> list[int]:
+    """All of them, rising."""
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
 class Readable(Protocol):
     """A tensor of a kernel: its buffer, or something that computes elements of it."""
 

@@ -16,7 +16,7 @@ from odtc.backends.kernels.half_runs import add_into
 from odtc.backends.kernels.matmul_loops import matrix_product
 from odtc.backends.kernels.panel_product import Sizes, split_rows
 from odtc.backends.kernels.panels import Panels, Read, Results, pack, store_tile
-from odtc.backends.kernels.places import index, load, rounded, size_of, unflatten
+from odtc.backends.kernels.places import divisors, index, load, rounded, size_of, unflatten
 from odtc.backends.kernels.tile import Machine, Tile, accumulator
 
 # Pixels of a block that make adding to sums in memory cheap; blocks that are worth a trial.
@@ -109,10 +109,10 @@ def weight_gradient(product: Product, machine: Machine) -> None:
 def _block(pixels: int, tile: Tile, machine: Machine) -> int:
     """Pixels of a block, which divide all of them: a panel of them has room near a core."""
     room = machine.near // (16 * size_of(tile.dtype) * tile.columns)
-    divisors = [count for count in range(1, pixels + 1) if pixels % count == 0]
-    usual = max((count for count in divisors if count <= room), default=pixels)
+    possible = divisors(pixels)
+    usual = max((count for count in possible if count <= room), default=pixels)
     usual = pixels if usual < _FEW_PIXELS else usual
-    (block,) = machine.decide("block", [(count,) for count in divisors[-_BLOCKS:]], (usual,))
+    (block,) = machine.decide("block", [(count,) for count in possible[-_BLOCKS:]], (usual,))
     return block
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import index
+from odtc.backends.kernels.places import divisors, index
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.vectors import each_block, ramp
 
@@ -83,8 +83,3 @@ def shares_of(blocks: int, tasks: int, results: int, machine: Machine) -> int:
     others = [(n,) for n in alike if n <= _MOST]
     (shares,) = machine.decide("shares", others, (usual,))
     return shares
-
-
-def divisors(number: int) -> list[int]:
-    """All of them, rising."""
-    return [n for n in range(1, number + 1) if number % n == 0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from odtc.backends.kernels.grid import Staged, Walk
 from odtc.backends.kernels.panel_product import split_rows
-from odtc.backends.kernels.places import size_of
+from odtc.backends.kernels.places import divisors, size_of
 from odtc.backends.kernels.staging import Block, phases_of, reach_of, strides_of
 from odtc.backends.kernels.tile import Machine, Tile
 
@@ -152,7 +152,7 @@ def _block(
     usual = _usual_block(shape, walks, axes, planes, machine, dtype)
     rows, staged, inner = usual.rows, axes[0].span, usual.inner
     out = max(walk[0].out for walk in walks)
-    cuts = [(n, out) for n in _divisors(shape.batch)]
+    cuts = [(n, out) for n in divisors(shape.batch)]
     if len(walks) == 1:
         cuts += [(1, band) for band in {-(-out // n) for n in range(2, out + 1)}]
     cuts.sort(key=lambda cut: abs(math.log(math.prod(cut) / (usual.images * rows))))
@@ -182,9 +182,5 @@ def _usual_block(
         most = max(room - between, -(-wide // inner))
         band = -(-rows // -(-rows // most))
         return Block(1, band, band + between, inner)
-    blocks = [Block(images, rows, staged, inner) for images in _divisors(shape.batch)]
+    blocks = [Block(images, rows, staged, inner) for images in divisors(shape.batch)]
     return next((block for block in blocks if block.positions >= wide), blocks[-1])
-
-
-def _divisors(number: int) -> list[int]:
-    return [n for n in range(1, number + 1) if number % n == 0]

@@ -18,8 +18,8 @@ from odtc.backends.kernels.grid import Walk
 from odtc.backends.kernels.half_runs import add_into
 from odtc.backends.kernels.panel_product import split_rows
 from odtc.backends.kernels.panels import Read
-from odtc.backends.kernels.places import index, pieces, size_of, unflatten
-from odtc.backends.kernels.shares import divisors, results_of, shares_of
+from odtc.backends.kernels.places import divisors, index, pieces, size_of, unflatten
+from odtc.backends.kernels.shares import results_of, shares_of
 from odtc.backends.kernels.shifted_cut import Shape
 from odtc.backends.kernels.staging import (
     Block,

@@ -20,7 +20,7 @@ from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.half_runs import add_into
 from odtc.backends.kernels.panel_product import split_rows
 from odtc.backends.kernels.panels import Panels, pack
-from odtc.backends.kernels.places import index, load, unflatten
+from odtc.backends.kernels.places import divisors, index, load, unflatten
 from odtc.backends.kernels.tile import Machine, Tile, accumulator
 from odtc.backends.kernels.transpose import copy_transposed
 
@@ -162,13 +162,9 @@ def _block(batch: int, axes: Sequence[Axis], tile: Tile, machine: Machine) -> _B
         staged = _span(down, rows) * _span(across, across.out) * tile.rows
         return 4 * images * (staged + rows * across.out * tile.columns)
 
-    cuts = [(1, rows) for rows in _divisors(down.out)]
-    cuts += [(images, down.out) for images in _divisors(batch)[1:]]
+    cuts = [(1, rows) for rows in divisors(down.out)]
+    cuts += [(images, down.out) for images in divisors(batch)[1:]]
     room = machine.near // 2
     usual = max((cut for cut in cuts if bytes_of(*cut) <= room), key=math.prod, default=cuts[0])
     cuts.sort(key=lambda cut: abs(math.log(math.prod(cut) / math.prod(usual))))
     return _Block(*machine.decide("block", cuts[:_BLOCKS], usual))
-
-
-def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]

@@ -18,7 +18,7 @@ from odtc.backends.kernels.columns import Columns
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis, Walk
 from odtc.backends.kernels.panels import Results, foresee_tile, store_tile
-from odtc.backends.kernels.places import index, load, unflatten
+from odtc.backends.kernels.places import divisors, index, load, unflatten
 from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
 from odtc.backends.kernels.transpose import copy_transposed
 
@@ -199,8 +199,7 @@ def _product(
 
 def _split(units: int, wanted: int) -> int:
     """Parts of so many units: the fewest equal ones that are enough, if there are."""
-    enough = [each for each in range(1, units + 1) if units % each == 0 and each >= wanted]
-    return enough[0] if enough else units
+    return next((each for each in divisors(units) if each >= wanted), units)
 
 
 class _Stage:

@@ -11,7 +11,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.grid import Walk
-from odtc.backends.kernels.places import index
+from odtc.backends.kernels.places import divisors, index
 from odtc.backends.kernels.staging import Read
 from odtc.backends.kernels.vectors import deinterleave, each_block, ramp, splat
 from odtc.backends.kernels.winograd_cut import POINTS, REACH, RESULTS, PatchCut
@@ -150,4 +150,4 @@ def zero(width: int) -> ir.Expr:
 
 def divisor(number: int, most: int) -> int:
     """The largest divisor that is not larger than this."""
-    return max(each for each in range(1, min(number, most) + 1) if number % each == 0)
+    return max(each for each in divisors(number) if each <= most)

@@ -86,6 +86,7 @@ def test_a_session_is_recorded_and_goes_on(
     for r in measured:
         best[r.workload] = max(best[r.workload], r.gain)
     assert all(r.gain < 0.95 * best[r.workload] for r in measured if len(r.seconds) < 5)
+    assert all(len(r.seconds) >= 15 for r in measured if r.kept and r.is_better)
     assert not any(record.reason for record in records)
     assert all(record.modelled > 0 for record in records)
     file = tmp_path / "more.jsonl"

@@ -111,7 +111,8 @@ def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int
 @given(st.integers(1, 4096), st.integers(1, 4096), st.sampled_from([2 << 10, 4 << 10, 8 << 10]))
 def test_slices_fit_the_memory_of_a_group(rows: int, columns: int, local_bytes: int) -> None:
     tiling = tiling_of(Extent(1, rows, 64, columns), Gpu(local_bytes=local_bytes))
-    assert 8 * (tiling.height + tiling.width) * 4 <= local_bytes
+    apart_by = 2 * apart(tiling.arithmetic.terms)
+    assert 8 * (tiling.height + tiling.width + apart_by) * 4 <= local_bytes
 
 
 def test_items_write_to_banks_of_their_own() -> None:

@@ -62,8 +62,10 @@ def test_a_budget_that_goes_up_and_down_changes_no_bit(compiled) -> None:
     trainer, budgets = artifact.trainer(), random.Random(0)
     plans, taken, found = artifact.manifest.plans, set(), []
     for x, y in data:
-        # Plans may lie close to each other.
-        budget = budgets.choice(plans).arena_bytes + budgets.randint(0, 64)
+        # Plans may lie close to each other: of two budgets one is near to one of them.
+        between = budgets.randint(plans[-1].arena_bytes, plans[0].arena_bytes)
+        near = budgets.choice(plans).arena_bytes + budgets.randint(0, 64)
+        budget = budgets.choice([between, near])
         trainer.set_budget(budget)
         assert trainer.plan.arena_bytes <= budget
         taken.add(trainer.plan)

@@ -222,6 +222,10 @@ CHANNEL_BYTES = 4 * 24 * 24 * 4
 TARGET = "host-cpu{threads=1}"
 
 
+# Dimensions of images, whose positions may be one.
+IMAGE = 3
+
+
 def exported(name: str, path: Path) -> onnx.ModelProto:
     torch.manual_seed(0)
     export(MODELS[name][0](), {"x": np.zeros((4, 3, 24, 24), np.float32)}, path)
@@ -237,10 +241,10 @@ def without_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def saved_bytes(artifact: Artifact) -> int:
-    """Of the images that wait for the backward pass."""
+def saved_bytes(artifact: Artifact, least: int = 0) -> int:
+    """Of what waits for the backward pass, and has so many dimensions."""
     saved = artifact.memory.plan.of_kind(Kind.SAVED)
-    return sum(tensor.nbytes for tensor in saved if len(tensor.spec.shape) > 2)
+    return sum(tensor.nbytes for tensor in saved if len(tensor.spec.shape) >= least)
 
 
 @pytest.mark.parametrize("name", fast_if("dense-chain".__eq__, MODELS))
@@ -266,7 +270,9 @@ def test_a_training_step_is_exact_and_smaller(
         assert relative_error(value, expected[weight]) < 1e-4, weight
         np.testing.assert_array_equal(value, other[weight])
     _, unsaved, shrunk = MODELS[name]
-    assert saved_bytes(before) - saved_bytes(after) == unsaved * CHANNEL_BYTES
+    # Of images exactly; without the passes some running statistics wait as well.
+    assert saved_bytes(before, IMAGE) - saved_bytes(after, IMAGE) == unsaved * CHANNEL_BYTES
+    assert saved_bytes(before) - saved_bytes(after) >= unsaved * CHANNEL_BYTES
     sizes = [artifact.manifest.sizes.train_step for artifact in (after, before)]
     assert sizes[0] <= sizes[1] - shrunk * CHANNEL_BYTES
 

@@ -71,7 +71,11 @@ class Branches(nn.Module):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """Two blocks behind a convolution, then branches, with a head of other operators."""
+    """Two blocks behind a convolution, then branches, with a head of other operators.
+
+    Shifts of normalisations are not zero: one that the next normalisation takes away again stays as
+    it is but for rounding, of which zeros would show nothing else.
+    """
     net = nn.Sequential(
         nn.Conv2d(3, NARROW, 3, padding=1),
         nn.Tanh(),
@@ -83,6 +87,11 @@ def model(tmp_path_factory) -> Path:
         nn.Flatten(),
         nn.Linear(NARROW, 5),
     )
+    torch.manual_seed(0)
+    for each in net.modules():
+        if isinstance(each, nn.BatchNorm2d):
+            nn.init.uniform_(each.weight, 0.5, 1.5)
+            nn.init.uniform_(each.bias, 0.5, 1.5)
     path = tmp_path_factory.mktemp("layouts") / "model.onnx"
     x = np.zeros((BATCH, 3, SIDE, SIDE), np.float32)
     export(net, {"x": x}, path)
@@ -133,9 +142,7 @@ def assert_same(found: Artifact, wanted: Artifact) -> None:
     (losses, weights), (wanted_losses, wanted_weights) = steps_of(found), steps_of(wanted)
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-4)
     for name, value in wanted_weights.items():
-        # What a normalisation takes away again, such as a bias in front of it, is rounding alone.
-        is_nothing = max(np.abs(value).max(), np.abs(weights[name]).max()) < 1e-8
-        assert is_nothing or relative_error(weights[name], value) < 1e-3, name
+        assert relative_error(weights[name], value) < 1e-3, name
 
 
 def test_the_best_plan_is_proven_and_computes_the_same(chosen: Artifact, native: Artifact) -> None:
