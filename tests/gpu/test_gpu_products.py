@@ -69,15 +69,21 @@ def test_matrices(
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 20)),
+    # Of some channels whole slices and rows of items have one tap, of others none.
+    st.tuples(st.integers(1, 3), st.integers(1, 9) | st.just(16), st.integers(1, 20)),
     st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(0, 2)),
     st.sampled_from(sorted(MACHINES)),
+    st.sampled_from([{}, {"order": (0,)}, {"order": (1,)}]),
 )
 def test_convolutions(
-    kind: str, sizes: tuple[int, int, int], window: tuple[int, int, int, int], machine: str
+    kind: str,
+    sizes: tuple[int, int, int],
+    window: tuple[int, int, int, int],
+    machine: str,
+    told: dict[str, tuple[int]],
 ) -> None:
     (batch, channels, rows), (kernel, stride, gap, pad) = sizes, window
-    gpu = MACHINES[machine]
+    gpu, _ = MACHINES[machine].telling(told)
     x = torch.tensor(noise(batch, channels, 9, 8), requires_grad=True)
     w = torch.tensor(noise(rows, channels, kernel, kernel), requires_grad=True)
     y = F.conv2d(x, w, stride=stride, dilation=gap, padding=pad)
@@ -149,6 +155,30 @@ def test_a_gradient_of_a_window_that_steps_takes_no_product_that_is_nothing() ->
     assert sum(e.rows * e.depth * e.columns for e in extents) == 2 * 28 * 28 * 16 * 32 * 9
     # What is decided for the last one stands for all.
     assert extents[-1].depth == max(each.depth for each in extents)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slices_of_one_tap(kind: str) -> None:
+    """As many channels as fill slices and rows of items, of which the default makes use."""
+    x = torch.tensor(noise(2, 16, 9, 8), requires_grad=True)
+    w = torch.tensor(noise(24, 16, 3, 2), requires_grad=True)
+    y = F.conv2d(x, w, stride=2, padding=1)
+    dy = noise(*y.shape)
+    y.backward(torch.tensor(dy))
+    assert x.grad is not None
+    assert w.grad is not None
+    numbers = [9, 3, 2, 1, 1, y.shape[2], 8, 2, 2, 1, 1, y.shape[3]]
+    image, weight = x.detach().numpy(), w.detach().numpy()
+    for family, arrays, wanted in (
+        ("convolution", [image, weight], y.detach()),
+        ("data-gradient", [dy, weight], x.grad),
+        ("weight-gradient", [image, dy], w.grad),
+    ):
+        gpu, decisions = PHONE.telling({})
+        assert_close(
+            product(kind, family, numbers, arrays, tuple(wanted.shape), gpu), wanted.numpy()
+        )
+        assert decisions.made["order"].taken == (1,)
 
 
 @pytest.mark.parametrize("kind", KINDS)
