@@ -10,7 +10,9 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import tvm
@@ -19,7 +21,16 @@ from rich.progress import track
 from tvm import relax, tirx
 
 from benchmarks.options import listed, positive
-from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_files,
+    introduce,
+    numbers_table,
+    panels,
+    save_figure,
+    terminal,
+    write_json,
+)
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.fused import FusedProduct, fused_product
@@ -137,6 +148,24 @@ def _compiled(
     return tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), target)
 
 
+def draw(found: Sequence[Row], title: str, path: Path) -> None:
+    """Writes a bar for each convolution as SVG: how many times as fast Winograd's form is."""
+    figure, (panel,) = panels(1, 1, (8, 1.2 + 0.25 * len(found)))
+    every = [spread(row.ratios) for row in found]
+    middle = [each.median for each in every]
+    ends = [
+        [each.median - each.lower for each in every],
+        [each.upper - each.median for each in every],
+    ]
+    names = [f"{row.name} {row.family}{', taken' if row.is_taken else ''}" for row in found]
+    bars = panel.barh(names, middle, xerr=ends)
+    panel.bar_label(bars, fmt="%.2f", padding=6, fontsize=7)
+    panel.set_xlabel("times as fast as the direct form: median and quartiles")
+    panel.margins(x=0.12)
+    panel.invert_yaxis()
+    save_figure(figure, title, path)
+
+
 def main() -> int:
     """Measures; returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -148,7 +177,7 @@ def main() -> int:
     parser.add_argument("--batch", type=positive, default=4, metavar="", help="images; 4")
     parser.add_argument("--rounds", type=positive, default=30, metavar="", help="of each; 30")
     parser.add_argument("--threads", type=positive, default=1, metavar="", help="1 by default")
-    add_files(parser, "winograd")
+    add_files(parser, "winograd", ["picture"])
     options = parser.parse_args()
     # Read when the first parallel kernel runs.
     os.environ["TVM_NUM_THREADS"] = str(options.threads)
@@ -166,9 +195,10 @@ def main() -> int:
         table.add_row(f"{row.name} {row.family}", *times, spread(row.ratios).text(), said)
     said = about() | {"batch": options.batch, "threads": options.threads}
     console = terminal(140)
-    introduce(console, said, f"batch {options.batch}, threads {options.threads}")
+    title = introduce(console, said, f"batch {options.batch}, threads {options.threads}")
     console.print(table)
     write_json(said, "convolutions", found, options.json)
+    draw(found, title, options.picture)
     return 0
 
 
