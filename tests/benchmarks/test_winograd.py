@@ -1,4 +1,4 @@
-"""The benchmark of Winograd's form: a row for each shape and direction, as JSON and as a picture."""
+"""The benchmark of Winograd: a row for each shape and direction, as JSON and as a picture."""
 
 import json
 from pathlib import Path
