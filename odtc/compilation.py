@@ -242,14 +242,18 @@ def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
 
 def _multiplied(kernels: Sequence[str]) -> str:
     """What is said of convolutions with fewer products than taps."""
-    return f"{len(kernels)} kernels are in Winograd's form: {', '.join(kernels)}"
+    return f"{_kernels(len(kernels))} in Winograd's form: {', '.join(kernels)}"
 
 
 def _measured(tuned: Mapping[str, str]) -> str:
     """What is said of kernels whose loops were measured."""
     sources = Counter(tuned.values())
     said = ", ".join(f"{count} on {source}" for source, count in sorted(sources.items()))
-    return f"{len(tuned)} kernels have the loops that were the fastest when measured: {said}"
+    return f"{_kernels(len(tuned))} with the loops that were the fastest when measured: {said}"
+
+
+def _kernels(count: int) -> str:
+    return f"{count} kernel" if count == 1 else f"{count} kernels"
 
 
 def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:

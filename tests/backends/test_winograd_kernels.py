@@ -248,7 +248,7 @@ def test_an_artifact_names_the_kernels(tmp_path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "net.onnx")
     artifact = odtc.compile(tmp_path / "net.onnx", batch=8, loss="cross-entropy")
     (said,) = (note for note in artifact.manifest.notes if "Winograd" in note)
-    count, _, names = said.partition(" kernels are in Winograd's form: ")
+    count, _, names = said.partition(" kernels in Winograd's form: ")
     assert len(names.split(", ")) == int(count)
     assert any("data_gradient" in name for name in names.split(", "))
     assert any(name.startswith("fused_convolution") for name in names.split(", "))

@@ -4,15 +4,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from odtc.cli.main import build_parser
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
-from tests.device.adb_host import adb_server, plugged_in
-from tests.followed import DOCS, commands, follow
+from tests.pages.followed import DOCS, commands, follow
 
 PAGES = sorted((DOCS / "howto").glob("*.md"))
 # What compiles little is followed by the fast tests; all others take longer, or need a phone.
@@ -83,13 +81,6 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_page_does_what_it_says(page: str, here: Path) -> None:
     follow(text_of(page))
-
-
-@pytest.fixture
-def phone(tmp_path: Path) -> Iterator[AdbPhone]:
-    """An emulated one, which adb lists."""
-    with adb_server(tmp_path), plugged_in() as found:
-        yield found
 
 
 @pytest.mark.device

@@ -2,14 +2,12 @@
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
-from tests.device.adb_host import adb_server, plugged_in
-from tests.followed import DOCS, follow
+from tests.pages.followed import DOCS, follow
 
 TUTORIAL = DOCS / "tutorial.md"
 # What needs a phone, and what takes longer.
@@ -44,13 +42,6 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def test_a_model_is_trained_here(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} >= {"trained.onnx", "small.odtc"}
-
-
-@pytest.fixture
-def phone(tmp_path: Path) -> Iterator[AdbPhone]:
-    """An emulated one, which adb lists."""
-    with adb_server(tmp_path), plugged_in() as found:
-        yield found
 
 
 @pytest.mark.device
