@@ -272,7 +272,7 @@ def build_kernels(
         planned = run_pipeline(plan_phase(train_step, family, origins, checkpoints), scheduled)
         _check_countable(planned, family, target)
         names = _steps(train_step, checkpoints)
-        called = run_pipeline([TakeArena(names)], planned) if len(names) > 1 else planned
+        called = run_pipeline([TakeArena(names)], planned)
         with family.compiling(), _unchecked():
             executable = tvm.compile(called, tvm_target, relax_pipeline=vm_phase())
     return Built(

@@ -1,4 +1,4 @@
-"""The arena that a step of several plans is given, of one of them at a time."""
+"""The arena that a step is given, of one of its plans at a time."""
 
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tvm
 from tvm import relax
@@ -39,8 +39,7 @@ class Calls:
         self._functions = {plan.function: machine[plan.function] for plan in manifest.plans}
         self._follower: Follower | None = None
         self.plan = manifest.plans[0]
-        # Where there is one plan, the step allocates its arena.
-        self._arena = Arena(session, machine) if len(manifest.plans) > 1 else None
+        self._arena = Arena(session, machine)
 
     def set_budget(self, budget: int) -> None:
         """Runs by the fastest plan that fits.
@@ -60,8 +59,7 @@ class Calls:
     def prepare(self) -> None:
         """Looks at the memory that is left, if it is followed; to be called before each step."""
         if self._follower:
-            held = self._arena.held if self._arena else 0
-            self._change_to(self._follower.choose(self.plan, held))
+            self._change_to(self._follower.choose(self.plan, self._arena.held))
 
     def run(self, tensors: Sequence[tvm.runtime.Tensor], meanwhile: Callable[[], None]) -> float:
         """Runs the step, by a smaller plan where there is no memory for this one.
@@ -82,7 +80,7 @@ class Calls:
         def call() -> float:
             name = self.plan.function
             with self._host.span(name):
-                loss = self._functions[name](*tensors, *self._given())
+                loss = self._functions[name](*tensors, self._arena.of(self.plan))
             meanwhile()
             with self._host.span(DOWNLOAD):
                 return self._session.number(loss)
@@ -112,7 +110,7 @@ class Calls:
         losses: list[float] = []
 
         def call() -> list[float]:
-            every = [*tensors.values(), *self._given(), *stacks.values()]
+            every = [*tensors.values(), self._arena.of(self.plan), *stacks.values()]
             self._run_rest(runner, places, losses, every)
             return losses
 
@@ -137,10 +135,6 @@ class Calls:
         losses += told["losses"]
         if told["failure"] is not None:
             raise RuntimeError(told["failure"])
-
-    def _given(self) -> list[Any]:
-        """What the step is given behind its arguments."""
-        return [self._arena.of(self.plan)] if self._arena else []
 
     def _within_memory(self, call: Callable[[], T]) -> T:
         """What a call gives, by a smaller plan where there is no memory for this one."""
@@ -170,7 +164,7 @@ class Calls:
 
     def _change_to(self, plan: StepPlan) -> None:
         """Gives memory that the plan does not need back first, so that never both are there."""
-        if self._arena and plan != self.plan:
+        if plan != self.plan:
             with self._session.guard():
                 self._arena.leave_for(plan)
             self.plan = plan

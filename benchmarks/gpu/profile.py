@@ -7,7 +7,8 @@ from typing import Any
 import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 
-from benchmarks.kernel_time.calls import BOOKKEEPING, Call, call_of
+from benchmarks.kernel_time.calls import Call, call_of
+from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
 
 # What a runtime calls the commands that move data between host and device.
 _MOVES = ("upload", "download")

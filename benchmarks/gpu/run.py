@@ -26,6 +26,7 @@ from benchmarks.kernel_time.products import Layer, products_of
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from odtc.comparison.peers.torch_module import LOSSES
+from odtc.core.manifest import allocator_of
 
 # Steps of both that have to agree before anything is timed, and by how much.
 PARITY_STEPS, PARITY = 3, 1e-3
@@ -49,6 +50,7 @@ class OdtcStep:
         library = tvm.runtime.load_module(str(folder / "step.so"))
         self.machine = VirtualMachine(library, self._device)
         self._step = self.machine["train_step"]
+        self._arena = self.machine[allocator_of("train_step")]()
         self._upload = tvm_ffi.get_global_func(
             f"odtc.{kind_of(self.about)}.upload", allow_missing=True
         )
@@ -92,7 +94,7 @@ class OdtcStep:
             self._tensors[place], self._next[number] = self._next[number], self._tensors[place]
         self._number.copyfrom(np.int32(self._count))
         self._count += 1
-        loss = self._step(*self._tensors)
+        loss = self._step(*self._tensors, self._arena)
         self._send(x, y)
         return float(loss.numpy())
 

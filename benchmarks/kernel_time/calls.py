@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import tvm
 
-# What the virtual machine does between kernels: it allocates, checks shapes, makes views.
-BOOKKEEPING = "vm."
 # A kernel's last argument is its workspace, if it has one: bytes in a row.
 _WORKSPACE = "uint8"
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from benchmarks.kernel_time.calls import BOOKKEEPING, Call, call_of
+from benchmarks.kernel_time.calls import Call, call_of
+from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
 from odtc.runtime_rpc.session import LocalSession
 
 

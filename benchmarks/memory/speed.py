@@ -1,14 +1,18 @@
 """What the arena costs in time: `python -m benchmarks.memory.speed`.
 
 The same step is compiled with odtc's arena and with TVM's planner, whose tensors begin where their
-storages do, so that kernels add no offset. Both run in one process, in turns; losses are compared
-first. See `benchmarks.step_time` for how a turn goes.
+storages do, so that kernels add no offset. Both run in one process, in turns, and in pages of one
+size: a step of odtc would have huge ones. Losses are compared first. See `benchmarks.step_time` for
+how a turn goes.
 """
 
 import argparse
+import ctypes
 import dataclasses
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,13 +36,26 @@ def tvm_engine(case: Case, folder: Path) -> Engine:
         return OdtcEngine(case, own)
 
 
+# Of Linux's `prctl`.
+_DISABLE_HUGE_PAGES = 41
 PLANNERS = {OURS: OdtcEngine, ALONE: tvm_engine}
 
 
 def _compared(name: str, options: argparse.Namespace) -> Comparison:
     case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
-    with tempfile.TemporaryDirectory() as folder:
+    with _without_huge_pages(), tempfile.TemporaryDirectory() as folder:
         return compare(case, PLANNERS, options.steps, Path(folder))
+
+
+@contextmanager
+def _without_huge_pages() -> Iterator[None]:
+    """What this process writes within for the first time lies in pages of the usual size."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_DISABLE_HUGE_PAGES, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_DISABLE_HUGE_PAGES, 0, 0, 0, 0)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ from odtc.core.errors import ArtifactError
 from odtc.core.layout_plan import LayoutPlan, read_layout_plan
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
 
-SCHEMA = 8
+SCHEMA = 9
 
 
 def allocator_of(function: str) -> str:
@@ -44,8 +44,8 @@ class StepPlan:
     """One of the ways in which a library runs the training step; all give the same bits.
 
     Attributes:
-        function: of the library. Where there are several plans, its last argument is a tuple of one
-            tensor, its arena; `allocator_of` names the function that makes it.
+        function: of the library. Behind the arguments it takes its arena, a tuple of one tensor;
+            `allocator_of` names the function that makes it.
         arena_bytes: of its arena.
         time: of its calls, by a model of the target, over that of the fastest.
     """

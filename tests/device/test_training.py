@@ -1,7 +1,9 @@
 """The same artifact's step on an ARM phone's stand-in, over TVM RPC, against the host."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -63,7 +65,9 @@ def test_steps_of_one_call_are_those_of_several(artifacts, phone) -> None:
 
 
 def test_the_phone_allocates_what_was_planned(artifacts, phone) -> None:
+    """The arena once, and the loss of each step."""
     artifact, session = artifacts["android-cpu"], odtc.connect(phone.url)
+    arenas: list[int] = []
 
     class Watching(type(session)):
         def load(self, library: Path) -> relax.VirtualMachine:
@@ -71,10 +75,21 @@ def test_the_phone_allocates_what_was_planned(artifacts, phone) -> None:
             self.remote.get_function("odtc.watch_storage")(machine.module)
             return machine
 
+        def pages(self) -> Callable[[int], Any]:
+            held = super().pages()
+            assert held
+
+            def noted(nbytes: int) -> Any:
+                arenas.append(nbytes)
+                return held(nbytes)
+
+            return noted
+
     losses(artifact.trainer(Watching(session.name, session.remote)), 3)
     watched = json.loads(str(session.remote.get_function("odtc.watched_storage")()))
-    assert len(watched) >= 3
-    assert sum(watched) == 3 * artifact.manifest.sizes.train_step
+    assert arenas == [artifact.memory.arena_bytes]
+    assert len(watched) == 3
+    assert sum(arenas) + sum(watched) / 3 == artifact.manifest.sizes.train_step
 
 
 def test_everything_around_the_optimizer_is_the_same_there(phone, tmp_path: Path) -> None:

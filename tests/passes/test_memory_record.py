@@ -23,6 +23,7 @@ from odtc.core.memory_plan import (
     parse_memory_plans,
 )
 from odtc.core.specs import TensorSpec
+from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
 from odtc.runtime_rpc.session import LocalSession
 from tests.targets import storage_only
 
@@ -131,7 +132,7 @@ class Watching(LocalSession):
         machine = super().load(library)
 
         def observe(_, name: str, before: bool, __, *arguments) -> None:
-            if before or name.startswith("vm."):
+            if before or name.startswith(BOOKKEEPING):
                 return
             number = len(self.calls)
             self.calls.append(name)

@@ -1,9 +1,11 @@
 """An arena that keeps its pages from plan to plan: what it holds, gives back and asks for."""
 
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -11,7 +13,11 @@ import pytest
 from tvm import rpc
 
 import odtc
+from benchmarks.memory.tvm_planner import IgnoreArena
 from odtc.artifact import Artifact
+from odtc.backends import lowering
+from odtc.core.errors import DeviceError
+from odtc.runtime_rpc.failures import SMALLER
 from odtc.runtime_rpc.pages import Pages
 from odtc.runtime_rpc.remote import RemoteSession
 from odtc.runtime_rpc.session import LocalSession, Session
@@ -54,12 +60,42 @@ def test_pages_that_there_is_no_room_for() -> None:
     assert again.numpy().max() == 0
 
 
+def test_pages_are_huge_where_there_are_such() -> None:
+    settings = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not settings.exists():
+        pytest.skip("this system has no huge pages")
+    (tensor,) = (pages := Pages())(4 * MB)
+    address = tensor.data_ptr()
+    maps = Path("/proc/self/smaps").read_text(encoding="ascii")
+    ranges = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: (.*?)$", maps, re.M | re.S)
+    (flags,) = (f for begin, end, f in ranges if int(begin, 16) <= address < int(end, 16))
+    assert "hg" in flags.split()
+    del tensor, pages
+
+
 @pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    """A step whose plans lie tens of megabytes apart."""
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tower") / "m.onnx"
     onnx.save(tower(layers=6, size=224), path)
-    return odtc.compile(path, memory_budget="auto")
+    return path
+
+
+@pytest.fixture(scope="module")
+def artifact(model: Path) -> Artifact:
+    """A step whose plans lie tens of megabytes apart."""
+    return odtc.compile(model, memory_budget="auto")
+
+
+@pytest.fixture(scope="module")
+def of_one_plan(model: Path) -> Artifact:
+    return odtc.compile(model)
+
+
+@pytest.fixture(scope="module")
+def allocating(model: Path) -> Artifact:
+    """The same step, which does not use the arena that it is given but allocates one."""
+    with patch.object(lowering, "TakeArena", IgnoreArena):
+        return odtc.compile(model)
 
 
 @contextmanager
@@ -88,7 +124,10 @@ def in_its_library(_: Path) -> Iterator[Session]:
     yield WithoutPages()
 
 
-@pytest.mark.parametrize("where", [of_odtc, of_tvm, in_its_library])
+WHERE = pytest.mark.parametrize("where", [of_odtc, of_tvm, in_its_library])
+
+
+@WHERE
 def test_plans_change_wherever_an_arena_lies(artifact: Artifact, where, tmp_path: Path) -> None:
     plans = artifact.manifest.plans
     order = [*plans, *reversed(plans)]
@@ -101,6 +140,61 @@ def test_plans_change_wherever_an_arena_lies(artifact: Artifact, where, tmp_path
             found.append(there.step(X, Y, lr=0.1))
             assert there.plan == plan
         assert found == expected
+
+
+def trained(artifact: Artifact, session: Session) -> tuple[list[float], dict[str, np.ndarray]]:
+    """Losses of three steps, and the parameters then."""
+    trainer = artifact.trainer(session)
+    return [trainer.step(X, Y, lr=0.1) for _ in range(3)], trainer.parameters()
+
+
+@WHERE
+def test_it_does_not_matter_where_an_arena_lies(
+    of_one_plan: Artifact, allocating: Artifact, where, tmp_path: Path
+) -> None:
+    losses, parameters = trained(allocating, LocalSession())
+    with where(tmp_path) as session:
+        for place in (session, LocalSession()):
+            found, changed = trained(of_one_plan, place)
+            assert found == losses
+            assert changed.keys() == parameters.keys()
+            assert all(np.array_equal(changed[name], parameters[name]) for name in parameters)
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_no_memory_for_the_arena_of_the_only_plan(
+    of_one_plan: Artifact, is_local: bool, tmp_path: Path
+) -> None:
+    def too_many(pages):
+        return lambda _: pages(1 << 60)
+
+    class Here(LocalSession):
+        def pages(self):
+            return too_many(super().pages())
+
+    class There(RemoteSession):
+        def pages(self):
+            return too_many(super().pages())
+
+    with of_odtc(tmp_path) as session:
+        place = Here() if is_local else There(session.name, session.remote)
+        trainer = of_one_plan.trainer(place)
+        with pytest.raises(DeviceError) as caught:
+            trainer.step(X, Y, lr=0.1)
+    arena = of_one_plan.memory.arena_bytes
+    assert str(caught.value) == (
+        f"there is no memory for a step's arena of {arena:,} bytes: Cannot allocate memory\n"
+        f"  where: {place.name}\n"
+        f"  hint: {SMALLER}; a budget of auto has several plans"
+    )
+
+
+def test_an_arena_goes_with_its_trainer(of_one_plan: Artifact) -> None:
+    trainer = of_one_plan.trainer(threads=1)
+    trainer.step(X, Y, lr=0.1)
+    held = resident_bytes()
+    del trainer
+    assert abs(held - resident_bytes() - of_one_plan.memory.arena_bytes) < SLACK
 
 
 @pytest.mark.parametrize("is_local", [True, False])
