@@ -306,7 +306,7 @@ class LocalSession:
         """Frees idle arenas of this process, on all of its devices."""
         tvm.get_global_func(FREE_ARENAS)()
 
-    def pages(self) -> Pages | None:
+    def pages(self) -> Callable[[int], Any] | None:
         """Of this process; a GPU has none."""
         return Pages() if self.kind == CPU else None
 

@@ -2,8 +2,8 @@
 
     arena = alloc_storage(N); t = alloc_tensor(arena, offset, ...)  →  t = view of the argument
 
-A step that allocates its arena gets another one for each of its plans, whose pages the system
-clears when they are first written. A caller can keep the pages that two plans share.
+A caller chooses the pages that an arena lies in, which TVM's allocator does not, and can keep those
+that two plans share.
 
 The argument is a tuple of one tensor: over RPC a tensor comes as a pointer, of which no view is
 made, and a tuple as what it is.

@@ -2,9 +2,10 @@
 
 import re
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -165,18 +166,20 @@ def test_it_does_not_matter_where_an_arena_lies(
 def test_no_memory_for_the_arena_of_the_only_plan(
     of_one_plan: Artifact, is_local: bool, tmp_path: Path
 ) -> None:
-    def too_many(pages):
+    def too_many(pages: Callable[[int], Any] | None) -> Callable[[int], Any]:
+        assert pages
         return lambda _: pages(1 << 60)
 
     class Here(LocalSession):
-        def pages(self):
+        def pages(self) -> Callable[[int], Any]:
             return too_many(super().pages())
 
     class There(RemoteSession):
-        def pages(self):
+        def pages(self) -> Callable[[int], Any]:
             return too_many(super().pages())
 
     with of_odtc(tmp_path) as session:
+        assert isinstance(session, RemoteSession)
         place = Here() if is_local else There(session.name, session.remote)
         trainer = of_one_plan.trainer(place)
         with pytest.raises(DeviceError) as caught:
