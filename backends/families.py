@@ -37,6 +37,7 @@ from odtc.backends.kernels.relayout import relayout_rules
 from odtc.backends.kernels.rows import Lanes, Team
 from odtc.backends.kernels.softmax import softmax_rules
 from odtc.backends.kernels.take import take_rules
+from odtc.backends.kernels.take_update import take_update
 from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.spirv.build import spirv_code
@@ -51,6 +52,7 @@ from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.workspaces import LiftWorkspaces
 from odtc.passes.narrow_indices import NarrowIndices
 from odtc.passes.spell_out_attention import SpellOutAttention
+from odtc.passes.update_rows import UpdateRows
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -60,7 +62,7 @@ class Family:
     """A kind of target.
 
     Attributes:
-        rewrites: of operators that the family has no kernel for.
+        rewrites: of operators that the family has no kernel for, or one kernel for several.
         rules: legalisation rules, by operator.
         products: the pass that writes the loops of products, for the machine that it has.
         blocks: what lowers blocks to loops, and binds these.
@@ -135,7 +137,7 @@ def _plain_rules(machine: Machine) -> dict[str, Rule]:
 def _cpu(target: Target, has_half: bool) -> Family:
     machine, slots = machine_of(target.vector_bits, has_half=has_half), target.threads or 1
     return Family(
-        (),
+        (UpdateRows(take_update),),
         grouped_rules(convolution_rules(), machine)
         | max_pool2d_rules(machine.lanes)
         | avg_pool2d_rules(machine.lanes)

@@ -12,7 +12,7 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.core.kernel_marks import ONE_OF
+from odtc.core.kernel_marks import ONE_OF, PLAIN_UPDATE
 from odtc.frontend.elementwise import Index, for_each, kernel, sums
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.optimizer import Change, Element
@@ -122,7 +122,9 @@ def update_kernel(
                     T.buffer_store(buffers[name], value, at)
 
             for_each(shape, update)
-    return made().with_attr(ONE_OF, every)
+    is_plain = optimizer.is_plain and not controlled and clip_value is None and ema is None
+    marks = {PLAIN_UPDATE: tirx.const(rule.lr_factor, "float32")} if is_plain else {}
+    return made().with_attr({ONE_OF: every, **marks})
 
 
 def _when(clock: Any, controlled: bool) -> Any:

@@ -36,11 +36,13 @@ def take_rules(chunk: int = CHUNK) -> dict[str, Rule]:
     }
 
 
-def _finished(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+def finished(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A kernel that is scheduled as it is written."""
     return kernel.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
 
 
-def _loop(elements: int) -> Callable:
+def loop_of(elements: int) -> Callable:
+    """The loop over threads of a kernel that touches so many elements."""
     return T.parallel if elements >= PARALLEL_ELEMENTS else T.serial
 
 
@@ -48,7 +50,7 @@ def take_kernel(
     outer: int, size: int, inner: int, count: int, dtype: str, index: str
 ) -> tirx.PrimFunc:
     """A kernel `(data [outer, size, inner], indices [count], result [outer, count, inner])`."""
-    loop = _loop(outer * count * inner)
+    loop = loop_of(outer * count * inner)
 
     @T.prim_func(private=True, s_tir=True)
     def take(
@@ -66,7 +68,7 @@ def take_kernel(
                 for i in range(inner):
                     result[r // count, r % count, i] = data[r // count, source[0], i]
 
-    return _finished(take)
+    return finished(take)
 
 
 def take_gradient_kernel(
@@ -88,7 +90,7 @@ def take_gradient_kernel(
     """
     width = min(chunk_size, inner)
     chunks = -(-inner // width)
-    loop = _loop(outer * (size + count) * inner)
+    loop = loop_of(outer * (size + count) * inner)
 
     @T.prim_func(private=True, s_tir=True)
     def take_gradient(
@@ -117,7 +119,7 @@ def take_gradient_kernel(
                         c // chunks, n, first[0] + i
                     ]
 
-    return _finished(take_gradient)
+    return finished(take_gradient)
 
 
 def scatter_kernel(
@@ -126,7 +128,7 @@ def scatter_kernel(
     """A kernel `(data [rows, width], indices [count, 1], updates [count, width], result)`."""
     part = min(CHUNK, width)
     chunks = -(-width // part)
-    loop = _loop((rows + count) * width)
+    loop = loop_of((rows + count) * width)
 
     @T.prim_func(private=True, s_tir=True)
     def scatter(
@@ -155,7 +157,7 @@ def scatter_kernel(
                         else:
                             result[target[0], first[0] + i] = updates[n, first[0] + i]
 
-    return _finished(scatter)
+    return finished(scatter)
 
 
 def _shape(expression: relax.Expr) -> list[int]:

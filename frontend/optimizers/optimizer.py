@@ -95,6 +95,11 @@ class Optimizer(ABC):
         check_options(self)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the direction is the gradient as it is."""
+        return False
+
+    @property
     @abstractmethod
     def slots(self) -> dict[str, float]:
         """State tensors that each parameter has, each of its shape, and the value they start at."""

@@ -47,6 +47,11 @@ class SGD(Optimizer):
             )
 
     @property
+    def is_plain(self) -> bool:
+        """Without momentum and weight decay."""
+        return not (self.momentum or self.weight_decay)
+
+    @property
     def slots(self) -> dict[str, float]:
         """The momentum, if there is one."""
         return {"momentum": 0.0} if self.momentum else {}

@@ -4,6 +4,9 @@
 IS_SCHEDULED = "tirx.is_scheduled"
 # Attribute of a kernel that does its work in one of so many calls.
 ONE_OF = "odtc.one_of"
+# Attribute of an update that does nothing but take the gradient, times the learning rate and this
+# factor, from a weight: where there is no gradient, nothing changes.
+PLAIN_UPDATE = "odtc.plain_update"
 # Attribute that says what a kernel may be fused with, and its value for "with nothing".
 PATTERN = "op_pattern"
 OPAQUE = 8
