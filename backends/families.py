@@ -24,6 +24,7 @@ from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.convolution_loops import CONVOLUTION_LOOPS
 from odtc.backends.kernels.cross_entropy import cross_entropy_rules
 from odtc.backends.kernels.cumsum import cumsum_rules
+from odtc.backends.kernels.depthwise import DEPTHWISE_LOOPS
 from odtc.backends.kernels.dropout import dropout_rules
 from odtc.backends.kernels.extremum import extremum_rules
 from odtc.backends.kernels.group_norm import group_norm_rules
@@ -96,7 +97,7 @@ class Family:
 
 
 # What emits the loops of products on a CPU.
-CPU_LOOPS = CONVOLUTION_LOOPS | MATMUL_LOOPS
+CPU_LOOPS = CONVOLUTION_LOOPS | DEPTHWISE_LOOPS | MATMUL_LOOPS
 
 
 def family_of(target: Target, *, has_half: bool = False, book: Book = nobody) -> Family:

@@ -111,12 +111,29 @@ def _described(form: Form, call: relax.Call) -> Convolution:
 def _kernel(
     convolution: Convolution, operands: Sequence[relax.Expr], normal: Normal | None
 ) -> tirx.PrimFunc:
-    """The kernel as one block, which says what it computes, and its marks.
+    """The kernel as one block, with one number more in its mark where channels are last."""
+    more = [1] if convolution.last else []
+    return marked(convolution, convolution.family, operands, normal, more)
 
-    The mark has six numbers for each axis, and one more where channels are last.
+
+def marked(
+    convolution: Convolution,
+    family: str,
+    operands: Sequence[relax.Expr],
+    normal: Normal | None,
+    more: Sequence[int] = (),
+) -> tirx.PrimFunc:
+    """A kernel as one block, which says what it computes, and its marks.
+
+    Args:
+        convolution: what it computes.
+        family: what writes its loops.
+        operands: the tensors that it reads.
+        normal: what becomes of the first operand, if anything does.
+        more: numbers of the mark, behind the six of each axis.
     """
     numbers = [number for axis in convolution.axes() for number in axis.numbers]
-    marks = {PRODUCT: [convolution.family, *numbers, *([1] if convolution.last else [])]}
+    marks = {PRODUCT: [family, *numbers, *more]}
     if normal:
         marks[READ_NORMALISED] = normal.mark
     function = convolution.sums(operands, normal, name="product", attrs=marks)

@@ -1,225 +1,329 @@
 """Depthwise convolutions and their two gradients, plane by plane.
 
-Each channel is convolved by itself, so there is no matrix product to map it to, and little more to
-compute than to read and write: every plane is read once, and its taps are shifts of the staged
-plane (`planes.py`). A channel `c` may have several filters; its outputs `o` follow each other.
+Each channel is convolved by itself, so there is no sum over channels, and little more to compute
+than to read and write. A plane is staged some rows at a time (`bands.py`); results are computed a
+few rows at once, as these share most of what they read, and stored behind what is fused with them.
+A channel `c` may have several filters; its outputs `o` follow each other.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels import planes
-from odtc.backends.kernels.normalised import Normal, read_operands
-from odtc.backends.kernels.places import Readable, load
-from odtc.backends.kernels.planes import Line, Tap, Window
-from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat
+from odtc.backends.kernels.bands import Band, band_of, each_band, planes_each, stage
+from odtc.backends.kernels.fused import Product
+from odtc.backends.kernels.grid import Axis
+from odtc.backends.kernels.places import Readable, index, load
+from odtc.backends.kernels.planes import Read, Tap, Window, fill, pair
+from odtc.backends.kernels.tile import Machine
+from odtc.backends.kernels.vectors import (
+    Index,
+    each_block,
+    each_part,
+    interleave,
+    ramp,
+    splat,
+    widest,
+)
 
 # Sums of one pass over a plane: they stay in vector registers, of which some CPUs have 16.
 _SUMS = 12
+# Rows of results that may be computed at once.
+_ROWS = (1, 2, 4)
+# Numbers of an axis in the mark of a product.
+_NUMBERS = 6
+
+# Row and column.
+Place = tuple[Index, Index]
 
 
-@dataclass(frozen=True)
-class Depthwise:
-    """A depthwise convolution, whichever of its three products is computed.
+def _forward(product: Product, machine: Machine) -> None:
+    """Emits `y[n, o, p] = sum over i of w[o, i] * x[n, c, p * stride + i * dilation - pad]`."""
+    (x, w), window = product.operands, _window(product.numbers)
+    (batch, channels, *_), lanes, taps = _sizes(x), machine.lanes, window.taps()
+    filters, shifts = _sizes(w)[0] // channels, [tap.shift for tap in taps]
+    band = band_of(window.image, window.stride, window.out, shifts, machine)
+    at_once = _rows_at_once(window.out[1], machine)
+    each = planes_each(batch * channels, machine)
+    with T.parallel(batch * channels // each) as task:
+        staged = _zeros(*band.shape, lanes)
+        with T.serial(each) as number:
+            n, c = _divided(task * each + number, channels)
 
-    Attributes:
-        batch: samples.
-        channels: of the image.
-        filters: of each channel.
-        window: how the window walks over a plane of the image.
+            def from_band(first: Index, _: Index) -> None:
+                stage(staged, band, first, lanes, _reader(x, n, c))
+                with T.serial(filters) as filter_:
+                    o = c * filters + filter_
+
+                    def term(_: Index, tap: Tap, at: Place, width: int) -> ir.Expr:
+                        read = staged[tap.phase, ramp(band.at(*at), width)]
+                        return _weight(w, o, tap, width) * read
+
+                    def rows(row: Index, count: int) -> None:
+                        def block(column: Index, width: int) -> None:
+                            wanted = [(taps, (row + k, column)) for k in range(count)]
+                            for k, value in enumerate(_sums(1, term, wanted, width)):
+                                _store(product, [n, o, first + row + k, column], value, width)
+
+                        each_block(window.out[1], lanes, block)
+
+                    _each_row(band, at_once, rows)
+
+            each_band(band, from_band)
+
+
+def _data_gradient(product: Product, machine: Machine) -> None:
+    """Emits `dx[n, c, q] = sum over o, i of w[o, i] * dy[n, o, (q + pad - i * dilation) / stride]`.
+
+    Only where the division has no rest: each phase of the image has taps of its own.
     """
+    (dy, w), window = product.operands, _window(product.numbers)
+    (batch, channels, *_), lanes = _sizes(product.result), machine.lanes
+    filters, taps = _sizes(w)[0] // channels, [_back(tap) for tap in window.taps()]
+    (height, columns), (down, right) = window.image, window.stride
+    shifts = [tap.shift for tap in taps]
+    band = band_of(window.out, (1, 1), window.phase_size, shifts, machine, filters)
+    at_once = _rows_at_once(columns // right, machine)
+    each = planes_each(batch * channels, machine)
+    with T.parallel(batch * channels // each) as task:
+        staged = _zeros(filters, band.shape[1], lanes)
+        with T.serial(each) as number:
+            n, c = _divided(task * each + number, channels)
 
-    batch: int
-    channels: int
-    filters: int
-    window: Window
+            def term(filter_: Index, tap: Tap, at: Place, width: int) -> ir.Expr:
+                read = staged[filter_, ramp(band.at(*at), width)]
+                return _weight(w, c * filters + filter_, tap, width) * read
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the image `x`, the weights `w` and the output `y`."""
-        results = self.channels * self.filters
-        return {
-            "x": (self.batch, self.channels, *self.window.image),
-            "w": (results, 1, *self.window.kernel),
-            "y": (self.batch, results, *self.window.out),
-        }
+            def rows(first: Index, phase: int, row: Index, count: int) -> None:
+                """Those of the image that are `phase` beyond a multiple of the stride."""
+                is_full = height % down == 0 or phase < height % down
 
-    def arguments(self, **dtypes: str) -> dict[str, tuple[tuple[int, ...], str]]:
-        """Arguments of a kernel by name, as `plane_kernel` takes them."""
-        return {name: (self.shapes[name], dtype) for name, dtype in dtypes.items()}
+                def block(at: Index, ways: int, width: int) -> None:
+                    groups = [_of_phase(taps, phase * right + way) for way in range(ways)]
+                    wanted = [(own, (row + k, at)) for k in range(count) for own in groups]
+                    values = _sums(filters, term, wanted, width)
+                    for k in range(count):
+                        line = (first + row + k) * down + phase
+                        whole = interleave(values[k * ways : (k + 1) * ways], width)
+                        with nullcontext() if is_full else _only(line < height):
+                            _store(product, [n, c, line, at * right], whole, ways * width)
 
-    def kernel(
-        self,
-        count: int,
-        body: Callable[[ir.Expr, Readable, tirx.Buffer, tirx.Buffer], None],
-        normal: Normal | None,
-        **dtypes: str,
-    ) -> tirx.PrimFunc:
-        """A kernel over planes, of which the first argument is the image.
+                each_block(columns // right, lanes, lambda at, width: block(at, right, width))
+                if columns % right:
+                    block(columns // right, columns % right, 1)
 
-        Args:
-            count: of planes.
-            body: emits the work for one plane, from its number and the three tensors.
-            normal: what becomes of the image as it is read, if anything does.
-            dtypes: of the arguments, by name.
-        """
-        arguments = self.arguments(**dtypes)
-        if normal:
-            arguments = {**normal.arguments(*arguments.pop("x")), **arguments}
+            def from_band(first: Index, _: Index) -> None:
+                for filter_ in range(filters):
+                    read = _reader(dy, n, c * filters + filter_)
+                    stage(staged, band, first, lanes, read, line=filter_)
+                for phase in range(min(down, height)):
+                    _each_row(band, at_once, partial(rows, first, phase))
 
-        def read(plane: ir.Expr, *tensors: tirx.Buffer) -> None:
-            body(plane, *read_operands(normal, tensors))
-
-        return planes.plane_kernel(count, arguments, read)
+            each_band(band, from_band)
 
 
-def forward(
-    conv: Depthwise, lanes: int, x_dtype: str, w_dtype: str, normal: Normal | None = None
-) -> tirx.PrimFunc:
-    """A kernel `(x, w, y)`.
+def _weight_gradient(product: Product, machine: Machine) -> None:
+    """Emits `dw[o, i] = sum over n, p of dy[n, o, p] * x[n, c, p * stride + i * dilation - pad]`.
 
-    `y[n, o, p] = sum over i of w[o, i] * x[n, c, p * stride + i * dilation - pad]`.
+    Each position's sum is a vector until all samples are added up.
     """
-    window, line = conv.window, planes.input_line(conv.window, lanes)
+    (x, dy), window = product.operands, _window(product.numbers)
+    (batch, channels, *_), taps = _sizes(x), window.taps()
+    outputs, shifts = _sizes(dy)[1], [tap.shift for tap in taps]
+    band = band_of(window.image, window.stride, window.out, shifts, machine)
+    each, lanes = planes_each(outputs, machine), widest(window.out[1], machine.lanes)
+    with T.parallel(outputs // each) as task:
+        staged = _zeros(*band.shape, machine.lanes)
+        sums = T.sblock_alloc_buffer((len(taps), lanes), "float32")
+        with T.serial(each) as number:
+            o = T.bind(task * each + number)
+            fill(sums, tirx.const(0.0, "float32"), lanes)
+            with T.serial(batch) as n:
 
-    def body(plane: ir.Expr, x: Readable, w: tirx.Buffer, y: tirx.Buffer) -> None:
-        n, c = plane // conv.channels, plane % conv.channels
-        staged = _zeros(window.phases, line.size, lanes)
-        result = T.sblock_alloc_buffer((line.vectors * lanes,), "float32")
-        planes.stage(staged, line, window, lanes, _reader(x, n, c))
-        with T.serial(0, conv.filters) as filter_:
-            o = c * conv.filters + filter_
+                def from_band(first: Index, known: Index) -> None:
+                    read, slope = _reader(x, n, o // (outputs // channels)), _reader(dy, n, o)
+                    stage(staged, band, first, machine.lanes, read)
+                    for start in range(0, len(taps), _SUMS):
+                        group = list(enumerate(taps))[start : start + _SUMS]
+                        _add(sums, group, staged, band, partial(_from, first, slope), known)
 
-            def convolve(at: Index) -> None:
-                total = _zero(lanes)
-                for tap in window.taps():
-                    read = staged[tap.phase, ramp(line.shifted(tap.shift) + at, lanes)]
-                    total = total + _weight(w, o, tap.at, lanes) * read
-                T.buffer_store(result, total, [ramp(at, lanes)])
-
-            def write(row: Index, column: Index, width: int) -> None:
-                value = result[ramp(row * line.pitch + column, width)]
-                T.buffer_store(y, value, [n, o, row, ramp(column, width)])
-
-            each_vector(line.vectors, lanes, convolve)
-            planes.copy_rows(window.out, lanes, write)
-
-    count = conv.batch * conv.channels
-    return conv.kernel(count, body, normal, x=x_dtype, w=w_dtype, y="float32")
+                each_band(band, from_band)
+            for slot, tap in enumerate(taps):
+                parts = [sums[slot, lane] for lane in range(lanes)]
+                product.store([o, 0, *tap.at], _pairwise(parts))
 
 
-def data_gradient(conv: Depthwise, lanes: int, y_dtype: str, w_dtype: str) -> tirx.PrimFunc:
-    """A kernel `(dy, w, dx)`.
+def _add(
+    sums: tirx.Buffer,
+    group: Sequence[tuple[int, Tap]],
+    staged: tirx.Buffer,
+    band: Band,
+    slope: Read,
+    known: Index,
+) -> None:
+    """Emits what a band adds to the sums of some taps.
 
-    `dx[n, c, q] = sum over o and i of w[o, i] * dy[n, o, (q + pad - i * dilation) / stride]`, where
-    the division has no rest.
+    Args:
+        sums: a vector for each tap.
+        group: taps with their numbers.
+        staged: the band.
+        band: how it lies.
+        slope: the gradient of its results.
+        known: of its rows, those that are in the sums.
     """
-    window, line = conv.window, planes.output_line(conv.window, lanes)
+    lanes = int(sums.shape[1])
+    whole = ramp(0, lanes)
+    held = T.sblock_alloc_buffer((len(group), lanes), "float32", scope="local")
+    for slot, (number, _) in enumerate(group):
+        T.buffer_store(held, sums[number, whole], [slot, whole])
+    with T.serial(known, band.rows) as row:
 
-    def body(plane: ir.Expr, dy: tirx.Buffer, w: tirx.Buffer, dx: tirx.Buffer) -> None:
-        n, c = plane // conv.channels, plane % conv.channels
-        staged = _zeros(1, line.size, lanes)
-        total = _zeros(window.phases, line.vectors * lanes, lanes)
-
-        def convolve(o: ir.Expr, phase: int, at: Index) -> None:
-            here = ramp(at, lanes)
-            result = total[phase, here] if conv.filters > 1 else _zero(lanes)
-            for tap in window.taps():
-                if tap.phase == phase:
-                    read = staged[0, ramp(line.shifted_back(tap.shift) + at, lanes)]
-                    result = result + _weight(w, o, tap.at, lanes) * read
-            T.buffer_store(total, result, [phase, here])
-
-        def write(row: Index, column: Index, width: int, value: ir.Expr) -> None:
-            T.buffer_store(dx, value, [n, c, row, ramp(column, width)])
-
-        with T.serial(0, conv.filters) as filter_:
-            o = c * conv.filters + filter_
-            _stage_output(staged, line, window, lanes, _reader(dy, n, o))
-            for phase in range(window.phases):
-                each_vector(line.vectors, lanes, partial(convolve, o, phase))
-        planes.unstage(total, line.pitch, window, lanes, write)
-
-    arguments = conv.arguments(y=y_dtype, w=w_dtype, x="float32")
-    return planes.plane_kernel(conv.batch * conv.channels, arguments, body)
-
-
-def weight_gradient(
-    conv: Depthwise, lanes: int, x_dtype: str, y_dtype: str, normal: Normal | None = None
-) -> tirx.PrimFunc:
-    """A kernel `(x, dy, dw)`.
-
-    `dw[o, i] = sum over n and p of dy[n, o, p] * x[n, c, p * stride + i * dilation - pad]`. Each
-    position's sum is a vector until all samples are added up.
-    """
-    window, line = conv.window, planes.input_line(conv.window, lanes)
-    taps = list(enumerate(window.taps()))
-    passes = [taps[start : start + _SUMS] for start in range(0, len(taps), _SUMS)]
-    flat = Line(line.pitch, 0, line.vectors * lanes, line.vectors)
-
-    def body(o: ir.Expr, x: Readable, dy: tirx.Buffer, dw: tirx.Buffer) -> None:
-        image = _zeros(window.phases, line.size, lanes)
-        gradient = _zeros(1, flat.size, lanes)
-        sums = _zeros(len(taps), lanes, lanes)
-        register = T.sblock_alloc_buffer((_SUMS * lanes,), "float32", scope="local")
-        whole = ramp(0, lanes)
-
-        def add(group: list[tuple[int, Tap]], at: Index) -> None:
-            dy_vector = gradient[0, ramp(at, lanes)]
+        def add(column: Index, width: int, seen: int) -> None:
+            value = slope(row, column, width)
+            if seen:
+                is_new = ramp(0, width) >= splat(index(seen), width)
+                value = tirx.Select(is_new, value, _zero(width))
+            value = T.bind(value)
             for slot, (_, tap) in enumerate(group):
-                held = ramp(slot * lanes, lanes)
-                read = image[tap.phase, ramp(line.shifted(tap.shift) + at, lanes)]
-                T.buffer_store(register, register[held] + dy_vector * read, [held])
+                at = band.at(*_moved((row, column), tap))
+                there = staged[tap.phase, ramp(at, width)]
+                T.buffer_store(held, held[slot, whole] + value * there, [slot, whole])
 
-        with T.serial(0, conv.batch) as n:
-            planes.stage(image, line, window, lanes, _reader(x, n, o // conv.filters))
-            _stage_output(gradient, flat, window, lanes, _reader(dy, n, o))
-            for group in passes:
-                for slot, (number, _) in enumerate(group):
-                    T.buffer_store(register, sums[number, whole], [ramp(slot * lanes, lanes)])
-                each_vector(line.vectors, lanes, partial(add, group))
-                for slot, (number, _) in enumerate(group):
-                    T.buffer_store(sums, register[ramp(slot * lanes, lanes)], [number, whole])
-        for number, tap in taps:
-            parts = [sums[number, lane] for lane in range(lanes)]
-            T.buffer_store(dw, _pairwise(parts), [o, 0, *tap.at])
+        each_part(band.results[1], lanes, add)
+    for slot, (number, _) in enumerate(group):
+        T.buffer_store(sums, held[slot, whole], [number, whole])
 
-    count = conv.channels * conv.filters
-    return conv.kernel(count, body, normal, x=x_dtype, y=y_dtype, w="float32")
+
+# Of each product of a convolution: the family where its groups have one channel.
+FAMILIES = {
+    name: f"depthwise-{name}" for name in ("convolution", "data-gradient", "weight-gradient")
+}
+# What emits the loops of each.
+DEPTHWISE_LOOPS: dict[str, Callable[[Product, Machine], None]] = dict(
+    zip(FAMILIES.values(), (_forward, _data_gradient, _weight_gradient), strict=True)
+)
+
+
+def _rows_at_once(columns: int, machine: Machine) -> int:
+    """Rows of results that are computed at once: they share taps, where rows fill a vector."""
+    usual = 2 if columns >= machine.lanes else 1
+    (rows,) = machine.decide("rows", [(each,) for each in _ROWS], (usual,))
+    return rows
+
+
+def _each_row(band: Band, at_once: int, emit: Callable[[Index, int], None]) -> None:
+    """Emits `emit(row, count)` for a band's rows of results, `at_once` of them."""
+    whole, rest = divmod(band.rows, at_once)
+    if whole:
+        with T.serial(whole) as step:
+            emit(step * at_once, at_once)
+    if rest:
+        emit(whole * at_once, rest)
+
+
+def _sums(
+    filters: int,
+    term: Callable[[Index, Tap, Place, int], ir.Expr],
+    wanted: Sequence[tuple[Sequence[Tap], Place]],
+    width: int,
+) -> list[ir.Expr]:
+    """Emits sums over filters and taps.
+
+    Args:
+        filters: how many there are.
+        term: of a filter, a tap, a place and the elements of a vector.
+        wanted: taps and place of each sum.
+        width: elements of a vector.
+    """
+
+    def of(filter_: Index) -> Iterator[ir.Expr]:
+        for taps, at in wanted:
+            terms = [term(filter_, tap, _moved(at, tap), width) for tap in taps]
+            yield functools.reduce(operator.add, terms) if terms else _zero(width)
+
+    if filters == 1:
+        return [T.bind(value) for value in of(0)]
+    held = T.sblock_alloc_buffer((len(wanted), width), "float32", scope="local")
+    whole = ramp(0, width)
+    for slot in range(len(wanted)):
+        T.buffer_store(held, _zero(width), [slot, whole])
+    with T.serial(filters) as filter_:
+        for slot, value in enumerate(of(filter_)):
+            T.buffer_store(held, held[slot, whole] + value, [slot, whole])
+    return [T.bind(held[slot, whole]) for slot in range(len(wanted))]
+
+
+def _store(product: Product, at: Sequence[Index], value: ir.Expr, width: int) -> None:
+    """Emits the store of what becomes of a vector, whose first element has that index."""
+    held = T.sblock_alloc_buffer((width,), "float32", scope="local")
+    T.buffer_store(held, value, [ramp(0, width)])
+    *outer, first = map(index, at)
+    with T.vectorized(width) as lane:
+        product.store([*outer, first + lane], held[lane])
+
+
+@contextmanager
+def _only(condition: ir.Expr) -> Iterator[None]:
+    """What is emitted in here is done only where a condition holds."""
+    with T.If(condition), T.Then():
+        yield
+
+
+def _window(numbers: Sequence[int]) -> Window:
+    axes = [Axis(*numbers[:_NUMBERS]), Axis(*numbers[_NUMBERS:])]
+    names = ("size", "out", "kernel", "stride", "dilation", "pad")
+    return Window(*(pair([getattr(axis, name) for axis in axes]) for name in names))
+
+
+def _sizes(tensor: Readable) -> list[int]:
+    return [int(size) for size in tensor.shape]
+
+
+def _divided(number: ir.Expr, by: int) -> tuple[ir.Expr, ir.Expr]:
+    bound = T.bind(number)
+    return bound // by, bound % by
+
+
+def _moved(at: Place, tap: Tap) -> Place:
+    return at[0] + tap.shift[0], at[1] + tap.shift[1]
+
+
+def _back(tap: Tap) -> Tap:
+    """From what a step reads by a tap to that step."""
+    return Tap(tap.at, tap.phase, (-tap.shift[0], -tap.shift[1]))
+
+
+def _of_phase(taps: Sequence[Tap], phase: int) -> list[Tap]:
+    return [tap for tap in taps if tap.phase == phase]
 
 
 def _zeros(lines: int, size: int, lanes: int) -> tirx.Buffer:
-    buffer = T.sblock_alloc_buffer((lines, size), "float32")
-    planes.fill(buffer, tirx.const(0.0, "float32"), lanes)
+    buffer = T.sblock_alloc_buffer((lines, -(-size // lanes) * lanes), "float32")
+    fill(buffer, tirx.const(0.0, "float32"), lanes)
     return buffer
 
 
-def _zero(lanes: int) -> ir.Expr:
-    return splat(tirx.const(0.0, "float32"), lanes)
+def _zero(width: int) -> ir.Expr:
+    return splat(tirx.const(0.0, "float32"), width)
 
 
-def _reader(tensor: Readable, n: ir.Expr, channel: ir.Expr) -> planes.Read:
+def _reader(tensor: Readable, n: ir.Expr, channel: ir.Expr) -> Read:
     """Reads a plane of a tensor as float32, whatever it is stored in."""
     return lambda row, column, width: load(tensor, [n, channel, row, ramp(column, width)])
 
 
-def _weight(w: tirx.Buffer, o: ir.Expr, at: planes.Pair, lanes: int) -> ir.Expr:
-    return splat(w[o, 0, at[0], at[1]].astype("float32"), lanes)
+def _from(first: Index, read: Read, row: Index, column: Index, width: int) -> ir.Expr:
+    """Reads rows that are counted from another one on."""
+    return read(first + row, column, width)
 
 
-def _stage_output(
-    buffer: tirx.Buffer, line: Line, window: Window, lanes: int, read: planes.Read
-) -> None:
-    """Emits: what belongs to the window's steps into its line, whose padding is there already."""
-
-    def store(row: Index, column: Index, width: int) -> None:
-        T.buffer_store(buffer, read(row, column, width), [0, ramp(line.at(row, column), width)])
-
-    planes.copy_rows(window.out, lanes, store)
+def _weight(w: Readable, o: Index, tap: Tap, width: int) -> ir.Expr:
+    return splat(load(w, [o, 0, *tap.at]), width)
 
 
 def _pairwise(parts: list[ir.Expr]) -> ir.Expr:

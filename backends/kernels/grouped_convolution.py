@@ -1,6 +1,7 @@
 """2-D convolutions in groups: which kernels compute them and their gradients.
 
-Groups of one channel are convolved plane by plane, others are products, group by group.
+Groups of one channel are convolved plane by plane, as a product is written once it is known what is
+fused behind it; others are products, group by group.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +9,10 @@ from dataclasses import dataclass
 
 from tvm import relax, tirx
 
-from odtc.backends.kernels import depthwise, depthwise_last, grouped_product
-from odtc.backends.kernels.depthwise import Depthwise
+from odtc.backends.kernels import depthwise_last, grouped_product
+from odtc.backends.kernels.convolution import marked
+from odtc.backends.kernels.convolution_terms import Convolution
+from odtc.backends.kernels.depthwise import FAMILIES
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.grouped_product import Grouped
 from odtc.backends.kernels.normalised import Normal, operands_of
@@ -30,30 +33,27 @@ class Form:
     """One of the three products of a convolution.
 
     Attributes:
+        family: which one it is.
         roles: where the shapes of image, weight and output are among first and second operand and
             result.
-        depthwise: makes the kernel for groups of one channel.
-        grouped: makes it for others.
+        grouped: makes the kernel for groups of several channels.
         last: makes it for groups of one channel where channels are last.
     """
 
+    family: str
     roles: tuple[int, int, int]
-    depthwise: Callable[..., tirx.PrimFunc]
     grouped: Callable[..., tirx.PrimFunc]
     last: Callable[..., tirx.PrimFunc]
 
 
 _FORMS = {
-    CONV: Form((0, 1, 2), depthwise.forward, grouped_product.forward, depthwise_last.forward),
+    CONV: Form("convolution", (0, 1, 2), grouped_product.forward, depthwise_last.forward),
     TRANSPOSED: Form(
-        (2, 1, 0),
-        depthwise.data_gradient,
-        grouped_product.data_gradient,
-        depthwise_last.data_gradient,
+        "data-gradient", (2, 1, 0), grouped_product.data_gradient, depthwise_last.data_gradient
     ),
     GROUPED_WEIGHT_GRADIENT: Form(
+        "weight-gradient",
         (0, 2, 1),
-        depthwise.weight_gradient,
         grouped_product.grouped_weight_gradient,
         depthwise_last.weight_gradient,
     ),
@@ -69,7 +69,7 @@ def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule
             dtypes = [str(operand.ty.dtype) for operand in operands if operand.ty.ndim > 1]
             kernel = None
             if is_grouped(call):
-                kernel = _kernel(form, call, machine, dtypes, normal)
+                kernel = _kernel(form, call, machine, operands, dtypes, normal)
             elif is_depthwise_last(call):
                 kernel = _kernel_last(form, call, machine.lanes, dtypes)
             if kernel is None:
@@ -107,19 +107,22 @@ def _kernel_last(form: Form, call: relax.Call, lanes: int, dtypes: Sequence[str]
 
 
 def _kernel(
-    form: Form, call: relax.Call, machine: Machine, dtypes: Sequence[str], normal: Normal | None
+    form: Form,
+    call: relax.Call,
+    machine: Machine,
+    operands: Sequence[relax.Expr],
+    dtypes: Sequence[str],
+    normal: Normal | None,
 ) -> tirx.PrimFunc | None:
     """The kernel for a convolution in groups; None where there is none."""
     shapes = [*(shape_of(argument) for argument in call.args), shape_of(call)]
     image, weight, out = (shapes[role] for role in form.roles)
-    # The gradient of the data reads no image.
-    read = (normal,) if normal else ()
     groups = int(call.attrs["groups"])
     stride, dilation, pad = (pair(call.attrs[key]) for key in ("strides", "dilation", "padding"))
     window = Window(pair(image[2:]), pair(out[2:]), pair(weight[2:]), stride, dilation, pad)
     if weight[1] == 1 and window.is_small:
-        conv = Depthwise(image[0], groups, out[1] // groups, window)
-        return form.depthwise(conv, machine.lanes, *dtypes, *read)
+        plain = Convolution(form.family, shapes, stride, dilation, pad, groups)
+        return marked(plain, FAMILIES[form.family], operands, normal)
     if call.op.name == TRANSPOSED and any(
         step > 1 and gap > 1 for step, gap in zip(stride, dilation, strict=True)
     ):
@@ -127,4 +130,5 @@ def _kernel(
     rows, columns = zip(*(image[2:], weight[2:], stride, dilation, pad, out[2:]), strict=True)
     axes = (Axis(*rows), Axis(*columns))
     grouped = Grouped(image[0], groups, image[1] // groups, out[1] // groups, axes)
-    return form.grouped(grouped, machine, *dtypes, *read)
+    # The gradient of the data reads no image.
+    return form.grouped(grouped, machine, *dtypes, *((normal,) if normal else ()))

@@ -56,22 +56,32 @@ def _shuffle(vectors: Sequence[ir.Expr], order: Sequence[int]) -> ir.Expr:
     return tirx.Shuffle(list(vectors), [tirx.const(index, "int32") for index in order])
 
 
-def each_block(length: int, lanes: int, emit: Callable[[Index, int], None]) -> None:
-    """Emits `emit(start, width)` for vectors that cover a row.
+def each_part(length: int, lanes: int, emit: Callable[[Index, int, int], None]) -> None:
+    """Emits `emit(start, width, known)` for vectors that cover a row.
 
-    The last one overlaps the one before, so that no element is left to a scalar loop: LLVM would
-    vectorise the loop around that, with gathers.
+    The last one overlaps the one before by `known` elements, so that no element is left to a scalar
+    loop: LLVM would vectorise the loop around that, with gathers.
     """
     if not length:
         return
-    width = min(lanes, 1 << (length.bit_length() - 1))
+    width = widest(length, lanes)
     if length // width > 1:
         with T.serial(0, length // width) as block:
-            emit(block * width, width)
+            emit(block * width, width, 0)
     else:
-        emit(0, width)
+        emit(0, width, 0)
     if length % width:
-        emit(length - width, width)
+        emit(length - width, width, width - length % width)
+
+
+def widest(length: int, lanes: int) -> int:
+    """Elements of the vectors that cover a row."""
+    return min(lanes, 1 << (length.bit_length() - 1))
+
+
+def each_block(length: int, lanes: int, emit: Callable[[Index, int], None]) -> None:
+    """Emits `emit(start, width)` for vectors that cover a row; some elements are in two of them."""
+    each_part(length, lanes, lambda start, width, _: emit(start, width))
 
 
 def each_vector(count: int, lanes: int, emit: Callable[[Index], None]) -> None:

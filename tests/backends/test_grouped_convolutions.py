@@ -8,9 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.grouped_convolution import grouped_rules
 from odtc.backends.kernels.tile import machine_of
+from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients
 from tests.fast import examples, fast_if
 
@@ -87,6 +89,7 @@ def test_against_pytorch(stored: str, case: dict, bits: int) -> None:
     machine = machine_of(bits)
     rules = grouped_rules(convolution_rules(), machine)
     module = relax.transform.LegalizeOps(rules, skip_ops=["relax.astype"])(module)
+    module = WriteProducts(machine, CPU_LOOPS).run(module)
     module = relax.transform.LegalizeOps()(module)
     vm = relax.VirtualMachine(tvm.compile(module, HOST), tvm.cpu())
     loss, gradients = vm["main_adjoint"](*map(tvm.runtime.tensor, arrays))
