@@ -1,7 +1,8 @@
 """What a product is, as text: the same for every kernel that computes the same, in any model.
 
-It names the family, its numbers, the shapes and dtypes of all tensors and what is fused behind the
-product; names of variables, of which no two models have the same, are not in it.
+It names the family, its numbers, what becomes of its first operand as it is read, the shapes and
+dtypes of all tensors and what is fused behind the product; names of variables, of which no two
+models have the same, are not in it.
 """
 
 from tvm import tirx
@@ -25,5 +26,6 @@ def workload_of(product: FusedProduct, machine: Decider) -> str:
     ]
     numbers = ",".join(map(str, product.numbers))
     operands = ",".join(f"arg{position}" for position in product.operands)
-    of = f"{product.family}({operands}; {numbers}) of {machine.multiplies}"
+    read = f"; normalised {product.normal.activation}".rstrip() if product.normal else ""
+    of = f"{product.family}({operands}; {numbers}{read}) of {machine.multiplies}"
     return f"{of}: {' '.join(tensors)} = {' '.join(str(tail).split())}"

@@ -12,12 +12,15 @@ from odtc.backends.decisions import Decisions, Told
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.product_loops import GPU_LOOPS
-from odtc.backends.kernels.convolution import convolution_rules
+from odtc.backends.kernels.convolution import convolution_rules, marked
+from odtc.backends.kernels.convolution_terms import Convolution
+from odtc.backends.kernels.depthwise import FAMILIES
 from odtc.backends.kernels.fused import FusedProduct, fused_product
+from odtc.backends.kernels.normalised import Normal
 from odtc.backends.kernels.tile import machine_of
 from odtc.backends.workload import workload_of
 from odtc.backends.write_products import WriteProducts, write_product
-from odtc.core.kernel_marks import TUNED
+from odtc.core.kernel_marks import ACTIVATIONS, TUNED
 from tests.fast import examples
 
 MACHINE = machine_of(256)
@@ -153,3 +156,25 @@ def test_a_record_is_applied_only_where_it_is_of_this_kernel(tile: tuple[int, in
         if isinstance(function, tirx.PrimFunc) and TUNED in function.attrs
     ]
     assert marked == (["here"] if tile == (2, 1) else [])
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_what_an_operand_becomes_as_it_is_read_is_part_of_a_workload(groups: int) -> None:
+    shapes = [(2, 8, 9, 9), (8, 8 // groups, 3, 3), (2, 8, 9, 9)]
+    convolution = Convolution("convolution", shapes, (1, 1), (1, 1), (1, 1), groups)
+    family = FAMILIES["convolution"] if groups > 1 else "convolution"
+
+    def text(normal: Normal) -> str:
+        given = normal.arguments(shapes[0], "float32").values()
+        operands = [
+            relax.Var(f"x{n}", relax.TensorType(shape, dtype))
+            for n, (shape, dtype) in enumerate([*given, (shapes[1], "float32")])
+        ]
+        product = fused_product(marked(convolution, family, operands, normal))
+        assert product
+        return workload_of(product, MACHINE)
+
+    texts = [text(Normal(activation, 8)) for activation in ("", *ACTIVATIONS)]
+    assert len(set(texts)) == 3
+    # Which channels of a tensor it is makes no difference to its loops.
+    assert text(Normal("", 12, 4)) == text(Normal("", 12))
