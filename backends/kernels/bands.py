@@ -1,14 +1,15 @@
-"""Image planes a few rows at a time: what depthwise convolutions are built from.
+"""Image planes a few rows at a time: what depthwise convolutions and max pooling are built from.
 
-A band of a plane is copied with the zeros around it, so that every tap of a window is a plain shift
+A band of a plane is copied with what is around it, so that every tap of a window is a plain shift
 and no position is tested in the inner loop. It is small enough to stay in the first cache beside
 what streams past it; a whole plane mostly is not. Where a window steps by more than one, each
 remainder of an index is a phase with rows of its own.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
@@ -71,38 +72,41 @@ class Band:
         return (row + self.before[0]) * self.pitch + column + self.before[1]
 
 
-def band_of(
-    source: Pair,
-    stride: Pair,
-    results: Pair,
-    shifts: Sequence[Pair],
-    machine: Machine,
-    copies: int = 1,
+def usual_band(
+    source: Pair, stride: Pair, results: Pair, shifts: Sequence[Pair], copies: int = 1
 ) -> Band:
-    """The band of a plane.
+    """The band of a plane that a model of a core has: one that stays in its first cache.
+
+    It is not so low that more rows are staged for their neighbours than for themselves.
 
     Args:
         source: sizes of the plane.
         stride: of the window over it.
         results: sizes of the results, as positions in a phase.
         shifts: from a result to what it reads of a phase.
-        machine: the CPU.
         copies: of bands that are there at once.
     """
     by_rows, by_columns = zip(*shifts, strict=True)
     before = max(0, -min(by_rows)), max(0, -min(by_columns))
     behind = max(0, *by_rows), max(0, *by_columns)
-
-    def band(rows: int) -> Band:
-        return Band(source, stride, results, before, behind, rows)
-
     height = results[0]
-    fits = (n for n in range(height, 1, -1) if 4 * copies * math.prod(band(n).shape) <= _BAND)
+    whole = Band(source, stride, results, before, behind, height)
+    least = max(1, min(height, before[0] + behind[0]))
+
+    def fits(rows: int) -> bool:
+        return 4 * copies * math.prod(replace(whole, rows=rows).shape) <= _BAND
+
+    most = next(filter(fits, range(height, least, -1)), least)
     # As even a cut as can be: the last band reaches back over what the one before it has.
-    usual = -(-height // -(-height // next(fits, 1)))
+    return replace(whole, rows=-(-height // -(-height // most)))
+
+
+def decided(band: Band, machine: Machine) -> Band:
+    """The band, or one with another number of rows."""
+    height, usual = band.results[0], band.rows
     others = (min(height, max(1, usual * up // down)) for up, down in ((1, 2), (2, 1), (4, 1)))
     (rows,) = machine.decide("block", [(each,) for each in (*others, height)], (usual,))
-    return band(rows)
+    return replace(band, rows=rows)
 
 
 def planes_each(count: int, machine: Machine) -> int:
@@ -134,20 +138,38 @@ def each_band(band: Band, emit: Callable[[Index, Index], None]) -> None:
         emit(first, begin - first)
 
 
+@contextmanager
+def only(condition: ir.Expr, *, always: bool) -> Iterator[None]:
+    """What is emitted in here is done only where a condition holds, unless it always does."""
+    if always:
+        yield
+        return
+    with T.If(condition), T.Then():
+        yield
+
+
 def stage(
-    buffer: tirx.Buffer, band: Band, first: Index, lanes: int, read: Read, line: int = 0
+    buffer: tirx.Buffer,
+    band: Band,
+    first: Index,
+    lanes: int,
+    read: Read,
+    line: int = 0,
+    around: float = 0.0,
 ) -> None:
-    """Emits the copy of a band; the zeros left and right of its rows are there already.
+    """Emits the copy of a band; what is left and right of its rows is there already.
 
     Args:
-        buffer: the phases, of `band.shape`; where the band is whole, all zeros are there.
+        buffer: the phases, of `band.shape`; where the band is whole, so is what is above and below.
         band: what of the plane.
         first: its first row of results.
         lanes: elements in a vector.
         read: `read(row, column, width)`, elements of a row of the plane.
         line: of the first phase in the buffer.
+        around: what is around the plane.
     """
     (height, columns), (down, right) = band.source, band.stride
+    outside = tirx.const(around, str(buffer.dtype))
     whole, rest = divmod(columns, right)
 
     def copy(phase: int, r: Index, values: Callable[[Index, int], ir.Expr]) -> None:
@@ -177,4 +199,4 @@ def stage(
                 with T.Then():
                     row(phase, r)
                 with T.Else():
-                    copy(phase, r, lambda _, width: splat(tirx.const(0.0, "float32"), width))
+                    copy(phase, r, lambda _, width: splat(outside, width))

@@ -9,13 +9,20 @@ A channel `c` may have several filters; its outputs `o` follow each other.
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.bands import Band, band_of, each_band, planes_each, stage
+from odtc.backends.kernels.bands import (
+    Band,
+    decided,
+    each_band,
+    only,
+    planes_each,
+    stage,
+    usual_band,
+)
 from odtc.backends.kernels.fused import Product
 from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.places import Readable, index, load
@@ -47,7 +54,7 @@ def _forward(product: Product, machine: Machine) -> None:
     (x, w), window = product.operands, _window(product.numbers)
     (batch, channels, *_), lanes, taps = _sizes(x), machine.lanes, window.taps()
     filters, shifts = _sizes(w)[0] // channels, [tap.shift for tap in taps]
-    band = band_of(window.image, window.stride, window.out, shifts, machine)
+    band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
     at_once = _rows_at_once(window.out[1], machine)
     each = planes_each(batch * channels, machine)
     with T.parallel(batch * channels // each) as task:
@@ -87,7 +94,8 @@ def _data_gradient(product: Product, machine: Machine) -> None:
     filters, taps = _sizes(w)[0] // channels, [_back(tap) for tap in window.taps()]
     (height, columns), (down, right) = window.image, window.stride
     shifts = [tap.shift for tap in taps]
-    band = band_of(window.out, (1, 1), window.phase_size, shifts, machine, filters)
+    usual = usual_band(window.out, (1, 1), window.phase_size, shifts, filters)
+    band = decided(usual, machine)
     at_once = _rows_at_once(columns // right, machine)
     each = planes_each(batch * channels, machine)
     with T.parallel(batch * channels // each) as task:
@@ -110,7 +118,7 @@ def _data_gradient(product: Product, machine: Machine) -> None:
                     for k in range(count):
                         line = (first + row + k) * down + phase
                         whole = interleave(values[k * ways : (k + 1) * ways], width)
-                        with nullcontext() if is_full else _only(line < height):
+                        with only(line < height, always=is_full):
                             _store(product, [n, c, line, at * right], whole, ways * width)
 
                 each_block(columns // right, lanes, lambda at, width: block(at, right, width))
@@ -135,7 +143,7 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
     (x, dy), window = product.operands, _window(product.numbers)
     (batch, channels, *_), taps = _sizes(x), window.taps()
     outputs, shifts = _sizes(dy)[1], [tap.shift for tap in taps]
-    band = band_of(window.image, window.stride, window.out, shifts, machine)
+    band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
     each, lanes = planes_each(outputs, machine), widest(window.out[1], machine.lanes)
     with T.parallel(outputs // each) as task:
         staged = _zeros(*band.shape, machine.lanes)
@@ -265,13 +273,6 @@ def _store(product: Product, at: Sequence[Index], value: ir.Expr, width: int) ->
     *outer, first = map(index, at)
     with T.vectorized(width) as lane:
         product.store([*outer, first + lane], held[lane])
-
-
-@contextmanager
-def _only(condition: ir.Expr) -> Iterator[None]:
-    """What is emitted in here is done only where a condition holds."""
-    with T.If(condition), T.Then():
-        yield
 
 
 def _window(numbers: Sequence[int]) -> Window:

@@ -17,10 +17,19 @@ from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels import planes, pool_last
+from odtc.backends.kernels.bands import Band, each_band, only, stage, usual_band
 from odtc.backends.kernels.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
 from odtc.backends.kernels.operand import call_kernel
-from odtc.backends.kernels.planes import Line, Pair, Window
-from odtc.backends.kernels.vectors import Index, each_vector, ramp, splat, vector_type
+from odtc.backends.kernels.planes import Pair, Window
+from odtc.backends.kernels.vectors import (
+    Index,
+    each_block,
+    each_vector,
+    interleave,
+    ramp,
+    splat,
+    vector_type,
+)
 from odtc.core.chosen import chosen_dtype
 from odtc.core.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
 from odtc.core.layouts import LAST, SECOND, permuted
@@ -53,41 +62,44 @@ def max_pool2d(
         lanes: elements in a vector register.
         rectifies: whether zero is the least result.
     """
-    line, taps = planes.input_line(window, lanes), math.prod(window.kernel)
-    dtype, channels = chosen_dtype(taps), sizes[1]
-    lowest = tirx.const(0.0 if rectifies else -math.inf, "float32")
+    taps, channels, dtype = (
+        math.prod(window.kernel),
+        sizes[1],
+        chosen_dtype(math.prod(window.kernel)),
+    )
+    shifts = [tap.shift for tap in window.taps()]
+    band = usual_band(window.image, window.stride, window.out, shifts)
+    lowest = 0.0 if rectifies else -math.inf
 
     def body(p: ir.Expr, x: tirx.Buffer, y: tirx.Buffer, chosen: tirx.Buffer) -> None:
-        staged = T.sblock_alloc_buffer((window.phases, line.size), "float32")
-        largest = T.sblock_alloc_buffer((line.vectors * lanes,), "float32")
-        numbers = T.sblock_alloc_buffer((line.vectors * lanes,), dtype)
+        n, c = p // channels, p % channels
+        staged = _filled(band, lanes, lowest)
 
         def read(row: Index, column: Index, width: int) -> ir.Expr:
-            return x[p // channels, p % channels, row, ramp(column, width)]
+            return x[n, c, row, ramp(column, width)]
 
-        def write(i: Index, j: Index, width: int) -> None:
-            here = ramp(i * line.pitch + j, width)
-            there = [p // channels, p % channels, i, ramp(j, width)]
-            number = numbers[here]
-            if any(window.pad) and not rectifies:
-                none = splat(tirx.const(taps, dtype), width)
-                first = _first_inside(window, i, j, width).astype(vector_type(dtype, width))
-                number = tirx.Select(tirx.EQ(number, none), first, number)
-            T.buffer_store(y, largest[here], there)
-            T.buffer_store(chosen, number, there)
+        def from_band(first: Index, _: Index) -> None:
+            def write(row: Index, column: Index, value: ir.Expr, number: ir.Expr) -> None:
+                i, width = first + row, value.ty.dtype.lanes
+                if any(window.pad) and not rectifies:
+                    none = _first_inside(window, i, column, width)
+                    number = tirx.Select(tirx.EQ(number, _ints(taps, width)), none, number)
+                there = [n, c, i, ramp(column, width)]
+                T.buffer_store(y, value, there)
+                T.buffer_store(chosen, number.astype(vector_type(dtype, width)), there)
 
-        def find(is_larger: IsLarger) -> None:
-            start = lowest, taps if rectifies or any(window.pad) else 0
-            _find_largest(staged, (largest, numbers), start, is_larger, line, window, lanes)
+            def find(is_larger: IsLarger) -> None:
+                start = lowest, taps if rectifies or any(window.pad) else 0
+                _find_largest(staged, write, start, is_larger, band, window, lanes)
 
-        planes.fill(staged, lowest, lanes)
-        planes.stage(staged, line, window, lanes, read)
-        with T.If(_has_nan(staged, lanes)):
-            with T.Then():
-                find(_is_larger_or_nan)
-            with T.Else():
-                find(lambda value, best, _: value > best)
-        planes.copy_rows(window.out, lanes, write)
+            stage(staged, band, first, lanes, read, around=lowest)
+            with T.If(_has_nan(staged, lanes)):
+                with T.Then():
+                    find(_is_larger_or_nan)
+                with T.Else():
+                    find(lambda value, best, _: value > best)
+
+        each_band(band, from_band)
 
     out = (*sizes, *window.out)
     arguments = {
@@ -106,33 +118,35 @@ def max_pool2d_gradient(sizes: Pair, window: Window, lanes: int) -> tirx.PrimFun
         window: how the window walks over a plane of `dx`.
         lanes: elements in a vector register.
     """
-    line, channels = planes.output_line(window, lanes), sizes[1]
+    channels = sizes[1]
+    shifts = [(-tap.shift[0], -tap.shift[1]) for tap in window.taps()]
+    # The gradient, and which element each window chose.
+    band = usual_band(window.out, (1, 1), window.phase_size, shifts, copies=2)
 
     def body(p: ir.Expr, dy: tirx.Buffer, chosen: tirx.Buffer, dx: tirx.Buffer) -> None:
-        numbers = T.sblock_alloc_buffer((line.size,), "int32")
-        gradient = T.sblock_alloc_buffer((line.size,), "float32")
-        total = T.sblock_alloc_buffer((window.phases, line.vectors * lanes), "float32")
-
-        def stage(i: Index, j: Index, width: int) -> None:
-            here = [p // channels, p % channels, i, ramp(j, width)]
-            there = [ramp(line.at(i, j), width)]
-            number = chosen[tuple(here)].astype(vector_type("int32", width))
-            T.buffer_store(numbers, number, there)
-            T.buffer_store(gradient, dy[tuple(here)], there)
-
-        def write(row: Index, column: Index, width: int, value: ir.Expr) -> None:
-            T.buffer_store(dx, value, [p // channels, p % channels, row, ramp(column, width)])
-
+        n, c = p // channels, p % channels
         # Where there is no window, none is chosen; what lies there of the gradient is not used.
-        nowhere = splat(tirx.const(math.prod(window.kernel), "int32"), lanes)
-        each_vector(
-            line.size // lanes,
-            lanes,
-            lambda at: T.buffer_store(numbers, nowhere, [ramp(at, lanes)]),
-        )
-        planes.copy_rows(window.out, lanes, stage)
-        _sum_chosen(total, numbers, gradient, line, window, lanes)
-        planes.unstage(total, line.pitch, window, lanes, write)
+        nowhere = math.prod(window.kernel)
+        numbers = _filled(band, lanes, nowhere, "int32")
+        gradient = _filled(band, lanes, 0.0)
+
+        def slope(row: Index, column: Index, width: int) -> ir.Expr:
+            return dy[n, c, row, ramp(column, width)]
+
+        def number(row: Index, column: Index, width: int) -> ir.Expr:
+            value = chosen[n, c, row, ramp(column, width)]
+            return value.astype(vector_type("int32", width))
+
+        def from_band(first: Index, _: Index) -> None:
+            def write(row: Index, column: Index, value: ir.Expr) -> None:
+                width = value.ty.dtype.lanes
+                T.buffer_store(dx, value, [n, c, row, ramp(column, width)])
+
+            stage(numbers, band, first, lanes, number, around=nowhere)
+            stage(gradient, band, first, lanes, slope)
+            _sum_chosen(write, numbers, gradient, first, band, window, lanes)
+
+        each_band(band, from_band)
 
     out = (*sizes, *window.out)
     arguments = {
@@ -182,55 +196,55 @@ def _has_nan(staged: tirx.Buffer, lanes: int) -> ir.Expr:
 
 def _find_largest(
     staged: tirx.Buffer,
-    results: tuple[tirx.Buffer, tirx.Buffer],
-    start: tuple[ir.Expr, int],
+    write: Callable[[Index, Index, ir.Expr, ir.Expr], None],
+    start: tuple[float, int],
     is_larger: IsLarger,
-    line: Line,
+    band: Band,
     window: Window,
     lanes: int,
 ) -> None:
-    """Emits: for each window its largest element, and that one's number.
+    """Emits: for each window of a band its largest element, and that one's number.
 
     Args:
-        staged: the image `[phases, size]`.
-        results: the largest elements, and their numbers.
+        staged: the band.
+        write: stores them, of a row and the column of the first one.
         start: the element and the number of windows in which nothing is larger.
         is_larger: whether a value takes the place of the best one so far.
-        line: how the image is staged.
-        window: how the window walks over it.
+        band: how it lies.
+        window: how the window walks over the image.
         lanes: elements in a vector.
     """
-    (largest, numbers), (lowest, none) = results, start
+    lowest, none = start
     best = T.sblock_alloc_buffer((lanes,), "float32")
     number = T.sblock_alloc_buffer((lanes,), "int32")
-    every = ramp(0, lanes)
+    with T.serial(band.rows) as row:
 
-    def search(at: Index) -> None:
-        def compare(tap: Index, phase: Index, shifted: Index) -> None:
-            value = staged[phase, ramp(shifted + at, lanes)]
-            hit = is_larger(value, best[every], lanes)
-            tap_number = splat(tirx.const(0, "int32") + tap, lanes)
-            T.buffer_store(number, tirx.Select(hit, tap_number, number[every]), [every])
-            T.buffer_store(best, tirx.Select(hit, value, best[every]), [every])
+        def search(column: Index, width: int) -> None:
+            every = ramp(0, width)
 
-        T.buffer_store(best, splat(lowest, lanes), [every])
-        T.buffer_store(number, _ints(none, lanes), [every])
-        _each_tap(window, line, compare)
-        T.buffer_store(largest, best[every], [ramp(at, lanes)])
-        small = number[every].astype(vector_type(str(numbers.dtype), lanes))
-        T.buffer_store(numbers, small, [ramp(at, lanes)])
+            def compare(tap: Index, phase: Index, down: Index, right: Index) -> None:
+                value = staged[phase, ramp(band.at(row + down, column + right), width)]
+                hit = is_larger(value, best[every], width)
+                tap_number = splat(tirx.const(0, "int32") + tap, width)
+                T.buffer_store(number, tirx.Select(hit, tap_number, number[every]), [every])
+                T.buffer_store(best, tirx.Select(hit, value, best[every]), [every])
 
-    each_vector(line.vectors, lanes, search)
+            T.buffer_store(best, splat(tirx.const(lowest, "float32"), width), [every])
+            T.buffer_store(number, _ints(none, width), [every])
+            _each_tap(window, compare)
+            write(row, column, best[every], number[every])
+
+        each_block(window.out[1], lanes, search)
 
 
-def _each_tap(window: Window, line: Line, emit: Callable[[Index, Index, Index], None]) -> None:
-    """Emits `emit(number, phase, place)` for each tap, or in two loops if there are many.
+def _each_tap(window: Window, emit: Callable[[Index, Index, Index, Index], None]) -> None:
+    """Emits `emit(number, phase, row, column)` for each tap, or in two loops if there are many.
 
-    `place` is where the first window reads in the line of that phase.
+    Row and column are those in that phase from a window to what it reads by the tap.
     """
     if window.is_small:
         for number, tap in enumerate(window.taps()):
-            emit(number, tap.phase, line.shifted(tap.shift))
+            emit(number, tap.phase, *tap.shift)
         return
 
     def split(axis: int, at: Index) -> tuple[ir.Expr, ir.Expr]:
@@ -239,8 +253,8 @@ def _each_tap(window: Window, line: Line, emit: Callable[[Index, Index, Index], 
 
     with T.serial(0, window.kernel[0]) as a, T.serial(0, window.kernel[1]) as b:
         (row, row_phase), (column, column_phase) = split(0, a), split(1, b)
-        place = line.base + row * line.pitch + column
-        emit(a * window.kernel[1] + b, row_phase * window.stride[1] + column_phase, place)
+        phase = row_phase * window.stride[1] + column_phase
+        emit(a * window.kernel[1] + b, phase, row, column)
 
 
 def _first_inside(window: Window, i: Index, j: Index, width: int) -> ir.Expr:
@@ -260,27 +274,58 @@ def _first_inside(window: Window, i: Index, j: Index, width: int) -> ir.Expr:
 
 
 def _sum_chosen(
-    total: tirx.Buffer,
+    write: Callable[[Index, Index, ir.Expr], None],
     numbers: tirx.Buffer,
     gradient: tirx.Buffer,
-    line: Line,
+    first: Index,
+    band: Band,
     window: Window,
     lanes: int,
 ) -> None:
-    """Emits: for each element of the image the gradients of the windows that chose it."""
-    zero = splat(tirx.const(0.0, "float32"), lanes)
+    """Emits: for each element of a band of the image the gradients of the windows that chose it.
 
-    def add(phase: int, at: Index) -> None:
-        result = zero
-        for number, tap in enumerate(window.taps()):
+    Args:
+        write: stores them, of a row of the image and the column of the first one.
+        numbers: which element each window chose.
+        gradient: of what is pooled.
+        first: the first row of the band, in each phase.
+        band: how both lie.
+        window: how the window walks over the image.
+        lanes: elements in a vector.
+    """
+    taps, (height, columns), (down, right) = window.taps(), window.image, window.stride
+
+    def total(phase: int, row: Index, column: Index, width: int) -> ir.Expr:
+        result = zero = splat(tirx.const(0.0, "float32"), width)
+        for number, tap in enumerate(taps):
             if tap.phase == phase:
-                there = ramp(line.shifted_back(tap.shift) + at, lanes)
-                hit = tirx.EQ(numbers[there], _ints(number, lanes))
-                result = result + tirx.Select(hit, gradient[there], zero)
-        T.buffer_store(total, result, [phase, ramp(at, lanes)])
+                at = band.at(row - tap.shift[0], column - tap.shift[1])
+                there = [0, ramp(at, width)]
+                hit = tirx.EQ(numbers[tuple(there)], _ints(number, width))
+                result = result + tirx.Select(hit, gradient[tuple(there)], zero)
+        return result
 
-    for phase in range(window.phases):
-        each_vector(line.vectors, lanes, partial(add, phase))
+    def emit(phase: int, row: Index, line: Index) -> None:
+        def block(column: Index, ways: int, width: int) -> None:
+            parts = [total(phase * right + way, row, column, width) for way in range(ways)]
+            write(line, column * right, interleave(parts, width))
+
+        each_block(columns // right, lanes, lambda at, width: block(at, right, width))
+        if columns % right:
+            block(columns // right, columns % right, 1)
+
+    for phase in range(min(down, height)):
+        with T.serial(band.rows) as row:
+            line = T.bind((first + row) * down + phase)
+            with only(line < height, always=height % down == 0 or phase < height % down):
+                emit(phase, row, line)
+
+
+def _filled(band: Band, lanes: int, value: float, dtype: str = "float32") -> tirx.Buffer:
+    phases, size = band.shape
+    buffer = T.sblock_alloc_buffer((phases, -(-size // lanes) * lanes), dtype)
+    planes.fill(buffer, tirx.const(value, dtype), lanes)
+    return buffer
 
 
 def pooling_of(

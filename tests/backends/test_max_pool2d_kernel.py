@@ -14,6 +14,8 @@ from tests.backends.guarded import run_guarded
 from tests.fast import examples
 
 SIDE = st.integers(1, 4)
+# Some of more than one band.
+ROWS = st.one_of(st.integers(4, 12), st.integers(40, 60))
 VALUES = {
     "plain": lambda rng, shape: rng.standard_normal(shape),
     "ties": lambda rng, shape: rng.integers(-1, 3, shape),
@@ -31,13 +33,16 @@ DILATED = {
     "dilation": (2, 3),
     "ceil": False,
 }
+# A window without steps, over several bands of which the last one reaches back.
+BANDS = DILATED | {"image": (2, 3, 47, 45), "window": (3, 3), "pad": (1, 1), "dilation": (1, 1)}
+STEPPING = BANDS | {"stride": (2, 2), "ceil": True}
 
 
 @st.composite
 def pools(draw) -> dict:
     window = (draw(SIDE), draw(SIDE))
     return {
-        "image": (2, 3, draw(st.integers(4, 12)), draw(st.integers(4, 20))),
+        "image": (2, 3, draw(ROWS), draw(st.one_of(st.integers(4, 20), st.just(45)))),
         "window": window,
         "stride": (draw(SIDE), draw(SIDE)),
         # PyTorch and ONNX allow at most half a window of padding.
@@ -59,6 +64,8 @@ def pools(draw) -> dict:
 )
 @example(case=DILATED, kind="lowest", lanes=4, rectifies=False, is_large=False)
 @example(case=DILATED, kind="lowest", lanes=4, rectifies=False, is_large=True)
+@example(case=BANDS, kind="not numbers", lanes=16, rectifies=False, is_large=False)
+@example(case=STEPPING, kind="ties", lanes=4, rectifies=False, is_large=False)
 def test_against_pytorch(
     case: dict, kind: str, lanes: int, rectifies: bool, is_large: bool
 ) -> None:
