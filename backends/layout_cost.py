@@ -4,11 +4,19 @@ See "Layouts" in ARCHITECTURE.md for the measurement. Only differences between l
 asks; what is the same in both may be left out.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
 from tvm import relax
 
+from odtc.backends.call_cost import worth_copies
+from odtc.backends.kernels.convolution import convolution_of
+from odtc.backends.kernels.convolution_terms import Convolution
+from odtc.backends.kernels.grid import Walk
+from odtc.backends.kernels.shifted_cut import Shape
+from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.winograd_cut import winograd_gain
 from odtc.backends.targets import Target
 from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD, GROUPED_WEIGHT_GRADIENT
 from odtc.core.layouts import LAST
@@ -35,20 +43,28 @@ _NORMAL = {
     BATCH_NORM: {False: 0.58e-9, True: 0.50e-9},
     BATCH_NORM_BACKWARD: {False: 0.50e-9, True: 0.75e-9},
 }
+# Seconds for each byte of what a normalisation makes that it and its readers save, with channels
+# second, where these compute it and nothing writes it.
+_WRITTEN = 0.16e-9
 
 
 def layout_costs(target: Target) -> Costs:
     """The costs of a CPU."""
-    lanes = target.vector_bits // 32
+    machine = machine_of(target.vector_bits)
 
     def call(value: relax.Call, layout: str) -> float:
         find = _MODELS.get(operator_of(value))
-        return find(value, layout == LAST, lanes) if find else 0.0
+        return find(value, layout == LAST, machine) if find else 0.0
 
-    return Costs(call, lambda nbytes: _CALL + 2 * nbytes / _BYTES)
+    return Costs(
+        call,
+        lambda nbytes: _CALL + 2 * nbytes / _BYTES,
+        lambda nbytes: nbytes * _WRITTEN,
+        worth_copies(target),
+    )
 
 
-def _convolution(call: relax.Call, is_last: bool, lanes: int) -> float:
+def _convolution(call: relax.Call, is_last: bool, machine: Machine) -> float:
     """Images are channels second here, whatever the form that is asked for."""
     image, weight, out = _shape(call.args[0]), _shape(call.args[1]), _shape(call)
     attrs, pixels = call.attrs, math.prod(out[2:])
@@ -63,9 +79,10 @@ def _convolution(call: relax.Call, is_last: bool, lanes: int) -> float:
         pixels = math.prod(image[2:])
     work = 2 * image[0] * pixels * math.prod(weight)
     if int(attrs.groups) > 1:
-        return _depthwise(work, pixels, is_last, lanes)
+        return _depthwise(work, pixels, is_last, machine)
+    lanes = machine.lanes
     if math.prod(weight[2:]) > 1 or max(steps) > 1:
-        share = _window(call, is_last, lanes, is_gradient, steps)
+        share = _window(call, is_last, machine, is_gradient, steps)
         return work / (share * lanes * _PER_LANE)
     share = _POINT[is_last] * math.sqrt(_filled(weight[0] if is_last else pixels, lanes))
     if is_gradient and is_last:
@@ -74,31 +91,44 @@ def _convolution(call: relax.Call, is_last: bool, lanes: int) -> float:
 
 
 def _window(
-    call: relax.Call, is_last: bool, lanes: int, is_gradient: bool, steps: Sequence[int]
+    call: relax.Call, is_last: bool, machine: Machine, is_gradient: bool, steps: Sequence[int]
 ) -> float:
     """The share of the peak that a product of several taps reaches, or one with a stride."""
-    share, made = _WINDOW[is_last], _shape(call)
+    share, made, lanes = _WINDOW[is_last], _shape(call), machine.lanes
     if is_gradient:
         return share * ((_STRIDED_WEIGHTS if max(steps) > 1 else _WEIGHTS) if is_last else 1.0)
     if is_last:
         return share * math.sqrt(_filled(made[1], lanes))
     # Where weights are read with a stride, small images leave more empty.
     filled = _filled(math.prod(made[2:]), lanes)
-    return share * (filled if operator_of(call) == _TRANSPOSED else math.sqrt(filled))
+    share *= filled if operator_of(call) == _TRANSPOSED else math.sqrt(filled)
+    described = convolution_of(call)
+    return share * (_times_as_fast(described, machine) if described else 1.0)
 
 
-def _grouped(call: relax.Call, is_last: bool, lanes: int) -> float:
+def _times_as_fast(convolution: Convolution, machine: Machine) -> float:
+    """How many times as fast a convolution with channels second is by Winograd's form."""
+    (image, weight, _), axes = convolution.shapes, convolution.axes()
+    walks: list[Sequence[Walk]] = [[axis.forward() for axis in axes]]
+    rows = weight[0]
+    if convolution.family == "data-gradient":
+        walks = list(itertools.product(*(axis.backward() for axis in axes)))
+        rows = weight[1]
+    return winograd_gain(Shape(image[0], image[1], rows), walks, machine)
+
+
+def _grouped(call: relax.Call, is_last: bool, machine: Machine) -> float:
     out = _shape(call.args[1])
     pixels = math.prod(out[2:])
-    return _depthwise(2 * out[0] * pixels * math.prod(_shape(call)), pixels, is_last, lanes)
+    return _depthwise(2 * out[0] * pixels * math.prod(_shape(call)), pixels, is_last, machine)
 
 
-def _depthwise(work: int, pixels: int, is_last: bool, lanes: int) -> float:
-    share = _DEPTHWISE[is_last] * (1.0 if is_last else math.sqrt(_filled(pixels, lanes)))
-    return work / (share * lanes * _PER_LANE)
+def _depthwise(work: int, pixels: int, is_last: bool, machine: Machine) -> float:
+    filled = 1.0 if is_last else math.sqrt(_filled(pixels, machine.lanes))
+    return work / (_DEPTHWISE[is_last] * filled * machine.lanes * _PER_LANE)
 
 
-def _normal(call: relax.Call, is_last: bool, _: int) -> float:
+def _normal(call: relax.Call, is_last: bool, _: Machine) -> float:
     return math.prod(_shape(call.args[0])) * _NORMAL[operator_of(call)][is_last]
 
 
@@ -111,7 +141,7 @@ def _shape(expression: relax.Expr) -> Sequence[int]:
     return [int(size) for size in expression.ty.shape]
 
 
-_MODELS: dict[str, Callable[[relax.Call, bool, int], float]] = {
+_MODELS: dict[str, Callable[[relax.Call, bool, Machine], float]] = {
     "relax.nn.conv2d": _convolution,
     _TRANSPOSED: _convolution,
     GROUPED_WEIGHT_GRADIENT: _grouped,

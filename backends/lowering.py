@@ -111,13 +111,14 @@ def rewrite_phase(
     if train_step is None:
         return tuple(rewrites)
     absorb = AbsorbActivation(train_step)
-    # With channels last, normalisations are kernels that write.
-    is_second = not any(isinstance(each, SelectLayouts) for each in rewrites)
-    most = family.most_copies if is_second else 0
-    normal = (absorb, ReadNormalised(train_step, most)) if most else ()
+    # Layouts are chosen first: the rest of a step that keeps them is as if nobody had asked.
+    layouts = [each for each in rewrites if isinstance(each, SelectLayouts)]
+    others = [each for each in rewrites if each not in layouts]
+    most = family.most_copies
+    normal = (absorb, *layouts, ReadNormalised(train_step, most)) if most else layouts
     # What is saved is decided before it is rounded.
     first = (SliceSplits(train_step), ReadCopies(train_step))
-    return (*name_tensors(train_step), *normal, *first, *rewrites, absorb)
+    return (*name_tensors(train_step), *normal, *first, *others, absorb)
 
 
 def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...]:

@@ -9,13 +9,14 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.core.kernel_marks import CONCAT_LAST
 from odtc.core.relax_calls import operator_of
 
 # From a copy to the tensor that was copied, as Relax operators.
 Undo = Callable[[relax.Expr], relax.Expr]
 
 RESHAPE, _PERMUTE, _CONCAT = "relax.reshape", "relax.permute_dims", "relax.concat"
-_COPYING = (RESHAPE, _PERMUTE, _CONCAT)
+_COPYING = (RESHAPE, _PERMUTE, _CONCAT, CONCAT_LAST)
 # The axis of channels.
 _CHANNELS = 1
 
@@ -61,31 +62,42 @@ def _copies_of(binding: relax.Binding) -> Iterator[Copy]:
         # Neighbours in memory have to stay neighbours.
         if axes[-1] == len(axes) - 1:
             yield Copy(given, result, lambda copy: R.permute_dims(copy, np.argsort(axes).tolist()))
-    elif isinstance(given, relax.Tuple):
-        axis = int(value.attrs.axis) % len(result.ty.shape)
-        ends = list(accumulate(int(each.ty.shape[axis]) for each in given))
-        for each, begin, end in zip(given, [0, *ends], ends, strict=False):
+    elif parts := _parts(value):
+        axis = _axis(value)
+        ends = list(accumulate(int(each.ty.shape[axis]) for each in parts))
+        for each, begin, end in zip(parts, [0, *ends], ends, strict=False):
             if isinstance(each, relax.Var):
                 yield _slice(each, result, axis, begin, end)
 
 
 def _prefixes(bindings: Sequence[relax.Binding]) -> Iterator[Copy]:
     """Concats whose operands are the first ones of a later concat, each with the last such one."""
-    concats = [b for b in bindings if operator_of(b.value) == _CONCAT]
-    lists = [
-        list(b.value.args[0]) if isinstance(b.value.args[0], relax.Tuple) else [] for b in concats
-    ]
+    concats = [b for b in bindings if operator_of(b.value) in (_CONCAT, CONCAT_LAST)]
+    lists = [_parts(b.value) for b in concats]
     for number, (binding, own) in enumerate(zip(concats, lists, strict=True)):
-        axis = int(binding.value.attrs.axis)
+        axis = _axis(binding.value)
         for later in reversed(range(number + 1, len(concats))):
             is_longer = len(lists[later]) > len(own) > 0
             first = zip(own, lists[later], strict=False)
-            is_same_axis = int(concats[later].value.attrs.axis) == axis
+            is_same_axis = _axis(concats[later].value) == axis
             if is_longer and is_same_axis and all(a.same_as(b) for a, b in first):
-                place = axis % len(binding.var.ty.shape)
-                end = int(binding.var.ty.shape[place])
-                yield _slice(binding.var, concats[later].var, place, 0, end)
+                end = int(binding.var.ty.shape[axis])
+                yield _slice(binding.var, concats[later].var, axis, 0, end)
                 break
+
+
+def _parts(concat: relax.Call) -> list[relax.Expr]:
+    """What a concat joins; nothing where that is one tuple."""
+    if operator_of(concat) == CONCAT_LAST:
+        return list(concat.args)
+    given = concat.args[0]
+    return list(given) if isinstance(given, relax.Tuple) else []
+
+
+def _axis(concat: relax.Call) -> int:
+    """The axis along which a concat joins."""
+    rank = len(concat.ty.shape)
+    return rank - 1 if operator_of(concat) == CONCAT_LAST else int(concat.attrs.axis) % rank
 
 
 def _slice(source: relax.Var, result: relax.Var, axis: int, begin: int, end: int) -> Copy:

@@ -38,7 +38,7 @@ _CALL_TIR = "relax.call_tir"
 # Layouts of convolutions, and of the gradients of their weights, that have their channels second.
 _SECOND = ("NCHW", "CNHW", "NCDHW", "CNDHW")
 # Among the results of a batch normalisation.
-_RESULT = 0
+RESULT = 0
 # Copies that a convolution makes of its image: blocks overlap, and tasks may copy the same ones.
 _OF_A_CONVOLUTION = 2
 
@@ -128,7 +128,7 @@ def _shape(value: relax.Expr) -> list[int] | None:
 
 def _is_result(value: relax.Expr, calls: Collection[relax.Var]) -> bool:
     """Whether a binding takes the normalised data out of the results of one of these calls."""
-    is_field = isinstance(value, relax.TupleGetItem) and value.index == _RESULT
+    is_field = isinstance(value, relax.TupleGetItem) and value.index == RESULT
     return is_field and value.tuple_value in calls
 
 

@@ -22,6 +22,7 @@ from odtc.backends.kernels.convolution_terms import (
 )
 from odtc.backends.kernels.normalised import Normal, operands_of
 from odtc.core.kernel_marks import FUSABLE, OPAQUE, PATTERN, PRODUCT, READ_NORMALISED
+from odtc.core.relax_calls import operator_of
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -31,8 +32,14 @@ TRANSPOSED = ("relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")
 
 def convolution_rules() -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    rules = dict.fromkeys(CONVOLUTIONS, _convolution) | dict.fromkeys(TRANSPOSED, _transposed)
-    return {name: _rule(find) for name, find in rules.items()}
+    return {name: _rule(find) for name, find in _FORM_OF.items()}
+
+
+def convolution_of(call: relax.Call) -> Convolution | None:
+    """What a call computes; None where it is none of the three, or has groups."""
+    find = _FORM_OF.get(operator_of(call))
+    form = find(call) if find else None
+    return _described(form, call) if form else None
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,13 @@ _TRANSPOSED_FORMS = {
     "NCHW": Form("data-gradient"),
     "NHWC": Form("data-gradient", last=True),
     "NCDHW": Form("data-gradient"),
+}
+
+
+# What tells the form of a call, by operator.
+_FORM_OF: dict[str, Callable[[relax.Call], Form | None]] = {
+    **dict.fromkeys(CONVOLUTIONS, _convolution),
+    **dict.fromkeys(TRANSPOSED, _transposed),
 }
 
 

@@ -5,7 +5,7 @@ in which a tensor is made is copied, once for all readers that want it so. A pla
 each operator; which tensors are copied follows from that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,12 +19,21 @@ class Tensor:
         layouts: that it may have; the first is that of what no operator makes.
         seconds: of a copy into another layout.
         nbytes: of such a copy, with its padding.
+        written: seconds that it takes to have it in memory at all, where it is made in the first
+            layout and copied: readers that want it so compute it as they read it.
     """
 
     name: str
     layouts: tuple[str, ...]
     seconds: float = 0.0
     nbytes: int = 0
+    written: float = 0.0
+
+    def seconds_of(self, made: str, there: Collection[str]) -> float:
+        """What it takes to have it in these layouts, of which one is that it is made in."""
+        copies = len(there) - 1
+        is_written = copies > 0 and made == self.layouts[0]
+        return copies * self.seconds + is_written * self.written
 
 
 @dataclass(frozen=True)

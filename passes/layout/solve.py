@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from odtc.passes.layout.problem import Problem, Solution, made_in
+from odtc.passes.layout.problem import Problem, Solution, Tensor, made_in
 from odtc.passes.layout.tables import MOST, Table, least
 
 
@@ -24,16 +24,15 @@ def solve(problem: Problem, most: int = MOST) -> Solution:
         for number, operator in enumerate(problem.operators)
     ]
     for number, tensor in enumerate(tensors):
-        copies = np.array([tensor.seconds * (len(each) - 1) for each in sets[number]])
         variable = operators + number
         if number not in problem.makers:
-            there = np.array([tensor.layouts[0] in each for each in sets[number]])
-            tables.append(Table((variable,), np.where(there, copies, np.inf)))
+            copies = [_made_so(tensor, tensor.layouts[0], each) for each in sets[number]]
+            tables.append(Table((variable,), np.array(copies)))
         else:
             maker, place = problem.makers[number]
             made = [form.writes[place] for form in problem.operators[maker].forms]
-            there = np.array([[layout in each for each in sets[number]] for layout in made])
-            tables.append(Table((maker, variable), np.where(there, copies, np.inf)))
+            copies = [[_made_so(tensor, layout, each) for each in sets[number]] for layout in made]
+            tables.append(Table((maker, variable), np.array(copies)))
         for reader, place in problem.readers[number]:
             wanted = [form.reads[place] for form in problem.operators[reader].forms]
             there = np.array([[layout in each for each in sets[number]] for layout in wanted])
@@ -53,8 +52,14 @@ def seconds_of(problem: Problem, forms: tuple[int, ...]) -> float:
             problem.operators[reader].forms[forms[reader]].reads[place]
             for reader, place in problem.readers[number]
         }
-        total += tensor.seconds * len(wanted - {made_in(problem, forms, number)})
+        made = made_in(problem, forms, number)
+        total += tensor.seconds_of(made, wanted | {made})
     return total
+
+
+def _made_so(tensor: Tensor, made: str, there: frozenset[str]) -> float:
+    """What it takes to have a tensor in these layouts; no plan has it so without its own."""
+    return tensor.seconds_of(made, there) if made in there else np.inf
 
 
 def _sets(layouts: tuple[str, ...]) -> list[frozenset[str]]:

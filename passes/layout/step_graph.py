@@ -11,7 +11,9 @@ from odtc.core.layouts import LAST, SECOND, is_same_in_both
 from odtc.passes.bindings import bindings_of
 from odtc.passes.layout.forms import Rule, images_of, is_image, rule_of
 from odtc.passes.layout.problem import Form, Operator, Problem, Tensor
-from odtc.passes.tensor_bytes import variable_bytes
+from odtc.passes.read_copies import fused_kernels
+from odtc.passes.read_normalised import RESULT, Readers
+from odtc.passes.tensor_bytes import tensor_bytes, variable_bytes
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,15 @@ class Costs:
     Attributes:
         call: seconds of a call of an operator in a layout.
         copy: seconds of a copy of so many bytes into another layout.
+        written: seconds that a batch normalisation and its readers take more where its result, of
+            so many bytes, is in memory than where these compute it.
+        most_copies: of a result that they make as they read it, at most; see `ReadNormalised`.
     """
 
     call: Callable[[relax.Call, str], float]
     copy: Callable[[int], float]
+    written: Callable[[int], float]
+    most_copies: int
 
 
 @dataclass
@@ -39,6 +46,7 @@ class StepGraph:
         problem: of them.
         operators: number of the operator of each binding that makes or reads an image.
         plumbing: bindings of tuples that are only taken apart again, and of other names.
+        unwritten: batch normalisations whose result no kernel writes if the step stays as it is.
     """
 
     function: relax.Function
@@ -47,6 +55,7 @@ class StepGraph:
     images: dict[relax.Var, int] = field(default_factory=dict)
     operators: dict[relax.Var, int] = field(default_factory=dict)
     plumbing: set[relax.Var] = field(default_factory=set)
+    unwritten: frozenset[relax.Var] = frozenset()
     problem: Problem = field(default_factory=lambda: Problem((), ()))
 
     def source(self, variable: relax.Var) -> relax.Var:
@@ -56,7 +65,8 @@ class StepGraph:
 
 def graph_of(module: tvm.IRModule, name: str, costs: Costs) -> StepGraph:
     """Reads a training step: one dataflow block."""
-    graph = StepGraph(module[name])
+    normal = Readers(module[name], fused_kernels(module), costs.most_copies).normal
+    graph = StepGraph(module[name], unwritten=frozenset(normal.values()))
     bindings = bindings_of(graph.function)
     taken_apart = _taken_apart(graph.function)
     fields: dict[relax.Var, list[relax.Expr]] = {}
@@ -134,27 +144,36 @@ class _Reader:
         graph, variable, value = self._graph, binding.var, binding.value
         rule = graph.rules.get(variable)
         made = self._made(variable)
+        written = self._written(variable)
         read = images_of(value, rule) if rule else []
         if rule is None or any(graph.source(each) not in graph.images for each in read):
             graph.rules.pop(variable, None)
-            reads, writes = list(self._read_by(value)), tuple(map(self._tensor, made))
+            reads = list(self._read_by(value))
+            writes = tuple(self._tensor(each, written) for each in made)
             if reads or writes:
                 graph.operators[variable] = len(self._operators)
                 self._operators.append(_fixed(self._name(variable), reads, writes))
             return
         reads = [graph.images[graph.source(each)] for each in read]
-        writes = tuple(map(self._tensor, made)) if rule.makes_images else ()
+        made = made if rule.makes_images else []
+        writes = tuple(self._tensor(each, written) for each in made)
         graph.operators[variable] = len(self._operators)
         forms = tuple(
             Form(
                 layout,
                 (layout,) * len(reads),
                 (layout,) * len(writes),
-                self._costs.call(value, layout),
+                self._costs.call(value, layout) - spared,
             )
-            for layout in (SECOND, LAST)
+            for layout, spared in ((SECOND, written), (LAST, 0.0))
         )
         self._operators.append(Operator(self._name(variable), tuple(reads), writes, forms))
+
+    def _written(self, variable: relax.Var) -> float:
+        """Seconds that the readers of a batch normalisation save that they can compute."""
+        if variable not in self._graph.unwritten:
+            return 0.0
+        return self._costs.written(_type_bytes(variable.ty.fields[RESULT]))
 
     def _name(self, variable: relax.Var) -> str:
         """The name of a variable; of those that share it, a number tells all but the first."""
@@ -177,13 +196,17 @@ class _Reader:
             if graph.source(each) in graph.images:
                 yield graph.images[graph.source(each)]
 
-    def _tensor(self, variable: relax.Var) -> int:
+    def _tensor(self, variable: relax.Var, written: float = 0.0) -> int:
         is_view = is_same_in_both([int(size) for size in variable.ty.shape])
         size = 0 if is_view else variable_bytes(variable)
         seconds = 0.0 if is_view else self._costs.copy(size)
         self._graph.images[variable] = len(self._tensors)
-        self._tensors.append(Tensor(variable.name, (SECOND, LAST), seconds, size))
+        self._tensors.append(Tensor(variable.name, (SECOND, LAST), seconds, size, written))
         return len(self._tensors) - 1
+
+
+def _type_bytes(type_: relax.TensorType) -> int:
+    return tensor_bytes(type_.shape, str(type_.dtype))
 
 
 def _fixed(name: str, reads: list[int], writes: tuple[int, ...]) -> Operator:

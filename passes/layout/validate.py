@@ -1,6 +1,6 @@
 """Plays a plan of layouts and adds its cost up again; shares no code with the solver."""
 
-from odtc.passes.layout.problem import Problem, Solution
+from odtc.passes.layout.problem import Problem, Solution, Tensor
 
 # Seconds are sums of floats in another order.
 _ROUNDING = 1e-9
@@ -26,12 +26,8 @@ def validate(problem: Problem, solution: Solution) -> None:
             raise LayoutPlanError(f"{operator.name} has no form {taken}")
         form = operator.forms[taken]
         seconds += form.seconds
-        for tensor, layout in zip(operator.reads, form.reads, strict=True):
-            if layout not in problem.tensors[tensor].layouts:
-                raise LayoutPlanError(f"{problem.tensors[tensor].name} is never {layout}")
-            if layout not in there[tensor]:
-                seconds += problem.tensors[tensor].seconds
-                there[tensor].add(layout)
+        for number, layout in zip(operator.reads, form.reads, strict=True):
+            seconds += _read(problem.tensors[number], layout, there[number])
         for tensor, layout in zip(operator.writes, form.writes, strict=True):
             there[tensor] = {layout}
     room = _ROUNDING * max(seconds, _ROUNDING)
@@ -39,3 +35,14 @@ def validate(problem: Problem, solution: Solution) -> None:
         raise LayoutPlanError(f"the plan takes {seconds} s, and says {solution.seconds} s")
     if solution.bound > seconds + room:
         raise LayoutPlanError(f"the plan takes {seconds} s, below its bound of {solution.bound} s")
+
+
+def _read(tensor: Tensor, layout: str, there: set[str]) -> float:
+    """Seconds until a tensor is in a layout, in which it is then."""
+    if layout not in tensor.layouts:
+        raise LayoutPlanError(f"{tensor.name} is never {layout}")
+    if layout in there:
+        return 0.0
+    is_unwritten = there == {tensor.layouts[0]}
+    there.add(layout)
+    return tensor.seconds + (tensor.written if is_unwritten else 0.0)

@@ -14,12 +14,16 @@ def problems(draw, most_operators: int = 6) -> Problem:
     """Small graphs: each operator reads some tensors made before it, and makes one or two."""
     cost = st.integers(0, 20).map(float)
     count = draw(st.integers(1, len(LAYOUTS)))
-    tensors = [Tensor(f"x{n}", LAYOUTS[:count], draw(cost)) for n in range(draw(st.integers(1, 2)))]
+
+    def tensor(name: str) -> Tensor:
+        return Tensor(name, LAYOUTS[:count], draw(cost), written=draw(cost))
+
+    tensors = [tensor(f"x{n}") for n in range(draw(st.integers(1, 2)))]
     operators = []
     for number in range(draw(st.integers(1, most_operators))):
         reads = draw(st.lists(st.integers(0, len(tensors) - 1), min_size=1, max_size=3))
         writes = range(len(tensors), len(tensors) + draw(st.integers(1, 2)))
-        tensors += [Tensor(f"t{n}", LAYOUTS[:count], draw(cost)) for n in writes]
+        tensors += [tensor(f"t{n}") for n in writes]
         layout = st.sampled_from(LAYOUTS[:count])
         forms = tuple(
             Form(
@@ -51,7 +55,9 @@ def played(problem: Problem, choice: tuple[int, ...]) -> float:
         total += form.seconds
         for pair in dict.fromkeys(zip(operator.reads, form.reads, strict=True)):
             if pair not in there:
-                total += problem.tensors[pair[0]].seconds
+                tensor = problem.tensors[pair[0]]
+                own = [layout for number, layout in there if number == pair[0]]
+                total += tensor.seconds + (own == [tensor.layouts[0]]) * tensor.written
                 there.add(pair)
         there |= set(zip(operator.writes, form.writes, strict=True))
     return total

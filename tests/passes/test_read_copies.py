@@ -11,7 +11,7 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from tvm import relax
+from tvm import ir, relax
 from tvm.relax import op as R  # noqa: N812
 
 import odtc
@@ -19,6 +19,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.reference.pytorch import TorchTrainer
 from odtc.artifact import Artifact
 from odtc.backends import lowering
+from odtc.core.kernel_marks import CONCAT_LAST
 from odtc.core.memory_plan import Kind
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
@@ -87,6 +88,10 @@ def concat(axis: int) -> Join:
     return lambda emit, branches: emit(R.concat(list(branches), axis))
 
 
+def concat_last(emit: Emit, branches: Sequence[relax.Var]) -> relax.Var:
+    return emit(relax.Call(ir.Op.get(CONCAT_LAST), list(branches)))
+
+
 def shuffle(emit: Emit, branches: Sequence[relax.Var]) -> relax.Var:
     split = emit(R.reshape(branches[0], (2, 3, 2, 4, 5)))
     return emit(R.reshape(emit(R.permute_dims(split, [0, 2, 1, 3, 4])), (2, 6, 4, 5)))
@@ -131,6 +136,31 @@ def test_the_same_values(drawn: tuple[list[tuple[int, ...]], Join]) -> None:
 )
 def test_read_from_the_copy(join: Join, read: str) -> None:
     assert backward_reads(ReadCopies("step").run(step([(2, 6, 4, 5)], join))) == [read]
+
+
+def test_a_concat_of_channels_that_are_last_is_one_along_the_last_axis() -> None:
+    """The same is read, of it and of a longer concat of the same tensors."""
+
+    def twice(join: Join) -> Join:
+        def joined(emit: Emit, branches: Sequence[relax.Var]) -> relax.Var:
+            first = join(emit, branches[:2])
+            emit(R.exp(first))
+            return join(emit, branches)
+
+        return joined
+
+    shapes = [(2, 4, 5, 6), (2, 4, 5, 3), (2, 4, 5, 8)]
+    for of in (lambda join: join, twice):
+        found, wanted = (
+            [
+                str(binding.value.args)
+                for binding in bindings_of(ReadCopies("step").run(step(shapes, of(join)))["step"])
+                if operator_of(binding.value) == "relax.strided_slice"
+            ]
+            for join in (concat_last, concat(3))
+        )
+        assert found == wanted
+        assert len(found) == len(shapes)
 
 
 def turned(emit: Emit, branches: Sequence[relax.Var]) -> relax.Var:

@@ -1,8 +1,9 @@
 """A step with channels last computes what it computes without, whichever operators have them so."""
 
 import json
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,14 @@ import onnx
 import pytest
 import torch
 from torch import nn
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812
 
 import odtc
 from benchmarks.models.pytorch.export import export
 from odtc.artifact import Artifact
+from odtc.backends.families import family_of
+from odtc.backends.kernels import winograd_cut
 from odtc.backends.layout_cost import layout_costs
 from odtc.backends.targets import parse_target
 from odtc.cli.layouts import report
@@ -160,6 +165,20 @@ def all_last(model: Path, chosen: Artifact, tmp_path_factory) -> tuple[str, Arti
     return plan, odtc.compile(model, batch=BATCH, layout=plan)
 
 
+def test_a_plan_of_channels_second_is_the_step_that_nobody_asked_for(
+    model: Path, chosen: Artifact, native: Artifact, tmp_path: Path
+) -> None:
+    """Kernel by kernel: what reads normalised data, slices and copies does so with a plan, too."""
+    plan = plan_of(chosen, tmp_path / "plan.txt", [SECOND])
+    found = odtc.compile(model, batch=BATCH, layout=str(plan))
+    assert found.memory.plan.calls == native.memory.plan.calls
+    assert any("batch_statistics" in call for call in found.memory.plan.calls)
+    assert found.memory.arena_bytes == native.memory.arena_bytes
+    (losses, weights), (wanted_losses, wanted) = steps_of(found), steps_of(native)
+    assert losses == wanted_losses
+    assert all(np.array_equal(weights[name], value) for name, value in wanted.items())
+
+
 def test_all_channels_last_compute_the_same(
     all_last: tuple[str, Artifact], native: Artifact
 ) -> None:
@@ -244,3 +263,27 @@ def test_a_plan_of_another_step_is_refused() -> None:
 def test_costs_are_those_of_a_target() -> None:
     costs = layout_costs(parse_target("android-cpu").resolved())
     assert 0 < costs.copy(1 << 10) < costs.copy(1 << 20)
+    assert 0 < costs.written(1 << 10) < costs.written(1 << 20)
+    assert costs.most_copies == family_of(parse_target("android-cpu").resolved()).most_copies
+
+
+@pytest.mark.parametrize("operator", [R.nn.conv2d, R.nn.conv2d_transpose])
+def test_costs_know_the_form_with_the_fewest_products(
+    monkeypatch: pytest.MonkeyPatch, operator: Callable[..., relax.Call]
+) -> None:
+    """With channels second alone, and where a kernel takes it."""
+    target = parse_target("android-cpu").resolved()
+
+    def seconds(side: int, layout: str) -> float:
+        shapes = {"x": (2, 128, side, side), "w": (128, 128, 3, 3)}
+        x, w = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in shapes.items())
+        call = relax.BlockBuilder().normalize(operator(x, w, padding=1))
+        return layout_costs(target).call(call, layout)
+
+    found = {(side, layout): seconds(side, layout) for side in (28, 4) for layout in (SECOND, LAST)}
+    monkeypatch.setattr(winograd_cut, "_MARGIN", math.inf)
+    direct = {at: seconds(*at) for at in found}
+    assert found[28, SECOND] < direct[28, SECOND] / 1.15
+    assert {at: found[at] for at in found if at != (28, SECOND)} == {
+        at: direct[at] for at in found if at != (28, SECOND)
+    }
