@@ -6,13 +6,12 @@ asks; what is the same in both may be left out.
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tvm import relax
 
 from odtc.backends.call_cost import worth_copies
 from odtc.backends.kernels.convolution import convolution_of
-from odtc.backends.kernels.convolution_terms import Convolution
 from odtc.backends.kernels.grid import Walk
 from odtc.backends.kernels.shifted_cut import Shape
 from odtc.backends.kernels.tile import Machine, machine_of
@@ -28,24 +27,39 @@ _TRANSPOSED = "relax.nn.conv2d_transpose"
 _PER_LANE, _BYTES = 16e9, 20e9
 # What a copy costs beside its bytes.
 _CALL = 2e-6
-# Shares of the peak within a step: of products of one tap, of larger windows and of depthwise
-# convolutions, for channels second and last.
-_POINT = {False: 0.42, True: 0.44}
-_WINDOW = {False: 0.60, True: 0.60}
-# Of gradients of weights with channels last, where a window steps by one, and by more.
-_WEIGHTS, _STRIDED_WEIGHTS = 0.95, 0.75
-_DEPTHWISE = {False: 0.11, True: 0.14}
-# Channels below which the gradient of a weight waits for its sums where channels are last.
-_WIDE = 64
+# Families of convolutions: a convolution, and the gradients of its data and of its weights.
+_FORWARD, _DATA, _WEIGHTS = "convolution", "data-gradient", "weight-gradient"
+# Shares of the peak within a step, by family, for channels second and last: of products of one tap,
+# of larger windows where all taps are multiplied, and of depthwise convolutions.
+Shares = Mapping[str, Mapping[bool, float]]
+_POINT: Shares = {
+    _FORWARD: {False: 0.32, True: 0.36},
+    _DATA: {False: 0.30, True: 0.36},
+    _WEIGHTS: {False: 0.43, True: 0.43},
+}
+_WINDOW: Shares = {
+    _FORWARD: {False: 0.41, True: 0.38},
+    _DATA: {False: 0.41, True: 0.38},
+    _WEIGHTS: {False: 0.42, True: 0.37},
+}
+_DEPTHWISE: Shares = {
+    _FORWARD: {False: 0.10, True: 0.13},
+    _DATA: {False: 0.12, True: 0.25},
+    _WEIGHTS: {False: 0.115, True: 0.115},
+}
+# Windows with a stride over channels second read every other element.
+_STRIDED = 0.75
+# Bytes of images that the gradient of a weight of one tap reads in a second.
+_READ = {False: 25e9, True: 18.5e9}
 # Seconds for each element of a normalisation: a channel stays near a core between its passes, all
 # channels of all pixels do not.
 _NORMAL = {
-    BATCH_NORM: {False: 0.58e-9, True: 0.50e-9},
-    BATCH_NORM_BACKWARD: {False: 0.50e-9, True: 0.75e-9},
+    BATCH_NORM: {False: 0.32e-9, True: 0.37e-9},
+    BATCH_NORM_BACKWARD: {False: 0.38e-9, True: 0.54e-9},
 }
 # Seconds for each byte of what a normalisation makes that it and its readers save, with channels
 # second, where these compute it and nothing writes it.
-_WRITTEN = 0.16e-9
+_WRITTEN = 0.065e-9
 
 
 def layout_costs(target: Target) -> Costs:
@@ -67,51 +81,45 @@ def layout_costs(target: Target) -> Costs:
 def _convolution(call: relax.Call, is_last: bool, machine: Machine) -> float:
     """Images are channels second here, whatever the form that is asked for."""
     image, weight, out = _shape(call.args[0]), _shape(call.args[1]), _shape(call)
-    attrs, pixels = call.attrs, math.prod(out[2:])
-    is_gradient = str(attrs.data_layout) == "CNHW"
-    steps = [int(step) for step in (attrs.dilation if is_gradient else attrs.strides)]
-    if is_gradient:
+    attrs, lanes, read = call.attrs, machine.lanes, 0
+    family, steps, made = _FORWARD, attrs.strides, out[1]
+    if str(attrs.data_layout) == "CNHW":
         # The window steps over the image by the dilation of this sum.
+        family, steps = _WEIGHTS, attrs.dilation
         weight, out = out, weight
-        pixels = math.prod(out[2:])
+        made = weight[0]
     elif operator_of(call) == _TRANSPOSED:
         # Each element of what is read is multiplied by all weights.
-        pixels = math.prod(image[2:])
+        family, out = _DATA, image
+    pixels = math.prod(out[2:])
     work = 2 * image[0] * pixels * math.prod(weight)
     if int(attrs.groups) > 1:
-        return _depthwise(work, pixels, is_last, machine)
-    lanes = machine.lanes
-    if math.prod(weight[2:]) > 1 or max(steps) > 1:
-        share = _window(call, is_last, machine, is_gradient, steps)
-        return work / (share * lanes * _PER_LANE)
-    share = _POINT[is_last] * math.sqrt(_filled(weight[0] if is_last else pixels, lanes))
-    if is_gradient and is_last:
-        share *= min(1.0, math.sqrt(min(weight[:2]) / _WIDE))
-    return work / (share * lanes * _PER_LANE)
+        return _depthwise(family, work, pixels, is_last, machine)
+    is_strided = any(int(step) > 1 for step in steps)
+    if math.prod(weight[2:]) > 1 or is_strided:
+        share = _WINDOW[family][is_last] * (1.0 if is_last else _more_by_form(call, machine))
+        share *= _STRIDED if is_strided and family == _FORWARD and not is_last else 1.0
+    else:
+        share = _POINT[family][is_last]
+        read = 4 * image[0] * pixels * sum(weight[:2]) if family == _WEIGHTS else 0
+    share *= math.sqrt(_filled(made if is_last else _columns(call, family, pixels), lanes))
+    return work / (share * lanes * _PER_LANE) + read / _READ[is_last]
 
 
-def _window(
-    call: relax.Call, is_last: bool, machine: Machine, is_gradient: bool, steps: Sequence[int]
-) -> float:
-    """The share of the peak that a product of several taps reaches, or one with a stride."""
-    share, made, lanes = _WINDOW[is_last], _shape(call), machine.lanes
-    if is_gradient:
-        return share * ((_STRIDED_WEIGHTS if max(steps) > 1 else _WEIGHTS) if is_last else 1.0)
-    if is_last:
-        return share * math.sqrt(_filled(made[1], lanes))
-    # Where weights are read with a stride, small images leave more empty.
-    filled = _filled(math.prod(made[2:]), lanes)
-    share *= filled if operator_of(call) == _TRANSPOSED else math.sqrt(filled)
-    described = convolution_of(call)
-    return share * (_times_as_fast(described, machine) if described else 1.0)
+def _columns(call: relax.Call, family: str, pixels: int) -> int:
+    """Positions of an image along which vectors are, with channels second."""
+    return math.prod(_shape(call)[2:]) if family == _DATA else pixels
 
 
-def _times_as_fast(convolution: Convolution, machine: Machine) -> float:
-    """How many times as fast a convolution with channels second is by Winograd's form."""
+def _more_by_form(call: relax.Call, machine: Machine) -> float:
+    """How many times as fast a convolution with channels second is by the form that it takes."""
+    convolution = convolution_of(call)
+    if convolution is None or convolution.family == _WEIGHTS:
+        return 1.0
     (image, weight, _), axes = convolution.shapes, convolution.axes()
     walks: list[Sequence[Walk]] = [[axis.forward() for axis in axes]]
     rows = weight[0]
-    if convolution.family == "data-gradient":
+    if convolution.family == _DATA:
         walks = list(itertools.product(*(axis.backward() for axis in axes)))
         rows = weight[1]
     return winograd_gain(Shape(image[0], image[1], rows), walks, machine)
@@ -120,12 +128,14 @@ def _times_as_fast(convolution: Convolution, machine: Machine) -> float:
 def _grouped(call: relax.Call, is_last: bool, machine: Machine) -> float:
     out = _shape(call.args[1])
     pixels = math.prod(out[2:])
-    return _depthwise(2 * out[0] * pixels * math.prod(_shape(call)), pixels, is_last, machine)
+    return _depthwise(
+        _WEIGHTS, 2 * out[0] * pixels * math.prod(_shape(call)), pixels, is_last, machine
+    )
 
 
-def _depthwise(work: int, pixels: int, is_last: bool, machine: Machine) -> float:
+def _depthwise(family: str, work: int, pixels: int, is_last: bool, machine: Machine) -> float:
     filled = 1.0 if is_last else math.sqrt(_filled(pixels, machine.lanes))
-    return work / (_DEPTHWISE[is_last] * filled * machine.lanes * _PER_LANE)
+    return work / (_DEPTHWISE[family][is_last] * filled * machine.lanes * _PER_LANE)
 
 
 def _normal(call: relax.Call, is_last: bool, _: Machine) -> float:
