@@ -3,19 +3,25 @@
 import numpy as np
 import pytest
 import torch
+import tvm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tvm import relax, tirx
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.kernels.convolution import convolution_rules
+from odtc.autoschedule.tuning.tasks import Writer
+from odtc.backends.decisions import Told
+from odtc.backends.kernels.convolution import convolution_rules, marked
+from odtc.backends.kernels.convolution_terms import Convolution
 from odtc.backends.kernels.depthwise import DEPTHWISE_LOOPS
+from odtc.backends.kernels.depthwise import FAMILIES as PLANES
 from odtc.backends.kernels.fused import FusedProduct, fused_product
 from odtc.backends.kernels.grouped_convolution import TRANSPOSED, grouped_rules
 from odtc.backends.kernels.tile import machine_of
+from odtc.backends.targets import parse_target
 from odtc.backends.workload import workload_of
-from odtc.backends.write_products import write_product
-from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
+from odtc.backends.write_products import WriteProducts, write_product
+from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT, TUNED, WORKLOAD
 from odtc.core.relax_calls import operator_of
 from odtc.frontend.gradients.table import register_gradients
 from odtc.passes.bindings import bindings_of
@@ -195,3 +201,25 @@ def test_workloads_that_differ_share_no_record() -> None:
     ]
     texts.append(workload_of(kernels_of(LARGE, 256, has_tail=True)["convolution"], machine))
     assert len(texts) == len(set(texts)) == 16
+
+
+def test_a_record_tells_a_depthwise_convolution_its_loops() -> None:
+    shapes = [(2, 8, 40, 40), (8, 1, 3, 3), (2, 8, 40, 40)]
+    operands = [relax.Var("x", relax.TensorType(s, "float32")) for s in shapes[:2]]
+    convolution = Convolution("convolution", shapes, (1, 1), (1, 1), (1, 1), groups=8)
+    kernel = marked(convolution, PLANES["convolution"], operands, None)
+    writer, machine = Writer(parse_target("host-cpu{threads=1}").resolved()), machine_of(256)
+    usual, other = writer.draft(kernel, {}), writer.draft(kernel, {"rows": (4,)})
+    assert usual is not None
+    assert other is not None
+    assert usual != other
+    assert writer.draft(kernel, {"rows": (3,)}) is None
+    product = fused_product(kernel)
+    assert product is not None
+    wanted = workload_of(product, machine)
+    for rows, mark in ((4, "here"), (3, None)):
+        book = {wanted: Told({"rows": (rows,)}, "here")}.get
+        written = WriteProducts(machine, DEPTHWISE_LOOPS, book).run(tvm.IRModule({"k": kernel}))
+        attrs = written["k"].attrs
+        assert attrs[WORKLOAD] == wanted
+        assert attrs.get(TUNED) == mark
