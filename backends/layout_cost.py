@@ -25,6 +25,8 @@ from odtc.passes.layout.step_graph import Costs
 _TRANSPOSED = "relax.nn.conv2d_transpose"
 # Of a core: operations of each lane in a second, and bytes of tensors that lie in its caches.
 _PER_LANE, _BYTES = 16e9, 20e9
+# Of a byte that a budget has no room for, to make it again: one is read and one is written.
+_MADE_AGAIN = 2 / _BYTES
 # What a copy costs beside its bytes.
 _CALL = 2e-6
 # Families of convolutions: a convolution, and the gradients of its data and of its weights.
@@ -62,8 +64,13 @@ _NORMAL = {
 _WRITTEN = 0.065e-9
 
 
-def layout_costs(target: Target) -> Costs:
-    """The costs of a CPU."""
+def layout_costs(target: Target, *, is_tight: bool = False) -> Costs:
+    """The costs of a CPU.
+
+    Args:
+        target: it.
+        is_tight: whether a step has to keep within a budget of bytes.
+    """
     machine = machine_of(target.vector_bits)
 
     def call(value: relax.Call, layout: str) -> float:
@@ -75,6 +82,7 @@ def layout_costs(target: Target) -> Costs:
         lambda nbytes: _CALL + 2 * nbytes / _BYTES,
         lambda nbytes: nbytes * _WRITTEN,
         worth_copies(target),
+        _MADE_AGAIN if is_tight else 0.0,
     )
 
 

@@ -158,6 +158,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         database=database,
         device=device,
         layout=layout,
+        has_budget=budget is not None,
     )
     if offload and budget is None:
         raise UsageError(

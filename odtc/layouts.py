@@ -23,28 +23,31 @@ class LayoutChoice:
     Attributes:
         is_native: whether all images stay as ONNX has them.
         plan: layouts of operators, by name; None for the best ones.
+        is_tight: whether bytes of the arena are worth something, as there is a budget.
     """
 
     is_native: bool = False
     plan: Mapping[str, str] | None = None
+    is_tight: bool = False
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
         """What gives a training step for a target its layouts."""
         if self.is_native:
             return ()
-        return (SelectLayouts(TRAIN_STEP, layout_costs(target), self.plan),)
+        return (SelectLayouts(TRAIN_STEP, layout_costs(target, is_tight=self.is_tight), self.plan),)
 
 
 NATIVE = LayoutChoice(is_native=True)
 
 
-def layout_choice(target: Target, layout: str, *, is_mixed: bool) -> LayoutChoice:
+def layout_choice(target: Target, layout: str, *, is_mixed: bool, is_tight: bool) -> LayoutChoice:
     """Reads the option `layout`.
 
     Args:
         target: what is compiled for.
         layout: `auto`, `native`, or the path of a plan.
         is_mixed: whether the step is of mixed precision.
+        is_tight: whether it has to keep within a budget.
 
     Raises:
         UsageError: there is no such plan, or it cannot be read.
@@ -54,7 +57,7 @@ def layout_choice(target: Target, layout: str, *, is_mixed: bool) -> LayoutChoic
     if layout == ONNX or (layout == AUTO and has_one):
         return NATIVE
     if layout == AUTO:
-        return LayoutChoice()
+        return LayoutChoice(is_tight=is_tight)
     if has_one:
         raise UnsupportedError(
             "images of a step for a GPU, or in mixed precision, have the layout NCHW only",
@@ -70,4 +73,4 @@ def layout_choice(target: Target, layout: str, *, is_mixed: bool) -> LayoutChoic
             where="layout",
             hint="`odtc inspect ART --layouts` prints a plan",
         ) from error
-    return LayoutChoice(plan=parse_plan(text, layout))
+    return LayoutChoice(plan=parse_plan(text, layout), is_tight=is_tight)

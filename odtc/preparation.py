@@ -73,6 +73,7 @@ class StepOptions(TypedDict, total=False):
     database: str | os.PathLike[str] | None
     device: Device | None
     layout: str
+    has_budget: bool
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,12 @@ def read_source(
         is_mixed,
         options.get("offload", False),
         book,
-        layout_choice(target, options.get("layout", DEFAULT), is_mixed=is_mixed),
+        layout_choice(
+            target,
+            options.get("layout", DEFAULT),
+            is_mixed=is_mixed,
+            is_tight=options.get("has_budget", False),
+        ),
         times,
     )
 

@@ -13,11 +13,13 @@ def report(plan: "LayoutPlan | None") -> list[str]:
     """The plan as text; what is no plan is a comment."""
     if plan is None:
         return [f"# all images of the step have the layout {SECOND}"]
-    proof = "; no plan takes less" if plan.is_proven else ""
+    less = "costs less, with its bytes" if plan.price else "takes less"
+    proof = f"; no plan {less}" if plan.is_proven else ""
     head = [
         "# layouts of the operators that have a choice",
         f"# {_milliseconds(plan.seconds)} by a model of the target, "
         f"{_milliseconds(plan.native_seconds)} in {SECOND} alone{proof}",
+        f"# {plan.nbytes:,} bytes of copies, and of what {SECOND} alone would not have in memory",
         *(
             f"# copy of {copy.tensor} to {copy.layout}: {copy.nbytes:,} bytes, "
             f"{_milliseconds(copy.seconds)}"

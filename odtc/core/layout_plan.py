@@ -43,8 +43,10 @@ class LayoutPlan:
 
     Attributes:
         seconds: of operators with a choice, and of copies, by a model of the target.
-        bound: no plan takes less by that model; 0 where the plan was asked for.
+        bound: no plan costs less by that model; 0 where the plan was asked for.
         native_seconds: what they would take with the layout of ONNX alone.
+        nbytes: of copies, and of what would not be in memory with the layout of ONNX alone.
+        price: seconds that such a byte is worth: the plan costs its seconds and its bytes.
         operators: those that had a choice.
         copies: that are left.
     """
@@ -52,13 +54,15 @@ class LayoutPlan:
     seconds: float
     bound: float
     native_seconds: float
+    nbytes: int
+    price: float
     operators: tuple[LayoutOperator, ...]
     copies: tuple[LayoutCopy, ...]
 
     @property
     def is_proven(self) -> bool:
         """Whether no plan is better by the model, but for rounding."""
-        return self.seconds <= self.bound * (1 + 1e-9)
+        return self.seconds + self.price * self.nbytes <= self.bound * (1 + 1e-9)
 
 
 def read_layout_plan(data: Mapping[str, Any]) -> LayoutPlan:
@@ -71,6 +75,8 @@ def read_layout_plan(data: Mapping[str, Any]) -> LayoutPlan:
         float(data["seconds"]),
         float(data["bound"]),
         float(data["native_seconds"]),
+        int(data["nbytes"]),
+        float(data["price"]),
         tuple(LayoutOperator(**each) for each in data["operators"]),
         tuple(LayoutCopy(**each) for each in data["copies"]),
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from odtc.core.errors import UsageError
 from odtc.passes.layout.problem import Problem, Solution
-from odtc.passes.layout.solve import seconds_of
+from odtc.passes.layout.solve import solution_of
 
 # An operator and its layout.
 _WORDS = 2
@@ -62,4 +62,4 @@ def forced(problem: Problem, plan: Mapping[str, str]) -> Solution:
             where="layout",
             hint="`odtc inspect ART --layouts` names those that have a choice",
         )
-    return Solution(tuple(forms), seconds_of(problem, tuple(forms)), 0.0)
+    return solution_of(problem, tuple(forms), 0.0)

@@ -35,6 +35,12 @@ class Tensor:
         is_written = copies > 0 and made == self.layouts[0]
         return copies * self.seconds + is_written * self.written
 
+    def nbytes_of(self, there: Collection[str]) -> int:
+        """Bytes of it in these layouts that are not in memory if the graph stays as it is."""
+        is_unwritten = self.written > 0
+        is_as_it_is = list(there) == [self.layouts[0]]
+        return 0 if is_as_it_is else (len(there) - 1 + is_unwritten) * self.nbytes
+
 
 @dataclass(frozen=True)
 class Form:
@@ -77,10 +83,12 @@ class Problem:
     Attributes:
         tensors: by number; each is made by one operator at most.
         operators: in the order in which they run.
+        price: seconds that a byte is worth.
     """
 
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
+    price: float = 0.0
 
     @cached_property
     def makers(self) -> dict[int, tuple[int, int]]:
@@ -123,17 +131,21 @@ class Solution:
     Attributes:
         forms: number of the form of each operator.
         seconds: of all operators and copies.
-        bound: no plan takes less.
+        nbytes: of copies, and of what would not be in memory without them.
+        cost: the seconds, and the price of the bytes.
+        bound: no plan costs less.
     """
 
     forms: tuple[int, ...]
     seconds: float
+    nbytes: int
+    cost: float
     bound: float
 
     @property
     def is_optimal(self) -> bool:
         """Whether no plan is better, but for rounding."""
-        return self.seconds <= self.bound + 1e-9 * max(abs(self.seconds), 1e-9)
+        return self.cost <= self.bound + 1e-9 * max(abs(self.cost), 1e-9)
 
 
 def made_in(problem: Problem, forms: Sequence[int], tensor: int) -> str:

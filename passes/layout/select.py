@@ -13,7 +13,7 @@ from odtc.passes.contract import Pass
 from odtc.passes.layout.plan_text import forced
 from odtc.passes.layout.problem import Problem, Solution, copies_of, native_of
 from odtc.passes.layout.rewrite import rewritten
-from odtc.passes.layout.solve import seconds_of, solve
+from odtc.passes.layout.solve import solution_of, solve
 from odtc.passes.layout.step_graph import Costs, graph_of
 from odtc.passes.layout.validate import validate
 
@@ -23,7 +23,7 @@ LAYOUTS = "odtc.layouts"
 
 @dataclass(frozen=True)
 class SelectLayouts(Pass):
-    """Gives the images of a training step the layouts in which it takes least time.
+    """Gives the images of a training step the layouts in which it costs least.
 
     Attributes:
         function: name of the training step: one dataflow block.
@@ -76,7 +76,9 @@ def record_of(problem: Problem, solution: Solution) -> LayoutPlan:
     return LayoutPlan(
         solution.seconds,
         solution.bound,
-        seconds_of(problem, native_of(problem)),
+        solution_of(problem, native_of(problem), 0.0).seconds,
+        solution.nbytes,
+        problem.price,
         tuple(operators),
         tuple(copies),
     )

@@ -1,4 +1,4 @@
-"""The plan of layouts that takes least time.
+"""The plan of layouts that costs least: in time, and in bytes where these have a price.
 
 A variable for each operator is its form, and one for each tensor the set of layouts in which it is
 there: so that a copy counts once, whoever reads it. Tables say what these cost: an operator by
@@ -16,7 +16,7 @@ from odtc.passes.layout.tables import MOST, Table, least
 
 def solve(problem: Problem, most: int = MOST) -> Solution:
     """The best plan; with a bound below it, where tables of `most` numbers do not prove it best."""
-    operators, tensors = len(problem.operators), problem.tensors
+    operators, tensors, price = len(problem.operators), problem.tensors, problem.price
     sets = [_sets(tensor.layouts) for tensor in tensors]
     sizes = [*(len(each.forms) for each in problem.operators), *map(len, sets)]
     tables = [
@@ -26,40 +26,45 @@ def solve(problem: Problem, most: int = MOST) -> Solution:
     for number, tensor in enumerate(tensors):
         variable = operators + number
         if number not in problem.makers:
-            copies = [_made_so(tensor, tensor.layouts[0], each) for each in sets[number]]
+            copies = [_made_so(tensor, price, tensor.layouts[0], each) for each in sets[number]]
             tables.append(Table((variable,), np.array(copies)))
         else:
             maker, place = problem.makers[number]
             made = [form.writes[place] for form in problem.operators[maker].forms]
-            copies = [[_made_so(tensor, layout, each) for each in sets[number]] for layout in made]
+            copies = [
+                [_made_so(tensor, price, layout, each) for each in sets[number]] for layout in made
+            ]
             tables.append(Table((maker, variable), np.array(copies)))
         for reader, place in problem.readers[number]:
             wanted = [form.reads[place] for form in problem.operators[reader].forms]
             there = np.array([[layout in each for each in sets[number]] for layout in wanted])
             tables.append(Table((reader, variable), np.where(there, 0.0, np.inf)))
     values, bound = least(sizes, tables, most)
-    forms = tuple(values[:operators])
-    return Solution(forms, seconds_of(problem, forms), bound)
+    return solution_of(problem, tuple(values[:operators]), bound)
 
 
-def seconds_of(problem: Problem, forms: tuple[int, ...]) -> float:
-    """What a plan takes: its operators, and a copy for each layout that a tensor is not made in."""
-    total = sum(
+def solution_of(problem: Problem, forms: tuple[int, ...], bound: float) -> Solution:
+    """A plan: its operators, and a copy for each layout that a tensor is not made in."""
+    seconds = sum(
         each.forms[taken].seconds for each, taken in zip(problem.operators, forms, strict=True)
     )
+    nbytes = 0
     for number, tensor in enumerate(problem.tensors):
         wanted = {
             problem.operators[reader].forms[forms[reader]].reads[place]
             for reader, place in problem.readers[number]
         }
         made = made_in(problem, forms, number)
-        total += tensor.seconds_of(made, wanted | {made})
-    return total
+        seconds += tensor.seconds_of(made, wanted | {made})
+        nbytes += tensor.nbytes_of(wanted | {made})
+    return Solution(forms, seconds, nbytes, seconds + problem.price * nbytes, bound)
 
 
-def _made_so(tensor: Tensor, made: str, there: frozenset[str]) -> float:
-    """What it takes to have a tensor in these layouts; no plan has it so without its own."""
-    return tensor.seconds_of(made, there) if made in there else np.inf
+def _made_so(tensor: Tensor, price: float, made: str, there: frozenset[str]) -> float:
+    """What a tensor in these layouts costs; no plan has it so without that it is made in."""
+    if made not in there:
+        return np.inf
+    return tensor.seconds_of(made, there) + price * tensor.nbytes_of(there)
 
 
 def _sets(layouts: tuple[str, ...]) -> list[frozenset[str]]:

@@ -26,12 +26,14 @@ class Costs:
         written: seconds that a batch normalisation and its readers take more where its result, of
             so many bytes, is in memory than where these compute it.
         most_copies: of a result that they make as they read it, at most; see `ReadNormalised`.
+        price: seconds that a byte of the arena is worth.
     """
 
     call: Callable[[relax.Call, str], float]
     copy: Callable[[int], float]
     written: Callable[[int], float]
     most_copies: int
+    price: float = 0.0
 
 
 @dataclass
@@ -125,7 +127,7 @@ class _Reader:
             self._operator(binding)
         results = list(self._read_by(graph.function.body.body))
         self._operators.append(_fixed("result", results, ()))
-        graph.problem = Problem(tuple(self._tensors), tuple(self._operators))
+        graph.problem = Problem(tuple(self._tensors), tuple(self._operators), self._costs.price)
 
     def _given(self, bindings: list[relax.Binding]) -> Iterator[relax.Var]:
         """The images that the step is given."""

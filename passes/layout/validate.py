@@ -1,5 +1,7 @@
 """Plays a plan of layouts and adds its cost up again; shares no code with the solver."""
 
+from collections.abc import Sequence
+
 from odtc.passes.layout.problem import Problem, Solution, Tensor
 
 # Seconds are sums of floats in another order.
@@ -14,14 +16,29 @@ def validate(problem: Problem, solution: Solution) -> None:
     """Runs through the operators, with the layouts in which each tensor is there.
 
     Raises:
-        LayoutPlanError: an operator has no such form, or the plan takes other seconds than it says,
-            or fewer than its own bound.
+        LayoutPlanError: an operator has no such form, or the plan has other seconds, bytes or costs
+            than it says, or costs less than its own bound.
     """
     if len(solution.forms) != len(problem.operators):
         raise LayoutPlanError(f"{len(solution.forms)} forms of {len(problem.operators)} operators")
+    seconds, nbytes = _played(problem, solution.forms)
+    if nbytes != solution.nbytes:
+        raise LayoutPlanError(f"the plan has {nbytes} bytes, and says {solution.nbytes}")
+    cost = seconds + nbytes * problem.price
+    room = _ROUNDING * max(cost, _ROUNDING)
+    if abs(seconds - solution.seconds) > room:
+        raise LayoutPlanError(f"the plan takes {seconds} s, and says {solution.seconds} s")
+    if abs(cost - solution.cost) > room:
+        raise LayoutPlanError(f"the plan costs {cost} s, and says {solution.cost} s")
+    if solution.bound > cost + room:
+        raise LayoutPlanError(f"the plan costs {cost} s, below its bound of {solution.bound} s")
+
+
+def _played(problem: Problem, forms: Sequence[int]) -> tuple[float, int]:
+    """Seconds of a plan, and bytes that are in memory because of it."""
     there = {number: {each.layouts[0]} for number, each in enumerate(problem.tensors)}
     seconds = 0.0
-    for operator, taken in zip(problem.operators, solution.forms, strict=True):
+    for operator, taken in zip(problem.operators, forms, strict=True):
         if not 0 <= taken < len(operator.forms):
             raise LayoutPlanError(f"{operator.name} has no form {taken}")
         form = operator.forms[taken]
@@ -30,11 +47,12 @@ def validate(problem: Problem, solution: Solution) -> None:
             seconds += _read(problem.tensors[number], layout, there[number])
         for tensor, layout in zip(operator.writes, form.writes, strict=True):
             there[tensor] = {layout}
-    room = _ROUNDING * max(seconds, _ROUNDING)
-    if abs(seconds - solution.seconds) > room:
-        raise LayoutPlanError(f"the plan takes {seconds} s, and says {solution.seconds} s")
-    if solution.bound > seconds + room:
-        raise LayoutPlanError(f"the plan takes {seconds} s, below its bound of {solution.bound} s")
+    nbytes = 0
+    for number, tensor in enumerate(problem.tensors):
+        usual = 0 if tensor.written else 1
+        in_memory = usual if there[number] == {tensor.layouts[0]} else len(there[number])
+        nbytes += (in_memory - usual) * tensor.nbytes
+    return seconds, nbytes
 
 
 def _read(tensor: Tensor, layout: str, there: set[str]) -> float:

@@ -16,7 +16,7 @@ def problems(draw, most_operators: int = 6) -> Problem:
     count = draw(st.integers(1, len(LAYOUTS)))
 
     def tensor(name: str) -> Tensor:
-        return Tensor(name, LAYOUTS[:count], draw(cost), written=draw(cost))
+        return Tensor(name, LAYOUTS[:count], draw(cost), draw(st.integers(0, 9)), draw(cost))
 
     tensors = [tensor(f"x{n}") for n in range(draw(st.integers(1, 2)))]
     operators = []
@@ -35,17 +35,23 @@ def problems(draw, most_operators: int = 6) -> Problem:
             for n in range(draw(st.integers(1, 3)))
         )
         operators.append(Operator(f"op{number}", tuple(reads), tuple(writes), forms))
-    return Problem(tuple(tensors), tuple(operators))
+    return Problem(tuple(tensors), tuple(operators), float(draw(st.integers(0, 3))))
 
 
 def best_by_trying(problem: Problem) -> float:
-    """The least seconds of all plans, each played."""
+    """The least cost of all plans, each played."""
     choices = product(*(range(len(each.forms)) for each in problem.operators))
-    return min(played(problem, choice) for choice in choices)
+    return min(cost_of(problem, choice) for choice in choices)
 
 
-def played(problem: Problem, choice: tuple[int, ...]) -> float:
-    """Seconds of a plan: layouts that are there, and copies of those that are not."""
+def cost_of(problem: Problem, choice: tuple[int, ...]) -> float:
+    """What a plan costs: its seconds, and its bytes at their price."""
+    seconds, nbytes = played(problem, choice)
+    return seconds + problem.price * nbytes
+
+
+def played(problem: Problem, choice: tuple[int, ...]) -> tuple[float, int]:
+    """Seconds of a plan, with copies of layouts that are not there; and bytes more than usual."""
     there = {(number, each.layouts[0]) for number, each in enumerate(problem.tensors)}
     for operator in problem.operators:
         there -= {(tensor, layout) for tensor in operator.writes for layout in LAYOUTS}
@@ -60,4 +66,9 @@ def played(problem: Problem, choice: tuple[int, ...]) -> float:
                 total += tensor.seconds + (own == [tensor.layouts[0]]) * tensor.written
                 there.add(pair)
         there |= set(zip(operator.writes, form.writes, strict=True))
-    return total
+    nbytes = 0
+    for number, tensor in enumerate(problem.tensors):
+        own = {layout for each, layout in there if each == number}
+        if own != {tensor.layouts[0]}:
+            nbytes += tensor.nbytes * (len(own) if tensor.written else len(own) - 1)
+    return total, nbytes

@@ -15,9 +15,9 @@ from odtc.passes.layout.problem import (
     copies_of,
     native_of,
 )
-from odtc.passes.layout.solve import seconds_of, solve
+from odtc.passes.layout.solve import solution_of, solve
 from odtc.passes.layout.validate import LayoutPlanError, validate
-from tests.passes.layouts import best_by_trying, played, problems
+from tests.passes.layouts import best_by_trying, cost_of, played, problems
 
 A, B = "NCHW", "NHWC"
 
@@ -40,7 +40,7 @@ def test_no_plan_is_better(problem: Problem) -> None:
     solution = solve(problem)
     validate(problem, solution)
     assert solution.is_optimal
-    assert solution.seconds == best_by_trying(problem)
+    assert solution.cost == best_by_trying(problem)
 
 
 @given(problems())
@@ -48,14 +48,16 @@ def test_no_plan_is_better(problem: Problem) -> None:
 def test_with_small_tables_the_bound_is_one(problem: Problem) -> None:
     solution = solve(problem, most=4)
     validate(problem, solution)
-    assert solution.bound <= best_by_trying(problem) <= solution.seconds
+    assert solution.bound <= best_by_trying(problem) <= solution.cost
 
 
 @given(problems())
 @settings(max_examples=100, deadline=None)
-def test_seconds_are_those_of_the_plan_played(problem: Problem) -> None:
+def test_seconds_and_bytes_are_those_of_the_plan_played(problem: Problem) -> None:
     for forms in (native_of(problem), tuple(len(each.forms) - 1 for each in problem.operators)):
-        assert seconds_of(problem, forms) == played(problem, forms)
+        found = solution_of(problem, forms, 0.0)
+        assert (found.seconds, found.nbytes) == played(problem, forms)
+        assert found.cost == cost_of(problem, forms)
 
 
 def test_a_copy_is_made_once_for_all_its_readers() -> None:
@@ -75,6 +77,25 @@ def test_a_copy_is_made_once_for_all_its_readers() -> None:
 def test_a_layout_is_taken_only_where_it_pays_for_its_copies() -> None:
     assert solve(chain([(5, 2), (5, 2)], 2)).forms == (1, 1)
     assert solve(chain([(5, 2), (5, 2)], 7)).forms == (0, 0)
+
+
+def test_where_bytes_have_a_price_a_copy_has_to_be_worth_its_own() -> None:
+    problem = chain([(5, 2), (5, 2)], 2)
+    assert (solve(problem).forms, solve(problem).nbytes) == ((1, 1), 64)
+    tight = replace(problem, price=5 / 64)
+    assert (solve(tight).forms, solve(tight).nbytes) == ((0, 0), 0)
+    # It gains four seconds: at less than that it is still taken.
+    cheap = solve(replace(problem, price=3 / 64))
+    assert (cheap.forms, cheap.seconds, cheap.cost) == ((1, 1), 6.0, 9.0)
+
+
+def test_what_nobody_writes_takes_bytes_once_it_is_made_otherwise() -> None:
+    problem = chain([(5, 2)], 2)
+    made = replace(problem.tensors[1], written=1.0)
+    problem = replace(problem, tensors=(problem.tensors[0], made))
+    assert solution_of(problem, (0,), 0.0).nbytes == 0
+    # The copy of what is read, and what is made.
+    assert solution_of(problem, (1,), 0.0).nbytes == 2 * 64
 
 
 def test_a_step_of_a_thousand_operators_is_proven_within_seconds() -> None:
@@ -116,6 +137,8 @@ def test_an_operator_may_read_more_tensors_than_an_array_has_axes() -> None:
         ({"seconds": 5.5}, "and says 5.5"),
         ({"forms": (0, 1)}, "and says"),
         ({"bound": 7.0}, "below its bound"),
+        ({"nbytes": 65}, "has 64 bytes, and says 65"),
+        ({"cost": 5.5}, "costs 6.0 s, and says 5.5"),
     ],
 )
 def test_the_validator_refuses(change: dict, said: str) -> None:
@@ -130,4 +153,4 @@ def test_the_validator_refuses_a_layout_that_a_tensor_cannot_have() -> None:
     problem = chain([(5, 2)], 2)
     tensors = (replace(problem.tensors[0], layouts=(A,)), problem.tensors[1])
     with pytest.raises(LayoutPlanError, match="t0 is never NHWC"):
-        validate(replace(problem, tensors=tensors), Solution((1,), 4.0, 4.0))
+        validate(replace(problem, tensors=tensors), Solution((1,), 4.0, 64, 4.0, 4.0))

@@ -194,6 +194,9 @@ def test_a_budget_holds_with_the_same_bits(model: Path, all_last: tuple[str, Art
     budget = whole.memory.arena_bytes * 8 // 10
     small = odtc.compile(model, batch=BATCH, layout=plan, memory_budget=budget, micro_batches=1)
     assert small.memory.arena_bytes <= budget
+    # Bytes are worth something only where there is a budget.
+    assert layouts_of(small).price > layouts_of(whole).price == 0
+    assert layouts_of(small).nbytes == layouts_of(whole).nbytes > 0
     (losses, weights), (wanted_losses, wanted) = steps_of(small), steps_of(whole)
     assert losses == wanted_losses
     assert all(np.array_equal(weights[name], value) for name, value in wanted.items())
@@ -220,6 +223,7 @@ def test_inspect_prints_a_plan_that_compile_takes(
     assert main(["inspect", str(saved), "--layouts"]) == 0
     text = capsys.readouterr().out
     assert "no plan takes less" in text
+    assert f"# {layouts_of(chosen).nbytes:,} bytes of copies" in text
     (tmp_path / "plan.txt").write_text(text)
     options = ["--batch", str(BATCH), "--layout", str(tmp_path / "plan.txt"), "-o", str(again)]
     assert main(["compile", str(model), *options]) == 0
@@ -261,10 +265,12 @@ def test_a_plan_of_another_step_is_refused() -> None:
 
 
 def test_costs_are_those_of_a_target() -> None:
-    costs = layout_costs(parse_target("android-cpu").resolved())
+    target = parse_target("android-cpu").resolved()
+    costs = layout_costs(target)
     assert 0 < costs.copy(1 << 10) < costs.copy(1 << 20)
     assert 0 < costs.written(1 << 10) < costs.written(1 << 20)
-    assert costs.most_copies == family_of(parse_target("android-cpu").resolved()).most_copies
+    assert costs.price == 0 < layout_costs(target, is_tight=True).price
+    assert costs.most_copies == family_of(target).most_copies
 
 
 @pytest.mark.parametrize("operator", [R.nn.conv2d, R.nn.conv2d_transpose])
