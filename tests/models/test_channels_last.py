@@ -20,7 +20,7 @@ FAST = ("squeezenet", "unet")
 @pytest.mark.parametrize("name", fast_if(lambda name: name in FAST, IMAGES))
 def test_all_that_can_has_its_channels_last(name: str, tmp_path: Path, monkeypatch) -> None:
     """Whatever it takes, and however few channels there are."""
-    costs = Costs(lambda _, layout: float(layout != LAST), lambda _: 0.0)
+    costs = Costs(lambda _, layout: float(layout != LAST), lambda _: 0.0, lambda _: 0.0, 0)
     monkeypatch.setattr(forms, "_FEW", 1)
-    monkeypatch.setattr(layouts, "layout_costs", lambda _: costs)
+    monkeypatch.setattr(layouts, "layout_costs", lambda *_, **__: costs)
     check_parity(SMALL[name], "torchscript", tmp_path, layout=AUTO)
