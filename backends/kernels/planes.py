@@ -1,4 +1,4 @@
-"""Image planes as one line of vectors: what pooling and depthwise convolutions are built from.
+"""Image planes as one line of vectors: what average pooling is built from.
 
 A window walks over a plane that is staged row behind row, each row followed by so much padding that
 a tap beyond its end, or in front of the next one, reads padding. Then a tap is one shift of the
