@@ -78,6 +78,7 @@ class Family:
         most_fused: operators of a fused kernel; None for any number.
         most_copies: of a normalised tensor, which kernels make as they read it, in place of one in
             memory; 0 where none does.
+        writes_over: whether gradients are written over what their calls read last.
     """
 
     rewrites: tuple[Pass, ...]
@@ -94,6 +95,7 @@ class Family:
     update_buffers: int | None = None
     most_fused: int | None = None
     most_copies: int = 0
+    writes_over: bool = False
 
 
 # What emits the loops of products on a CPU.
@@ -154,6 +156,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         TakeOffsets(),
         slots,
         most_copies=worth_copies(target),
+        writes_over=True,
     )
 
 

@@ -49,6 +49,7 @@ from odtc.passes.read_copies import ReadCopies
 from odtc.passes.read_normalised import ReadNormalised
 from odtc.passes.return_loss import ReturnLoss
 from odtc.passes.slice_splits import SliceSplits
+from odtc.passes.write_over import WriteOver
 
 # What lets calls of the training step run again.
 Checkpoints = InsertCheckpoints | OfferPlans
@@ -167,7 +168,7 @@ def plan_phase(
     """
     steps = _steps(train_step, checkpoints)
     return (
-        *order_phase(train_step, family),
+        *order_phase(train_step, family, may_wait=_may_wait(checkpoints)),
         *([checkpoints] if checkpoints else []),
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(steps)] if steps else []),
@@ -186,15 +187,31 @@ def _steps(train_step: str | None, checkpoints: Checkpoints | None) -> tuple[str
     return (train_step,) if train_step else ()
 
 
-def order_phase(train_step: str | None, family: Family) -> tuple[Pass, ...]:
-    """Kernel calls in the order in which they run."""
+def order_phase(
+    train_step: str | None, family: Family, *, may_wait: bool = False
+) -> tuple[Pass, ...]:
+    """Kernel calls in the order in which they run.
+
+    Args:
+        train_step: name of the training step.
+        family: of the target.
+        may_wait: whether tensors may wait in storage, which gives back what was stored: what is
+            changed in place after that would be lost.
+    """
+    writes_over = family.writes_over and not may_wait
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
         *family.blocks,
         *([ImmediateUpdate(train_step)] if train_step else []),
+        *([WriteOver(train_step)] if train_step and writes_over else []),
         OrderCalls(family.slots),
         *_grouping(train_step, family),
     )
+
+
+def _may_wait(checkpoints: Checkpoints | None) -> bool:
+    """Whether tensors may wait in storage."""
+    return checkpoints is not None and checkpoints.storage is not None
 
 
 def _grouping(train_step: str | None, family: Family) -> tuple[Pass, ...]:
@@ -359,7 +376,7 @@ def recomputation(
         offload: whether tensors may wait in the target's storage.
     """
     family = family_of(target)
-    ordered = run_pipeline(order_phase(train_step, family), scheduled)
+    ordered = run_pipeline(order_phase(train_step, family, may_wait=offload), scheduled)
     calls = Calls(ordered[train_step], workspaces_in(ordered, family.slots))
     storage = storage_cost(target) if offload else None
     return recomputation_of(calls, ordered, call_cost(target, times), storage)

@@ -5,7 +5,7 @@ that read or wrote it before.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tvm
 from tvm import ir, relax, tirx
@@ -63,6 +63,10 @@ class Calls:
         """The arguments and results that a variable may share its memory with."""
         return self._roots.get(variable, frozenset())
 
+    def tensors_of(self, variable: relax.Expr) -> frozenset[int]:
+        """The results of calls that a variable may stand for."""
+        return self._tensors.get(variable, frozenset())
+
     def _read(self, value: relax.Expr) -> frozenset[int]:
         """The results that a value reads."""
         read = relax.analysis.free_vars(value)
@@ -98,7 +102,9 @@ class Calls:
             made = tuple(self._results(binding.var.ty))
             self._fields[binding.var] = made
         reads = self._read(value)
-        self._tensors[binding.var] = frozenset(made)
+        # What is changed in place may be a result of another call.
+        changing = changed_variables(binding) if in_place else ()
+        self._tensors[binding.var] = frozenset(made).union(*map(self.tensors_of, changing))
         workspace = self._new(self._workspaces[value.args[0]])
         return Task((*made, workspace), reads, frozenset(after))
 
@@ -129,3 +135,20 @@ def with_views(
         yield from needed(binding.value)
         yield binding
     yield from views.values()
+
+
+def without_unused(module: tvm.IRModule, kernels: Iterable[ir.GlobalVar]) -> tvm.IRModule:
+    """A module without those of some kernels that nothing calls any more."""
+    called: set[ir.GlobalVar] = set()
+    for function in module.functions.values():
+        if isinstance(function, relax.Function):
+            called |= {
+                binding.value.args[0]
+                for binding in bindings_of(function)
+                if operator_of(binding.value) in KERNEL_CALLS
+            }
+    gone = set(kernels) - called
+    return tvm.IRModule(
+        {each: function for each, function in module.functions_items() if each not in gone},
+        attrs=module.attrs,
+    )

@@ -6,7 +6,7 @@ beside those that the step has anyway at one time, and nothing reads what it wou
 Each element is computed as before, so that no bit changes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,11 +16,10 @@ from tvm import ir, relax
 from odtc.core.kernel_marks import ONE_OF
 from odtc.core.relax_calls import operator_of
 from odtc.passes.bindings import bindings_of, with_bindings
-from odtc.passes.calls import Calls, workspaces_in
+from odtc.passes.calls import Calls, without_unused, workspaces_in
 from odtc.passes.contract import Pass
 from odtc.passes.immediate_update import (
     IN_PLACE,
-    KERNEL_CALLS,
     changed_variables,
     read_variables,
 )
@@ -57,24 +56,7 @@ class GroupUpdates(Pass):
         rewritten = with_bindings(function, list(grouping.bindings(bindings_of(function))))
         module = builder.get()
         module.update_func(module.get_global_var(self.function), rewritten)
-        return relax.transform.Normalize()(_without(module, grouping.merged))
-
-
-def _without(module: tvm.IRModule, kernels: Iterable[ir.GlobalVar]) -> tvm.IRModule:
-    """A module without those of some kernels that nothing calls any more."""
-    called: set[ir.GlobalVar] = set()
-    for function in module.functions.values():
-        if isinstance(function, relax.Function):
-            called |= {
-                binding.value.args[0]
-                for binding in bindings_of(function)
-                if operator_of(binding.value) in KERNEL_CALLS
-            }
-    gone = set(kernels) - called
-    return tvm.IRModule(
-        {each: function for each, function in module.functions_items() if each not in gone},
-        attrs=module.attrs,
-    )
+        return relax.transform.Normalize()(without_unused(module, grouping.merged))
 
 
 @dataclass(frozen=True)

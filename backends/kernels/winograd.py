@@ -59,7 +59,7 @@ def winograd_product(
             first = _first(cut, which)
             own = T.sblock_alloc_buffer(extents, "float32")
             patches.transform(first, index(0), shape.channels, lambda *at: (own, [*at]))
-            product.multiply(first, index(0), lambda *at: (own, [*at]))
+            product.multiply(which, index(0), lambda *at: (own, [*at]))
         return
     # Blocks are too few for all tasks: channels are transformed by several of them, for all.
     shared = T.sblock_alloc_buffer((cut.blocks, *extents), "float32")
@@ -70,7 +70,7 @@ def winograd_product(
         patches.transform(_first(cut, which), part * run, run, lambda *at: (shared, [which, *at]))
     with T.parallel(cut.blocks * cut.splits) as task:
         which, split = unflatten(task, (cut.blocks, cut.splits))
-        product.multiply(_first(cut, which), split, lambda *at: (shared, [which, *at]))
+        product.multiply(which, split, lambda *at: (shared, [which, *at]))
 
 
 def _first(cut: PatchCut, which: ir.Expr) -> ir.Expr:
@@ -122,11 +122,11 @@ class _Product:
     store: Store
     weights: tirx.Buffer
 
-    def multiply(self, first: ir.Expr, split: ir.Expr, place: Place) -> None:
+    def multiply(self, which: ir.Expr, split: ir.Expr, place: Place) -> None:
         """Emits the products of a block, and the stores of its results.
 
         Args:
-            first: row of patches.
+            which: of the blocks.
             split: of the rows of the weights.
             place: of the patches.
         """
@@ -135,8 +135,8 @@ class _Product:
         sums = T.sblock_alloc_buffer((POINTS, tile.rows, tile.columns), "float32")
         lines = T.sblock_alloc_buffer((RESULTS, tile.rows, RESULTS * cut.columns), "float32")
         with T.serial(cut.tiles) as t:
-            m = (split * cut.tiles + t) * tile.rows
-            m = T.Bind(tirx.min(m, self.shape.rows - tile.rows))
+            due = (split * cut.tiles + t) * tile.rows
+            m = T.Bind(tirx.min(due, self.shape.rows - tile.rows))
             with T.serial(cut.panels) as panel:
                 column = T.Bind(panel * tile.columns)
                 with T.serial(POINTS) as p:
@@ -152,7 +152,7 @@ class _Product:
                     keep(registers, sums, tile, 0, [p])
                 with T.grid(tile.rows, tile.vectors) as (i, v):
                     self._put_results(sums, lines, i, v * tile.lanes, column)
-            self._write(lines, first, m)
+            self._write(lines, which, m, due)
 
     def _put_results(
         self,
@@ -172,19 +172,33 @@ class _Product:
             at = ramp(RESULTS * (column + begin), RESULTS * lanes)
             T.buffer_store(lines, interleave(pair, lanes), [index(i), row, at])
 
-    def _write(self, lines: tirx.Buffer, first: ir.Expr, m: ir.Expr) -> None:
-        """Emits the copy of a tile's results to where they belong, line by line."""
-        cut = self.cut
+    def _write(self, lines: tirx.Buffer, which: ir.Expr, m: ir.Expr, due: ir.Expr) -> None:
+        """Emits the copy of a tile's results to where they belong, line by line.
+
+        What the block or the tile before has stored is left out: a tail may read where it stores.
+
+        Args:
+            lines: float32[results, rows, columns].
+            which: of the blocks.
+            m: first row of the tile.
+            due: the same, if tiles did not reach back.
+        """
+        cut, rows = self.cut, self.cut.tile.rows
         high, wide = (axis.out for axis in self.walk)
-        with T.grid(cut.tile.rows, cut.rows, RESULTS) as (i, r, which):
-            row = first + r
-            n, y = T.Bind(row // cut.high), T.Bind(row % cut.high * RESULTS + which)
+        first = _first(cut, which)
+        is_whole = cut.total % cut.rows == 0
+        done = index(0) if is_whole else T.Bind(which * cut.rows - first)
+        is_whole = cut.splits * cut.tiles * rows == self.shape.rows
+        above = index(0) if is_whole else T.Bind(tirx.min(due - m, rows))
+        with T.grid(rows - above, cut.rows - done, RESULTS) as (i, r, of):
+            row = first + done + r
+            n, y = T.Bind(row // cut.high), T.Bind(row % cut.high * RESULTS + of)
 
             def put(begin: ir.Expr | int, width: int) -> None:
                 with T.vectorized(width) as lane:
                     x = begin + lane
-                    at = [which, i, r * (RESULTS * cut.wide) + x]
-                    self.store(n, m + i, [y, x], tirx.BufferLoad(lines, at))
+                    at = [of, above + i, (done + r) * (RESULTS * cut.wide) + x]
+                    self.store(n, m + above + i, [y, x], tirx.BufferLoad(lines, at))
 
             with T.If(y < high), T.Then():
                 each_block(wide, self.lanes, put)
