@@ -3,8 +3,11 @@
 import time
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import tvm
+from onnx import helper, numpy_helper
 from tvm import rpc
 
 from odtc.autoschedule.tuning import measure as measuring
@@ -14,16 +17,36 @@ from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
 from odtc.backends.targets import parse_target
 from odtc.preparation import prepare
 from odtc.runtime_rpc.session import LocalSession
-from tests.cli.digits import Digits
 
 TARGET = "host-cpu{threads=1}"
+# Of the layer: with 4 bytes each its weights take 576 KiB.
+_SIZE = 384
 
 
 @pytest.fixture(scope="module")
-def task(digits: Digits) -> Task:
-    """The largest of a small model."""
-    step = prepare(digits.model, TARGET, {"batch": 4}, lambda _: None)
-    return tasks_of(*step.kernels)[0]
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    """A dense layer of one row: each of its weights, which fit near a core, is read once."""
+    weights = np.full((_SIZE, _SIZE), 0.01, np.float32)
+    image, result = (
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, _SIZE]) for name in "xy"
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w"], ["y"])],
+        "dense",
+        [image],
+        [result],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    path = tmp_path_factory.mktemp("dense") / "dense.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    step = prepare(path, TARGET, {"batch": 1}, lambda _: None)
+    return next(each for each in tasks_of(*step.kernels) if _reads_weights(each))
+
+
+def _reads_weights(task: Task) -> bool:
+    *read, _ = task.kernel.params
+    return any([int(size) for size in each.shape] == [_SIZE, _SIZE] for each in read)
 
 
 def test_caches_are_emptied_on_cpus_alone() -> None:
