@@ -158,7 +158,6 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         database=database,
         device=device,
         layout=layout,
-        has_budget=budget is not None,
     )
     if offload and budget is None:
         raise UsageError(
@@ -166,7 +165,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             where="offload",
             hint="give a memory budget, such as 64MiB or auto",
         )
-    source = read_source(model, target, options, progress)
+    source = read_source(model, target, options, progress, is_tight=budget is not None)
     if allow_half_activations:
         _check_half_activations(budget)
     made = build_step(source, budget, progress)

@@ -118,7 +118,8 @@ def plan_model(
     Raises:
         OdtcError: as of `odtc.compile`.
     """
-    cuts = Cuts(read_source(model, target, options, progress), progress)
+    # What is planned here are steps within budgets.
+    cuts = Cuts(read_source(model, target, options, progress, is_tight=True), progress)
     every = list(cuts)
     progress("look for plans")
     step, problem = every[0].made.step, every[0].problem

@@ -73,7 +73,6 @@ class StepOptions(TypedDict, total=False):
     database: str | os.PathLike[str] | None
     device: Device | None
     layout: str
-    has_budget: bool
 
 
 @dataclass(frozen=True)
@@ -182,9 +181,22 @@ def prepare(
 
 
 def read_source(
-    model: str | os.PathLike[str], target: str | Target, options: StepOptions, progress: Progress
+    model: str | os.PathLike[str],
+    target: str | Target,
+    options: StepOptions,
+    progress: Progress,
+    *,
+    is_tight: bool = False,
 ) -> Source:
-    """Reads a model and what is asked of it; see `odtc.compile` for arguments and errors."""
+    """Reads a model and what is asked of it; see `odtc.compile` for other arguments and errors.
+
+    Args:
+        model: path of the ONNX file.
+        target: what the step is compiled for.
+        options: of the step.
+        progress: called with the name of each stage as it starts.
+        is_tight: whether the step has to keep within a budget, so that bytes are worth something.
+    """
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
     _check_offload(target, options)
@@ -213,7 +225,7 @@ def read_source(
             target,
             options.get("layout", DEFAULT),
             is_mixed=is_mixed,
-            is_tight=options.get("has_budget", False),
+            is_tight=is_tight,
         ),
         times,
     )
