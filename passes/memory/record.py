@@ -7,7 +7,8 @@ allocates it.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from tvm import ir, relax
 
@@ -21,6 +22,27 @@ from odtc.passes.name_tensors import tags_in
 # What a kernel's own buffers are called.
 WORKSPACE = "workspace"
 _ALLOCATION = "relax.builtin.alloc_tensor"
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What lies in a tensor until a call writes over it.
+
+    Attributes:
+        tensor: number of the binding that allocates the tensor.
+        number: of the binding that names the value.
+        variable: its name.
+        first: the call that writes it.
+        last: the last call in which no other value lies there.
+        read: the last call that may read it, as it writes over it.
+    """
+
+    tensor: int
+    number: int
+    variable: relax.Var
+    first: int
+    last: int
+    read: int
 
 
 def record_of(
@@ -40,19 +62,19 @@ def record_of(
     calls = [number for number, binding in enumerate(bindings) if is_kernel(binding.value)]
     tags = tags_in(bindings)
     spans = {int(b.id): _in_calls(calls, b.lower, b.upper) for b in problem.buffers}
-    written = {number: first for number, (first, _) in spans.items()}
-    backward = _first_backward(len(calls), written, tags, bindings)
+    values = sorted(_values(bindings, calls, spans), key=lambda each: each.tensor)
+    backward = _first_backward(len(calls), values, tags)
     returned = [n for n, b in enumerate(bindings) if _is_allocation(b) and n not in spans]
     # Where the loss is computed, what it is computed from is not saved for the backward pass.
     closing = [bisect_left(calls, number) for number in returned]
     tensors = []
-    for number, (first, last) in sorted(spans.items()):
-        variable = bindings[number].var
-        found = tags.get(variable, ())
-        saved = first < backward <= last and last not in closing
-        kind = _kind(variable.name, found, origins, saved=saved)
-        place = solution.offsets[str(number)], first, last
-        tensors.append(PlannedTensor(_spec(variable, number), kind, *place, named(found, origins)))
+    for value in values:
+        found = tags.get(value.variable, ())
+        saved = value.first < backward <= value.read and value.read not in closing
+        kind = _kind(value.variable.name, found, origins, saved=saved)
+        place = solution.offsets[str(value.tensor)], value.first, value.last
+        spec = _spec(value.variable, value.number)
+        tensors.append(PlannedTensor(spec, kind, *place, named(found, origins)))
     names = tuple(bindings[number].value.op.name_hint for number in calls)
     return MemoryPlan(
         names,
@@ -93,18 +115,37 @@ def _spec(variable: relax.Var, number: int) -> TensorSpec:
     return TensorSpec(name, tuple(int(size) for size in type_.shape), str(type_.dtype))
 
 
-def _first_backward(
-    calls: int,
-    written: Mapping[int, int],
-    tags: Mapping[relax.Var, Tags],
+def _values(
     bindings: Sequence[relax.Binding],
-) -> int:
+    calls: Sequence[int],
+    spans: Mapping[int, tuple[int, int]],
+) -> Iterator[_Value]:
+    """What lies in tensors: of most one value, of one that calls write over several.
+
+    A call that writes over `x` is followed by another name of that, `y = x`.
+    """
+    named: dict[relax.Var, int] = {}
+    over: dict[int, list[int]] = {number: [number] for number in spans}
+    for number, binding in enumerate(bindings):
+        if number in spans:
+            named[binding.var] = number
+        elif isinstance(binding.value, relax.Var) and binding.value in named:
+            tensor = named[binding.var] = named[binding.value]
+            before = bindings[number - 1].value
+            is_read = is_kernel(before) and any(each.same_as(binding.value) for each in before.args)
+            if is_read and not binding.value.same_as(bindings[tensor].var):
+                over[tensor].append(number)
+    for tensor, (first, last) in spans.items():
+        begins = [first, *(bisect_left(calls, number) - 1 for number in over[tensor][1:])]
+        for number, begin, following in zip_longest(over[tensor], begins, begins[1:]):
+            end, read = (last, last) if following is None else (following - 1, following)
+            yield _Value(tensor, number, bindings[number].var, begin, end, read)
+
+
+def _first_backward(calls: int, values: Sequence[_Value], tags: Mapping[relax.Var, Tags]) -> int:
     """The first call that writes a gradient."""
     gradients = (
-        first
-        for number, first in written.items()
-        for tag in tags.get(bindings[number].var, ())[:1]
-        if tag.gradient
+        value.first for value in values for tag in tags.get(value.variable, ())[:1] if tag.gradient
     )
     return min(gradients, default=calls)
 

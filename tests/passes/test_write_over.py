@@ -14,8 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm.script import tirx as T  # noqa: N812
 
 import odtc
+from odtc.core.memory_plan import Kind
 from odtc.passes.stored_once import is_stored_once
 from odtc.passes.write_over import WriteOver, replaceable, written_over
+from odtc.runtime_rpc.profile.build import operators_of
 
 SIZE, WIDTH = 20, 8
 STEPS = 2
@@ -176,3 +178,26 @@ def test_the_gradient_of_an_image_takes_no_bytes_beside_its_activation(
     floor, image = floor_of(tmp_path / "m.onnx"), 2 * channels * size * size * 4
     monkeypatch.setattr(WriteOver, "run", lambda _, module: module)
     assert floor < floor_of(tmp_path / "m.onnx") - 0.8 * image
+
+
+def test_a_plan_says_what_lies_in_a_tensor_and_when(tmp_path: Path) -> None:
+    onnx.save(network(64, 48), tmp_path / "m.onnx")
+    *_, artifact = trained(tmp_path / "m.onnx")
+    tensors = artifact.memory.plan.tensors
+    pairs = [
+        (before, after)
+        for before in tensors
+        for after in tensors
+        if after.kind is Kind.GRADIENT
+        and (after.offset, after.first, after.nbytes)
+        == (before.offset, before.last + 1, before.nbytes)
+        and before.origins
+        and before.origins[0].node == after.origins[-1].node
+    ]
+    assert pairs
+    for before, after in pairs:
+        assert before.kind in (Kind.SAVED, Kind.GRADIENT)
+        assert after.origins[0].gradient
+        assert before.spec.shape == after.spec.shape
+    # No call that makes a gradient of a node is taken for an update.
+    assert all(each.nodes for each in operators_of(artifact.memory.plan))
