@@ -84,7 +84,9 @@ class Prepared:
 class Cuts:
     """The numbers of micro-batches that a step may run as, each prepared when it is asked for.
 
-    Of each there are two, where the user allows float16: the exact one is the first.
+    Of each there are two, where the user allows float16: the exact one is the first. Of these again
+    there are two, where tensors may wait in storage: behind the one in which they may is one in
+    which gradients are written over what their calls read last, which leaves nothing to fetch.
     """
 
     def __init__(self, source: Source, progress: Progress) -> None:
@@ -98,7 +100,9 @@ class Cuts:
         self._whole = draft_of(source)
         self._drafts = {1: self._whole}
         self._halves = (False, True) if source.options.get("allow_half_activations") else (False,)
-        self._made: dict[tuple[int, bool], Cut[Prepared]] = {}
+        self._waits = (True, False) if source.offload else (False,)
+        self._kernels: dict[tuple[int, bool], Prepared] = {}
+        self._made: dict[tuple[int, bool, bool], Cut[Prepared]] = {}
         self._divisors = _divisors(self._whole.batch)
         self._asked = source.options.get("micro_batches")
         if self._asked is not None:
@@ -133,7 +137,7 @@ class Cuts:
     @property
     def is_decided(self) -> bool:
         """Whether there is only one."""
-        return len(self._counts) * len(self._halves) == 1
+        return len(self._counts) * len(self._halves) * len(self._waits) == 1
 
     def first(self) -> Prepared:
         """The exact step with the fewest micro-batches."""
@@ -149,38 +153,43 @@ class Cuts:
         Args:
             budget: bytes of the arena, and of what is beside it.
         """
-        known: Cut[Prepared] | None = None
-        for count, half in product(self._counts, self._halves):
-            if known is not None and not may_be_within(known, count, budget, half=half):
+        known: dict[bool, Cut[Prepared]] = {}
+        for count, half, waits in product(self._counts, self._halves, self._waits):
+            if waits in known and not may_be_within(known[waits], count, budget, half=half):
                 continue
             try:
-                cut = self._cut(count, half)
+                cut = self._cut(count, half, waits)
             except _REFUSALS:
-                if known is None:
+                if not known:
                     raise
                 # A part may be too small, as for the variance of one value.
                 return
             if not half:
-                known = cut
+                known[waits] = cut
             yield cut
 
-    def _cut(self, count: int, half: bool) -> Cut[Prepared]:
-        if (count, half) not in self._made:
+    def _cut(self, count: int, half: bool, waits: bool) -> Cut[Prepared]:
+        if (count, half, waits) not in self._made:
             made, source = self._prepared(count, half), self._source
+            step = replace(made.step, source=replace(made.step.source, offload=waits))
+            made = replace(made, step=step)
             problem = recomputation(
-                made.scheduled, source.target, TRAIN_STEP, source.times, offload=source.offload
+                made.scheduled, source.target, TRAIN_STEP, source.times, offload=waits
             )
             beside = made.step.accumulator_bytes
-            self._made[count, half] = Cut(count, problem, beside, made, half)
-        return self._made[count, half]
+            self._made[count, half, waits] = Cut(count, problem, beside, made, half)
+        return self._made[count, half, waits]
 
     def _prepared(self, count: int, half: bool) -> Prepared:
-        step = differentiate(self._draft(count), self._progress)
-        if half:
-            step = replace(step, source=replace(step.source, saves_half=True))
-        self._progress("make the kernels" if count == 1 else f"make those of {count} micro-batches")
-        of = {"has_half": self._source.has_half, "book": self._source.book}
-        return Prepared(step, to_kernels(*step.kernels, **of))
+        if (count, half) not in self._kernels:
+            step = differentiate(self._draft(count), self._progress)
+            if half:
+                step = replace(step, source=replace(step.source, saves_half=True))
+            of_parts = f"make those of {count} micro-batches"
+            self._progress("make the kernels" if count == 1 else of_parts)
+            of = {"has_half": self._source.has_half, "book": self._source.book}
+            self._kernels[count, half] = Prepared(step, to_kernels(*step.kernels, **of))
+        return self._kernels[count, half]
 
     def _draft(self, count: int) -> Draft:
         """The draft of a micro-batch, which computes for its samples what the whole one does."""

@@ -201,3 +201,15 @@ def test_a_plan_says_what_lies_in_a_tensor_and_when(tmp_path: Path) -> None:
         assert before.spec.shape == after.spec.shape
     # No call that makes a gradient of a node is taken for an update.
     assert all(each.nodes for each in operators_of(artifact.memory.plan))
+
+
+def test_a_step_fits_where_tensors_may_wait_if_it_fits_where_they_may_not(tmp_path: Path) -> None:
+    """What is written over cannot be fetched: so there are steps of both kinds to choose from."""
+    onnx.save(network(64, 48), tmp_path / "m.onnx")
+    floor = floor_of(tmp_path / "m.onnx")
+    own, waiting = (
+        trained(tmp_path / "m.onnx", memory_budget=floor, micro_batches=1, offload=offload)
+        for offload in (False, True)
+    )
+    assert waiting[0] == own[0]
+    assert waiting[2].memory.arena_bytes <= floor
