@@ -122,8 +122,12 @@ def test_limits_end_a_session_and_another_one_goes_on(tmp_path: Path) -> None:
     assert best_of(file) == best_of(whole)
 
 
+# Seconds of a measurement that take longer than all that is around it.
+_LONG = 0.25
+
+
 def _host(file: Path, number: int, devices: int) -> None:
-    tuning(file, Deterministic(0.1 / devices), part=(number, 2)).run(Limits())
+    tuning(file, Deterministic(_LONG / devices), part=(number, 2)).run(Limits())
 
 
 def test_two_hosts_with_three_devices_share_a_job(tmp_path: Path) -> None:
@@ -141,7 +145,7 @@ def _gain_of_a_second_host(folder: Path) -> float:
     """Trials a second of both hosts over those of one with one device."""
     alone, both = folder / "alone", folder / "both"
     begin = time.monotonic()
-    tuning(alone, Deterministic(0.1)).run(Limits())
+    tuning(alone, Deterministic(_LONG)).run(Limits())
     rate = len(read(alone).records) / (time.monotonic() - begin)
     context, begin = multiprocessing.get_context("fork"), time.monotonic()
     hosts = [context.Process(target=_host, args=(both, n, d)) for n, d in ((1, 2), (2, 1))]
