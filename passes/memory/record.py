@@ -120,7 +120,7 @@ def _values(
     calls: Sequence[int],
     spans: Mapping[int, tuple[int, int]],
 ) -> Iterator[_Value]:
-    """What lies in tensors: of most one value, of one that calls write over several.
+    """What lies in each tensor: one value, or several where calls write over it.
 
     A call that writes over `x` is followed by another name of that, `y = x`.
     """
