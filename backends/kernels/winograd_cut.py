@@ -24,13 +24,13 @@ _FEW_BLOCKS = 2
 _BLOCKS = 8
 # Cycles of a vector that is computed and moved near a core, and of each of its bytes that goes
 # beyond; of a weight that is gathered and transformed; of a byte of a workspace.
-_NEAR, _BEYOND, _GATHERED, _COLD = 3, 0.08, 24, 0.3
+_NEAR, _BEYOND, _GATHERED, _COLD = 3, 0.05, 6, 0.1
 # The decision, and what it is: every tap is multiplied, or patches are.
 FORM, DIRECT_FORM, WINOGRAD_FORM = "form", (0,), (1,)
 # That work at once.
 _CORES = 4
 # How much faster the form must be by the model to be taken.
-_MARGIN = 1.15
+_MARGIN = 1.1
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def _patch_cycles(shape: Shape, cut: PatchCut, machine: Machine) -> float:
     products = cut.tile.cycles(shape.rows, cut.columns) / 2 * shape.channels * POINTS
     transforms = vectors * (shape.channels * beyond + shape.rows * _NEAR)
     weights = shape.rows * shape.channels
-    # Every block needs all weights near its core, which come by some bytes a cycle.
-    read = 4 * POINTS * weights / machine.lanes
+    # Every block needs all weights near its core, which come by a vector a cycle.
+    read = POINTS * weights / machine.lanes
     # Workspaces are nowhere near a core when a call begins: it has to bring them there.
     used = 4 * POINTS * (weights + shape.channels * cut.columns) * _COLD
     # Tasks that share a block are enough for all cores; blocks may leave some without.
