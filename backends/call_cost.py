@@ -9,7 +9,7 @@ from tvm.tirx.buffer import BufferType
 
 from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
-from odtc.core.kernel_marks import ONE_OF, TUNED, WORKLOAD
+from odtc.core.kernel_marks import ONE_OF, TUNED, UNTOUCHED, WORKLOAD
 from odtc.passes.checkpoint.call_time import CallTime, Cost
 from odtc.passes.checkpoint.problem import Storage
 from odtc.passes.checkpoint.work import operations
@@ -36,6 +36,7 @@ def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
 
     def modelled(kernel: tirx.PrimFunc) -> float:
         moved = sum(buffer_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
+        moved -= int(kernel.attrs.get(UNTOUCHED, 0))
         work = max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
         return _CALL + work / int(kernel.attrs.get(ONE_OF, 1))
 

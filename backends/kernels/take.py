@@ -11,10 +11,11 @@ indices, each by one thread, so they are the same from run to run.
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.core.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN, UNTOUCHED
 
 # Elements of a row that one thread sums, and from how many elements on there are several threads.
 CHUNK = 64
@@ -39,6 +40,11 @@ def take_rules(chunk: int = CHUNK) -> dict[str, Rule]:
 def finished(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """A kernel that is scheduled as it is written."""
     return kernel.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
+
+
+def of_rows(kernel: tirx.PrimFunc, rows: int, row_bytes: int, count: int) -> tirx.PrimFunc:
+    """A finished kernel that touches at most `count` of the rows of a table."""
+    return finished(kernel).with_attr(UNTOUCHED, max(rows - count, 0) * row_bytes)
 
 
 def loop_of(elements: int) -> Callable:
@@ -68,7 +74,7 @@ def take_kernel(
                 for i in range(inner):
                     result[r // count, r % count, i] = data[r // count, source[0], i]
 
-    return finished(take)
+    return of_rows(take, size, outer * inner * np.dtype(dtype).itemsize, count)
 
 
 def take_gradient_kernel(

@@ -11,7 +11,7 @@ this takes no search, each index is linked to the next one of the same row; rows
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.take import CHUNK, finished, loop_of
+from odtc.backends.kernels.take import CHUNK, loop_of, of_rows
 
 # Behind the last index of a row.
 _END = -1
@@ -95,4 +95,4 @@ def take_update(rows: int, columns: int, count: int, index: str, factor: float) 
                                 - (rate[()] * T.float32(factor)) * total[j]
                             )
 
-    return finished(update_rows)
+    return of_rows(update_rows, rows, 4 * columns, count)
