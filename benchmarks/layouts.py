@@ -1,9 +1,9 @@
 """What layouts bring to a step: `python -m benchmarks.layouts`.
 
 Each network is compiled with all images as ONNX has them, with channels last wherever an operator
-can, and with the layouts that are chosen. The three take the same first steps, and must have the
-same losses; then they take steps in turns. A few more steps of each are profiled: how much of them
-is spent on moving elements, and on nothing else.
+can, and with those that a model says are the cheapest. The three take the same first steps, and
+must have the same losses; then they take steps in turns. A few more steps of each are profiled: how
+much of them is spent on moving elements, and on nothing else.
 """
 
 import argparse
@@ -39,13 +39,13 @@ from odtc.comparison.measure import Spread, busy_share, spread
 from odtc.comparison.parity import PARITY_STEPS, disagreement
 from odtc.core.layout_plan import LayoutPlan
 from odtc.core.layouts import LAST, SECOND
-from odtc.layouts import AUTO, ONNX
+from odtc.layouts import CHEAPEST, ONNX
 from odtc.runtime_rpc.profile.record import Profile
 from odtc.runtime_rpc.trainer import Trainer
 
 NETWORKS = ("squeezenet", "mobilenet_v2", "resnet50", "densenet121", "googlenet", "shufflenet_v2")
 ALL_LAST = "last"
-WAYS = (ONNX, ALL_LAST, AUTO)
+WAYS = (ONNX, ALL_LAST, CHEAPEST)
 PROFILED_STEPS = 4
 # Words in the names of kernels that move elements and compute nothing.
 MOVES = frozenset(
@@ -58,7 +58,7 @@ class Way:
     """A network with some layouts.
 
     Attributes:
-        layout: `native`, `last` or `auto`.
+        layout: `native`, `last` or `cheapest`.
         operators: that have a choice, by the layout that they run in.
         copies: of tensors into another layout.
         predicted: seconds of these operators and copies, by the model of the target.
@@ -100,15 +100,15 @@ class Network:
         return {way.layout: way for way in self.ways if way.seconds}
 
     def against(self, layout: str) -> Spread:
-        """Time with a layout over that with the chosen ones, turn by turn: above 1 these win."""
+        """Time with a layout over that with the cheapest ones, turn by turn: above 1 these win."""
         timed = self.timed
-        pairs = zip(timed[layout].seconds, timed[AUTO].seconds, strict=True)
+        pairs = zip(timed[layout].seconds, timed[CHEAPEST].seconds, strict=True)
         return spread([other / chosen for other, chosen in pairs])
 
     @property
     def better(self) -> Spread:
         """The same of the layout that is the better one for all operators."""
-        others = [self.against(layout) for layout in self.timed if layout != AUTO]
+        others = [self.against(layout) for layout in self.timed if layout != CHEAPEST]
         return min(others, key=lambda each: each.median)
 
 
@@ -141,22 +141,24 @@ def artifacts_of(case: Case, folder: Path) -> dict[str, odtc.Artifact]:
             odtc.compile(model, f"host-cpu{{threads={case.threads}}}", **options).save(file)
         return odtc.load(file)
 
-    chosen = compiled(AUTO, AUTO)
+    cheapest = compiled(CHEAPEST, CHEAPEST)
     plan = model.with_suffix(".plan.txt")
-    assert chosen.manifest.layouts is not None
-    plan.write_text("".join(f"{each.name} {LAST}\n" for each in chosen.manifest.layouts.operators))
+    assert cheapest.manifest.layouts is not None
+    plan.write_text(
+        "".join(f"{each.name} {LAST}\n" for each in cheapest.manifest.layouts.operators)
+    )
     return {
         ONNX: compiled(ONNX, ONNX),
         ALL_LAST: compiled(ALL_LAST, str(plan)),
-        AUTO: chosen,
+        CHEAPEST: cheapest,
     }
 
 
-def described(way: str, artifact: odtc.Artifact, chosen: LayoutPlan) -> Way:
-    """What the layouts of an artifact are; one without a plan is what the chosen one is beside."""
+def described(way: str, artifact: odtc.Artifact, cheapest: LayoutPlan) -> Way:
+    """What the layouts of an artifact are; without a plan it is what the cheapest is beside."""
     plan = artifact.manifest.layouts
     if plan is None:
-        return Way(way, {SECOND: len(chosen.operators), LAST: 0}, 0, chosen.native_seconds)
+        return Way(way, {SECOND: len(cheapest.operators), LAST: 0}, 0, cheapest.native_seconds)
     taken = [each.layout for each in plan.operators]
     counts = {layout: taken.count(layout) for layout in (SECOND, LAST)}
     return Way(way, counts, len(plan.copies), plan.seconds)
@@ -176,7 +178,7 @@ class Engine:
 def measured(case: Case, rounds: int, folder: Path) -> Network:
     """Parity first, then times in turns, then profiles."""
     artifacts = artifacts_of(case, folder)
-    plan = artifacts[AUTO].manifest.layouts
+    plan = artifacts[CHEAPEST].manifest.layouts
     assert plan is not None
     ways = {name: described(name, artifact, plan) for name, artifact in artifacts.items()}
     engines = {
@@ -208,13 +210,13 @@ def table_of(found: Sequence[Network]) -> Table:
         "channels last",
         "copies",
         "step, ms",
-        "over the chosen",
+        "over the cheapest",
         "moves",
     )
     table = numbers_table(*heads)
     for network in found:
         for way in network.ways:
-            is_timed = way.layout in network.timed and AUTO in network.timed
+            is_timed = way.layout in network.timed and CHEAPEST in network.timed
             table.add_row(
                 network.name,
                 way.layout,
@@ -228,7 +230,7 @@ def table_of(found: Sequence[Network]) -> Table:
 
 
 def mean_of(found: Sequence[Network]) -> float:
-    """Geometric mean of the better uniform layout's time over that with the chosen ones."""
+    """Geometric mean of the better uniform layout's time over that with the cheapest ones."""
     return float(np.exp(np.mean([np.log(network.better.median) for network in found])))
 
 
@@ -290,7 +292,7 @@ def main() -> int:
     if agree:
         console.print(
             f"the better of {ONNX} and {ALL_LAST} takes {mean_of(found):.3f} times as long as "
-            f"{AUTO} (geometric mean of {len(found)})"
+            f"{CHEAPEST} (geometric mean of {len(found)})"
         )
     console.print(f"median (quartiles) of {options.rounds} steps; raw samples: {options.json}")
     draw(found, title, options.picture)

@@ -126,9 +126,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         device: that the step will run on, as `odtc.tuning.device_at` gives it: what was measured
             there goes before what was measured on others of its family. By default it is this
             machine, for a target that is this machine.
-        layout: of images in a training step on a CPU: `auto` for that in which each operator is
-            fastest, by a model of the target and with the copies in between; `native` for that of
-            ONNX; or the path of a plan, as `odtc inspect --layouts` prints it.
+        layout: of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for
+            those in which the step is fastest by a model of the target, with the copies in between;
+            `auto` for these if the model promises more than it is wrong by; or the path of a plan,
+            as `odtc inspect --layouts` prints it.
         progress: called with the name of each stage as it starts.
 
     Returns:

@@ -75,9 +75,10 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         "--layout",
         default="native",
         metavar="L",
-        help="of images in a step on a CPU: native for that of ONNX; auto for NHWC where operators "
-        "are faster with it, by a model of the target; or a file that `odtc inspect --layouts` "
-        "printed (default: native)",
+        help="of images in a step on a CPU: native for that of ONNX; cheapest for NHWC where "
+        "operators are faster with it, by a model of the target; auto for the same if it promises "
+        "more than it is wrong by; or a file that `odtc inspect --layouts` printed "
+        "(default: native)",
     )
     add_update_options(parser)
 

@@ -29,12 +29,14 @@ class SelectLayouts(Pass):
         function: name of the training step: one dataflow block.
         costs: the model of the target.
         plan: layouts of operators that are asked for, by name; None for the best ones.
+        margin: share of its cost by which the best plan has to be better than the step as it is.
     """
 
     name: ClassVar[str] = "select-layouts"
     function: str
     costs: Costs = field(repr=False)
     plan: Mapping[str, str] | None = field(default=None, repr=False)
+    margin: float = 0.0
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the training step, if any of its operators takes another layout.
@@ -44,7 +46,7 @@ class SelectLayouts(Pass):
         """
         graph = graph_of(module, self.function, self.costs)
         problem = graph.problem
-        solution = solve(problem) if self.plan is None else forced(problem, self.plan)
+        solution = self._best(problem) if self.plan is None else forced(problem, self.plan)
         validate(problem, solution)
         if solution.forms != native_of(problem):
             module = rewritten(module, self.function, graph, solution)
@@ -53,6 +55,12 @@ class SelectLayouts(Pass):
         variable = module.get_global_var(self.function)
         module.update_func(variable, module[self.function].with_attr(LAYOUTS, said))
         return module
+
+    def _best(self, problem: Problem) -> Solution:
+        """The plan that costs least, or the step as it is where that costs not much more."""
+        best = solve(problem)
+        native = solution_of(problem, native_of(problem), best.bound)
+        return best if best.cost * (1 + self.margin) < native.cost else native
 
 
 def record_of(problem: Problem, solution: Solution) -> LayoutPlan:
