@@ -37,7 +37,9 @@ def _proof(plan: "LayoutPlan") -> str:
     if plan.is_proven:
         less = "costs less, with its bytes" if plan.price else "takes less"
         return f"; no plan {less}"
-    return f"; no plan has less than {_milliseconds(plan.bound)}" if plan.bound else ""
+    with_bytes = ", with its bytes" if plan.price else ""
+    least = f"; no plan has less than {_milliseconds(plan.bound)}{with_bytes}"
+    return least if plan.bound else ""
 
 
 def describe(plan: "LayoutPlan | None") -> dict[str, Any] | None:
