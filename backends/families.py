@@ -102,16 +102,19 @@ class Family:
 CPU_LOOPS = CONVOLUTION_LOOPS | DEPTHWISE_LOOPS | MATMUL_LOOPS
 
 
-def family_of(target: Target, *, has_half: bool = False, book: Book = nobody) -> Family:
+def family_of(
+    target: Target, *, has_half: bool = False, book: Book = nobody, direct: bool = False
+) -> Family:
     """The family of a resolved target.
 
     Args:
         target: it.
         has_half: whether products may multiply float16.
         book: what is known of products that were measured.
+        direct: as of `WriteProducts`.
     """
     family = _FAMILIES[target.kind](target, has_half)
-    return replace(family, products=replace(family.products, book=book))
+    return replace(family, products=replace(family.products, book=book, direct=direct))
 
 
 def _row_rules(lanes: Lanes) -> dict[str, Rule]:

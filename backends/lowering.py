@@ -18,11 +18,9 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.call_cost import call_cost, storage_cost
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
-from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.errors import UnsupportedError
@@ -31,28 +29,22 @@ from odtc.core.memory_plan import Origin
 from odtc.core.relax_calls import operator_of
 from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
-from odtc.passes.calls import Calls, workspaces_in
-from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
 from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.group_updates import GroupUpdates
 from odtc.passes.immediate_update import ImmediateUpdate
-from odtc.passes.insert_checkpoints import REPEATED, STORED, InsertCheckpoints, recomputation_of
+from odtc.passes.insert_checkpoints import REPEATED, STORED, InsertCheckpoints
 from odtc.passes.join_reshapes import JoinReshapes
 from odtc.passes.layout.select import LAYOUTS, SelectLayouts
 from odtc.passes.memory.arena import RECORD, PlanMemory, farthest_element
 from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.name_tensors import NameTensors
-from odtc.passes.offer_plans import OfferPlans
 from odtc.passes.order_calls import OrderCalls
 from odtc.passes.read_copies import ReadCopies
 from odtc.passes.read_normalised import ReadNormalised
 from odtc.passes.return_loss import ReturnLoss
 from odtc.passes.slice_splits import SliceSplits
 from odtc.passes.write_over import WriteOver
-
-# What lets calls of the training step run again.
-Checkpoints = InsertCheckpoints | OfferPlans
 
 _LOOKED_THROUGH = ["relax.astype", "relax.strided_slice", NORMALISED]
 _ALLOCATE, _ALLOCATE_RESULT = "relax.memory.alloc_storage", "relax.builtin.alloc_tensor"
@@ -156,7 +148,7 @@ def plan_phase(
     train_step: str | None,
     family: Family,
     origins: Sequence[Origin] = (),
-    checkpoints: Checkpoints | None = None,
+    checkpoints: InsertCheckpoints | None = None,
 ) -> tuple[Pass, ...]:
     """Kernel calls to direct calls on planned storage. Nothing may merge or reorder calls after.
 
@@ -164,12 +156,11 @@ def plan_phase(
         train_step: name of the training step.
         family: of the target.
         origins: of the tensors that the variables of the training step are named by.
-        checkpoints: what lets calls run again, for a budget.
+        checkpoints: what lets calls run again, which have their order by then.
     """
     steps = _steps(train_step, checkpoints)
     return (
-        *order_phase(train_step, family, may_wait=_may_wait(checkpoints)),
-        *([checkpoints] if checkpoints else []),
+        *([checkpoints] if checkpoints else order_phase(train_step, family)),
         *tvm_passes(X.CallTIRRewrite),
         *([ReturnLoss(steps)] if steps else []),
         family.workspaces,
@@ -180,7 +171,7 @@ def plan_phase(
     )
 
 
-def _steps(train_step: str | None, checkpoints: Checkpoints | None) -> tuple[str, ...]:
+def _steps(train_step: str | None, checkpoints: InsertCheckpoints | None) -> tuple[str, ...]:
     """Names of the functions that are training steps."""
     if checkpoints:
         return checkpoints.functions
@@ -207,11 +198,6 @@ def order_phase(
         OrderCalls(family.slots),
         *_grouping(train_step, family),
     )
-
-
-def _may_wait(checkpoints: Checkpoints | None) -> bool:
-    """Whether tensors may wait in storage."""
-    return checkpoints is not None and checkpoints.storage is not None
 
 
 def _grouping(train_step: str | None, family: Family) -> tuple[Pass, ...]:
@@ -268,19 +254,18 @@ def build_kernels(
     train_step: str | None,
     *,
     origins: Sequence[Origin] = (),
-    checkpoints: Checkpoints | None = None,
+    checkpoints: InsertCheckpoints | None = None,
 ) -> Built:
-    """Plans and compiles what `to_kernels` returns.
+    """Plans and compiles what `to_kernels` returns, or `in_order` of it.
 
     Args:
-        scheduled: the module.
+        scheduled: the module; its calls in their order, where any of them runs again.
         target: what to compile for, resolved.
         train_step: name of the training step, if there is one.
         origins: of the tensors that its variables are named by.
         checkpoints: what lets calls of it run again, if anything does.
 
     Raises:
-        BudgetError: no plan is found that fits.
         UnsupportedError: an arena has more elements than the target's kernels can count, or a
             kernel is beyond a limit of its GPU.
     """
@@ -342,13 +327,14 @@ def to_kernels(
     *,
     has_half: bool = False,
     book: Book = nobody,
+    direct: bool = False,
 ) -> tvm.IRModule:
     """The module as calls of scheduled kernels; arguments as of `build`.
 
-    `book` is what is known of products that were measured.
+    `book` is what is known of products that were measured, and `direct` as of `WriteProducts`.
     """
     register_vector_math()
-    family = family_of(target, has_half=has_half, book=book)
+    family = family_of(target, has_half=has_half, book=book, direct=direct)
     phases = (
         *rewrite_phase(train_step, family, rewrites),
         *fuse_phase(family, train_step),
@@ -356,30 +342,6 @@ def to_kernels(
     )
     with target.to_tvm():
         return run_pipeline(phases, module)
-
-
-def recomputation(
-    scheduled: tvm.IRModule,
-    target: Target,
-    train_step: str,
-    times: MeasuredTimes = NOTHING,
-    *,
-    offload: bool = False,
-) -> Recomputation:
-    """What there is to decide for a budget, of a module of scheduled kernels.
-
-    Args:
-        scheduled: the module.
-        target: what to compile for.
-        train_step: name of the training step.
-        times: of calls that were measured on the target.
-        offload: whether tensors may wait in the target's storage.
-    """
-    family = family_of(target)
-    ordered = run_pipeline(order_phase(train_step, family, may_wait=offload), scheduled)
-    calls = Calls(ordered[train_step], workspaces_in(ordered, family.slots))
-    storage = storage_cost(target) if offload else None
-    return recomputation_of(calls, ordered, call_cost(target, times), storage)
 
 
 def storage_bytes(module: tvm.IRModule) -> dict[str, int]:

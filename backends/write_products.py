@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.decisions import Book, Choice, Decider, Decisions, nobody
 from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
-from odtc.backends.kernels.winograd_cut import FORM, WINOGRAD_FORM
+from odtc.backends.kernels.winograd_cut import DIRECT_FORM, FORM, WINOGRAD_FORM
 from odtc.backends.workload import workload_of
 from odtc.core.kernel_marks import IS_SCHEDULED, TUNED, WINOGRAD, WORKLOAD
 from odtc.passes.contract import Pass
@@ -28,12 +28,14 @@ class WriteProducts(Pass):
         machine: the CPU or GPU.
         loops: of each family.
         book: what is known of kernels that were measured.
+        direct: whether no convolution is in Winograd's form, which takes workspaces.
     """
 
     name: ClassVar[str] = "write-products"
     machine: Decider
     loops: Loops = field(repr=False)
     book: Book = field(default=nobody, repr=False)
+    direct: bool = False
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the kernels of a module that are marked as products."""
@@ -45,6 +47,14 @@ class WriteProducts(Pass):
         return written
 
     def _written(self, product: FusedProduct) -> tirx.PrimFunc:
+        """The kernel as it is usually, or a direct one in its place."""
+        kernel = self._usual(product)
+        if self.direct and WINOGRAD in kernel.attrs:
+            # Without its workload, as that was measured in the other form.
+            return self._telling(product, {FORM: DIRECT_FORM})[0]
+        return kernel
+
+    def _usual(self, product: FusedProduct) -> tirx.PrimFunc:
         """The kernel as its record tells, or as the machine's model does."""
         if self.book is nobody:
             return self._telling(product, {})[0]

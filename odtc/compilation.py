@@ -39,9 +39,14 @@ from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.training import TRAIN_STEP
 from odtc.layouts import DEFAULT
+from odtc.passes.checkpoint.cuts import Form
 from odtc.preparation import StepOptions, read_source
 
 # What is said of a step that would not fit otherwise.
+DIRECT_CONVOLUTIONS = (
+    "no convolution is in Winograd's form, whose workspaces do not fit: results are rounded "
+    "otherwise than without a budget"
+)
 HALF_ACTIVATIONS = (
     "what the backward pass reads of the forward pass is stored as float16: the loss is exact, and "
     "gradients are those of values rounded by at most 1 part in 2,048, or by 3e-8 where they are "
@@ -173,8 +178,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     built, graph, target = made.built, made.step.draft.graph, source.target
     if source.saves_half:
         graph.notes.append(_arithmetic(target, built.half_products, source.has_half))
-    elif made.step.source.saves_half:
-        graph.notes.append(HALF_ACTIVATIONS)
+    graph.notes += _said_of_form(made.form)
     if isinstance(budget, int):
         graph.notes.append(f"to fit {budget:,} bytes {built.steps[0].repeated}")
     elif budget == AUTO:
@@ -223,6 +227,12 @@ def _budget(memory_budget: int | str) -> int | str:
     if memory_budget == AUTO:
         return AUTO
     return parse_bytes(memory_budget, "memory_budget")
+
+
+def _said_of_form(form: Form) -> list[str]:
+    """What is said of kernels that are others than without a budget."""
+    said = {HALF_ACTIVATIONS: form.half, DIRECT_CONVOLUTIONS: form.direct}
+    return [note for note, is_so in said.items() if is_so]
 
 
 def _said_of(made: BuiltPlans) -> str:

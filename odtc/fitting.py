@@ -1,6 +1,6 @@
 """How a step runs within a budget: in micro-batches, with which calls again, saving what.
 
-Source ─→ Cuts ─fastest─→ Prepared, Plan ─build─→ Built
+Source ─→ Cuts ─fastest─→ Planned, Plan ─build─→ Built
 
 Or by several plans, between which a run may change; these differ in the calls that run again.
 """
@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from odtc.backends.lowering import Built
 from odtc.core.errors import BudgetError
 from odtc.core.progress import Progress
-from odtc.passes.checkpoint.cuts import Cut, fastest
-from odtc.passes.checkpoint.problem import Plan
+from odtc.passes.checkpoint.cuts import USUAL, Cut, Form, fastest
+from odtc.passes.checkpoint.frontier import lowest_of
+from odtc.passes.checkpoint.problem import highest_of
 from odtc.passes.checkpoint.spread import spread
 from odtc.preparation import Source, Step
-from odtc.splitting import Cuts, Prepared
+from odtc.splitting import Cuts, Planned
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class BuiltPlans:
         built: the module.
         times: of its plans, over that of the first.
         measured: what is said of calls whose times were measured; empty where none was.
+        form: of the kernels, which may be others than without a budget.
     """
 
     step: Step
     built: Built
     times: Sequence[float] = (1.0,)
     measured: str = ""
+    form: Form = USUAL
 
 
 def build_step(source: Source, budget: int | str | None, progress: Progress) -> BuiltPlans:
@@ -51,50 +54,48 @@ def build_step(source: Source, budget: int | str | None, progress: Progress) -> 
     """
     cuts = Cuts(source, progress)
     if budget is None:
-        step = cuts.first()
+        made = cuts.first()
         progress("compile the kernels")
-        return BuiltPlans(step.step, step.build())
+        return BuiltPlans(made.step, made.build())
     if isinstance(budget, str):
         return _offered(next(iter(cuts)), progress)
     return _within(source, cuts, budget, progress)
 
 
-def _offered(cut: Cut[Prepared], progress: Progress) -> BuiltPlans:
+def _offered(cut: Cut[Planned], progress: Progress) -> BuiltPlans:
     """The step by several plans, from the fastest to the smallest."""
     progress("look for plans")
     plans = spread(cut.problem)
     times = [plan.seconds / plans[0].seconds for plan in plans]
     progress("compile the kernels")
-    built, measured = cut.made.build_offering(plans), cut.problem.measured_part
-    return BuiltPlans(cut.made.step, built, times, measured)
+    return BuiltPlans(cut.made.step, cut.made.build(plans), times, cut.problem.measured_part)
 
 
 def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BuiltPlans:
     """The step as it is fastest within a budget."""
-    plan = None
-    if cuts.is_decided:
-        chosen = cuts.first()
-    else:
-        progress("look for plans")
-        chosen, plan = _chosen(cuts, budget)
-    if cuts.refusal:
-        chosen.step.draft.graph.notes.append(f"no micro-batches: {cuts.refusal}")
-    progress("compile the kernels")
-    try:
-        return BuiltPlans(chosen.step, chosen.build_within(budget, plan))
-    except BudgetError as error:
-        way_out = _way_out(source, cuts, error.least, progress)
-        raise BudgetError(
-            error.what, where=error.where, hint=f"{error.hint}{way_out}", least=error.least
-        ) from error
-
-
-def _chosen(cuts: Cuts, budget: int) -> tuple[Prepared, Plan | None]:
-    """What is fastest within the budget; where nothing is, the smallest, which will say so."""
+    progress("look for plans")
     found = fastest(cuts.within(budget), budget)
-    if found:
-        return found.cut.made, found.plan
-    return min(cuts, key=lambda cut: cut.floor).made, None
+    if found is None:
+        raise _too_small(source, cuts, budget, progress)
+    made, form = found.cut.made, found.cut.form
+    if cuts.refusal:
+        made.step.draft.graph.notes.append(f"no micro-batches: {cuts.refusal}")
+    progress("compile the kernels")
+    return BuiltPlans(made.step, made.build([found.plan]), form=form)
+
+
+def _too_small(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BudgetError:
+    """What is said of a budget that nothing fits: the least, and what sets it."""
+    cut = min(cuts, key=lambda cut: cut.floor)
+    task = highest_of(cut.problem, lowest_of(cut.plans))
+    hint = "give a larger budget, a smaller batch or --precision mixed, or freeze layers"
+    return BudgetError(
+        f"the step needs at least {cut.floor:,} bytes beside its parameters; the budget is "
+        f"{budget:,}",
+        where=cut.made.name_of(task),
+        hint=f"{hint}{_way_out(source, cuts, cut.floor, progress)}",
+        least=cut.floor,
+    )
 
 
 def _way_out(source: Source, cuts: Cuts, least: int, progress: Progress) -> str:

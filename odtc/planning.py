@@ -1,7 +1,7 @@
 """`plan_model`: what a step can be made to take in memory, and what that costs in time.
 
 prepare -> kernels -> order of calls -> Recomputation -> plans, for each number of micro-batches
-and, where it is allowed, with float16 for what is saved; nothing is compiled
+and each form of kernels; nothing is compiled
 """
 
 import os
@@ -18,7 +18,7 @@ from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.region import region_of
 from odtc.preparation import StepOptions, read_source
-from odtc.splitting import Cuts, Prepared
+from odtc.splitting import Cuts, Planned
 
 # Name of the plans in which no tensor waits in storage.
 WITHOUT = "without offload"
@@ -39,6 +39,7 @@ class Point:
         accumulator_bytes: of what their gradients are added up in, beside the arena.
         stored_bytes: of the file in which tensors wait.
         half: whether what the backward pass reads of the forward pass is stored as float16.
+        direct: whether no convolution is in Winograd's form, which takes workspaces.
     """
 
     arena_bytes: int
@@ -49,6 +50,7 @@ class Point:
     accumulator_bytes: int = 0
     stored_bytes: int = 0
     half: bool = False
+    direct: bool = False
 
     @property
     def budget_bytes(self) -> int:
@@ -146,7 +148,7 @@ def _alone(name: str, problem: Recomputation) -> Iterator[Point]:
         yield Point(plan.peak, plan.seconds / whole, calls, calls - once)
 
 
-def _without_storage(cut: Cut[Prepared]) -> Iterator[Point]:
+def _without_storage(cut: Cut[Planned]) -> Iterator[Point]:
     """Points of plans that store nothing."""
     plans = (p for p in cut.plans if not any(map(cut.problem.is_copy, p.sequence)))
     whole, once = sum(cut.problem.seconds), len(cut.problem.seconds)
@@ -167,9 +169,11 @@ def _least(problem: Recomputation) -> Iterator[Least]:
         yield Least(limit, 1 + choice.seconds / whole)
 
 
-def _point(way: Way[Prepared], first: Cut[Prepared]) -> Point:
+def _point(way: Way[Planned], first: Cut[Planned]) -> Point:
     problem, time = way.cut.problem, way.seconds / first.seconds
     calls = len(way.plan.sequence) - sum(map(problem.is_copy, way.plan.sequence))
     again, stored = calls - len(problem.seconds), region_of(problem, way.plan).nbytes
-    cut = way.cut
-    return Point(way.arena_bytes, time, calls, again, cut.count, cut.beside, stored, cut.half)
+    cut, form = way.cut, way.cut.form
+    return Point(
+        way.arena_bytes, time, calls, again, cut.count, cut.beside, stored, form.half, form.direct
+    )

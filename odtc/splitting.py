@@ -1,6 +1,6 @@
 """The numbers of micro-batches that a step may run as, each a step that can be planned.
 
-Source ─draft, check─→ Cuts ─prepare, one after the other─→ Prepared ─build─→ Built
+Source ─draft, check─→ Cuts ─prepare, one after the other─→ Cut[Planned] ─build─→ Built
 """
 
 import math
@@ -12,28 +12,26 @@ from itertools import product
 import numpy as np
 import tvm
 
-from odtc.backends.call_cost import call_cost, storage_cost
-from odtc.backends.families import family_of
-from odtc.backends.lowering import Built, Checkpoints, build_kernels, recomputation, to_kernels
+from odtc.backends.lowering import Built, build_kernels, to_kernels
+from odtc.backends.ordered import Ordered, in_order
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.progress import Progress
 from odtc.frontend.graph import Graph
 from odtc.frontend.split.check import batch_norms, check_part, check_whole
 from odtc.frontend.training import TRAIN_STEP
-from odtc.passes.checkpoint.call_time import Cost
-from odtc.passes.checkpoint.cuts import Cut, may_be_within
-from odtc.passes.checkpoint.problem import Plan, Storage
-from odtc.passes.insert_checkpoints import InsertCheckpoints
-from odtc.passes.offer_plans import OfferPlans
+from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, Form, may_be_within
+from odtc.passes.checkpoint.problem import Plan
 from odtc.preparation import Draft, Source, Step, differentiate, draft_of
 
 # What is said of a step that cannot be cut. A model of a fixed batch may not take another one.
 _REFUSALS = (ModelError, UnsupportedError)
+# Of what the largest call needs, what a workspace has to be for a step without it to be made, too.
+_WORTH = 0.125
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A step that can be planned.
+    """A step, and its kernels.
 
     Attributes:
         step: its training graph; of a micro-batch, where it runs as several.
@@ -45,48 +43,38 @@ class Prepared:
 
     def build(self) -> Built:
         """Compiles the step as it is."""
-        return self._build(None)
-
-    def build_within(self, budget: int, plan: Plan | None = None) -> Built:
-        """Compiles the step so that it fits.
-
-        Args:
-            budget: bytes of the arena, and of accumulators that only micro-batches need.
-            plan: which calls run again, where that is known.
-
-        Raises:
-            BudgetError: no plan is found that fits.
-        """
-        slots, cost, storage = self._machine()
-        origins, beside = self.step.training.origins, self.step.accumulator_bytes
-        return self._build(
-            InsertCheckpoints(TRAIN_STEP, budget, slots, cost, origins, beside, plan, storage)
-        )
-
-    def build_offering(self, plans: Sequence[Plan]) -> Built:
-        """Compiles the step by several plans."""
-        slots, cost, storage = self._machine()
-        return self._build(OfferPlans(TRAIN_STEP, slots, cost, plans, storage))
-
-    def _build(self, checkpoints: Checkpoints | None) -> Built:
         target, origins = self.step.source.target, self.step.training.origins
-        return build_kernels(
-            self.scheduled, target, TRAIN_STEP, origins=origins, checkpoints=checkpoints
-        )
+        return build_kernels(self.scheduled, target, TRAIN_STEP, origins=origins)
 
-    def _machine(self) -> tuple[int, Cost, Storage | None]:
-        """Threads, what calls cost, and the storage that tensors may wait in."""
-        source = self.step.source
-        target, storage = source.target, storage_cost(source.target) if source.offload else None
-        return family_of(target).slots, call_cost(target, source.times), storage
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A step that is compiled by plans.
+
+    Attributes:
+        step: its training graph; of a micro-batch, where it runs as several.
+        ordered: its calls.
+    """
+
+    step: Step
+    ordered: Ordered
+
+    def build(self, plans: Sequence[Plan]) -> Built:
+        """Compiles the step by each of some plans."""
+        return self.ordered.build(plans, self.step.training.origins)
+
+    def name_of(self, task: int) -> str:
+        """What a call makes, in words of the model."""
+        return self.ordered.name_of(task, self.step.training.origins)
 
 
 class Cuts:
     """The numbers of micro-batches that a step may run as, each prepared when it is asked for.
 
-    Of each there are two, where the user allows float16: the exact one is the first. Of these again
-    there are two, where tensors may wait in storage: behind the one in which they may is one in
-    which gradients are written over what their calls read last, which leaves nothing to fetch.
+    Of each there is one for each form of kernels: with direct convolutions where the workspaces of
+    others are large beside what the step needs, and with float16 where the user allows it. Of these
+    again there are two, where tensors may wait in storage: behind the one in which they may is one
+    in which gradients are written over what their calls read last, which leaves nothing to fetch.
     """
 
     def __init__(self, source: Source, progress: Progress) -> None:
@@ -99,10 +87,10 @@ class Cuts:
         self._source, self._progress = source, progress
         self._whole = draft_of(source)
         self._drafts = {1: self._whole}
-        self._halves = (False, True) if source.options.get("allow_half_activations") else (False,)
         self._waits = (True, False) if source.offload else (False,)
-        self._kernels: dict[tuple[int, bool], Prepared] = {}
-        self._made: dict[tuple[int, bool, bool], Cut[Prepared]] = {}
+        self._steps: dict[int, Step] = {}
+        self._kernels: dict[tuple[int, Form], Prepared] = {}
+        self._made: dict[tuple[int, Form, bool], Cut[Planned]] = {}
         self._divisors = _divisors(self._whole.batch)
         self._asked = source.options.get("micro_batches")
         if self._asked is not None:
@@ -134,62 +122,71 @@ class Cuts:
         """Whether statistics of the batch are taken."""
         return bool(batch_norms(self._whole.graph, self._whole.selection))
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether there is only one."""
-        return len(self._counts) * len(self._halves) * len(self._waits) == 1
+    @cached_property
+    def _forms(self) -> Sequence[Form]:
+        """Of kernels, that are allowed and may help."""
+        half = self._source.options.get("allow_half_activations", False)
+        first = self._cut(self._counts[0], USUAL, self._waits[0])
+        saved = first.made.ordered.winograd_bytes
+        most = Form(half, direct=saved >= _WORTH * first.problem.largest)
+        return [form for form in FORMS if form.is_below(most)]
 
     def first(self) -> Prepared:
-        """The exact step with the fewest micro-batches."""
-        return self._prepared(self._asked or 1, half=False)
+        """The step as it is usually made, with the fewest micro-batches."""
+        return self._prepared(self._asked or 1, USUAL)
 
-    def __iter__(self) -> Iterator[Cut[Prepared]]:
+    def __iter__(self) -> Iterator[Cut[Planned]]:
         """The cuts, by rising numbers of micro-batches."""
         return self.within(math.inf)
 
-    def within(self, budget: float) -> Iterator[Cut[Prepared]]:
+    def within(self, budget: float) -> Iterator[Cut[Planned]]:
         """The cuts but for those of which it is known beforehand that none of their plans fits.
 
         Args:
             budget: bytes of the arena, and of what is beside it.
         """
-        known: dict[bool, Cut[Prepared]] = {}
-        for count, half, waits in product(self._counts, self._halves, self._waits):
-            if waits in known and not may_be_within(known[waits], count, budget, half=half):
+        known: dict[tuple[bool, bool], Cut[Planned]] = {}
+        for count, form, waits in product(self._counts, self._forms, self._waits):
+            key = form.direct, waits
+            if key in known and not may_be_within(known[key], count, budget, form):
                 continue
             try:
-                cut = self._cut(count, half, waits)
+                cut = self._cut(count, form, waits)
             except _REFUSALS:
                 if not known:
                     raise
                 # A part may be too small, as for the variance of one value.
                 return
-            if not half:
-                known[waits] = cut
+            if not form.half:
+                known[key] = cut
             yield cut
 
-    def _cut(self, count: int, half: bool, waits: bool) -> Cut[Prepared]:
-        if (count, half, waits) not in self._made:
-            made, source = self._prepared(count, half), self._source
-            step = replace(made.step, source=replace(made.step.source, offload=waits))
-            made = replace(made, step=step)
-            problem = recomputation(
-                made.scheduled, source.target, TRAIN_STEP, source.times, offload=waits
+    def _cut(self, count: int, form: Form, waits: bool) -> Cut[Planned]:
+        if (count, form, waits) not in self._made:
+            prepared, source = self._prepared(count, form), self._source
+            ordered = in_order(
+                prepared.scheduled, source.target, TRAIN_STEP, source.times, offload=waits
             )
-            beside = made.step.accumulator_bytes
-            self._made[count, half, waits] = Cut(count, problem, beside, made, half)
-        return self._made[count, half, waits]
+            made = Planned(prepared.step, ordered)
+            beside = prepared.step.accumulator_bytes
+            self._made[count, form, waits] = Cut(count, ordered.problem, beside, made, form)
+        return self._made[count, form, waits]
 
-    def _prepared(self, count: int, half: bool) -> Prepared:
-        if (count, half) not in self._kernels:
-            step = differentiate(self._draft(count), self._progress)
-            if half:
+    def _prepared(self, count: int, form: Form) -> Prepared:
+        if (count, form) not in self._kernels:
+            step, source = self._step(count), self._source
+            if form.half:
                 step = replace(step, source=replace(step.source, saves_half=True))
             of_parts = f"make those of {count} micro-batches"
             self._progress("make the kernels" if count == 1 else of_parts)
-            of = {"has_half": self._source.has_half, "book": self._source.book}
-            self._kernels[count, half] = Prepared(step, to_kernels(*step.kernels, **of))
-        return self._kernels[count, half]
+            of = {"has_half": source.has_half, "book": source.book, "direct": form.direct}
+            self._kernels[count, form] = Prepared(step, to_kernels(*step.kernels, **of))
+        return self._kernels[count, form]
+
+    def _step(self, count: int) -> Step:
+        if count not in self._steps:
+            self._steps[count] = differentiate(self._draft(count), self._progress)
+        return self._steps[count]
 
     def _draft(self, count: int) -> Draft:
         """The draft of a micro-batch, which computes for its samples what the whole one does."""

@@ -32,8 +32,8 @@ from odtc.planning import Frontier, Point
 _COLOURS = ("#2f6db3", "#e8833a", "#4ea65a", "#8e5bb5", "#c9a227", "#5b9aa0")
 _OTHERS = ("#a3a3a8", "#c9a0a0", "#9db8a4", "#8fa8c9")
 _LEAST = "#202020"
-# Micro-batches, and whether what is saved is float16.
-_Kind = tuple[int, bool]
+# Micro-batches, whether what is saved is float16, and whether convolutions are direct.
+_Kind = tuple[int, bool, bool]
 # Up to how many times what the slowest point takes more, other curves are drawn.
 _TALLEST = 2.5
 # About how many marks an axis has.
@@ -157,19 +157,20 @@ class _Picture:
 
 
 def _kind(point: Point) -> _Kind:
-    return point.micro_batches, point.half
+    return point.micro_batches, point.half, point.direct
 
 
-def _label(micro_batches: int, half: bool) -> str:
+def _label(micro_batches: int, half: bool, direct: bool) -> str:
     parts = "calls again" if micro_batches == 1 else f"{micro_batches} micro-batches"
-    return f"{parts}, float16" if half else parts
+    return ", ".join([parts, *["float16"] * half, *["direct"] * direct])
 
 
 def _tip(point: Point) -> str:
     parts = f", {point.micro_batches} micro-batches" if point.micro_batches > 1 else ""
     half = ", saved as float16" if point.half else ""
+    direct = ", direct convolutions" if point.direct else ""
     stored = f", {point.stored_bytes:,} bytes in a file" if point.stored_bytes else ""
     return (
         f"{point.budget_bytes:,} bytes, {point.time:.3f} of the time: "
-        f"{point.repeated:,} of {point.calls:,} calls again{parts}{half}{stored}"
+        f"{point.repeated:,} of {point.calls:,} calls again{parts}{half}{direct}{stored}"
     )

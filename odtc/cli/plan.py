@@ -82,13 +82,13 @@ def _rows(found: "Frontier") -> list[tuple[str, ...]]:
 
     titles = ("budget", "bytes", "time", "micro-batches", "calls again")
     points = found.points
-    # Columns that only what the user allows needs.
-    more = {
-        "in a file": [readable_bytes(each.stored_bytes) for each in points],
-        "saved as": ["float16" if each.half else "float32" for each in points],
-    }
-    used = (any(each.stored_bytes for each in points), any(each.half for each in points))
-    shown = {name: more[name] for name, is_used in zip(more, used, strict=True) if is_used}
+    # Columns that are shown where not all points are alike: a name, values, what they are mostly.
+    more = [
+        ("in a file", [readable_bytes(each.stored_bytes) for each in points], readable_bytes(0)),
+        ("saved as", ["float16" if each.half else "float32" for each in points], "float32"),
+        ("convolutions", ["direct" if each.direct else "fastest" for each in points], "fastest"),
+    ]
+    shown = {name: values for name, values, usual in more if {*values} != {usual}}
     rows: list[tuple[str, ...]] = [(*titles, *shown)]
     for number in spaced([point.budget_bytes for point in points], _SHOWN):
         point = points[number]

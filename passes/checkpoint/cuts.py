@@ -1,17 +1,20 @@
-"""Micro-batches, recomputation and what is saved in half precision, in one decision.
+"""Micro-batches, recomputation and how kernels are made, in one decision.
 
-A step may run as several micro-batches, each of which may compute some of its results again, and
-what the backward pass reads of the forward pass may wait as float16. Of all these ways the fastest
-one is taken that fits. More micro-batches are taken to be never faster: each of them reads all
-weights, makes all calls, and adds to all gradients. Where the model of the target says otherwise,
-as it does not know all that a kernel does, the time of fewer stands for theirs. So once a way takes
-no longer than the least time for its number of micro-batches, no larger number has to be looked at.
-Nor is float16 taken to be faster than what is exact: it is only for what does not fit otherwise.
+A step may run as several micro-batches, each of which may compute some of its results again; what
+the backward pass reads of the forward pass may wait as float16; and convolutions may do without the
+workspaces of a faster form. Of all these ways the fastest one is taken that fits. More micro-
+batches are taken to be never faster: each of them reads all weights, makes all calls, and adds to
+all gradients. Where the model of the target says otherwise, as it does not know all that a kernel
+does, the time of fewer stands for theirs. So once a way takes no longer than the least time for its
+number of micro-batches, no larger number has to be looked at. Nor are other kernels taken to be
+faster than the usual ones: they are only for what does not fit otherwise.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Generic, TypeVar
 
 from odtc.passes.checkpoint.arena import arena_of
@@ -25,6 +28,29 @@ T = TypeVar("T")
 _ALIKE = 0.9
 
 
+@dataclass(frozen=True, order=True)
+class Form:
+    """How the kernels of a step are made; of two that take the same time, the lesser one is taken.
+
+    Attributes:
+        half: whether what is saved waits as float16.
+        direct: whether convolutions multiply every tap, which takes longer and no workspace.
+    """
+
+    half: bool = False
+    direct: bool = False
+
+    def is_below(self, other: "Form") -> bool:
+        """Whether the other one is this, or has something beyond it."""
+        return self.half <= other.half and self.direct <= other.direct
+
+
+# What a step has without a budget.
+USUAL = Form()
+# All of them, each behind those that are below it.
+FORMS = tuple(Form(half, direct) for half, direct in product((False, True), repeat=2))
+
+
 @dataclass(frozen=True, eq=False)
 class Cut(Generic[T]):
     """A step as so many micro-batches.
@@ -34,14 +60,14 @@ class Cut(Generic[T]):
         problem: what there is to decide for one of them.
         beside: bytes that the step needs beside its arena only because of them.
         made: what the caller made of the step.
-        half: whether what is saved waits as float16.
+        form: of its kernels.
     """
 
     count: int
     problem: Recomputation
     beside: int
     made: T
-    half: bool = False
+    form: Form = USUAL
 
     @property
     def seconds(self) -> float:
@@ -57,15 +83,19 @@ class Cut(Generic[T]):
     def _moment(self) -> Moment:
         return Moment(self.problem, highest_of(self.problem, _as_it_is(self.problem)))
 
-    def can_be_within(self, budget: float, share: float = 1.0) -> bool:
-        """Whether some step may be within a budget: plans take longer to find than that.
+    def least_within(self, budget: float, share: float = 1.0) -> float:
+        """Seconds of a step within a budget, at least: plans take longer to find than that.
 
         Args:
             budget: bytes of the arena, and of what is beside it.
             share: of their bytes that the tensors of the step would have.
+
+        Returns:
+            Infinity where no plan can be within it.
         """
         room = (budget - self.beside) / share
-        return self.problem.largest <= room and self._moment.cheapest(room) is not None
+        choice = self._moment.cheapest(room) if self.problem.largest <= room else None
+        return self.seconds + self.count * choice.seconds if choice else math.inf
 
     @property
     def floor(self) -> int:
@@ -96,28 +126,37 @@ class Way(Generic[T]):
 
 
 def fastest(cuts: Iterable[Cut[T]], budget: int) -> Way[T] | None:
-    """The fastest way that fits a budget, of those an exact one, with the fewest micro-batches.
+    """The fastest way that fits a budget, of those the usual one, with the fewest micro-batches.
 
     Args:
-        cuts: of rising numbers of micro-batches, of each the exact one first; no more are asked for
-            than needed.
+        cuts: of rising numbers of micro-batches, of each in the order of `FORMS`; no more are asked
+            for than needed.
         budget: bytes of the arena, and of what is beside it.
     """
     best: Way[T] | None = None
     for cut, least, others in _timed(cuts):
-        for plan, seconds in _plans_within(cut, least, budget):
-            if best is not None and (seconds, cut.half) >= (best.seconds, best.cut.half):
+        for plan, seconds in _plans_within(cut, least, budget, best):
+            if best is not None and (seconds, cut.form) >= (best.seconds, best.cut.form):
                 break
             way = Way(cut, plan, seconds, plan.peak)
             if way.nbytes <= budget and (way := _packed(way)).nbytes <= budget:
                 best = way
                 break
-        if best is not None and (best.seconds, best.cut.half) <= (others, False):
+        if best is not None and (best.seconds, best.cut.form) <= (others, USUAL):
             break
     return best
 
 
-def may_be_within(cut: Cut[T], count: int, budget: float, *, half: bool) -> bool:
+def _plans_within(
+    cut: Cut[T], least: float, budget: int, best: Way[T] | None
+) -> Iterator[tuple[Plan, float]]:
+    """The plans of a cut, but for none where no step within the budget is better than the best."""
+    bound = max(least, cut.least_within(budget))
+    if best is None or (bound, cut.form) < (best.seconds, best.cut.form):
+        yield from _plans(cut, least) if bound < math.inf else ()
+
+
+def may_be_within(cut: Cut[T], count: int, budget: float, form: Form) -> bool:
     """Whether a step of more micro-batches may be within a budget, by what is known of fewer.
 
     Its tensors have no fewer bytes than their share of the samples, and half of that as float16;
@@ -125,35 +164,44 @@ def may_be_within(cut: Cut[T], count: int, budget: float, *, half: bool) -> bool
     other sizes.
 
     Args:
-        cut: an exact one, of so many micro-batches or fewer.
+        cut: of so many micro-batches or fewer, without float16, and with convolutions of that form.
         count: of micro-batches.
         budget: bytes of the arena, and of what is beside it.
-        half: whether what is saved waits as float16.
+        form: of the kernels.
     """
-    share = cut.count / count / (2 if half else 1)
-    return cut.can_be_within(budget, share * _ALIKE)
+    share = cut.count / count / (2 if form.half else 1)
+    return cut.least_within(budget, share * _ALIKE) < math.inf
 
 
 def ways(cuts: Iterable[Cut[T]], count: int | None = None) -> list[Way[T]]:
     """All ways of which none is both slower and larger than another one, the fastest first.
 
-    An exact one stays beside one in half precision that takes the same time and fewer bytes.
+    One of usual kernels stays beside one of others that takes the same time and fewer bytes.
 
     Args:
         cuts: of the step.
         count: for about so many of them, as far from each other in bytes: to pack a plan takes
             longer than to find it. They are chosen by peaks, which arenas hardly ever exceed.
     """
-    every = [
-        Way(cut, plan, seconds, plan.peak)
-        for cut, least, _ in _timed(cuts)
-        for plan, seconds in _plans(cut, least)
-    ]
-    every.sort(key=lambda way: (way.seconds, way.cut.half, way.cut.count, way.nbytes))
+    every: list[Way[T]] = []
+    for cut, least, _ in _timed(cuts):
+        if _may_be_better(cut, least, every):
+            every += (Way(cut, plan, seconds, plan.peak) for plan, seconds in _plans(cut, least))
+            every.sort(key=lambda way: (way.seconds, way.cut.form, way.cut.count, way.nbytes))
     if count is None:
         return _best(every, _packed)
     best = _best(every, lambda way: way)
     return _best([best[at] for at in spaced([way.nbytes for way in best], count)], _packed)
+
+
+def _may_be_better(cut: Cut[T], least: float, every: Sequence[Way[T]]) -> bool:
+    """Whether some step may be faster than sorted ways in as many bytes, or be in fewer."""
+    best = _best(every, lambda way: way)
+    slower = [*(way.seconds for way in best[1:]), math.inf]
+    return not best or any(
+        least < seconds and cut.least_within(larger.nbytes - 1) < seconds
+        for larger, seconds in zip(best, slower, strict=True)
+    )
 
 
 def _packed(way: Way[T]) -> Way[T]:
@@ -170,7 +218,7 @@ def _best(every: Iterable[Way[T]], packed: Callable[[Way[T]], Way[T]]) -> list[W
         lower = packed(way)
         if found and lower.nbytes >= found[-1].nbytes:
             continue
-        if found and (found[-1].seconds, found[-1].cut.half) == (way.seconds, way.cut.half):
+        if found and (found[-1].seconds, found[-1].cut.form) == (way.seconds, way.cut.form):
             found.pop()
         found.append(lower)
     return found
@@ -178,10 +226,11 @@ def _best(every: Iterable[Way[T]], packed: Callable[[Way[T]], Way[T]]) -> list[W
 
 def _timed(cuts: Iterable[Cut[T]]) -> Iterator[tuple[Cut[T], float, float]]:
     """The cuts, each with the least time of a step that runs so, and of it and all others left."""
-    least = {False: 0.0, True: 0.0}
+    least = dict.fromkeys(FORMS, 0.0)
     for cut in cuts:
-        least[cut.half] = max(least[False], least[cut.half], cut.seconds)
-        yield cut, least[cut.half], least[False]
+        form = cut.form
+        least[form] = max(cut.seconds, *(least[each] for each in FORMS if each.is_below(form)))
+        yield cut, least[form], least[USUAL]
 
 
 def _plans(cut: Cut[T], least: float) -> Iterator[tuple[Plan, float]]:
@@ -196,9 +245,3 @@ def _plans(cut: Cut[T], least: float) -> Iterator[tuple[Plan, float]]:
 def _as_it_is(problem: Recomputation) -> Plan:
     """The plan in which nothing runs again."""
     return plan_of(problem, range(len(problem.seconds)))
-
-
-def _plans_within(cut: Cut[T], least: float, budget: int) -> Iterator[tuple[Plan, float]]:
-    """The same, but for none where it is known at once that the budget is too small for all."""
-    if cut.can_be_within(budget):
-        yield from _plans(cut, least)

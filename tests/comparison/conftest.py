@@ -26,7 +26,7 @@ def digits_model_file(tmp_path_factory) -> Path:
 def ready(digits_model_file: Path, tmp_path_factory) -> Prepared:
     """odtc, its peers, and odtc with a budget that it can meet."""
     case = Case(str(digits_model_file), batch=4, threads=1, module=f"{MODULE}Digits")
-    entries = entries_of(["onnxruntime-training", "pytorch"], ["180KB"])
+    entries = entries_of(["onnxruntime-training", "pytorch"], ["160KB"])
     found = prepared(case, entries, tmp_path_factory.mktemp("case") / "4-1", 600, silent)
     assert not found.failures
     return found

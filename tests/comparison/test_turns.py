@@ -24,9 +24,9 @@ def measured(ready: Prepared, *peers: str, limit: float = 300, steps: int = 3, *
 
 
 def test_engines_of_one_round_agree_and_are_measured(ready: Prepared) -> None:
-    entries = entries_of([ORT, TORCH], ["180KB"])
+    entries = entries_of([ORT, TORCH], ["160KB"])
     rows = Round(ready, AT, 1, 300, silent).rows(entries, 4)
-    assert [row.engine for row in rows] == ["odtc", "odtc, 180KB", ORT, TORCH]
+    assert [row.engine for row in rows] == ["odtc", "odtc, 160KB", ORT, TORCH]
     for row in rows:
         assert (row.outcome, row.reason, row.setting, row.round) == ("trained", "", AT, 1)
         assert len(row.seconds) == len(row.cpu_seconds) == 4

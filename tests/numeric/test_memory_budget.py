@@ -18,17 +18,14 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
-from odtc.backends.call_cost import call_cost
-from odtc.backends.families import family_of
-from odtc.backends.lowering import order_phase, recomputation, to_kernels
+from odtc.backends.lowering import to_kernels
+from odtc.backends.ordered import in_order
 from odtc.cli.main import main
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import BudgetError, UsageError
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.calls import Calls, workspaces_in
-from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.frontier import frontier
-from odtc.passes.contract import run_pipeline
 from odtc.passes.insert_checkpoints import InsertCheckpoints
 from odtc.planning import Point
 from odtc.preparation import prepare
@@ -131,13 +128,11 @@ def test_what_runs_again_is_seen_in_the_function(tmp_path: Path) -> None:
     onnx.save(tower(), tmp_path / "tower.onnx")
     step = prepare(tmp_path / "tower.onnx", "host-cpu{threads=1}", {}, lambda _: None)
     scheduled = to_kernels(*step.kernels, has_half=step.source.has_half)
-    problem = recomputation(scheduled, step.source.target, TRAIN_STEP)
+    ordered = in_order(scheduled, step.source.target, TRAIN_STEP)
+    problem = ordered.problem
     least = frontier(problem)[-1]
     with step.source.target.to_tvm():
-        family = family_of(step.source.target)
-        ordered = run_pipeline(order_phase(TRAIN_STEP, family), scheduled)
-        budget, cost = arena_of(problem, least), call_cost(step.source.target)
-        repeated = InsertCheckpoints(TRAIN_STEP, budget, 1, cost).run(ordered)
+        repeated = InsertCheckpoints(TRAIN_STEP, 1, problem, [least]).run(ordered.module)
     calls = Calls(repeated[TRAIN_STEP], workspaces_in(repeated, 1)).bindings
     again = [each for each in calls if each.var.name.endswith("_again")]
     assert len(again) == len(least.sequence) - len(problem.seconds) > 0

@@ -17,9 +17,8 @@ import odtc
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
-from odtc import splitting
 from odtc.artifact import Artifact
-from odtc.backends import lowering
+from odtc.backends import ordered
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError, ExitCode, OutputError, UnsupportedError, UsageError
 from odtc.core.specs import Role
@@ -87,8 +86,7 @@ def test_the_same_bits_in_fewer_bytes(
     compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Calls of models as small as these take hardly longer than a copy does: here one takes nothing.
-    for module in (splitting, lowering):
-        monkeypatch.setattr(module, "storage_cost", lambda _: Storage(0.0, 0.0, 0.0))
+    monkeypatch.setattr(ordered, "storage_cost", lambda _: Storage(0.0, 0.0, 0.0))
     compile_, data, lr, whole = compiled
     losses, parameters = trained(whole, data, lr)
     floor = floor_of(compile_, offload=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odtc.passes.checkpoint.arena import arena_of
-from odtc.passes.checkpoint.cuts import Cut, fastest, ways
+from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, Form, fastest, ways
 from odtc.passes.checkpoint.frontier import frontier
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.memory.operator_order import Task, Tasks
@@ -23,7 +23,8 @@ def drawn(draw: st.DrawFn) -> list[Cut[None]]:
     """A chain of forward and backward tasks, whose sizes and times are halved with the batch.
 
     A part of both stays, as of weights; now and then the model of time makes more of them faster.
-    Some have steps in half precision, too, which are smaller, and now and then faster.
+    Some have steps in half precision, too, which are smaller, and now and then faster; some have
+    steps without what is added to all sizes, which are slower.
     """
     length = draw(st.integers(1, 3))
     sizes = draw(st.lists(st.integers(0, 40), min_size=2 * length, max_size=2 * length))
@@ -39,6 +40,8 @@ def drawn(draw: st.DrawFn) -> list[Cut[None]]:
         tasks.append(Task((gradient,), frozenset(read)))
     beside = draw(st.integers(0, 40))
     slower = draw(st.sampled_from([0.9, 1.0, 1.1]))
+    workspace = draw(st.integers(0, 20))
+    allowed = draw(st.sampled_from(FORMS))
     return [
         Cut(
             count,
@@ -46,33 +49,43 @@ def drawn(draw: st.DrawFn) -> list[Cut[None]]:
                 Tasks(
                     tuple(tasks),
                     tuple(
-                        UNIT * (-(-size // (2 * count if half else count)) + fixed)
+                        UNIT
+                        * (
+                            -(-size // (2 * count if form.half else count))
+                            + fixed
+                            + (0 if form.direct else workspace)
+                        )
                         for size in sizes
                     ),
                 ),
-                tuple((slower if half else 1) * each / count**power + call for each in seconds),
+                tuple(
+                    (slower if form.half else 1) * (1.1 if form.direct else 1) * each / count**power
+                    + call
+                    for each in seconds
+                ),
                 (len(tasks),) * len(tasks),
             ),
             UNIT * beside if count > 1 else 0,
             None,
-            half,
+            form,
         )
         for count in COUNTS
-        for half in draw(st.sampled_from([(False,), (False, True)]))
+        for form in FORMS
+        if form.is_below(allowed)
     ]
 
 
 def every_way(cuts: list[Cut[None]]) -> list[tuple[float, int]]:
     """Time and bytes of all plans of all cuts.
 
-    Fewer micro-batches are never slower, and what is exact is not slower than what is not.
+    Fewer micro-batches are never slower, and usual kernels are not slower than others.
     """
     found = []
     for cut in cuts:
         least = max(
             each.count * sum(each.problem.seconds)
             for each in cuts
-            if each.count <= cut.count and each.half <= cut.half
+            if each.count <= cut.count and each.form.is_below(cut.form)
         )
         for plan in frontier(cut.problem):
             nbytes = arena_of(cut.problem, plan) + cut.beside
@@ -108,17 +121,17 @@ def test_ways_are_those_of_which_none_is_slower_and_larger(cuts: list[Cut[None]]
     found, every = ways(cuts), every_way(cuts)
     assert found[0].seconds == pytest.approx(min(seconds for seconds, _ in every))
     assert found[-1].nbytes == min(nbytes for _, nbytes in every)
-    assert not found[0].cut.half
+    assert found[0].cut.form == USUAL
     for a, b in pairwise(found):
         assert a.nbytes > b.nbytes
-        # What is exact stays beside what is as fast in fewer bytes.
-        assert (a.seconds, a.cut.half) < (b.seconds, b.cut.half)
+        # What is usual stays beside what is as fast in fewer bytes.
+        assert (a.seconds, a.cut.form) < (b.seconds, b.cut.form)
         assert a.seconds <= b.seconds
     for way in found:
         again = fastest(cuts, way.nbytes)
         assert again is not None
         assert again.seconds == way.seconds
-        assert not again.cut.half or way.cut.half
+        assert again.cut.form <= way.cut.form
         assert not any(s < way.seconds - 1e-9 and n <= way.nbytes for s, n in every)
 
 
@@ -152,9 +165,9 @@ def test_what_is_exact_goes_before_float16_of_the_same_time() -> None:
     tasks = [Task((0,), frozenset()), Task((1,), frozenset({0}))]
     exact, half = (
         Cut(
-            1, Recomputation(Tasks(tuple(tasks), (size, UNIT)), (1.0, seconds), (0, 0)), 0, "", half
+            1, Recomputation(Tasks(tuple(tasks), (size, UNIT)), (1.0, seconds), (0, 0)), 0, "", form
         )
-        for size, seconds, half in ((8 * UNIT, 1.0, False), (4 * UNIT, 0.5, True))
+        for size, seconds, form in ((8 * UNIT, 1.0, USUAL), (4 * UNIT, 0.5, Form(half=True)))
     )
     for budget, chosen in ((9, exact), (8, half), (5, half)):
         way = fastest([exact, half], UNIT * budget)

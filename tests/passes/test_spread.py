@@ -54,9 +54,9 @@ def test_some_of_all_ways_are_ways_too(drawn: list[Cut[None]], count: int) -> No
     # They are chosen by peaks.
     assume(all(arena_of(cut.problem, plan) == plan.peak for cut in drawn for plan in cut.plans))
     every, some = ways(drawn), ways(drawn, count)
-    told = [(way.seconds, way.cut.half, way.nbytes) for way in every]
+    told = [(way.seconds, way.cut.form, way.nbytes) for way in every]
     assert len(some) <= count + 1
-    assert {(way.seconds, way.cut.half, way.nbytes) for way in some} <= set(told)
+    assert {(way.seconds, way.cut.form, way.nbytes) for way in some} <= set(told)
     assert (some[0].seconds, some[0].nbytes) == (told[0][0], told[0][2])
     assert some[-1].nbytes == told[-1][2]
 

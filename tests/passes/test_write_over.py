@@ -3,6 +3,7 @@
 # TVMScript writes shapes where Python has types.
 # pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm.script import tirx as T  # noqa: N812
 
 import odtc
+from odtc import splitting
 from odtc.core.memory_plan import Kind
 from odtc.passes.stored_once import is_stored_once
 from odtc.passes.write_over import WriteOver, replaceable, written_over
@@ -101,6 +103,12 @@ def test_a_kernel_in_place_gives_the_same() -> None:
     np.testing.assert_array_equal(result.numpy(), a[:SIZE] * b * np.float32(2))
 
 
+@pytest.fixture
+def usual_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that keep their kernels within a budget: direct convolutions round otherwise."""
+    monkeypatch.setattr(splitting, "_WORTH", math.inf)
+
+
 def network(channels: int, size: int) -> onnx.ModelProto:
     """Two convolutions of large images with rectifiers, and a small layer."""
     rng = np.random.default_rng(0)
@@ -148,6 +156,7 @@ def trained(path: Path, **options) -> tuple[list[float], dict[str, np.ndarray], 
     return losses, trainer.parameters(), artifact
 
 
+@pytest.mark.usefixtures("usual_kernels")
 @pytest.mark.parametrize(
     ("channels", "size"),
     [(64, 48), (20, 17)],
@@ -170,6 +179,7 @@ def test_no_bit_differs_within_fewer_bytes(
     assert own[2].manifest.sizes.train_step <= apart[2].manifest.sizes.train_step
 
 
+@pytest.mark.usefixtures("usual_kernels")
 def test_the_gradient_of_an_image_takes_no_bytes_beside_its_activation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

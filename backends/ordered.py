@@ -1,0 +1,110 @@
+"""A training step whose kernel calls have their order, and what there is to decide of them.
+
+    scheduled kernels ─order-phase→ calls ─recomputation_of→ Recomputation, its plans ─build→ Built
+
+Plans are the caller's: nothing here looks for them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tvm
+
+from odtc.backends.call_cost import call_cost, storage_cost
+from odtc.backends.families import family_of
+from odtc.backends.lowering import Built, build_kernels, order_phase
+from odtc.backends.measured_times import NOTHING, MeasuredTimes
+from odtc.backends.targets import Target
+from odtc.core.kernel_marks import WINOGRAD
+from odtc.core.memory_plan import Origin
+from odtc.core.tensor_tags import tags_of
+from odtc.passes.calls import Calls, workspaces_in
+from odtc.passes.checkpoint.problem import Plan, Recomputation
+from odtc.passes.contract import run_pipeline
+from odtc.passes.insert_checkpoints import InsertCheckpoints
+from odtc.passes.memory.record import named
+from odtc.passes.recomputation import recomputation_of
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """A step that can be compiled by plans.
+
+    Attributes:
+        module: calls of scheduled kernels, in their order.
+        target: what to compile for.
+        function: name of the step.
+        calls: of it.
+        problem: what there is to decide of them.
+    """
+
+    module: tvm.IRModule
+    target: Target
+    function: str
+    calls: Calls
+    problem: Recomputation
+
+    def build(self, plans: Sequence[Plan], origins: Sequence[Origin] = ()) -> Built:
+        """Compiles the step by each of some plans.
+
+        Args:
+            plans: of its problem.
+            origins: of the tensors that its variables are named by.
+
+        Raises:
+            UnsupportedError: as of `build_kernels`.
+        """
+        slots = family_of(self.target).slots
+        checkpoints = InsertCheckpoints(self.function, slots, self.problem, plans)
+        return build_kernels(
+            self.module, self.target, self.function, origins=origins, checkpoints=checkpoints
+        )
+
+    @property
+    def winograd_bytes(self) -> int:
+        """Of the largest workspace of a convolution in Winograd's form; 0 where there is none."""
+        sizes, kernels = self.problem.tasks.sizes, (c.value.args[0] for c in self.calls.bindings)
+        return max(
+            (
+                sizes[task.allocates[-1]]
+                for task, kernel in zip(self.problem.tasks.tasks, kernels, strict=True)
+                if WINOGRAD in self.module[kernel].attrs
+            ),
+            default=0,
+        )
+
+    def name_of(self, task: int, origins: Sequence[Origin] = ()) -> str:
+        """What a call makes, in words of the model; the name of its kernel where nothing is known.
+
+        Args:
+            task: number of the call.
+            origins: of the tensors that variables are named by.
+        """
+        call = self.calls.bindings[task]
+        tags = tags_of(call.var.name) if origins else ()
+        return ", ".join(map(str, named(tags, origins))) or call.value.args[0].name_hint
+
+
+def in_order(
+    scheduled: tvm.IRModule,
+    target: Target,
+    train_step: str,
+    times: MeasuredTimes = NOTHING,
+    *,
+    offload: bool = False,
+) -> Ordered:
+    """A module of scheduled kernels with its calls in their order.
+
+    Args:
+        scheduled: the module.
+        target: what to compile for.
+        train_step: name of the training step.
+        times: of calls that were measured on the target.
+        offload: whether tensors may wait in the target's storage.
+    """
+    family = family_of(target)
+    module = run_pipeline(order_phase(train_step, family, may_wait=offload), scheduled)
+    calls = Calls(module[train_step], workspaces_in(module, family.slots))
+    storage = storage_cost(target) if offload else None
+    problem = recomputation_of(calls, module, call_cost(target, times), storage)
+    return Ordered(module, target, train_step, calls, problem)
