@@ -5,8 +5,10 @@ import dataclasses
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnx
 from rich.console import Console
@@ -17,6 +19,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from benchmarks.options import listed, positive
+from odtc.artifact import Artifact
 from odtc.backends.native.build import RUNTIMES, built
 from odtc.backends.targets import parse_target
 from odtc.core import bundle as bundles
@@ -40,9 +43,7 @@ def main() -> None:
     """Writes the folders, and the native runtimes beside them."""
     args = _parser().parse_args()
     console = Console(stderr=True)
-    args.folder.mkdir(parents=True, exist_ok=True)
-    for kind, runtime in RUNTIMES.items():
-        shutil.copy(built(runtime), args.folder / f"{kind}.so")
+    copy_runtimes(args.folder)
     for name in listed(args.networks, list(FULL), "network"):
         folder = args.folder / f"{name}-{parse_target(args.target).kind}"
         with console.status(f"{name}: compile"):
@@ -55,16 +56,33 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
     entry = dataclasses.replace(FULL[name], batch=batch)
     module = make(entry)
     with tempfile.TemporaryDirectory() as made:
-        model, artifact_path = Path(made, "model.onnx"), Path(made, "step.odtc")
+        model = Path(made, "model.onnx")
         x, _ = next(batches(entry))
         export(module, x, model)
         artifact = odtc.compile(model, target=target, batch=batch, loss=entry.loss)
         layers = layers_of(onnx.load(model), batch)
-        artifact.save(artifact_path)
-        bundle = bundles.load(artifact_path, artifact.manifest.tvm)
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(bundle.library, folder / "step.so")
     known = module.state_dict()
+    strange = [
+        item.spec.name
+        for item in artifact.manifest.arguments
+        if str(item.role) in WEIGHTS and item.spec.name not in known
+    ]
+    assert not strange, f"the export renamed {strange}"
+    said = {
+        "network": name,
+        "layers": [dataclasses.asdict(layer) for layer in layers],
+        "batch": batch,
+    }
+    write_step(artifact, folder, said)
+
+
+def write_step(artifact: Artifact, folder: Path, said: Mapping[str, Any]) -> None:
+    """Writes the library of a step, and what is said of it, to a folder for `OdtcStep`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        artifact.save(Path(made, "step.odtc"))
+        bundle = bundles.load(Path(made, "step.odtc"), artifact.manifest.tvm)
+        shutil.copy(bundle.library, folder / "step.so")
     arguments = [
         {
             "role": str(item.role),
@@ -74,12 +92,8 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
         }
         for item in artifact.manifest.arguments
     ]
-    strange = [a["name"] for a in arguments if a["role"] in WEIGHTS and a["name"] not in known]
-    assert not strange, f"the export renamed {strange}"
     about = {
-        "network": name,
-        "layers": [dataclasses.asdict(layer) for layer in layers],
-        "batch": batch,
+        **said,
         "target": artifact.manifest.target,
         "odtc": artifact.manifest.odtc,
         "arena_bytes": artifact.memory.arena_bytes,
@@ -87,6 +101,13 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
         "arguments": arguments,
     }
     (folder / "step.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+def copy_runtimes(folder: Path) -> None:
+    """Writes the native runtimes beside the folders of steps."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, runtime in RUNTIMES.items():
+        shutil.copy(built(runtime), folder / f"{kind}.so")
 
 
 WEIGHTS = ("parameter", "frozen", "statistic")

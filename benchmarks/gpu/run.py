@@ -72,6 +72,10 @@ class OdtcStep:
         self._next = [self._empty(item) for _, item in self._fed]
         self._is_sent = False
 
+    def again(self) -> float:
+        """A step of the batch that is there, to which nothing is sent meanwhile; the loss."""
+        return float(self._step(*self._tensors, self._arena).numpy())
+
     def _empty(self, item: Mapping[str, Any]) -> Any:
         return tvm.runtime.empty(tuple(item["shape"]), item["dtype"], self._device)
 
