@@ -25,12 +25,14 @@ def recomputation_of(
     """What there is to decide for the calls of a function."""
     kernels = [module[binding.value.args[0]] for binding in calls.bindings]
     # What has one result reads all of its arguments for that.
-    results = {
-        kernel: dependence(kernel)
+    several = (
+        kernel
         for kernel, task in zip(kernels, calls.tasks.tasks, strict=True)
         if len(task.allocates) > 1
-    }
-    costs = {kernel: cost(kernel) for kernel in kernels}
+    )
+    # Many calls share a kernel.
+    results = {kernel: dependence(kernel) for kernel in dict.fromkeys(several)}
+    costs = {kernel: cost(kernel) for kernel in dict.fromkeys(kernels)}
     until = [len(kernels)] * len(calls.tasks.sizes)
     for number, binding in enumerate(calls.bindings):
         kernel, task = kernels[number], calls.tasks.tasks[number]
