@@ -39,7 +39,7 @@ class Runtime:
     kind: str
     library: str
     packages: str
-    headers: tuple[str, ...] = ("device_module.h",)
+    headers: tuple[str, ...]
 
     @property
     def sources(self) -> list[Path]:
@@ -48,7 +48,12 @@ class Runtime:
 
 
 RUNTIMES = {
-    "opencl": Runtime("opencl", "OpenCL", "g++ ocl-icd-opencl-dev"),
+    "opencl": Runtime(
+        "opencl",
+        "OpenCL",
+        "g++ ocl-icd-opencl-dev",
+        ("device_module.h", "opencl_devices.h"),
+    ),
     "vulkan": Runtime(
         "vulkan",
         "vulkan",
