@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import tvm
 
+from odtc.backends.built import Built
 from odtc.backends.call_cost import call_cost, storage_cost
 from odtc.backends.families import family_of
-from odtc.backends.lowering import Built, build_kernels, order_phase
+from odtc.backends.lowering import build_kernels, order_phase
 from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
 from odtc.core.kernel_marks import WINOGRAD

@@ -8,7 +8,7 @@ Or by several plans, between which a run may change; these differ in the calls t
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from odtc.backends.lowering import Built
+from odtc.backends.built import Built
 from odtc.core.errors import BudgetError
 from odtc.core.progress import Progress
 from odtc.passes.checkpoint.cuts import USUAL, Cut, Form, fastest

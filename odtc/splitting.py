@@ -12,7 +12,8 @@ from itertools import product
 import numpy as np
 import tvm
 
-from odtc.backends.lowering import Built, build_kernels, to_kernels
+from odtc.backends.built import Built
+from odtc.backends.lowering import build_kernels, to_kernels
 from odtc.backends.ordered import Ordered, in_order
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.progress import Progress

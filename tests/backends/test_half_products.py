@@ -11,6 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from odtc.backends.built import half_products
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels import half_runs, tile
 from odtc.backends.kernels.convolution import convolution_rules
@@ -18,7 +19,6 @@ from odtc.backends.kernels.fused import fused_product
 from odtc.backends.kernels.grouped_convolution import grouped_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.tile import Machine, machine_of
-from odtc.backends.lowering import half_products
 from odtc.backends.write_products import write_product
 from tests.backends.guarded import run_guarded
 from tests.backends.half_bounds import assert_as_exact_as_half, convolution_references

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from tvm import relax, tirx
 
 import odtc
+from odtc.backends.built import winograd_kernels
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels import winograd_cut
 from odtc.backends.kernels.convolution import convolution_rules
@@ -21,7 +22,6 @@ from odtc.backends.kernels.grid import Axis
 from odtc.backends.kernels.shifted_cut import Shape
 from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.kernels.winograd_cut import is_winograd
-from odtc.backends.lowering import winograd_kernels
 from odtc.backends.write_products import write_product
 from tests.backends.guarded import run_guarded
 from tests.backends.test_write_products import (

@@ -19,8 +19,9 @@ from benchmarks.memory.rows import ALONE, ENGINES, ORT, OURS, TORCH, TVM, Row, T
 from benchmarks.memory.tvm_planner import NewParameters, as_relax_training, planned_by_tvm
 from benchmarks.memory.worker import TaskError, run
 from odtc.backends import lowering
+from odtc.backends.built import storage_bytes
 from odtc.backends.families import Family, family_of
-from odtc.backends.lowering import plan_phase, storage_bytes
+from odtc.backends.lowering import plan_phase
 from odtc.backends.targets import parse_target
 from odtc.comparison.resident import Sample, measured
 from odtc.frontend.update_kernels import assign_kernel

@@ -17,13 +17,13 @@ from benchmarks.models.digits import bn_model, digits_data, digits_model
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
+from odtc.backends.built import half_products
 from odtc.backends.elf import check_library
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.tile import machine_of
 from odtc.backends.link import export_library
-from odtc.backends.lowering import half_products
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts
 from tests.backends.half_bounds import assert_as_exact_as_half, convolution_references

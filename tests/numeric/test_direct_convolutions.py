@@ -11,8 +11,9 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
+from odtc.backends.built import tuned_kernels, winograd_kernels
 from odtc.backends.decisions import Told
-from odtc.backends.lowering import to_kernels, tuned_kernels, winograd_kernels
+from odtc.backends.lowering import to_kernels
 from odtc.cli.main import main
 from odtc.compilation import DIRECT_CONVOLUTIONS
 from odtc.core.errors import BudgetError

@@ -10,8 +10,9 @@ from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 from tvm.sym import Analyzer
 
+from odtc.backends.built import storage_bytes
 from odtc.backends.families import family_of
-from odtc.backends.lowering import plan_phase, storage_bytes, vm_phase
+from odtc.backends.lowering import plan_phase, vm_phase
 from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
 from odtc.passes.memory.workspaces import LiftWorkspaces

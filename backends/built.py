@@ -1,0 +1,164 @@
+"""A compiled module, and what is read of it: storage, arenas, and which kernels are special.
+
+planned module, scheduled kernels ─built_of→ Built
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, s_tir, tirx
+
+from odtc.core.kernel_marks import TUNED, WINOGRAD
+from odtc.core.relax_calls import operator_of
+from odtc.passes.insert_checkpoints import REPEATED, STORED
+from odtc.passes.layout.select import LAYOUTS
+from odtc.passes.memory.arena import RECORD
+
+_ALLOCATE, _ALLOCATE_RESULT = "relax.memory.alloc_storage", "relax.builtin.alloc_tensor"
+
+
+@dataclass(frozen=True)
+class BuiltStep:
+    """A function of a module that is a training step.
+
+    Attributes:
+        function: its name.
+        arena_bytes: of its arena.
+        record: of its memory plan, as JSON.
+        repeated: what is said of calls that run again; empty where nobody asked for it.
+        stored_bytes: that tensors wait in, in storage.
+    """
+
+    function: str
+    arena_bytes: int
+    record: str
+    repeated: str
+    stored_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled module.
+
+    Attributes:
+        executable: what `export_library` takes.
+        planned_bytes: storage of each Relax function, by name.
+        half_products: kernels that multiply float16.
+        steps: the training step, by each of its plans.
+        tuned: kernels whose loops come from a tuning record, each with its source.
+        winograd: kernels that are convolutions in Winograd's form.
+        layouts: of images in the training step, as JSON; empty where nobody chose any.
+    """
+
+    executable: relax.VMExecutable
+    planned_bytes: dict[str, int]
+    half_products: int
+    steps: tuple[BuiltStep, ...]
+    tuned: dict[str, str]
+    winograd: tuple[str, ...] = ()
+    layouts: str = ""
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that any of the steps needs in storage."""
+        return max((step.stored_bytes for step in self.steps), default=0)
+
+
+def built_of(
+    executable: relax.VMExecutable,
+    scheduled: tvm.IRModule,
+    planned: tvm.IRModule,
+    train_step: str | None,
+    steps: Sequence[str],
+) -> Built:
+    """What is known of a compiled module.
+
+    Args:
+        executable: compiled of it.
+        scheduled: its kernels, before storage was planned.
+        planned: the module with planned storage.
+        train_step: name of the training step, if there is one.
+        steps: names of the functions that are it, one for each plan.
+    """
+    return Built(
+        executable,
+        storage_bytes(planned),
+        half_products(scheduled),
+        tuple(_built_step(name, planned[name]) for name in steps),
+        tuned_kernels(scheduled),
+        winograd_kernels(scheduled),
+        str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
+    )
+
+
+def _built_step(name: str, function: relax.Function) -> BuiltStep:
+    arena = sum(size for op, size in _allocations(function) if op == _ALLOCATE)
+    record, repeated = (str(function.attrs.get(each, "")) for each in (RECORD, REPEATED))
+    return BuiltStep(name, arena, record, repeated, int(function.attrs.get(STORED, 0)))
+
+
+def storage_bytes(module: tvm.IRModule) -> dict[str, int]:
+    """Bytes of planned storage in each Relax function."""
+    return {
+        variable.name_hint: sum(size for _, size in _allocations(function))
+        for variable, function in module.functions_items()
+        if isinstance(function, relax.Function)
+    }
+
+
+def tuned_kernels(module: tvm.IRModule) -> dict[str, str]:
+    """Kernels whose loops come from a tuning record, each with its source."""
+    return {
+        variable.name_hint: str(function.attrs[TUNED])
+        for variable, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc) and function.attrs and TUNED in function.attrs
+    }
+
+
+def winograd_kernels(module: tvm.IRModule) -> tuple[str, ...]:
+    """Kernels that are convolutions in Winograd's form, by name."""
+    return tuple(
+        sorted(
+            variable.name_hint
+            for variable, function in module.functions_items()
+            if isinstance(function, tirx.PrimFunc) and function.attrs and WINOGRAD in function.attrs
+        )
+    )
+
+
+def half_products(module: tvm.IRModule) -> int:
+    """Kernels whose sums are float16 in registers."""
+    return sum(
+        isinstance(function, tirx.PrimFunc) and _has_half_sums(function)
+        for _, function in module.functions_items()
+    )
+
+
+def _has_half_sums(function: tirx.PrimFunc) -> bool:
+    blocks: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, blocks.append))
+    buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
+    return any(
+        each.scope() == "local" and str(each.dtype).startswith("float16") for each in buffers
+    )
+
+
+def _allocations(function: relax.Function) -> list[tuple[str, int]]:
+    """The allocations of a function: of storage or of a result's tensor, and how many bytes."""
+    found: list[tuple[str, int]] = []
+
+    def visit(expression: relax.Expr) -> None:
+        op_name = operator_of(expression)
+        if op_name == _ALLOCATE:
+            found.append((op_name, int(expression.args[0].values[0])))
+        elif op_name == _ALLOCATE_RESULT:
+            shape = [int(size) for size in expression.args[0].values]
+            dtype = str(expression.args[1].value)
+            found.append((op_name, math.prod(shape) * np.dtype(dtype).itemsize))
+
+    relax.analysis.post_order_visit(function.body, visit)
+    return found
