@@ -6,7 +6,10 @@ from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 
 DOCS = Path(__file__).parents[2] / "docs"
-FILES = ("tx2", "tx2_large", "tx2_rest", "emdl21", "emdl21_lenet", "zoo", "emdl21_values")
+FILES = (
+    *("tx2", "tx2_16", "tx2_64", "tx2_large", "tx2_rest"),
+    *("emdl21", "emdl21_tvm", "emdl21_lenet", "zoo", "emdl21_values"),
+)
 
 
 def test_the_page_is_made_of_the_rows(tmp_path: Path) -> None:
