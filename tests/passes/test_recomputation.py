@@ -1,0 +1,57 @@
+"""What there is to decide of a step is found out once for each of its kernels."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from odtc.backends import ordered
+from odtc.backends.call_cost import call_cost
+from odtc.core.progress import silent
+from odtc.preparation import StepOptions, read_source
+from odtc.splitting import Cuts
+
+LAYERS, SIZE = 6, 16
+
+
+def _alike(path: Path) -> Path:
+    """A model whose layers are the same, but for their weights."""
+    weights = [np.full((SIZE, SIZE), 0.1, np.float32) for _ in range(LAYERS)]
+    named = [numpy_helper.from_array(weight, f"w{n}") for n, weight in enumerate(weights)]
+    nodes = []
+    for n in range(LAYERS):
+        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"h{n}"]))
+        nodes.append(helper.make_node("Relu", [f"h{n}"], [f"x{n + 1}"]))
+    shape = ["N", SIZE]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name in ("x0", f"x{LAYERS}")
+    ]
+    graph = helper.make_graph(nodes, "alike", ends[:1], ends[1:], named)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_calls_of_one_kernel_are_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+
+    def counting(*given: object) -> Callable[..., object]:
+        cost = call_cost(*given)  # pyright: ignore[reportArgumentType]
+
+        def counted(kernel: object) -> object:
+            asked[str(kernel)] += 1
+            return cost(kernel)  # pyright: ignore[reportArgumentType]
+
+        return counted
+
+    monkeypatch.setattr(ordered, "call_cost", counting)
+    source = read_source(_alike(tmp_path / "m.onnx"), "host-cpu", StepOptions(batch=4), silent)
+    problem = next(iter(Cuts(source, silent))).problem
+    assert len(problem.seconds) > len(asked) >= 4
+    assert set(asked.values()) == {1}
