@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tvm
 import tvm_ffi
 
 from odtc.backends.native.build import RUNTIMES, built, load_runtime
@@ -78,3 +80,18 @@ def test_memory_that_the_device_does_not_have() -> None:
     with pytest.raises(RuntimeError, match=text) as caught:
         tvm.runtime.empty((1 << 50,), "uint8", tvm.device("opencl", 0))
     assert is_out_of_memory(caught.value)
+
+
+@EVERY_KIND
+def test_parts_are_copied_from_and_to_where_they_lie(kind: str) -> None:
+    load_runtime(kind)
+    device = tvm.device(kind, 0)
+    source = tvm.runtime.tensor(np.arange(64, dtype=np.float32), device)
+    target = tvm.runtime.tensor(np.zeros(64, np.float32), device)
+    read = source._create_view((8,), "float32", relative_byte_offset=4 * 16)
+    written = target._create_view((8,), "float32", relative_byte_offset=4 * 40)
+    read.copyto(written)
+    expected = np.zeros(64, np.float32)
+    expected[40:48] = np.arange(16, 24)
+    np.testing.assert_array_equal(target.numpy(), expected)
+    np.testing.assert_array_equal(written.numpy(), expected[40:48])
