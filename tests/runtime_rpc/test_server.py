@@ -26,6 +26,7 @@ from odtc.runtime_rpc.server.session import inside
 from odtc.runtime_rpc.trackers import tracker_at
 from odtc.runtime_rpc.watchdog import shut_down
 from tests.numeric.test_memory_budget import tower
+from tests.numeric.test_offload import in_files
 from tests.runtime_rpc.own_server import serving
 
 IDLE = 1.0
@@ -60,10 +61,8 @@ def test_a_client_that_falls_silent_loses_its_session(url: str) -> None:
 
 
 def test_tensors_wait_in_files_of_the_device(url: str, tmp_path: Path, monkeypatch) -> None:
-    onnx.save(tower(layers=2), tmp_path / "tower.onnx")
-    target = "host-cpu{storage_write=1e12,storage_read=1e12}"
-    options = {"memory_budget": 112_000, "offload": True, "micro_batches": 1}
-    artifact = odtc.compile(tmp_path / "tower.onnx", target, optimizer=odtc.Adam(), **options)
+    onnx.save(tower(), tmp_path / "tower.onnx")
+    artifact = in_files(tmp_path / "tower.onnx", optimizer=odtc.Adam())
     assert artifact.manifest.stored_bytes > 0
     monkeypatch.setattr(allocation, "_LEAST_FILE", 1024)
     assert any(item.spec.nbytes >= 1024 for item in artifact.manifest.of_role(Role.STATE))
