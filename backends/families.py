@@ -8,6 +8,7 @@ from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.call_cost import worth_copies
+from odtc.backends.compiling import PARTS
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
@@ -71,6 +72,7 @@ class Family:
         offsets: what lets tensors begin anywhere in the arena.
         slots: threads that may each need a workspace.
         compiling: a context in which TVM generates the code.
+        parts: in which kernels are compiled side by side; 1 where that context is for one thread.
         offset_bits: in which kernels count the elements of an arena.
         halves: what has kernels compute in float32 that hold float16 in memory.
         checks: of kernels as they are launched, which nothing changes any more.
@@ -89,6 +91,7 @@ class Family:
     offsets: Pass
     slots: int
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
+    parts: int = 1
     offset_bits: int = 64
     halves: tuple[Pass, ...] = ()
     checks: tuple[Pass, ...] = ()
@@ -158,6 +161,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         LiftWorkspaces(slots),
         TakeOffsets(),
         slots,
+        parts=PARTS,
         most_copies=worth_copies(target),
         writes_over=True,
     )
@@ -184,12 +188,12 @@ def _gpu(target: Target, has_half: bool) -> Family:
         TakeOffsets(to_index=True),
         1,
         GPU_CODE[target.kind],
-        gpu.offset_bits,
-        (HalfInMemory(target.kind == "opencl", target.kind in gpu.half),),
-        (_launches(target, gpu),),
-        _update_buffers(target, gpu),
+        offset_bits=gpu.offset_bits,
+        halves=(HalfInMemory(target.kind == "opencl", target.kind in gpu.half),),
+        checks=(_launches(target, gpu),),
+        update_buffers=_update_buffers(target, gpu),
         # So many sums, of two tensors each, read one tensor more and write one.
-        buffers - 2 if buffers else None,
+        most_fused=buffers - 2 if buffers else None,
     )
 
 

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from odtc.backends.targets import Target
 from odtc.core.errors import BuildError
@@ -50,13 +49,6 @@ class Linker:
         flags = [f"-Wl,{','.join(flags)}", "-nostdlib"] if self.driver else flags
         machine = [] if self.driver else ["-m", target.emulation]
         return [*self.command, "-shared", *machine, *flags, "-o", str(output), *map(str, objects)]
-
-
-class Exportable(Protocol):
-    """What `tvm.compile` returns."""
-
-    def export_library(self, file_name: str, *, fcompile: Callable[..., None]) -> object:
-        """Writes the objects of the module and has `fcompile` link them."""
 
 
 def find_linker(target: Target) -> Linker:
@@ -102,24 +94,6 @@ def link(objects: Sequence[Path], output: Path, target: Target) -> None:
             f"{done.stderr.strip() or 'it printed nothing'}",
             where=str(output),
         )
-
-
-def export_library(executable: Exportable, output: Path, target: Target) -> None:
-    """Writes a compiled module as the shared library `output`, with our linker.
-
-    Args:
-        executable: what `tvm.compile` made for `target`.
-        output: a new path.
-        target: chooses the linker's output format.
-
-    Raises:
-        BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
-    """
-
-    def fcompile(file_name: str, objects: Sequence[str], **_: object) -> None:
-        link([Path(name) for name in objects], Path(file_name), target)
-
-    executable.export_library(str(output), fcompile=fcompile)
 
 
 def _ndk(target: Target) -> Linker | None:

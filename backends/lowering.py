@@ -14,6 +14,7 @@ import tvm
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.built import Built, built_of
+from odtc.backends.compiling import compiled
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
@@ -224,7 +225,7 @@ def build_kernels(
         names = _steps(train_step, checkpoints)
         called = run_pipeline([TakeArena(names)], planned)
         with family.compiling(), _unchecked():
-            executable = tvm.compile(called, tvm_target, relax_pipeline=vm_phase())
+            executable = compiled(called, tvm_target, vm_phase(), family.parts)
     return built_of(executable, scheduled, planned, train_step, names)
 
 

@@ -19,7 +19,7 @@ from odtc.artifact import Artifact
 from odtc.autoschedule.tuning.record import Device
 from odtc.backends.built import Built
 from odtc.backends.elf import check_library
-from odtc.backends.link import export_library
+from odtc.backends.library import export_library
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
 from odtc.core.bundle import private_folder

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 
 from odtc.autoschedule.tuning.tasks import Writer
 from odtc.backends.decisions import Choice
-from odtc.backends.link import export_library
+from odtc.backends.library import export_library
 from odtc.backends.lowering import build_kernels
 from odtc.backends.vector_math import register_vector_math
 

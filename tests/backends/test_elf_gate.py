@@ -14,7 +14,8 @@ from tvm import te
 
 from odtc.backends import targets
 from odtc.backends.elf import check_library
-from odtc.backends.link import export_library, find_linker, link
+from odtc.backends.library import export_library
+from odtc.backends.link import find_linker, link
 from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import BuildError
 

@@ -19,7 +19,7 @@ from odtc.backends.kernels.lane_gradient import is_worth_lanes, lane_gradient
 from odtc.backends.kernels.places import load
 from odtc.backends.kernels.shifted_cut import Shape
 from odtc.backends.kernels.tile import Machine, machine_of
-from odtc.backends.link import export_library
+from odtc.backends.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product
 from tests.backends.guarded import run_guarded

@@ -12,7 +12,8 @@ from tvm import te
 
 from odtc.backends import link as module
 from odtc.backends.elf import check_library
-from odtc.backends.link import Linker, export_library, find_linker, link
+from odtc.backends.library import export_library
+from odtc.backends.link import Linker, find_linker, link
 from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import BuildError
 

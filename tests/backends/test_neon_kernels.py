@@ -23,7 +23,7 @@ from odtc.backends.kernels.recurrent_backward import recurrent_gradient
 from odtc.backends.kernels.recurrent_forward import recurrent_kernel
 from odtc.backends.kernels.recurrent_parts import Layer
 from odtc.backends.kernels.tile import machine_of
-from odtc.backends.link import export_library
+from odtc.backends.library import export_library
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.backends.vector_math import register_vector_math

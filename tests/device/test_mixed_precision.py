@@ -23,7 +23,7 @@ from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.convolution import convolution_rules
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.kernels.tile import machine_of
-from odtc.backends.link import export_library
+from odtc.backends.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts
 from tests.backends.half_bounds import assert_as_exact_as_half, convolution_references

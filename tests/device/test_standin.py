@@ -18,7 +18,7 @@ import pytest
 import tvm
 from tvm import rpc, te
 
-from odtc.backends.link import export_library
+from odtc.backends.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.core.errors import BuildError, DeviceError
 from odtc.runtime_rpc.greeting import own_versions

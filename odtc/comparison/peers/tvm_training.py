@@ -15,7 +15,7 @@ import onnx
 import tvm
 from tvm import relax
 
-from odtc.backends.link import export_library
+from odtc.backends.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.comparison.peers.onnx_edits import without_dropout
 from odtc.frontend.graph import Graph

@@ -1,0 +1,30 @@
+"""Work that is shared by the cores of this machine."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def side_by_side(work: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """Does some work in as many threads as this process may use cores.
+
+    Args:
+        work: what lets go of Python for most of its time.
+        items: each of them is worked on once.
+
+    Returns:
+        What became of each, in their order.
+
+    Raises:
+        Exception: the first that the work raised; what has not begun by then is left.
+    """
+    with ThreadPoolExecutor(min(len(items), len(os.sched_getaffinity(0))) or 1) as pool:
+        try:
+            return list(pool.map(work, items))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
