@@ -6,21 +6,23 @@ in K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplicati
 where it lies, a panel of many terms has lines in as many places, which push each other out of
 caches and are foreseen by none. A task packs as many panels as a core has room for near it; then
 each tile runs over all of them. The left operand is copied where its elements are scattered, push
-each other out of a cache or are rounded to float16: once for all tasks, or tile by tile if it is
-large.
+each other out of a cache or are rounded to float16: once for all tasks, a band of rows after the
+other if it is large; or tile by tile where each matrix has its own.
 
 Where all matrices share the left operand, as images share a weight, their columns are those of one
 matrix: panels go on from one image to the next.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.columns import Columns
+from odtc.backends.kernels.deep_product import Rows, deep_product, is_deep
 from odtc.backends.kernels.half_runs import multiply_into
-from odtc.backends.kernels.panel_product import WAYS, Sizes, split_rows
+from odtc.backends.kernels.panel_product import WAYS, Sizes, groups_of, split_rows
 from odtc.backends.kernels.panels import Panels, Read, Results, foresee_tile, pack, store_tile
 from odtc.backends.kernels.places import index, size_of, unflatten
 from odtc.backends.kernels.row_copy import copy_all_rows, copy_rows
@@ -28,8 +30,8 @@ from odtc.backends.kernels.tile import Machine, Tile, accumulator
 
 # Rows, terms and columns from which on copies of operands cost little.
 _WORTH_A_COPY = 16
-# Bytes of a left operand that is copied for all tasks: it is a workspace for as long as they run.
-_MOST_COPIED = 1 << 23
+# Bytes of rows that are copied for all tasks: they are a workspace for as long as these run.
+_MOST_COPIED = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -75,53 +77,78 @@ def packed_product(
     columns = Columns(sizes.batch if left.shared else 1, sizes.columns)
     matrices = 1 if left.shared else sizes.batch
     tile = machine.tile(sizes.rows, columns.total, dtype)
-    groups, panels = _groups(sizes.depth, matrices, columns.total, tile, machine)
-    tiles, splits = split_rows(sizes.rows, tile.rows, matrices * groups, machine.tasks)
     is_copied = dtype == "float16" or _is_copied(left, tile, machine)
-    copies = None
-    if is_copied and left.shared and sizes.rows * sizes.depth * size_of(dtype) <= _MOST_COPIED:
-        shape, first = (sizes.rows, sizes.depth), index(0)
-        copies = copy_all_rows(
-            tile, shape, lambda m, k: left.read(first, m, k), side_by_side=not left.lies
-        )
-    with T.parallel(matrices * groups * splits) as task:
-        n, group, split = unflatten(task, (matrices, groups, splits))
-        packed = T.sblock_alloc_buffer((panels, sizes.depth, tile.columns), dtype)
+    if matrices == 1 and is_deep(sizes.depth, tile, machine):
+        n = index(0)
+        rows = Rows(sizes.rows, sizes.depth, lambda m, k: left.read(n, m, k), left.lies, is_copied)
+        deep_product(rows, columns, right, results, tile, machine)
+        return
+    groups, panels = groups_of(sizes.depth, matrices, columns.total, tile, machine)
+    copies_all = is_copied and left.shared
+    tiles = -(-sizes.rows // tile.rows)
+    bands = _bands(tile, sizes.depth, tiles) if copies_all else 1
+    in_band = -(-tiles // bands)
+    in_split, splits = split_rows(in_band * tile.rows, tile.rows, matrices * groups, machine.tasks)
+    with T.serial(bands) if bands > 1 else nullcontext(index(0)) as band:
 
-        def column(panel: ir.Expr) -> ir.Expr:
-            """The last panel reaches back over results that are there already."""
-            last = index(max(columns.total - tile.columns, 0))
-            return T.Bind(tirx.min((group * panels + panel) * tile.columns, last))
+        def first_row(t: ir.Expr) -> ir.Expr:
+            """The last tile reaches back over results that are there already, as last ones do."""
+            return T.Bind(tirx.min((band * in_band + t) * tile.rows, sizes.rows - tile.rows))
 
-        with T.serial(panels) as panel:
-            pack(sizes.depth, tile, columns, right, (n, column(panel)), (packed, panel))
-        registers = accumulator(tile)
-        scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
-        with T.serial(tiles) as t:
-            number = split * tiles + t
-            m = T.Bind(tirx.min(number * tile.rows, sizes.rows - tile.rows))
+        copies = None
+        if copies_all:
+            copies = copy_all_rows(
+                tile,
+                (in_band, sizes.depth),
+                first_row,
+                lambda m, k: left.read(index(0), m, k),
+                side_by_side=not left.lies,
+            )
+        with T.parallel(matrices * groups * splits) as task:
+            n, group, split = unflatten(task, (matrices, groups, splits))
+            packed = T.sblock_alloc_buffer((panels, sizes.depth, tile.columns), dtype)
 
-            def row_of(row: int | ir.Expr, k: ir.Expr, m: ir.Expr = m) -> ir.Expr:
-                return left.read(n, m + row, k)
+            def column(panel: ir.Expr, group: ir.Expr = group) -> ir.Expr:
+                last = index(max(columns.total - tile.columns, 0))
+                return T.Bind(tirx.min((group * panels + panel) * tile.columns, last))
 
-            rows = row_of
-            if copies:
-                rows = copies(tirx.min(number, index(-(-sizes.rows // tile.rows) - 1)))
-            elif is_copied:
-                rows = copy_rows(tile, [sizes.depth], row_of, side_by_side=not left.lies)
             with T.serial(panels) as panel:
-                at = column(panel)
-                foresee_tile(tile, columns, (n, m, at), results)
-                multiply_into(
-                    scratch,
-                    registers,
-                    tile,
-                    [index(0)],
-                    [sizes.depth],
-                    rows,
-                    lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
-                )
-                store_tile(tile, columns, scratch, (n, m, at), results)
+                pack(sizes.depth, tile, columns, right, (n, column(panel)), (packed, panel))
+            registers = accumulator(tile)
+            scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
+            with T.serial(in_split) as t:
+                number = T.Bind(tirx.min(split * in_split + t, index(in_band - 1)))
+                m = first_row(number)
+
+                def row_of(
+                    row: int | ir.Expr, k: ir.Expr, n: ir.Expr = n, m: ir.Expr = m
+                ) -> ir.Expr:
+                    return left.read(n, m + row, k)
+
+                rows = row_of
+                if copies:
+                    rows = copies(number)
+                elif is_copied:
+                    rows = copy_rows(tile, [sizes.depth], row_of, side_by_side=not left.lies)
+                with T.serial(panels) as panel:
+                    at = column(panel)
+                    foresee_tile(tile, columns, (n, m, at), results)
+                    multiply_into(
+                        scratch,
+                        registers,
+                        tile,
+                        [index(0)],
+                        [sizes.depth],
+                        rows,
+                        lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
+                    )
+                    store_tile(tile, columns, scratch, (n, m, at), results)
+
+
+def _bands(tile: Tile, depth: int, tiles: int) -> int:
+    """Bands of rows, of each of which there is a copy at a time."""
+    room = max(_MOST_COPIED // (tile.rows * depth * size_of(tile.dtype)), 1)
+    return -(-tiles // room)
 
 
 def _is_copied(left: Left, tile: Tile, machine: Machine) -> bool:
@@ -129,14 +156,3 @@ def _is_copied(left: Left, tile: Tile, machine: Machine) -> bool:
     usual = not left.lies or (left.collides and tile.rows > WAYS)
     (copied,) = machine.decide("copy", [(1,), (0,)], (int(usual),))
     return bool(copied)
-
-
-def _groups(
-    depth: int, matrices: int, columns: int, tile: Tile, machine: Machine
-) -> tuple[int, int]:
-    """Groups of panels, and panels in each: what a core has near it, and tasks enough."""
-    panels = -(-columns // tile.columns)
-    room = max(machine.near // (size_of(tile.dtype) * depth * tile.columns), 1)
-    groups = max(-(-panels // room), min(panels, -(-machine.tasks // matrices)))
-    each = -(-panels // groups)
-    return -(-panels // each), each

@@ -14,7 +14,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.columns import Columns
 from odtc.backends.kernels.panels import Panels, Read, Results, foresee_tile, pack, store_tile
-from odtc.backends.kernels.places import CACHE_LINE, index, unflatten
+from odtc.backends.kernels.places import CACHE_LINE, index, size_of, unflatten
 from odtc.backends.kernels.tile import Machine, Tile, accumulator, keep, multiply
 
 
@@ -106,3 +106,14 @@ def split_rows(rows: int, tile_rows: int, tasks: int, wanted: int) -> tuple[int,
     parts = min(tiles, -(-wanted // tasks))
     each = -(-tiles // parts)
     return each, -(-tiles // each)
+
+
+def groups_of(
+    depth: int, matrices: int, columns: int, tile: Tile, machine: Machine
+) -> tuple[int, int]:
+    """Groups of panels, and panels in each: what a core has near it, and tasks enough."""
+    panels = -(-columns // tile.columns)
+    room = max(machine.near // (size_of(tile.dtype) * depth * tile.columns), 1)
+    groups = max(-(-panels // room), min(panels, -(-machine.tasks // matrices)))
+    each = -(-panels // groups)
+    return -(-panels // each), each

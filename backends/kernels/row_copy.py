@@ -53,25 +53,26 @@ def copy_rows(tile: Tile, extents: Sequence[int], read: Read, *, side_by_side: b
 
 
 def copy_all_rows(
-    tile: Tile, shape: tuple[int, int], read: Read, *, side_by_side: bool
+    tile: Tile,
+    shape: tuple[int, int],
+    first_row: Callable[[ir.Expr], ir.Expr],
+    read: Read,
+    *,
+    side_by_side: bool,
 ) -> Callable[[ir.Expr], Read]:
-    """Emits the copy of the rows of all tiles, on all threads; see `copy_rows`.
+    """Emits the copy of the rows of some tiles, on all threads; see `copy_rows`.
 
     Args:
-        tile: its shape. The last one reaches back.
-        shape: rows, and terms of the sum.
+        tile: its shape.
+        shape: how many, and terms of the sum.
+        first_row: of a tile.
         read: `(row, k)` to an element.
         side_by_side: whether the rows of one `k` are neighbours, in the copy and where they lie.
 
     Returns:
         From a tile to what reads its copy.
     """
-    rows, depth = shape
-    tiles = -(-rows // tile.rows)
-
-    def first_row(t: ir.Expr) -> ir.Expr:
-        return T.Bind(tirx.min(t * tile.rows, rows - tile.rows))
-
+    tiles, depth = shape
     if not side_by_side:
         # A line more, so that rows do not push each other out of a cache.
         copy = T.sblock_alloc_buffer((tiles, tile.rows, depth + CACHE_LINE // 4), tile.dtype)
