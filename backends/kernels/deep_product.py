@@ -4,11 +4,12 @@ Such is the gradient of a dense layer's weights over thousands of tokens. Terms 
 The operands of each are packed as in `packed_product.py`, and what it adds is added to sums in
 memory:
 
-    for a band of rows:
+    for a strip of columns and a band of rows:
         for a block of terms:  rows ─copy→ tiles, columns ─pack→ panels: products are added to sums
         sums ─tail→ results
 
-A band is as many rows as there is room for, in their copies and in their sums.
+A band is as many rows as there is room for, in their copies and in their sums. Columns are packed
+again for each band: strips are so narrow that bands are high.
 """
 
 from dataclasses import dataclass, replace
@@ -27,8 +28,10 @@ from odtc.backends.kernels.vectors import splat
 
 # A panel that is larger than what a core has near it by less is read fast enough.
 _DEEP = 2
-# Bytes of a band's copies, and of its sums.
+# Bytes of a band's copies, and of its sums in a strip.
 _MOST = 1 << 23
+# Columns of a strip.
+_WIDEST = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -73,28 +76,28 @@ class _Cut:
         rows: of the product.
         columns: of the product.
         tile: its shape.
+        panels: of a strip, side by side.
         in_band: tiles of a band, one above the other.
+        strip, band: where they are.
     """
 
     rows: int
     columns: Columns
     tile: Tile
+    panels: int
     in_band: int
+    strip: ir.Expr
+    band: ir.Expr
 
-    @property
-    def panels(self) -> int:
-        """Tiles side by side."""
-        return -(-self.columns.total // self.tile.columns)
-
-    def row(self, band: ir.Expr, t: ir.Expr) -> ir.Expr:
+    def row(self, t: ir.Expr) -> ir.Expr:
         """The first row of a tile; the last one reaches back over results that are there."""
         last = index(self.rows - self.tile.rows)
-        return T.Bind(tirx.min((band * self.in_band + t) * self.tile.rows, last))
+        return T.Bind(tirx.min((self.band * self.in_band + t) * self.tile.rows, last))
 
     def column(self, panel: ir.Expr) -> ir.Expr:
         """The first column of a panel; so does the last one."""
         last = index(max(self.columns.total - self.tile.columns, 0))
-        return T.Bind(tirx.min(panel * self.tile.columns, last))
+        return T.Bind(tirx.min((self.strip * self.panels + panel) * self.tile.columns, last))
 
 
 def is_deep(depth: int, tile: Tile, machine: Machine) -> bool:
@@ -116,17 +119,13 @@ def deep_product(
         machine: the CPU.
     """
     blocks = _blocks(left.depth, tile, machine)
-    tiles = -(-left.count // tile.rows)
-    row_bytes = max(blocks[0].terms * size_of(tile.dtype), columns.total * 4)
-    bands = -(-tiles // max(_MOST // (tile.rows * row_bytes), 1))
-    cut = _Cut(left.count, columns, tile, -(-tiles // bands))
-    with T.serial(bands) as band:
-        sums = T.sblock_alloc_buffer((cut.in_band, cut.panels, tile.rows, tile.columns), "float32")
-        with (
-            T.parallel(cut.in_band) as t,
-            T.serial(cut.panels) as panel,
-            T.serial(tile.rows) as row,
-        ):
+    strips, panels = _evenly(columns.total, tile.columns, _WIDEST)
+    row_bytes = max(blocks[0].terms * size_of(tile.dtype), panels * tile.columns * 4)
+    bands, in_band = _evenly(left.count, tile.rows, _MOST // row_bytes)
+    with T.grid(strips, bands) as (strip, band):
+        cut = _Cut(left.count, columns, tile, panels, in_band, strip, band)
+        sums = T.sblock_alloc_buffer((in_band, panels, tile.rows, tile.columns), "float32")
+        with T.parallel(in_band) as t, T.serial(panels) as panel, T.serial(tile.rows) as row:
             for vector in range(tile.vectors):
                 zero = splat(tirx.const(0.0, "float32"), tile.lanes)
                 T.buffer_store(sums, zero, [t, panel, row, tile.span(vector)])
@@ -135,22 +134,18 @@ def deep_product(
                 start = T.Bind(each.first + number * each.terms)
                 block = replace(left, depth=each.terms, read=_from(left.read, start))
                 shifted = replace(right, read=_behind(right.read, start))
-                _add_block(block, shifted, cut, band, machine, sums)
-        _store(cut, band, machine, sums, results)
+                _add_block(block, shifted, cut, machine, sums)
+        _store(cut, machine, sums, results)
 
 
-def _add_block(
-    left: Rows, right: Panels, cut: _Cut, band: ir.Expr, machine: Machine, sums: tirx.Buffer
-) -> None:
+def _add_block(left: Rows, right: Panels, cut: _Cut, machine: Machine, sums: tirx.Buffer) -> None:
     """Emits what a block of terms adds to the sums of a band."""
     tile = cut.tile
     copies = None
     if left.copies:
         shape = (cut.in_band, left.depth)
-        copies = copy_all_rows(
-            tile, shape, lambda t: cut.row(band, t), left.read, side_by_side=not left.lies
-        )
-    groups, panels = groups_of(left.depth, 1, cut.columns.total, tile, machine)
+        copies = copy_all_rows(tile, shape, cut.row, left.read, side_by_side=not left.lies)
+    groups, panels = groups_of(left.depth, 1, cut.panels * tile.columns, tile, machine)
     tiles, splits = split_rows(cut.in_band * tile.rows, tile.rows, groups, machine.tasks)
     with T.parallel(groups * splits) as task:
         group, split = unflatten(task, (groups, splits))
@@ -164,7 +159,7 @@ def _add_block(
             pack(left.depth, tile, cut.columns, right, start, (packed, panel))
         registers = accumulator(tile)
         with T.serial(high) as t:
-            m = cut.row(band, first_tile + t)
+            m = cut.row(first_tile + t)
             rows = copies(first_tile + t) if copies else lambda row, k: left.read(m + row, k)
             with T.serial(wide) as panel:
                 add_into(
@@ -178,7 +173,7 @@ def _add_block(
                 )
 
 
-def _store(cut: _Cut, band: ir.Expr, machine: Machine, sums: tirx.Buffer, results: Results) -> None:
+def _store(cut: _Cut, machine: Machine, sums: tirx.Buffer, results: Results) -> None:
     """Emits the stores of a band's results."""
     tile = cut.tile
     tiles, splits = split_rows(cut.in_band * tile.rows, tile.rows, 1, machine.tasks)
@@ -186,7 +181,7 @@ def _store(cut: _Cut, band: ir.Expr, machine: Machine, sums: tirx.Buffer, result
         scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
         with T.serial(tirx.min(index(tiles), cut.in_band - split * tiles)) as t:
             number = split * tiles + t
-            m = cut.row(band, number)
+            m = cut.row(number)
             with T.serial(cut.panels) as panel:
                 start = index(0), m, cut.column(panel)
                 foresee_tile(tile, cut.columns, start, results)
@@ -206,6 +201,13 @@ def _blocks(depth: int, tile: Tile, machine: Machine) -> list[_Blocks]:
     terms = -(-depth // least)
     whole = depth // terms
     return [_Blocks(0, whole, terms), _Blocks(whole * terms, 1, depth - whole * terms)]
+
+
+def _evenly(total: int, size: int, most: int) -> tuple[int, int]:
+    """Parts of as many tiles of a size as can be within so much, and tiles in each."""
+    tiles = -(-total // size)
+    parts = -(-tiles // max(most // size, 1))
+    return parts, -(-tiles // parts)
 
 
 def _panel_bytes(depth: int, tile: Tile) -> int:

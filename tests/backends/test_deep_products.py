@@ -55,18 +55,22 @@ def product_of(
     sizes=st.tuples(st.integers(16, 90), st.integers(100, 400), st.integers(16, 90)),
     transposed=st.tuples(st.booleans(), st.booleans()),
     most=st.sampled_from([1 << 10, 1 << 14, 1 << 23]),
+    widest=st.sampled_from([40, 4096]),
 )
 # Blocks of one size, and with a shorter one behind them; bands of a few tiles.
-@example(sizes=(70, 256, 70), transposed=(True, False), most=1 << 14)
-@example(sizes=(70, 257, 70), transposed=(True, False), most=1 << 14)
-@example(sizes=(70, 257, 70), transposed=(False, True), most=1 << 10)
+@example(sizes=(70, 256, 70), transposed=(True, False), most=1 << 14, widest=4096)
+@example(sizes=(70, 257, 70), transposed=(True, False), most=1 << 14, widest=4096)
+@example(sizes=(70, 257, 70), transposed=(False, True), most=1 << 10, widest=4096)
 # Groups of panels, of which the last one has fewer.
-@example(sizes=(20, 3201, 300), transposed=(True, False), most=1 << 23)
+@example(sizes=(20, 3201, 300), transposed=(True, False), most=1 << 23, widest=4096)
+# Strips of columns, of which the last one has fewer panels.
+@example(sizes=(70, 256, 300), transposed=(True, False), most=1 << 14, widest=128)
 def test_many_terms(
-    name: str, sizes: tuple[int, int, int], transposed: tuple[bool, bool], most: int
+    name: str, sizes: tuple[int, int, int], transposed: tuple[bool, bool], most: int, widest: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deep_product, "_MOST", most)
+        patch.setattr(deep_product, "_WIDEST", widest)
         found, wanted, magnitudes = product_of(sizes, transposed, SMALL[name])
     unit = 2.0**-11 if SMALL[name].has_half else 2.0**-20
     assert (np.abs(found - wanted) <= 4 * unit * magnitudes).all()

@@ -7,7 +7,7 @@ from odtc.core.errors import ExitCode
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILES = (
-    *("tx2", "tx2_16", "tx2_64", "tx2_large", "tx2_rest"),
+    *("tx2", "tx2_16", "tx2_text_16", "tx2_64", "tx2_text_64", "tx2_large", "tx2_rest"),
     *("emdl21", "emdl21_tvm", "emdl21_lenet", "zoo", "emdl21_values"),
 )
 
