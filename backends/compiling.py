@@ -19,6 +19,8 @@ from odtc.core.side_by_side import side_by_side
 
 # Enough for the cores of a workstation to end at about the same time.
 PARTS = 32
+# Kernels of a part, at least: a module takes some time of its own.
+_FEWEST = 4
 # What TVM links into an executable, beside what it compiles itself.
 _LINKED = "external_mods"
 
@@ -32,7 +34,7 @@ def compiled(
         module: functions whose storage is planned, and their kernels.
         target: of both.
         pipeline: from planned storage to instructions of the virtual machine.
-        parts: in which kernels are compiled; with 1 TVM compiles all at once.
+        parts: in which kernels are compiled, at most; with 1 TVM compiles all at once.
     """
     if parts > 1:
         module = _linked(module, target, parts)
@@ -44,6 +46,7 @@ def _linked(module: tvm.IRModule, target: tvm.target.Target, parts: int) -> tvm.
     functions = module.functions_items()
     kernels = [(each, made) for each, made in functions if isinstance(made, tirx.PrimFunc)]
     kernels.sort(key=lambda item: item[0].name_hint)
+    parts = max(min(parts, len(kernels) // _FEWEST), 1)
     # Kernels of neighbouring names are alike, and are spread.
     own, *others = (dict(kernels[number::parts]) for number in range(parts))
     now = tvm.transform.PassContext.current()

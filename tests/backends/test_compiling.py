@@ -64,9 +64,10 @@ def test_a_library_can_be_written_twice(tmp_path: Path) -> None:
 
     def adding(number: int) -> tirx.PrimFunc:
         x = te.placeholder((4,), name="x")
-        return te.create_prim_func([x, te.compute((4,), lambda i: x[i] + float(number), name="y")])
+        y = te.compute((4,), lambda i: x[i] + float(number), name="y")
+        return te.create_prim_func([x, y]).with_attr("global_symbol", f"add{number}")
 
-    kernels = {f"add{number}": adding(number) for number in range(3)}
+    kernels = {f"add{number}": adding(number) for number in range(12)}
     host = parse_target("host-cpu").resolved()
     executable = build_kernels(tvm.IRModule(kernels), host, None).executable
     written = []
