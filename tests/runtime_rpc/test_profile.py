@@ -25,7 +25,7 @@ from tests.runtime_rpc.trace_format import faults
 from tests.runtime_rpc.trees import MALI, plant
 
 # So many that kernels, not calls of them, take the time.
-BATCH = 2048
+BATCH = 8192
 
 
 @pytest.fixture(scope="module")
