@@ -36,7 +36,8 @@ def compiled(
         pipeline: from planned storage to instructions of the virtual machine.
         parts: in which kernels are compiled, at most; with 1 TVM compiles all at once.
     """
-    if parts > 1:
+    # Without functions of Relax, TVM links nothing.
+    if parts > 1 and any(isinstance(made, relax.Function) for _, made in module.functions_items()):
         module = _linked(module, target, parts)
     return tvm.compile(module, target, relax_pipeline=pipeline)
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm import ir
+from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.places import index
 from odtc.backends.kernels.tile import Tile
 
 
@@ -29,6 +30,10 @@ class Columns:
     def place(self, n: ir.Expr, at: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """The matrix and its column."""
         return (n, at) if self.matrices == 1 else (at // self.each, at % self.each)
+
+    def start(self, tile: Tile, panel: ir.Expr) -> ir.Expr:
+        """The first column of a panel; the last one reaches back over results that are there."""
+        return T.Bind(tirx.min(panel * tile.columns, index(max(self.total - tile.columns, 0))))
 
     def by_vector(
         self,

@@ -19,7 +19,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.columns import Columns
 from odtc.backends.kernels.half_runs import add_into
-from odtc.backends.kernels.panel_product import groups_of, split_rows
+from odtc.backends.kernels.panel_product import evenly, groups_of, split_rows
 from odtc.backends.kernels.panels import Panels, Read, Results, foresee_tile, pack, store_tile
 from odtc.backends.kernels.places import index, size_of, unflatten
 from odtc.backends.kernels.row_copy import copy_all_rows
@@ -95,9 +95,8 @@ class _Cut:
         return T.Bind(tirx.min((self.band * self.in_band + t) * self.tile.rows, last))
 
     def column(self, panel: ir.Expr) -> ir.Expr:
-        """The first column of a panel; so does the last one."""
-        last = index(max(self.columns.total - self.tile.columns, 0))
-        return T.Bind(tirx.min((self.strip * self.panels + panel) * self.tile.columns, last))
+        """The first column of a panel of the strip."""
+        return self.columns.start(self.tile, self.strip * self.panels + panel)
 
 
 def is_deep(depth: int, tile: Tile, machine: Machine) -> bool:
@@ -119,9 +118,9 @@ def deep_product(
         machine: the CPU.
     """
     blocks = _blocks(left.depth, tile, machine)
-    strips, panels = _evenly(columns.total, tile.columns, _WIDEST)
+    strips, panels = evenly(columns.total, tile.columns, _WIDEST)
     row_bytes = max(blocks[0].terms * size_of(tile.dtype), panels * tile.columns * 4)
-    bands, in_band = _evenly(left.count, tile.rows, _MOST // row_bytes)
+    bands, in_band = evenly(left.count, tile.rows, _MOST // row_bytes)
     with T.grid(strips, bands) as (strip, band):
         cut = _Cut(left.count, columns, tile, panels, in_band, strip, band)
         sums = T.sblock_alloc_buffer((in_band, panels, tile.rows, tile.columns), "float32")
@@ -201,13 +200,6 @@ def _blocks(depth: int, tile: Tile, machine: Machine) -> list[_Blocks]:
     terms = -(-depth // least)
     whole = depth // terms
     return [_Blocks(0, whole, terms), _Blocks(whole * terms, 1, depth - whole * terms)]
-
-
-def _evenly(total: int, size: int, most: int) -> tuple[int, int]:
-    """Parts of as many tiles of a size as can be within so much, and tiles in each."""
-    tiles = -(-total // size)
-    parts = -(-tiles // max(most // size, 1))
-    return parts, -(-tiles // parts)
 
 
 def _panel_bytes(depth: int, tile: Tile) -> int:

@@ -22,7 +22,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.columns import Columns
 from odtc.backends.kernels.deep_product import Rows, deep_product, is_deep
 from odtc.backends.kernels.half_runs import multiply_into
-from odtc.backends.kernels.panel_product import WAYS, Sizes, groups_of, split_rows
+from odtc.backends.kernels.panel_product import WAYS, Sizes, evenly, groups_of, split_rows
 from odtc.backends.kernels.panels import Panels, Read, Results, foresee_tile, pack, store_tile
 from odtc.backends.kernels.places import index, size_of, unflatten
 from odtc.backends.kernels.row_copy import copy_all_rows, copy_rows
@@ -85,9 +85,10 @@ def packed_product(
         return
     groups, panels = groups_of(sizes.depth, matrices, columns.total, tile, machine)
     copies_all = is_copied and left.shared
-    tiles = -(-sizes.rows // tile.rows)
-    bands = _bands(tile, sizes.depth, tiles) if copies_all else 1
-    in_band = -(-tiles // bands)
+    bands, in_band = 1, -(-sizes.rows // tile.rows)
+    if copies_all:
+        row_bytes = sizes.depth * size_of(dtype)
+        bands, in_band = evenly(sizes.rows, tile.rows, _MOST_COPIED // row_bytes)
     in_split, splits = split_rows(in_band * tile.rows, tile.rows, matrices * groups, machine.tasks)
     with T.serial(bands) if bands > 1 else nullcontext(index(0)) as band:
 
@@ -109,8 +110,7 @@ def packed_product(
             packed = T.sblock_alloc_buffer((panels, sizes.depth, tile.columns), dtype)
 
             def column(panel: ir.Expr, group: ir.Expr = group) -> ir.Expr:
-                last = index(max(columns.total - tile.columns, 0))
-                return T.Bind(tirx.min((group * panels + panel) * tile.columns, last))
+                return columns.start(tile, group * panels + panel)
 
             with T.serial(panels) as panel:
                 pack(sizes.depth, tile, columns, right, (n, column(panel)), (packed, panel))
@@ -143,12 +143,6 @@ def packed_product(
                         lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
                     )
                     store_tile(tile, columns, scratch, (n, m, at), results)
-
-
-def _bands(tile: Tile, depth: int, tiles: int) -> int:
-    """Bands of rows, of each of which there is a copy at a time."""
-    room = max(_MOST_COPIED // (tile.rows * depth * size_of(tile.dtype)), 1)
-    return -(-tiles // room)
 
 
 def _is_copied(left: Left, tile: Tile, machine: Machine) -> bool:

@@ -117,3 +117,10 @@ def groups_of(
     groups = max(-(-panels // room), min(panels, -(-machine.tasks // matrices)))
     each = -(-panels // groups)
     return -(-panels // each), each
+
+
+def evenly(total: int, size: int, most: int) -> tuple[int, int]:
+    """Parts of as many tiles of a size as can be within so much, and tiles in each."""
+    tiles = -(-total // size)
+    parts = -(-tiles // max(most // size, 1))
+    return parts, -(-tiles // parts)

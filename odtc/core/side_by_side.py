@@ -23,8 +23,4 @@ def side_by_side(work: Callable[[T], U], items: Sequence[T]) -> list[U]:
         Exception: the first that the work raised; what has not begun by then is left.
     """
     with ThreadPoolExecutor(min(len(items), len(os.sched_getaffinity(0))) or 1) as pool:
-        try:
-            return list(pool.map(work, items))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        return list(pool.map(work, items))
