@@ -112,7 +112,7 @@ class Draft:
 
     Attributes:
         source: what it is made from.
-        graph: of the model, normalised.
+        graph: of the model; normalised once `complete` has been through.
         objective: the losses on its outputs.
         selection: what is trained.
         adapters: that were added.
@@ -239,6 +239,14 @@ def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -
         batch: samples of a step, which micro-batches divide; what the options say if None.
         micro_batches: how many of them make a step.
     """
+    return complete(sketch_of(source, batch, micro_batches))
+
+
+def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
+    """A draft of the model's own nodes, of which nobody knows yet whether they can be trained.
+
+    See `draft_of` for the arguments.
+    """
     options = source.options
     samples = options.get("batch") if batch is None else batch // micro_batches
     graph = specialize(source.model, samples, options.get("shape"))
@@ -246,11 +254,19 @@ def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -
     objective = join_losses(graph, source.terms)
     selection, adapters = _choose(graph, options)
     note_batch_norms(graph, selection.still)
-    require_trainable(graph, selection.trained)
-    normalize(graph)
-    return Draft(
-        source, graph, _shared(objective, micro_batches), selection, adapters, micro_batches
-    )
+    shared = _shared(objective, micro_batches)
+    return Draft(source, graph, shared, selection, adapters, micro_batches)
+
+
+def complete(sketch: Draft) -> Draft:
+    """The sketch with its graph normalised, in place.
+
+    Raises:
+        UnsupportedError: nodes cannot be trained.
+    """
+    require_trainable(sketch.graph, sketch.selection.trained)
+    normalize(sketch.graph)
+    return sketch
 
 
 def differentiate(draft: Draft, progress: Progress) -> Step:

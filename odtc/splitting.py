@@ -78,15 +78,20 @@ class Cuts:
     in which gradients are written over what their calls read last, which leaves nothing to fetch.
     """
 
-    def __init__(self, source: Source, progress: Progress) -> None:
+    def __init__(self, source: Source, progress: Progress, whole: Draft | None = None) -> None:
         """Takes up what the user asks for; what else is possible is found out when it is needed.
+
+        Args:
+            source: what the step is made from.
+            progress: called with the name of each stage as it starts.
+            whole: the draft of the whole batch, where there is one already.
 
         Raises:
             UsageError: the number that is asked for does not divide the batch.
             UnsupportedError: the step cannot run as so many micro-batches.
         """
         self._source, self._progress = source, progress
-        self._whole = draft_of(source)
+        self._whole = draft_of(source) if whole is None else whole
         self._drafts = {1: self._whole}
         self._waits = (True, False) if source.offload else (False,)
         self._steps: dict[int, Step] = {}
@@ -131,6 +136,10 @@ class Cuts:
         saved = first.made.ordered.winograd_bytes
         most = Form(half, direct=saved >= _WORTH * first.problem.largest)
         return [form for form in FORMS if form.is_below(most)]
+
+    def first_step(self) -> Step:
+        """The training graph of the step with the fewest micro-batches."""
+        return self._step(self._asked or 1)
 
     def first(self) -> Prepared:
         """The step as it is usually made, with the fewest micro-batches."""

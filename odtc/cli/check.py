@@ -1,20 +1,25 @@
-"""`odtc check`: whether a model can be trained, and which nodes stand in the way. Needs no TVM."""
+"""`odtc check`: whether a model can be trained, and which nodes stand in the way.
+
+It takes the way of `odtc compile` up to the training graph, so that both refuse the same.
+"""
 
 import argparse
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
-from odtc.cli.options import add_json_option, add_model_options
+from odtc.cli.options import add_json_option
+from odtc.cli.step_options import add_step_options, step_options
 from odtc.core.errors import ExitCode
+from odtc.core.progress import silent
 
 if TYPE_CHECKING:
     from odtc.core.specs import TensorSpec
     from odtc.frontend.coverage import NodeReport
-    from odtc.frontend.losses.terms import Losses, Term
+    from odtc.preparation import StepOptions
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Report:
     Attributes:
         model: path of the ONNX file.
         nodes: what can be done with each node, in order.
-        parameters: what could be trained.
+        parameters: what is trained.
         notes: what was assumed.
     """
 
@@ -44,10 +49,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "check",
         help="say whether a model can be trained",
-        description="Says whether a model can be trained, and which nodes stand in the way.",
-        epilog="A symbolic batch is taken as 1. Exits with 4 where the model cannot be trained.",
+        description="Says whether a model can be trained, and which nodes stand in the way: all "
+        "that `odtc compile` does with the same options before it compiles.",
+        epilog="A symbolic batch is taken as 1. Exits with 4 where nodes cannot be trained, else "
+        "as `odtc compile` would.",
     )
-    add_model_options(parser)
+    add_step_options(parser)
     parser.add_argument("--all", action="store_true", help="list all nodes and parameters")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -55,9 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report."""
-    from odtc.frontend.losses.terms import parse_terms
-
-    report = examine(args.model, args.batch, dict(args.shape), parse_terms(args.loss))
+    report = examine(args.model, args.target, **step_options(args))
     if args.json:
         emit_json(_data(report, everything=args.all))
     else:
@@ -65,38 +70,33 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK if report.trainable else ExitCode.UNSUPPORTED
 
 
-def examine(
-    path: str,
-    batch: int | None = None,
-    shape: dict[str, int] | None = None,
-    loss: "Losses | Sequence[Term]" = "cross-entropy",
-) -> Report:
-    """Checks a model.
+def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"]) -> Report:
+    """Does what `odtc.compile` does, up to the training graph.
+
+    Args:
+        path: of the ONNX file.
+        target: what would be compiled for.
+        options: as of `odtc.compile`; a symbolic batch that has no size is taken as 1.
 
     Raises:
-        OdtcError: it cannot be read, or an option does not fit it.
+        OdtcError: as of `odtc.compile`, but where nodes cannot be trained: those are in the report.
     """
     from odtc.frontend.coverage import check_graph
-    from odtc.frontend.graph import statistics_of
-    from odtc.frontend.losses.objective import join_losses
-    from odtc.frontend.losses.terms import terms_of
-    from odtc.frontend.normalize.pipeline import normalize
-    from odtc.frontend.normalize.structure import note_batch_norms
-    from odtc.frontend.onnx_file import load_model
-    from odtc.frontend.specialize import batch_symbol, specialize
+    from odtc.frontend.specialize import batch_symbol
+    from odtc.preparation import complete, read_source, sketch_of
+    from odtc.splitting import Cuts
 
-    model = load_model(path)
-    symbol = batch_symbol(model)
-    if batch is None and symbol is not None and symbol not in (shape or {}):
-        batch = 1
-    graph = specialize(model, batch, shape)
-    join_losses(graph, terms_of(loss))
-    note_batch_norms(graph)
-    nodes = check_graph(graph)
-    statistics = statistics_of(graph)
-    parameters = [spec for spec in graph.parameter_specs() if spec.name not in statistics]
+    source = read_source(path, target, options, silent)
+    symbol = batch_symbol(source.model)
+    sizes = options.get("shape") or {}
+    if options.get("batch") is None and symbol is not None and symbol not in sizes:
+        source = dataclasses.replace(source, options={**options, "batch": 1})
+    sketch = sketch_of(source)
+    graph = sketch.graph
+    nodes = check_graph(graph, sketch.selection.trained)
+    parameters = [spec for spec in graph.parameter_specs() if spec.name in sketch.selection.trained]
     if not any(node.blocks for node in nodes):
-        normalize(graph)
+        graph = Cuts(source, silent, complete(sketch)).first_step().draft.graph
     return Report(path, nodes, parameters, graph.notes)
 
 

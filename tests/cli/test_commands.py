@@ -332,6 +332,11 @@ def test_check_counts_no_statistics_as_trainable(here: Path, run_json):
     assert "bn1.mean" not in names
 
 
+def test_check_takes_the_options_of_compile(digits: Digits, run_json):
+    report = run_json("check", digits.model, "--all", "--train", "last{k=1}", "--micro-batches", 1)
+    assert report["parameters"]["names"] == ["fc2.weight", "fc2.bias"]
+
+
 def test_check_says_which_nodes_block(here: Path, run_json, capsys: pytest.CaptureFixture[str]):
     model = bn_model()
     model.graph.node[2].op_type = "Hardmax"
