@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from odtc.frontend.optimizers.scaled import Adagrad, RMSProp
     from odtc.frontend.optimizers.sgd import SGD, Lion
     from odtc.frontend.optimizers.update import LossScale, Update
+    from odtc.heads import replace_head
     from odtc.planning import plan_model as plan
     from odtc.runtime_rpc.connect import connect
     from odtc.runtime_rpc.trainer import Trainer
@@ -63,6 +64,7 @@ __all__ = [
     "connect",
     "load",
     "plan",
+    "replace_head",
     "schedules",
 ]
 
@@ -92,6 +94,7 @@ _HOME = {
     "connect": ("odtc.runtime_rpc.connect", "connect"),
     "load": ("odtc.artifact", "load"),
     "plan": ("odtc.planning", "plan_model"),
+    "replace_head": ("odtc.heads", "replace_head"),
 }
 
 

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import odtc
 from odtc.cli import (
+    adapt,
     bench,
     check,
     compare,
@@ -36,8 +37,8 @@ from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (
-    *(compile, train, inspect, check, plan, profile, sweep, tune, db, compare, bench, report),
-    *(pack, targets, devices, device),
+    *(compile, train, inspect, check, adapt, plan, profile, sweep, tune, db, compare, bench),
+    *(report, pack, targets, devices, device),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

@@ -1,0 +1,1 @@
+"""Puts a new head on an ONNX classifier, where its scores are made or behind a tensor."""
