@@ -1,0 +1,50 @@
+"""`odtc adapt`: what it writes is trained as any other model."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import odtc
+from odtc.cli.main import main
+from odtc.core.errors import ExitCode
+from tests.cli.digits import Digits
+
+
+@pytest.fixture
+def four(digits: Digits, here: Path, run_json) -> Path:
+    """The digits model with four classes."""
+    done = run_json("adapt", digits.model, "--classes", 4, "-o", "four.onnx")
+    assert (done["weight"], done["bias"], done["classes"]) == ("fc2.weight", "fc2.bias", 4)
+    return here / done["path"]
+
+
+def weights_of(path: Path) -> dict[str, np.ndarray]:
+    return {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
+
+
+def test_only_the_head_is_new(digits: Digits, four: Path):
+    old, new = weights_of(digits.model), weights_of(four)
+    changed = {name for name in new if not np.array_equal(old[name], new[name])}
+    assert changed == {"fc2.weight", "fc2.bias"}
+
+
+def test_the_new_head_is_trained(four: Path):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((8, 1, 8, 8), np.float32), np.arange(8) % 4
+    trainer = odtc.compile(four, batch=8, params="last{k=1}").trainer(threads=1)
+    losses = [trainer.step(x, y, lr=0.02) for _ in range(8)]
+    # Fresh scores are near to each other: the first loss is that of a guess.
+    assert losses[0] == pytest.approx(np.log(4), abs=0.5)
+    assert losses[-1] < losses[0]
+    assert trainer.evaluate(x).shape == (8, 4)
+
+
+def test_the_model_is_not_replaced(digits: Digits, capsys: pytest.CaptureFixture[str]):
+    before = digits.model.read_bytes()
+    argv = ["adapt", str(digits.model), "--classes", "4", "-o", str(digits.model)]
+    assert main(argv) == ExitCode.USAGE
+    assert "would replace the model" in capsys.readouterr().err
+    assert digits.model.read_bytes() == before
