@@ -148,6 +148,16 @@ def _gathered(node: Node, places: Places) -> Place | None:
     return data if data.axis < axis else data.at(data.axis + node.rank(1) - 1)
 
 
+def _gathered_nd(node: Node, places: Places) -> Place | None:
+    """Of batch dimensions, each has indices of its own; or indices with samples read one table."""
+    data, indices = places
+    if indices is None or indices.axis == node.rank(1) - 1:
+        return None
+    if data is None:
+        return None if indices.axis < node.attrs.get("batch_dims", 0) else indices
+    return data if data == indices and data.axis < node.attrs.get("batch_dims", 0) else None
+
+
 def _product(node: Node, places: Places) -> Place | None:
     """A matrix product; where both operands hold samples, each has matrices of its own."""
     ranks = node.rank(0), node.rank(1)
@@ -234,6 +244,7 @@ RULES: dict[str, Rule] = {
     "Concat": _along(1),
     "CumSum": _along(0, slot=1),
     "Gather": _gathered,
+    "GatherND": _gathered_nd,
     "MatMul": _product,
     "Pad": _padded,
     "Reshape": _reshaped,

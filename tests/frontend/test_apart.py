@@ -50,6 +50,10 @@ CONSTANTS = {
     "shifted": np.array([-1, 0, 0, 1, 0, 0]),
     "ahead": np.array([1, 0, 0, 0, 0, 0]),
     "k": np.array([2]),
+    "picture": np.array([-1, 1, 4, 6]),
+    "grid": np.array([-1, 3, 4, 2]),
+    "pairs": np.array([-1, 12, 2]),
+    "listed": np.array([[0], [1]]),
     "f0": np.array(0.5, np.float32),
 }
 ALONE = [
@@ -78,6 +82,9 @@ ALONE = [
     "y = Gather <axis = 2> (x, picked)",
     "y = Gather <axis = 1> (x, i1)",
     "n = Cast <to = 7> (x) p = Abs (n) q = Clip (p, i0, i1) y = Gather (m, q)",
+    "n = Cast <to = 7> (x) p = Abs (n) q = Clip (p, i0, i1) r = Reshape (q, pairs) "
+    "y = GatherND (m, r)",
+    "i = Reshape (x, picture) g = Reshape (x, grid) y = GridSample (i, g)",
     "y = Conv <pads = [1, 1]> (x, kernel)",
     "y = MaxPool <kernel_shape = [2]> (x)",
     "y = InstanceNormalization (x, scale, scale)",
@@ -107,6 +114,7 @@ MIXED = [
     "y = Concat <axis = 0> (x, x)",
     "y, z = Split <axis = 0> (x, two_two)",
     "y = Gather (x, picked)",
+    "y = GatherND (x, listed)",
     "y = Pad (x, shifted)",
     "y = Pad (x, ahead)",
     "y = Reshape (x, mixing)",

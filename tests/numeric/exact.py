@@ -6,6 +6,32 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_affine_grid import construct_original_grid
+from onnx.reference.ops.op_grid_sample import GridSample as RoundedGridSample
+
+
+class AffineGrid(OpRun):
+    """In double precision; an axis of one element is in the middle."""
+
+    op_domain = ""
+
+    def _run(self, theta: np.ndarray, size: np.ndarray, align_corners: int) -> tuple[np.ndarray]:
+        with np.errstate(divide="ignore"):
+            grid = construct_original_grid(list(size[2:]), align_corners)
+        at = [axis for axis, count in enumerate(size[2:]) if count == 1 and align_corners]
+        for axis in at:
+            grid[..., len(size) - 3 - axis] = 0
+        return (np.einsum("nij,...j->n...i", theta, grid),)
+
+
+class GridSample(RoundedGridSample):
+    """In double precision."""
+
+    op_domain = ""
+
+    def _gs_denormalize_coordinates(self, n: np.ndarray, dims: tuple, align_corners: bool):
+        pairs = zip(n, dims, strict=True)
+        return np.array([self._gs_denormalize(v, size, align_corners) for v, size in pairs])
 
 
 class Erf(OpRun):
@@ -53,4 +79,6 @@ class LogSoftmax(Softmax):
 def evaluate(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     """The model's first output."""
     older = [Softmax, LogSoftmax] if model.opset_import[0].version < 13 else []
-    return ReferenceEvaluator(model, new_ops=[Erf, Gelu, *older]).run(None, {"x": x})[0]
+    return ReferenceEvaluator(model, new_ops=[AffineGrid, Erf, Gelu, GridSample, *older]).run(
+        None, {"x": x}
+    )[0]

@@ -90,6 +90,28 @@ def test_reductions_of_ties_zeros_and_large_numbers(saved) -> None:
     check(model, x, saved)
 
 
+def test_grids_on_elements_at_the_border_and_outside(saved) -> None:
+    """Between two polynomials, and where a position is held or turned."""
+    modes = {"linear": ("zeros", "border", "reflection"), "cubic": ("zeros", "reflection")}
+    nodes = {
+        f"{mode}_{padding}_{aligned}": "$g = Reshape ($h, grid) $y = GridSample "
+        f'<mode = "{mode}", padding_mode = "{padding}", align_corners = {aligned}> ($w, $g)'
+        for mode, paddings in modes.items()
+        for padding in paddings
+        for aligned in (0, 1)
+    }
+    # On three columns and five rows.
+    columns, rows = [-3, -1, 0, 1, 2], [-2, -1, -0.5, 0, 0.5, 1, 3]
+    x = np.array([[column, row] for column in columns for row in rows], np.float32)[None]
+    image = np.random.default_rng(0).standard_normal((1, 2, 5, 3)).astype(np.float32)
+    constants = {"grid": ints(1, x.shape[1], 1, 2)}
+    parameters = {"w": image}
+    model = side_by_side(
+        nodes, x.shape, constants=constants, parameters=parameters, scale=1e-2, opset=20
+    )
+    check(model, x, saved)
+
+
 def masked(parameters: dict[str, np.ndarray], mask: np.ndarray) -> onnx.ModelProto:
     node = (
         "$a = Mul ($h, $w) $m = Where (c, zero, minus) $b = Add ($a, $m) $s = Softmax ($b) "
