@@ -34,6 +34,7 @@ from odtc.backends.kernels.layer_norm import layer_norm_rules
 from odtc.backends.kernels.matmul_loops import MATMUL_LOOPS
 from odtc.backends.kernels.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.normalised import normalised_rules
+from odtc.backends.kernels.random import random_rules
 from odtc.backends.kernels.recurrent import recurrent_rules
 from odtc.backends.kernels.relayout import relayout_rules
 from odtc.backends.kernels.rows import Lanes, Team
@@ -137,6 +138,7 @@ def _plain_rules(machine: Machine) -> dict[str, Rule]:
     return (
         recurrent_rules(machine)
         | dropout_rules()
+        | random_rules()
         | cumsum_rules()
         | topk_rules()
         | extremum_rules()

@@ -18,6 +18,7 @@ from odtc.frontend.losses.loss import Loss
 from odtc.frontend.max_pool import SaveChosen
 from odtc.frontend.optimizers.update import LOSS_SCALE
 from odtc.frontend.origins import LOSS
+from odtc.frontend.random import TrainRandom
 from odtc.frontend.rebuild import (
     builder_with_kernels,
     inner_results,
@@ -101,8 +102,8 @@ def differentiate(
     builder = builder_with_kernels(module)
     with builder.function("loss", [*params, *sparse.parts.values()]):
         with builder.dataflow():
-            dropout = TrainDropout(params[-1])
-            modes = (batch_norm, dropout, save_steps)
+            drawn = TrainDropout(params[-1]), TrainRandom(params[-1])
+            modes = (batch_norm, *drawn, save_steps)
             rules = (*modes, StopGradient(trained), SaveChosen(forward), sparse)
             replay_body(builder, forward, *rules)
             pairs = [_emitted(builder, item, outputs, variables) for item in losses]

@@ -9,6 +9,7 @@ from odtc.core.manifest import Evaluation
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec, of_role
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.inference import without_dropout, without_gradient
+from odtc.frontend.random import without_masks
 from odtc.frontend.rebuild import builder_with_kernels, needed_for, replay_needed, results_of
 
 EVALUATE = "evaluate"
@@ -52,7 +53,7 @@ def _slice(
     builder = builder_with_kernels(imported)
     with builder.function(name, params):
         with builder.dataflow():
-            rules = (without_gradient, without_dropout)
+            rules = (without_gradient, without_dropout, without_masks)
             replay_needed(builder, imported[FORWARD], [result], *rules)
             given = builder.emit_output(result)
         builder.emit_func_output(given)

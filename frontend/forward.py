@@ -5,13 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
+from odtc.core.errors import UnsupportedError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.coverage import require_runnable
-from odtc.frontend.graph import Graph
+from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.resolve import resolve
 from odtc.frontend.onnx_file import modern
+from odtc.frontend.random_masks import DRAWING
 from odtc.frontend.specialize import check_domains, is_weight, read_graph
 from odtc.frontend.training_mode import expand_training_mode
 
@@ -43,4 +45,16 @@ def inference_graph(
     expand_training_mode(graph)
     graph.drop_unused()
     require_runnable(graph)
+    _require_no_draws(graph)
     return normalize(graph)
+
+
+def _require_no_draws(graph: Graph) -> None:
+    """Random numbers follow from the step that draws them, and here there is none."""
+    for node in graph.nodes:
+        if node.op_type in DRAWING:
+            raise UnsupportedError(
+                "random numbers are drawn in training steps and in their evaluation only",
+                where=f"node {describe_node(node)}",
+                hint="compile the model, and evaluate it",
+            )

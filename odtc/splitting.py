@@ -261,3 +261,5 @@ def _notes(part: Draft) -> Iterator[str]:
         )
     if any(node.op_type == "Dropout" for node in part.graph.nodes):
         yield "dropout has a mask for each micro-batch: others than for the batch as a whole"
+    if any(node.op_type == "RandomUniform" for node in part.graph.nodes):
+        yield "random tensors are drawn for each micro-batch: others than for the batch as a whole"

@@ -13,6 +13,7 @@ from odtc.core.errors import UsageError
 from odtc.frontend.dropout import dropout
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.operators.operator import Emit, Node, Operator
+from odtc.frontend.random_masks import find_masks, note_random
 
 MAX_SEED = 1 << 63
 # Since this opset the ratio is an input; before, an attribute.
@@ -50,7 +51,9 @@ def _convert(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> list:
 
 
 def set_dropout(graph: Graph, applied: bool, seed: int) -> None:
-    """Gives a graph the seed of its masks, or takes all dropout out of it and notes that.
+    """Gives a graph the seed of what is drawn; takes all dropout out, unless it is applied.
+
+    What was taken for dropout is noted, and what is drawn.
 
     Raises:
         UsageError: the seed is not in [0, 2**63).
@@ -58,6 +61,8 @@ def set_dropout(graph: Graph, applied: bool, seed: int) -> None:
     if not 0 <= seed < MAX_SEED:
         raise UsageError(f"seed {seed} is outside [0, 2**63)", hint="pass --seed 1")
     graph.seed = seed
+    find_masks(graph, applied)
+    note_random(graph)
     if applied:
         return
     for node in graph.nodes:

@@ -19,7 +19,9 @@ from odtc.frontend.split.place import RULES, Place, Places
 Shape = tuple[int, ...]
 _ANOTHER = "the model is another one with a smaller batch"
 # Inputs that only say which shape a result has: the results' shapes are compared.
-_SHAPES = {"Expand": (1,), "Reshape": (1,), "Resize": (3,)}
+_SHAPES = {"ConstantOfShape": (0,), "Expand": (1,), "Reshape": (1,), "Resize": (3,)}
+# They give each sample of their result the same, or numbers of its own.
+_REPEATING = frozenset({"ConstantOfShape", "Expand", "RandomUniform"})
 
 
 def places_of(whole: Graph, part: Graph) -> dict[str, Place]:
@@ -108,9 +110,9 @@ class _Walk:
         return [places] * len(node.proto.output) if isinstance(places, Place) else places
 
     def _repeated(self, node: Node, other: Node) -> Sequence[Place | None]:
-        """Results that hold no sample, unless an Expand gives each of them the same."""
+        """Results that hold no sample, unless each of them is given the same, or random numbers."""
         shape, again = node.output_shape(), other.output_shape()
-        if node.proto.op_type != "Expand" or shape is None or again is None:
+        if node.proto.op_type not in _REPEATING or shape is None or again is None:
             return [None] * len(node.proto.output)
         return [self._differing(shape, again)]
 
@@ -151,7 +153,15 @@ def _equal(value: np.ndarray, other: np.ndarray) -> bool:
 def _is_same(node: onnx.NodeProto, other: onnx.NodeProto) -> bool:
     """Whether two nodes are alike but for the tensors; attributes may hold arrays."""
     heads = [(each.op_type, len(each.output), len(each.input)) for each in (node, other)]
-    return heads[0] == heads[1] and repr(attributes(node)) == repr(attributes(other))
+    return heads[0] == heads[1] and _settings(node) == _settings(other)
+
+
+def _settings(node: onnx.NodeProto) -> str:
+    """Attributes; the results' shapes are compared, wherever they are said."""
+    given = attributes(node)
+    if node.op_type == "RandomUniform":
+        del given["shape"]
+    return repr(given)
 
 
 def _refused(why: str, node: onnx.NodeProto) -> UnsupportedError:

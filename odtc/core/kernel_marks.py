@@ -26,6 +26,8 @@ WORKLOAD = "odtc.workload"
 WINOGRAD = "odtc.winograd"
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
 DROPOUT = "odtc.dropout"
+# `(step)` with the attributes shape, keep, stream and seed; see `backends/kernels/random.py`.
+RANDOM = "odtc.random"
 # Elementwise operators behind it may be fused with it: TVM's class of convolutions.
 FUSABLE = 4
 # Mark of a block that is a product: its family, and the numbers that describe it.
