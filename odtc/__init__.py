@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from odtc.compilation import compile_model as compile
     from odtc.core.errors import OdtcError
     from odtc.core.specs import TensorSpec
+    from odtc.from_pytorch import from_torch
     from odtc.frontend.lora import LoRA
     from odtc.frontend.losses.classification import NLL, CrossEntropy
     from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
@@ -62,6 +63,7 @@ __all__ = [
     "Update",
     "compile",
     "connect",
+    "from_torch",
     "load",
     "plan",
     "replace_head",
@@ -92,6 +94,7 @@ _HOME = {
     "Update": ("odtc.frontend.optimizers.update", "Update"),
     "compile": ("odtc.compilation", "compile_model"),
     "connect": ("odtc.runtime_rpc.connect", "connect"),
+    "from_torch": ("odtc.from_pytorch", "from_torch"),
     "load": ("odtc.artifact", "load"),
     "plan": ("odtc.planning", "plan_model"),
     "replace_head": ("odtc.heads", "replace_head"),

@@ -1,0 +1,93 @@
+"""What an ONNX file that odtc made says of its weights: parameters, buffers, frozen ones and ties.
+
+The file has it as the JSON text of the metadata key `odtc.weights`:
+
+    {"parameters": [names], "buffers": [names], "frozen": [names], "ties": {other name: name}}
+
+Names are those of the module's `state_dict`, and of the file's initializers. Who knows only the
+first two lists trains no more than the module does: what is frozen is among the buffers, too.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from odtc.core.errors import ModelError
+
+KEY = "odtc.weights"
+
+
+@dataclass(frozen=True)
+class WeightList:
+    """The weights of a file, by what they were in the module.
+
+    Attributes:
+        parameters: that are trained.
+        buffers: that are not: running statistics, tables, counters, and frozen parameters.
+        frozen: of these, the parameters that need no gradient.
+        ties: the other names of a tensor that the module has under several, each with the name of
+            its one initializer.
+    """
+
+    parameters: tuple[str, ...]
+    buffers: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    ties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def initializers(self) -> tuple[str, ...]:
+        """Names of all that are listed, each once."""
+        return (*self.parameters, *self.buffers)
+
+
+def write_weight_list(model: onnx.ModelProto, weights: WeightList) -> None:
+    """Puts the list into the model's metadata, in the place of one that is there."""
+    others = [item for item in model.metadata_props if item.key != KEY]
+    del model.metadata_props[:]
+    model.metadata_props.extend(others)
+    model.metadata_props.add(key=KEY, value=json.dumps(dataclasses.asdict(weights)))
+
+
+def read_weight_list(model: onnx.ModelProto) -> WeightList | None:
+    """The list in the model's metadata; None where there is none.
+
+    Raises:
+        ModelError: it is damaged, or names initializers that the model does not have.
+    """
+    text = next((item.value for item in model.metadata_props if item.key == KEY), None)
+    if text is None:
+        return None
+    try:
+        data = json.loads(text)
+        lists = {k: _names(data.get(k, [])) for k in ("parameters", "buffers", "frozen")}
+        found = WeightList(**lists, ties=_ties(data.get("ties", {})))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(f"it cannot be read ({error})") from error
+    known = {tensor.name for tensor in model.graph.initializer}
+    unknown = sorted({*found.initializers, *found.ties.values()} - known)
+    if unknown:
+        raise _damaged(f"{len(unknown)} of its names are no initializers, such as {unknown[0]!r}")
+    return found
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TypeError("a list of names is something else")
+    return tuple(value)
+
+
+def _ties(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise TypeError("the ties are something else")
+    return dict(value)
+
+
+def _damaged(what: str) -> ModelError:
+    return ModelError(
+        f"the model's list of weights is damaged: {what}",
+        where=f"metadata {KEY}",
+        hint="export the module again with odtc.from_torch",
+    )

@@ -1,0 +1,1 @@
+"""Writes a PyTorch module as an ONNX file that trains as the module does."""

@@ -1,0 +1,261 @@
+"""A call of a module in flat tensors: its example inputs and its outputs, each with a name.
+
+Exporters know tensors in a row. A module takes tuples and dictionaries of them, by place or by
+keyword, beside numbers and flags, and may return a dictionary, or an object with fields.
+"""
+
+import dataclasses
+import inspect
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from odtc.core.errors import UsageError
+
+BatchAxis = int | Mapping[str, int | None] | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """The example call of a module.
+
+    Attributes:
+        args: what is given by place; `kwargs`, by keyword.
+        kwargs: see `args`.
+        tensors: the tensors in it, by name, in order.
+        axes: the dimension of each along which the samples lie; None where there is none.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
+    axes: Mapping[str, int | None]
+
+    @property
+    def batch(self) -> int | None:
+        """Samples in the call; None where no input has a batch."""
+        sizes = (self.tensors[k].shape[a] for k, a in self.axes.items() if a is not None)
+        return next(sizes, None)
+
+    def with_batch(self, size: int) -> "Call":
+        """The same call with its first samples, over and over, as often as it takes."""
+        return self._with({k: _resized(v, self.axes[k], size) for k, v in self.tensors.items()})
+
+    def _with(self, tensors: Mapping[str, Tensor]) -> "Call":
+        args, kwargs = self.filled(tensors.values())
+        return dataclasses.replace(self, args=args, kwargs=kwargs, tensors=tensors)
+
+    def filled(self, tensors) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with other tensors, in the same order."""
+        left = iter(tensors)
+        args = tuple(_filled(value, left) for value in self.args)
+        return args, {key: _filled(value, left) for key, value in self.kwargs.items()}
+
+
+class Flat(nn.Module):
+    """A module that takes and returns its tensors in a row.
+
+    Args:
+        module: the one inside; its mode is not touched.
+        call: its example call.
+    """
+
+    def __init__(self, module: nn.Module, call: Call) -> None:
+        super().__init__()
+        self.module = module
+        self._call = call
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The tensors of what the module returns."""
+        args, kwargs = self._call.filled(tensors)
+        return tuple(named_tensors(self.module(*args, **kwargs), "output").values())
+
+
+def example_call(
+    module: nn.Module, example: Any, names: Sequence[str] | None, batch_axis: BatchAxis
+) -> Call:
+    """The call of a module with the example inputs.
+
+    Args:
+        module: whose `forward` says how inputs are called.
+        example: a tensor, a tuple of what is given by place, or a mapping by keyword; arrays are
+            taken for tensors.
+        names: other names of the tensors, in order.
+        batch_axis: see `odtc.from_torch`.
+
+    Raises:
+        UsageError: they do not fit `forward`, names or axes do not fit them, or the numbers of
+            samples differ.
+    """
+    args, kwargs = _arguments(_with_tensors(example))
+    try:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"the example inputs do not fit the module's forward: {error}",
+            where="example_inputs",
+            hint="give a tuple of what forward takes, or a dictionary by keyword",
+        ) from error
+    tensors = _by_parameter(bound)
+    if not tensors:
+        raise UsageError("there is no tensor to feed", where="example_inputs")
+    # The same tensor at two places is two inputs.
+    ordered = [t.detach().clone() for t in tensors.values()]
+    named = dict(zip(_renamed(list(tensors), names), ordered, strict=True))
+    call = Call(args, kwargs, named, _axes(named, batch_axis))
+    _check_batch(call)
+    return call
+
+
+def named_tensors(value: Any, name: str) -> dict[str, Tensor]:
+    """The tensors of nested tuples and mappings, by the path that leads to each; others are left.
+
+    Args:
+        value: what a module takes or returns.
+        name: of a tensor alone, and the beginning of numbered ones.
+    """
+    if (fields := fields_of(value)) is not None:
+        return {k: t for key, item in fields.items() for k, t in _leaves(item, str(key))}
+    return dict(_leaves(value, name))
+
+
+def left_out(value: Any, name: str = "output") -> list[str]:
+    """Names of what `named_tensors` leaves, each with its type."""
+    if value is None or isinstance(value, Tensor):
+        return []
+    if (fields := fields_of(value)) is not None:
+        return [line for key, item in fields.items() for line in left_out(item, str(key))]
+    if isinstance(value, list | tuple):
+        return [x for n, item in enumerate(value) for x in left_out(item, f"{name}_{n}")]
+    return [f"{name} ({type(value).__name__})"]
+
+
+def fields_of(value: Any) -> Mapping[Any, Any] | None:
+    """What a mapping, a named tuple or a dataclass holds, by name; None for all else."""
+    if isinstance(value, Mapping):
+        return value
+    if hasattr(value, "_fields"):
+        return {key: getattr(value, key) for key in value._fields}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return None
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif (fields := fields_of(value)) is not None:
+        for key, item in fields.items():
+            yield from _leaves(item, f"{name}_{key}")
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{name}_{number}")
+
+
+def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
+    """The same structure with the next tensors in the place of its own."""
+    if isinstance(value, Tensor):
+        return next(tensors)
+    if isinstance(value, Mapping):
+        return {key: _filled(item, tensors) for key, item in value.items()}
+    if hasattr(value, "_fields"):
+        return type(value)(*(_filled(item, tensors) for item in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_filled(item, tensors) for item in value)
+    return value
+
+
+def _with_tensors(value: Any) -> Any:
+    """The same structure with tensors in the place of arrays."""
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, Mapping):
+        return {key: _with_tensors(item) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(_with_tensors(item) for item in value)
+    return value
+
+
+def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    return (example if type(example) is tuple else (example,)), {}
+
+
+def _by_parameter(bound: inspect.BoundArguments) -> dict[str, Tensor]:
+    """The tensors by the name of their parameter, in the order of the call."""
+    found: dict[str, Tensor] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        held = value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+        found.update(named_tensors(held, name))
+    return found
+
+
+def _renamed(own: list[str], names: Sequence[str] | None) -> list[str]:
+    if names is None:
+        return own
+    return checked_names(names, len(own), "input_names", ", ".join(own))
+
+
+def checked_names(names: Sequence[str], count: int, where: str, hint: str) -> list[str]:
+    """The names, as many as there are tensors, none of them twice.
+
+    Raises:
+        UsageError: they are more or fewer, or one is there twice.
+    """
+    twice = [name for name, number in Counter(names).items() if number > 1 or not name]
+    if len(names) != count or twice:
+        said = f"the name {twice[0]!r} is there twice" if twice else f"{len(names)} names"
+        raise UsageError(
+            f"{said}; there are {count} tensors", where=where, hint=f"give each one name: {hint}"
+        )
+    return list(names)
+
+
+def _axes(tensors: Mapping[str, Tensor], batch_axis: BatchAxis) -> dict[str, int | None]:
+    given = batch_axis if isinstance(batch_axis, Mapping) else {}
+    if unknown := sorted(given.keys() - tensors.keys()):
+        raise UsageError(
+            f"there is no input {unknown[0]!r}",
+            where="batch_axis",
+            hint=f"one of: {', '.join(tensors)}",
+        )
+    usual = 0 if isinstance(batch_axis, Mapping) else batch_axis
+    return {k: _axis(k, t.ndim, given.get(k, usual), k in given) for k, t in tensors.items()}
+
+
+def _axis(name: str, rank: int, axis: int | None, is_given: bool) -> int | None:
+    if axis is None or (not rank and not is_given):
+        return None
+    if not -rank <= axis < rank:
+        raise UsageError(
+            f"input {name!r} has {rank} dimensions, and none is number {axis}",
+            where="batch_axis",
+            hint="dimensions are counted from 0; None says that an input has no batch",
+        )
+    return axis % rank
+
+
+def _check_batch(call: Call) -> None:
+    sizes = {k: call.tensors[k].shape[a] for k, a in call.axes.items() if a is not None}
+    if len(set(sizes.values())) > 1 or 0 in sizes.values():
+        said = ", ".join(f"{k} has {n} along dimension {call.axes[k]}" for k, n in sizes.items())
+        raise UsageError(
+            f"the inputs differ in their number of samples, or have none: {said}",
+            where="example_inputs",
+            hint="say where the samples lie, such as batch_axis={'h0': 1}, or None for an input "
+            "that has no batch",
+        )
+
+
+def _resized(tensor: Tensor, axis: int | None, size: int) -> Tensor:
+    if axis is None:
+        return tensor
+    rows = torch.arange(size, device=tensor.device) % tensor.shape[axis]
+    return tensor.index_select(axis, rows)

@@ -1,0 +1,286 @@
+"""The way from a module to a file: exported, named, completed, and compared with the module."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import helper
+from torch import Tensor, nn, no_grad
+
+from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
+from odtc.core.files import atomic_write, check_writable
+from odtc.core.weight_list import WeightList, write_weight_list
+from odtc.torch_export.calls import (
+    BatchAxis,
+    Call,
+    Flat,
+    checked_names,
+    example_call,
+    left_out,
+    named_tensors,
+)
+from odtc.torch_export.exporters import BATCH, EXPORTERS, Request
+from odtc.torch_export.kept import kept, quiet
+from odtc.torch_export.stand_ins import stand_ins
+from odtc.torch_export.tidy import tidy
+from odtc.torch_export.verify import compare, results
+from odtc.torch_export.weights import (
+    check_changes,
+    check_norms,
+    complete,
+    initializer_names,
+    weight_list,
+)
+
+# ONNX's name for the dimension along which the samples lie.
+_DENOTATION = "DATA_BATCH"
+_LARGEST = (1 << 31) - (1 << 20)
+_LONGEST_REASON = 400
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        path: of the ONNX file.
+        inputs: names of the inputs, each with its text, such as `float32[batch, 3, 32, 32]`.
+        outputs: the same of the outputs.
+        weights: parameters, buffers and ties.
+        exporter: the exporter of PyTorch's that wrote the graph.
+        notes: what was assumed on the way, for the user to read.
+    """
+
+    path: Path
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    weights: WeightList
+    exporter: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all exporters are given, and what they are compared with."""
+
+    module: nn.Module
+    calls: tuple[Call, ...]
+    expected: tuple[Mapping[str, Tensor], ...]
+    outputs: list[str]
+    weights: WeightList
+
+
+def export(
+    module: nn.Module,
+    example_inputs: Any,
+    path: str | os.PathLike[str],
+    *,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    batch_axis: BatchAxis,
+) -> Exported:
+    """See `odtc.from_torch`."""
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"{type(module).__name__} is no torch.nn.Module", where="module")
+    module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
+    check_writable(path)
+    call = example_call(module, example_inputs, input_names, batch_axis)
+    notes: list[str] = []
+    with kept(module):
+        if not module.training:
+            module.train()
+            notes.append("the module was in eval(): it is exported as it is in train()")
+        check_norms(module)
+        weights = weight_list(module)
+        calls = _calls(call)
+        with quiet():
+            names, missing = _outputs(module, calls[0])
+            expected = tuple(_called(lambda c=c: results(module, c)) for c in calls)
+        names = names if output_names is None else _given(output_names, names)
+        _check_names(call.tensors, names, weights)
+        notes += [f"left out, as it is no tensor: {what}" for what in missing]
+        work = _Work(module, calls, expected, names, weights)
+        model, exporter = _exported(work)
+    write_weight_list(model, weights)
+    _write(model, path)
+    if weights.frozen:
+        notes.append(f"{len(weights.frozen)} parameters need no gradient; they are not trained")
+    return Exported(
+        Path(path),
+        _texts(model.graph.input),
+        _texts(model.graph.output),
+        weights,
+        exporter,
+        tuple(notes),
+    )
+
+
+def _calls(call: Call) -> tuple[Call, ...]:
+    """The call with two samples or more, and with another number of them.
+
+    Exporters take a batch of one for a dimension that is always one, and batch normalisation
+    cannot train on it.
+    """
+    if call.batch is None:
+        return (call,)
+    size = max(2, call.batch)
+    return call.with_batch(size), call.with_batch(size + 1)
+
+
+def _outputs(module: nn.Module, call: Call) -> tuple[list[str], list[str]]:
+    """Names of what the module returns while it trains, and of what of it is no tensor."""
+    before = {name: t.clone() for name, t in module.named_buffers(remove_duplicate=False)}
+    with kept(module), no_grad():
+        value = _called(lambda: module(*call.args, **call.kwargs))
+        check_changes(module, before)
+    names = list(named_tensors(value, "output"))
+    if not names:
+        raise UsageError("the module returns no tensor", where="module", hint="let it return one")
+    return names, left_out(value)
+
+
+def _called(forward: Callable[[], Any]) -> Any:
+    try:
+        return forward()
+    except (MemoryError, OdtcError):
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"the module fails on the example inputs: {_brief(error)}",
+            where="example_inputs",
+            hint="call it with them; odtc calls it with two samples or more, in train() and eval()",
+        ) from error
+
+
+def _given(names: Sequence[str], own: list[str]) -> list[str]:
+    return checked_names(names, len(own), "output_names", ", ".join(own))
+
+
+def _check_names(inputs: Mapping[str, Tensor], outputs: Sequence[str], weights: WeightList) -> None:
+    """Checks that no name stands for two things.
+
+    Raises:
+        UsageError: one does.
+    """
+    held = {*weights.initializers, *weights.ties}
+    twice = sorted((held & inputs.keys()) | (held & set(outputs)) | (inputs.keys() & set(outputs)))
+    if twice:
+        raise UsageError(
+            f"{twice[0]!r} is the name of an input, an output or a weight, and of another one",
+            where="input_names, output_names",
+            hint="give the inputs or outputs other names",
+        )
+
+
+def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
+    """The file of the first exporter whose file is the module, and the exporter's name.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    reasons = []
+    for name, exporter in EXPORTERS.items():
+        try:
+            return _tried(work, exporter), name
+        except MemoryError:
+            raise
+        except Exception as error:
+            reasons.append(f"{name}: {_brief(error)}")
+    raise UnsupportedError(
+        "no exporter of PyTorch's writes this module as it is:\n    " + "\n    ".join(reasons),
+        where="module",
+        hint="leave out of forward what the messages name, or give batch_axis=None where the "
+        "number of samples is fixed",
+    )
+
+
+def _tried(work: _Work, exporter: Callable[[Request], onnx.ModelProto]) -> onnx.ModelProto:
+    """An exporter's file, once it is seen to be the module.
+
+    Raises:
+        Exception: it is not, or the exporter failed.
+    """
+    call, module = work.calls[0], work.module
+    flat = Flat(module, call)
+    with quiet():
+        with kept(module), stand_ins(module):
+            model = exporter(Request(flat, call.tensors, call.axes))
+        tidy(model, initializer_names(module), work.outputs)
+        complete(model, module, work.weights, call)
+        _declare(model, work)
+        for each, expected in zip(work.calls, work.expected, strict=True):
+            compare(model, each, expected)
+    return model
+
+
+def _declare(model: onnx.ModelProto, work: _Work) -> None:
+    """Gives inputs and outputs their shapes: the batch has a name, all else a size."""
+    call = work.calls[0]
+    inputs = {k: _declared(tuple(t.shape), call.axes[k]) for k, t in call.tensors.items()}
+    for value in model.graph.input:
+        _set_shape(value, *inputs[value.name])
+    shapes = [[tuple(t.shape) for t in each.values()] for each in work.expected]
+    is_same = len(shapes[0]) == len(model.graph.output)
+    for value, *seen in zip(model.graph.output, *shapes, strict=is_same):
+        _set_shape(value, *_followed(seen, call.batch))
+
+
+def _declared(shape: tuple[int, ...], axis: int | None) -> tuple[Shape, int | None]:
+    return tuple(None if a == axis else n for a, n in enumerate(shape)), axis
+
+
+def _followed(seen: Sequence[tuple[int, ...]], batch: int | None) -> tuple[Shape, int | None]:
+    """The shape of an output that was seen for two numbers of samples, and the batch's place."""
+    if batch is None:
+        return seen[0], None
+    one, other = seen
+    moving = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    exact = [axis for axis in moving if (one[axis], other[axis]) == (batch, batch + 1)]
+    shape = tuple(None if axis in moving else size for axis, size in enumerate(one))
+    return shape, exact[0] if len(exact) == 1 else None
+
+
+def _set_shape(value: onnx.ValueInfoProto, shape: Shape, batch: int | None) -> None:
+    kind = value.type.tensor_type.elem_type
+    sizes = [BATCH if axis == batch else size for axis, size in enumerate(shape)]
+    value.CopyFrom(helper.make_tensor_value_info(value.name, kind, sizes))
+    if batch is not None:
+        value.type.tensor_type.shape.dim[batch].denotation = _DENOTATION
+
+
+def _write(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
+    """Writes the file, whole or not at all.
+
+    Raises:
+        ModelError: it is above the 2 GB of an ONNX file.
+    """
+    size = model.ByteSize()
+    if size > _LARGEST:
+        raise ModelError(
+            f"the model takes {size:,} bytes; an ONNX file holds less than 2 GB",
+            where=str(path),
+            hint="export it in float16, or in parts",
+        )
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+
+
+def _texts(values: Sequence[onnx.ValueInfoProto]) -> dict[str, str]:
+    found = {}
+    for value in values:
+        tensor = value.type.tensor_type
+        sizes = [dim.dim_param or str(dim.dim_value or "?") for dim in tensor.shape.dim]
+        kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        found[value.name] = f"{kind}[{', '.join(sizes)}]"
+    return found
+
+
+def _brief(error: Exception) -> str:
+    text = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
+    named = text if isinstance(error, OdtcError) else f"{type(error).__name__}: {text}"
+    return named if len(named) <= _LONGEST_REASON else f"{named[:_LONGEST_REASON]}..."

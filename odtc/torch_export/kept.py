@@ -1,0 +1,92 @@
+"""A module as it was before: exporters run its forward, which moves more than a reader expects."""
+
+import contextlib
+import io
+import logging
+import os
+import random
+import sys
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+def state_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a module's `state_dict` themselves, by name; a tied one under each name."""
+    state = module.state_dict(keep_vars=True)
+    return {name: value for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def own_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by the path of their place, those outside `state_dict` too."""
+    parameters = module.named_parameters(remove_duplicate=False)
+    return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
+
+
+@contextlib.contextmanager
+def kept(module: nn.Module) -> Iterator[None]:
+    """A block after which modes, buffers and random numbers are as they were before."""
+    modes = [(part, part.training) for part in module.modules()]
+    buffers = [(value, value.detach().clone()) for value in module.buffers()]
+    drawn = random.getstate(), np.random.get_state()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training
+        with torch.no_grad():
+            for value, before in buffers:
+                value.copy_(before)
+        random.setstate(drawn[0])
+        np.random.set_state(drawn[1])
+
+
+@contextlib.contextmanager
+def in_eval(module: nn.Module) -> Iterator[None]:
+    """A block in which all of a module is in inference mode."""
+    modes = [(part, part.training) for part in module.modules()]
+    for part, _ in modes:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """A block without what exporters print: graphs, from C++ too, and advice on their options."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), _no_output():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+
+
+@contextlib.contextmanager
+def _no_output() -> Iterator[None]:
+    """Nothing reaches stdout, which is for data, whoever writes there."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            sys.__stdout__.flush()  # pyright: ignore[reportOptionalMemberAccess]
+            saved = os.dup(1)
+        except (AttributeError, OSError, ValueError):  # there is none
+            yield
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, 1)
+            yield
+        finally:
+            os.dup2(saved, 1)
+            os.close(saved)
+            os.close(nowhere)

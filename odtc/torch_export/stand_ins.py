@@ -1,0 +1,87 @@
+"""Parts of a module that ONNX has no node for, computed by others while it is exported.
+
+Stochastic depth (Huang et al. 2016) draws a number for each sample: that is dropout of a one for
+each sample, and as a Dropout node it trains, and is left out of inference, as in the module. A
+batch normalisation in inference mode, in a module that trains, scales and shifts by numbers that
+do not change: as a BatchNormalization node it would be trained by the statistics of the batch.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+Forward = Callable[[Tensor], Tensor]
+
+
+@contextlib.contextmanager
+def stand_ins(module: nn.Module) -> Iterator[None]:
+    """A block in which such parts compute in another way; their classes are not touched."""
+    changed = [(part, forward) for part in module.modules() if (forward := _other(part))]
+    flags = [part for part in module.modules() if _drops_in_place(part)]
+    try:
+        for part, forward in changed:
+            part.forward = forward
+        for part in flags:
+            # PyTorch's newer exporter takes a dropout in place apart into random numbers.
+            part.inplace = False
+        yield
+    finally:
+        for part, _ in changed:
+            del part.forward
+        for part in flags:
+            part.inplace = True
+
+
+def _other(part: nn.Module) -> Forward | None:
+    """What to compute in the place of a part; None where it is exported as it is."""
+    if "forward" in vars(part):
+        return None
+    if part.training and _is_drop_path(part):
+        return _drop_path(part)
+    is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
+    if is_norm and not part.training and part.running_mean is not None:
+        return _fixed_norm(part)
+    return None
+
+
+def _is_drop_path(part: nn.Module) -> bool:
+    """Torchvision's StochasticDepth, timm's DropPath, and those of transformers."""
+    name = type(part).__name__
+    return (name == "StochasticDepth" and getattr(part, "mode", "") == "row") or (
+        name.endswith("DropPath") and hasattr(part, "drop_prob")
+    )
+
+
+def _drop_path(part: nn.Module) -> Forward | None:
+    ratio = float(getattr(part, "drop_prob", None) or getattr(part, "p", None) or 0.0)
+    keeps_size = not getattr(part, "scale_by_keep", True)
+
+    def forward(x: Tensor, *_) -> Tensor:
+        if not ratio:
+            return x
+        # A one for each sample that hangs on the input: a constant would be folded.
+        ones = torch.ones_like(x.reshape(x.shape[0], -1)[:, :1])
+        kept = F.dropout(ones, ratio, training=True)
+        kept = kept * (1 - ratio) if keeps_size else kept
+        return x * kept.reshape(x.shape[0], *(1 for _ in x.shape[1:]))
+
+    return forward
+
+
+def _fixed_norm(part: nn.Module) -> Forward:
+    def forward(x: Tensor) -> Tensor:
+        shape = (-1, *(1 for _ in x.shape[2:]))
+        factor = torch.rsqrt(part.running_var + part.eps)
+        factor = factor if part.weight is None else factor * part.weight
+        shift = -part.running_mean * factor
+        shift = shift if part.bias is None else shift + part.bias
+        return x * factor.reshape(shape) + shift.reshape(shape)
+
+    return forward
+
+
+def _drops_in_place(part: nn.Module) -> bool:
+    return isinstance(part, nn.modules.dropout._DropoutNd) and part.inplace

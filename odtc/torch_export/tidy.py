@@ -1,0 +1,115 @@
+"""An exporter's file in the module's own terms: names, inputs and outputs, and what is left out.
+
+A value that has the name of a weight gives way to it. Nodes that no output needs go, such as the
+counters of batch normalisations; what an exporter writes of source files goes, too.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import onnx
+from onnx import helper
+
+from odtc.frontend.graph import attributes, bodies_of, names_read
+
+# Exporters know a module as `module` of the one around it.
+_PREFIX = "module."
+
+
+def tidy(model: onnx.ModelProto, names: Mapping[str, str], outputs: list[str]) -> None:
+    """Gives weights and outputs their names, and leaves out what is not needed, in place.
+
+    Args:
+        model: as an exporter wrote it.
+        names: of each of the module's tensors, by the path of its place.
+        outputs: names of the outputs, in order.
+    """
+    _strip(model)
+    held = [tensor.name for tensor in model.graph.initializer]
+    found = {name: name.removeprefix(_PREFIX) for name in held}
+    weights = {name: names[path] for name, path in found.items() if path in names}
+    given = dict(zip((v.name for v in model.graph.output), outputs, strict=True))
+    _rename(model.graph, _without_clashes(model.graph, weights | given))
+    _once(model.graph)
+    for node in model.graph.node:
+        _train(node)
+    drop_unused(model.graph)
+
+
+def drop_unused(graph: onnx.GraphProto) -> None:
+    """Removes nodes that no output needs, and initializers that no node reads."""
+    needed = {value.name for value in graph.output}
+    kept: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            needed |= names_read(node)
+            kept.append(node)
+    kept.reverse()
+    del graph.node[:]
+    graph.node.extend(kept)
+    read = [tensor for tensor in graph.initializer if tensor.name in needed]
+    del graph.initializer[:]
+    graph.initializer.extend(read)
+
+
+def _train(node: onnx.NodeProto) -> None:
+    """Puts a batch normalisation into training mode: those of inference have other nodes."""
+    if node.op_type != "BatchNormalization" or attributes(node).get("training_mode"):
+        return
+    node.output.extend(f"{node.output[0]}_{name}" for name in ("mean", "var"))
+    node.attribute.append(helper.make_attribute("training_mode", 1))
+
+
+def _strip(model: onnx.ModelProto) -> None:
+    """Takes out what says from which lines of which files the graph comes, and derived shapes."""
+    model.ClearField("metadata_props")
+    model.graph.ClearField("metadata_props")
+    model.graph.ClearField("value_info")
+    for graph in _graphs(model.graph):
+        for item in (*graph.node, *graph.input, *graph.output, *graph.initializer):
+            item.ClearField("doc_string")
+            item.ClearField("metadata_props")
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from _graphs(body)
+
+
+def _without_clashes(graph: onnx.GraphProto, names: dict[str, str]) -> dict[str, str]:
+    """The renames, and others for values that are in their way."""
+    values = {name for each in _graphs(graph) for name in _values(each)}
+    taken, wanted = values | set(names.values()), set(names.values())
+    for value in sorted(values & wanted - names.keys()):
+        number = 1
+        while (free := f"{value}_{number}") in taken:
+            number += 1
+        taken.add(free)
+        names[value] = free
+    return names
+
+
+def _values(graph: onnx.GraphProto) -> Iterable[str]:
+    yield from (item.name for item in (*graph.input, *graph.initializer))
+    yield from (name for node in graph.node for name in node.output)
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    for each in _graphs(graph):
+        for item in (*each.input, *each.output, *each.initializer):
+            item.name = names.get(item.name, item.name)
+        for node in each.node:
+            for held in (node.input, node.output):
+                held[:] = [names.get(name, name) for name in held]
+
+
+def _once(graph: onnx.GraphProto) -> None:
+    """Leaves one of the initializers of a name: exporters may write a tied tensor twice."""
+    seen: dict[str, onnx.TensorProto] = {}
+    for tensor in graph.initializer:
+        seen.setdefault(tensor.name, tensor)
+    if len(seen) < len(graph.initializer):
+        kept = [onnx.TensorProto.FromString(t.SerializeToString()) for t in seen.values()]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)

@@ -1,0 +1,107 @@
+"""Runs an exported file beside the module that it came from."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import torch
+from torch import Tensor, nn
+
+from odtc.core.errors import ModelError
+from odtc.torch_export.calls import Call, named_tensors
+from odtc.torch_export.kept import in_eval
+from odtc.torch_export.weights import array_of
+
+# Of the largest element of an output: another order of sums, and no other function.
+_TOLERANCE = {2: 3e-2, 4: 1e-3, 8: 1e-5}
+
+Arrays = dict[str, np.ndarray]
+
+
+def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
+    """What a module returns in inference mode, by name."""
+    with in_eval(module), torch.no_grad():
+        return named_tensors(module(*call.args, **call.kwargs), "output")
+
+
+def compare(model: onnx.ModelProto, call: Call, expected: Mapping[str, Tensor]) -> None:
+    """Checks that the file computes what the module does, in inference mode.
+
+    Args:
+        model: in training form.
+        call: the inputs.
+        expected: what the module returns of them, in the order of the file's outputs. A module
+            that returns more while it trains has only its first output here.
+
+    Raises:
+        ModelError: an output differs.
+    """
+    names = [value.name for value in model.graph.output]
+    fed = {value.name for value in model.graph.input}
+    feed = {name: array_of(tensor) for name, tensor in call.tensors.items() if name in fed}
+    found = run(inference_form(model), feed)
+    wanted = list(expected.values())
+    count = len(names) if len(wanted) == len(names) else 1
+    for name, one, other in zip(names[:count], found, wanted, strict=False):
+        _check(name, one, array_of(other))
+
+
+def _check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
+    if found.shape != expected.shape:
+        raise ModelError(
+            f"output {name!r} is {list(found.shape)} in the file and {list(expected.shape)} in the "
+            "module: the file is of one number of samples, or of one mode"
+        )
+    if expected.dtype.kind in "biu":
+        worst = float(np.max(found != expected, initial=0))
+    else:
+        one, other = (array.astype(np.float64) for array in (found, expected))
+        scale = float(np.max(np.abs(other[np.isfinite(other)]), initial=1e-6))
+        apart = np.where(one == other, 0.0, np.abs(one - other)) / scale
+        apart[np.isnan(one) & np.isnan(other)] = 0.0
+        worst = float(np.max(np.nan_to_num(apart, nan=np.inf), initial=0.0))
+    bound = _TOLERANCE.get(expected.dtype.itemsize, 1e-3) if expected.dtype.kind not in "biu" else 0
+    if worst > bound:
+        raise ModelError(
+            f"output {name!r} of the file differs from the module's by {worst:.2g} of its largest "
+            "element, in inference mode"
+        )
+
+
+def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which batch normalisations and dropouts are those of inference."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in copy.graph.node:
+        if node.op_type == "BatchNormalization":
+            del node.output[1:]
+            kept = [item for item in node.attribute if item.name != "training_mode"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+        elif node.op_type == "Dropout":
+            del node.input[2:]
+    return copy
+
+
+def run(model: onnx.ModelProto, feed: Arrays) -> list[np.ndarray]:
+    """The model's outputs by onnxruntime, or by ONNX's reference where that cannot run it."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return _by_reference(model, feed)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception:
+        # It has no kernel for each operator and type, and takes no file of 2 GB in memory.
+        return _by_reference(model, feed)
+    return session.run(None, feed)
+
+
+def _by_reference(model: onnx.ModelProto, feed: Arrays) -> list[np.ndarray]:
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model).run(None, feed)  # pyright: ignore[reportReturnType]

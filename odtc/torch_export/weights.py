@@ -1,0 +1,229 @@
+"""A module's weights and an ONNX file's: the same names, the same values, and none is missing."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from odtc.core.errors import ModelError, UnsupportedError
+from odtc.core.weight_list import WeightList
+from odtc.torch_export.calls import Call, named_tensors
+from odtc.torch_export.kept import in_eval, own_tensors, state_tensors
+
+_SHOWN = 20
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message: all of a few, the first of many."""
+    held = list(names)
+    more = f", and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+    return ", ".join(held[:_SHOWN]) + more
+
+
+def weight_list(module: nn.Module) -> WeightList:
+    """What the module says of its own tensors.
+
+    Raises:
+        UnsupportedError: two of its parameters share memory, and are not one.
+    """
+    tensors = state_tensors(module)
+    first = _first_names(tensors)
+    unique = {name: t for name, t in tensors.items() if first[id(t)] == name}
+    _check_memory(unique)
+    frozen = tuple(k for k, t in unique.items() if _is_parameter(t) and not t.requires_grad)
+    trained = tuple(k for k, t in unique.items() if _is_parameter(t) and t.requires_grad)
+    return WeightList(
+        parameters=trained,
+        buffers=tuple(name for name in unique if name not in set(trained)),
+        frozen=frozen,
+        ties={name: first[id(t)] for name, t in tensors.items() if first[id(t)] != name},
+    )
+
+
+def initializer_names(module: nn.Module) -> dict[str, str]:
+    """Name of the initializer of each tensor, by the path of its place in the module."""
+    first = _first_names(state_tensors(module))
+    return {path: first.get(id(t), path) for path, t in own_tensors(module).items()}
+
+
+def complete(model: onnx.ModelProto, module: nn.Module, weights: WeightList, call: Call) -> None:
+    """Checks the file's weights, and adds those that the module has and its forward never reads.
+
+    Raises:
+        ModelError: the file lacks weights that are read, or has others under their names.
+    """
+    tensors = state_tensors(module)
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    missing = [name for name in weights.initializers if name not in stored]
+    lost = sorted(_read(module, call, missing)) if missing else []
+    if lost:
+        raise ModelError(f"the file lacks weights that the module reads: {listed(lost)}")
+    for name in _norm_buffers(module) & stored.keys():
+        # The exporter ran the module, which moved them.
+        stored[name].CopyFrom(_initializer(name, tensors[name]))
+    differing = [
+        name
+        for name in weights.initializers
+        if name in stored and not _equal(numpy_helper.to_array(stored[name]), tensors[name])
+    ]
+    if differing:
+        raise ModelError(f"the file has other values than the module: {listed(differing)}")
+    model.graph.initializer.extend(_initializer(name, tensors[name]) for name in missing)
+
+
+def array_of(tensor: Tensor) -> np.ndarray:
+    """The tensor's values; bfloat16, which NumPy does not know, as ONNX's package has it."""
+    held = tensor.detach().cpu().contiguous()
+    if held.dtype is torch.bfloat16:
+        kind = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
+        return held.view(torch.int16).numpy().view(kind)
+    return held.numpy()
+
+
+def check_changes(module: nn.Module, before: Mapping[str, Tensor]) -> None:
+    """Checks that a forward in training changed no buffers but those of batch normalisation.
+
+    Args:
+        module: after its forward.
+        before: copies of its buffers, by path.
+
+    Raises:
+        UnsupportedError: it did; a training step would leave them as they are.
+    """
+    known = _norm_buffers(module)
+    now = dict(module.named_buffers(remove_duplicate=False))
+    changed = [k for k, t in now.items() if k not in known and not _same(t, before.get(k))]
+    if changed:
+        raise UnsupportedError(
+            f"the module changes buffers while it trains, which ONNX has no place for: "
+            f"{listed(changed)}",
+            where="module",
+            hint="put the parts that own them into eval(), inside a module that trains",
+        )
+
+
+def check_norms(module: nn.Module) -> None:
+    """Checks that running statistics move as ONNX's do.
+
+    Raises:
+        UnsupportedError: a batch normalisation averages over all batches.
+    """
+    kind = nn.modules.batchnorm._BatchNorm
+    averaging = [
+        path
+        for path, part in module.named_modules()
+        if isinstance(part, kind) and part.training and part.momentum is None
+        if part.track_running_stats
+    ]
+    if averaging:
+        raise UnsupportedError(
+            f"batch normalisations average over all batches (momentum=None), which ONNX cannot "
+            f"say: {listed(averaging)}",
+            where="module",
+            hint="give them a momentum, such as 0.1",
+        )
+
+
+def _is_parameter(tensor: Tensor) -> bool:
+    return isinstance(tensor, nn.Parameter)
+
+
+def _first_names(tensors: Mapping[str, Tensor]) -> dict[int, str]:
+    first: dict[int, str] = {}
+    for name, tensor in tensors.items():
+        first.setdefault(id(tensor), name)
+    return first
+
+
+def _check_memory(tensors: Mapping[str, Tensor]) -> None:
+    places: dict[tuple[object, ...], str] = {}
+    for name, tensor in tensors.items():
+        if not tensor.numel() or not _is_parameter(tensor):
+            continue
+        place = tensor.data_ptr(), tensor.shape
+        if place in places:
+            raise UnsupportedError(
+                f"the parameters {places[place]!r} and {name!r} share their memory, and are two",
+                where="module",
+                hint="let both names have the same nn.Parameter, or clone one of them",
+            )
+        places[place] = name
+
+
+class _Reads(TorchDispatchMode):
+    """Notes the memory of all tensors that operators are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: set[int] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        for item in tree_leaves((args, kwargs or {})):
+            if isinstance(item, Tensor):
+                self.places.add(item.untyped_storage().data_ptr())
+        return func(*args, **(kwargs or {}))
+
+
+def _read(module: nn.Module, call: Call, names: Iterable[str]) -> set[str]:
+    """Those of the weights that a result of the forward hangs on, in inference mode.
+
+    Autograd says it of floating-point tensors, but for the running statistics of batch
+    normalisations; of all others it is told which an operator is given.
+    """
+    tensors = {name: tensor for name, tensor in state_tensors(module).items() if name in set(names)}
+    norms = _norm_buffers(module)
+    leaves = {
+        k: t for k, t in tensors.items() if t.is_floating_point() and t.is_leaf and k not in norms
+    }
+    with in_eval(module), torch.no_grad(), _Reads() as reads:
+        module(*call.args, **call.kwargs)
+    given = {k for k, t in tensors.items() if t.untyped_storage().data_ptr() in reads.places}
+    return (given - leaves.keys()) | _reaching(module, call, leaves)
+
+
+def _reaching(module: nn.Module, call: Call, leaves: Mapping[str, Tensor]) -> set[str]:
+    """Names of the tensors that some result has a derivative by."""
+    before = {k: t.requires_grad for k, t in leaves.items()}
+    try:
+        for tensor in leaves.values():
+            tensor.requires_grad_(True)
+        with in_eval(module), torch.enable_grad():
+            results = named_tensors(module(*call.args, **call.kwargs), "output").values()
+        sums = [result.sum().double() for result in results if result.requires_grad]
+        if not sums or not leaves:
+            return set()
+        total = torch.stack(sums).sum()
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        return {name for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
+    finally:
+        for name, tensor in leaves.items():
+            tensor.requires_grad_(before[name])
+
+
+def _norm_buffers(module: nn.Module) -> set[str]:
+    """Running statistics and counters of batch normalisations, by path."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, part in module.named_modules(remove_duplicate=False)
+        if isinstance(part, nn.modules.batchnorm._BatchNorm)
+        for name, _ in part.named_buffers(recurse=False)
+    }
+
+
+def _same(tensor: Tensor, before: Tensor | None) -> bool:
+    return before is not None and torch.equal(tensor, before)
+
+
+def _equal(found: np.ndarray, tensor: Tensor) -> bool:
+    expected = array_of(tensor)
+    same_kind = found.dtype == expected.dtype and found.shape == expected.shape
+    return same_kind and found.tobytes() == expected.tobytes()
+
+
+def _initializer(name: str, tensor: Tensor) -> onnx.TensorProto:
+    return numpy_helper.from_array(array_of(tensor), name)

@@ -1,0 +1,267 @@
+"""What `odtc.from_torch` writes: names, values, ties and modes, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+
+import odtc
+from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.weight_list import WeightList, read_weight_list
+from tests.families import FAMILIES, make
+
+
+def written(
+    module: nn.Module, example: Any, folder: Path, **options: Any
+) -> tuple[onnx.ModelProto, WeightList]:
+    """The file of a module, and its list of weights."""
+    path = folder / "model.onnx"
+    odtc.from_torch(module, example, path, **options)
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    weights = read_weight_list(model)
+    assert weights is not None
+    return model, weights
+
+
+def values_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_is_in_its_file_as_it_is(name: str, tmp_path: Path) -> None:
+    """Names, values, ties, and what is trained; and the module is as it was."""
+    module = make(name, without_dropout=False)
+    next(module.children()).eval()
+    before = {key: tensor.clone() for key, tensor in module.state_dict().items()}
+    modes = [part.training for part in module.modules()]
+    drawn = torch.random.get_rng_state()
+    example = FAMILIES[name].inputs(2)
+    torch.random.set_rng_state(drawn)
+    model, weights = written(module, example, tmp_path)
+
+    assert torch.equal(torch.random.get_rng_state(), drawn)
+    assert [part.training for part in module.modules()] == modes
+    assert same(module.state_dict(), before)
+    assert all("forward" not in vars(part) for part in module.modules())
+
+    found = values_of(model)
+    assert {*weights.initializers, *weights.ties} == before.keys()
+    for key, tensor in before.items():
+        np.testing.assert_array_equal(found[weights.ties.get(key, key)], tensor.numpy(), key)
+    assert list(weights.parameters) == [key for key, _ in module.named_parameters()]
+    for value in (*model.graph.input, *model.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        assert (dims[0].dim_param, dims[0].denotation) == ("batch", "DATA_BATCH")
+        assert all(dim.dim_value for dim in list(dims)[1:])
+
+
+def test_dropout_batch_normalisation_and_stochastic_depth_stay(tmp_path: Path) -> None:
+    module = make("efficientnet", without_dropout=False)
+    model, _ = written(module, torch.randn(2, 3, 32, 32), tmp_path)
+    drops = sum(type(part).__name__ in ("Dropout", "StochasticDepth") for part in module.modules())
+    # The first block has the ratio 0.
+    assert operators(model).count("Dropout") == drops - 2
+    norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
+    assert norms
+    assert all(len(node.output) == 3 for node in norms)
+    assert not {"RandomUniformLike", "Bernoulli"}.intersection(operators(model))
+
+
+def test_equal_tensors_stay_two_and_a_shared_one_is_one(tmp_path: Path) -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(4), nn.LayerNorm(4)
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+            self.second.weight = self.first.weight
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.second(self.norm2(self.first(self.norm1(x))))
+
+    model, weights = written(Tied(), torch.randn(2, 4), tmp_path)
+    assert weights.ties == {"second.weight": "first.weight"}
+    assert values_of(model).keys() == {*weights.parameters}
+    assert {"norm1.weight", "norm2.weight", "norm1.bias", "norm2.bias"} < {*weights.parameters}
+
+
+class Kinds(nn.Module):
+    """One weight of each kind, and some that the forward does not read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+        self.fixed = nn.Parameter(torch.ones(4), requires_grad=False)
+        self.unread = nn.Parameter(torch.arange(3.0))
+        self.register_buffer("mean", torch.full((4,), 0.5))
+        self.register_buffer("order", torch.tensor([3, 2, 1, 0]))
+        self.register_buffer("table", torch.ones(4), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean)[:, self.order] * self.scale * self.fixed + self.table
+
+
+def test_each_kind_is_told_apart(tmp_path: Path) -> None:
+    model, weights = written(Kinds(), torch.randn(2, 4), tmp_path)
+    assert weights.parameters == ("scale", "unread")
+    assert weights.buffers == ("fixed", "mean", "order")
+    assert weights.frozen == ("fixed",)
+    found = values_of(model)
+    np.testing.assert_array_equal(found["unread"], [0, 1, 2])
+    assert found["scale"].shape == ()
+    assert found["order"].dtype == np.int64
+
+
+def test_a_part_in_eval_stays_as_it_is(tmp_path: Path) -> None:
+    """Its batch normalisation is two constants for the optimizer, its dropout is nothing."""
+    module = make("mlp", without_dropout=False)
+    module[1].running_mean.uniform_(-1, 1)
+    module[1].eval(), module[3].eval()
+    model, weights = written(module, torch.randn(2, 8), tmp_path)
+    assert "BatchNormalization" not in operators(model)
+    assert operators(model).count("Dropout") == 1
+    assert {"1.weight", "1.bias"} < {*weights.parameters}
+    assert {"1.running_mean", "1.running_var"} < {*weights.buffers}
+
+
+def test_a_module_in_eval_is_exported_as_it_trains(tmp_path: Path) -> None:
+    module = make("mlp", without_dropout=False).eval()
+    exported = odtc.from_torch(module, torch.randn(1, 8), tmp_path / "model.onnx")
+    assert exported.notes == ("the module was in eval(): it is exported as it is in train()",)
+    assert {"BatchNormalization", "Dropout"} < {*operators(onnx.load(exported.path))}
+    assert not any(part.training for part in module.modules())
+
+
+class Nested(nn.Module):
+    """Takes what people take, and returns what they return."""
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor], *, scale: float, mask=None) -> dict:
+        h, c = state
+        mask = 1.0 if mask is None else mask[:, None]
+        return {"y": x * scale * mask, "states": (h + 1, c * 2), "count": 3, "words": x.argmax(1)}
+
+
+def test_inputs_and_outputs_have_names(tmp_path: Path) -> None:
+    state = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
+    example = {"x": torch.randn(3, 5), "state": state, "scale": 2.0, "mask": torch.ones(3)}
+    axes = {"state_0": 1, "state_1": 1}
+    exported = odtc.from_torch(Nested(), example, tmp_path / "model.onnx", batch_axis=axes)
+    assert exported.inputs == {
+        "x": "float32[batch, 5]",
+        "state_0": "float32[2, batch, 4]",
+        "state_1": "float32[2, batch, 4]",
+        "mask": "float32[batch]",
+    }
+    assert exported.outputs == {
+        "y": "float32[batch, 5]",
+        "states_0": "float32[2, batch, 4]",
+        "states_1": "float32[2, batch, 4]",
+        "words": "int64[batch]",
+    }
+    assert exported.notes == ("left out, as it is no tensor: count (int)",)
+
+
+def test_names_are_given(tmp_path: Path) -> None:
+    model, _ = written(
+        *(nn.Linear(3, 2), (torch.randn(2, 3),), tmp_path),
+        input_names=["image"],
+        output_names=["logits"],
+    )
+    assert [value.name for value in (*model.graph.input, *model.graph.output)] == [
+        "image",
+        "logits",
+    ]
+
+
+def test_a_fixed_batch(tmp_path: Path) -> None:
+    exported = odtc.from_torch(
+        nn.Linear(3, 2), torch.randn(4, 3), tmp_path / "model.onnx", batch_axis=None
+    )
+    assert exported.inputs == {"input": "float32[4, 3]"}
+
+
+class Fixes(nn.Module):
+    """Takes the number of samples of the example for a constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x) + np.ones((int(x.shape[0]), 1), np.float32).sum()
+
+
+class Draws(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rand_like(x)
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen += 1
+        return x * self.seen
+
+
+def shared_memory() -> nn.Module:
+    module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    module[1].weight = nn.Parameter(module[0].weight.data)
+    return module
+
+
+X = torch.randn(2, 3)
+REFUSED = {
+    "the batch is fixed": (Fixes, X, {}, UnsupportedError, "TorchScript: .*\n.*torch.export: "),
+    "random numbers": (Draws, X, {}, UnsupportedError, "differs from the module's"),
+    "a buffer that counts": (Counts, X, {}, UnsupportedError, "changes buffers .*: seen"),
+    "shared memory": (shared_memory, X, {}, UnsupportedError, "'0.weight' and '1.weight' share"),
+    "cumulative averages": (
+        lambda: nn.BatchNorm1d(3, momentum=None),
+        *(X, {}, UnsupportedError, r"momentum=None"),
+    ),
+    "no module": (lambda: torch.relu, X, {}, UsageError, "no torch.nn.Module"),
+    "a wrong shape": (lambda: nn.Linear(4, 2), X, {}, UsageError, "fails on the example inputs"),
+    "too many inputs": (lambda: nn.Linear(3, 2), (X, X), {}, UsageError, "do not fit"),
+    "no tensor": (lambda: nn.Linear(3, 2), (3,), {}, UsageError, "no tensor to feed"),
+    "an unknown input": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"batch_axis": {"y": 1}}, UsageError, "no input 'y'"),
+    ),
+    "too few names": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"output_names": []}, UsageError, "there are 1 tensors"),
+    ),
+    "a name of two things": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"input_names": ["weight"]}, UsageError, "'weight' is the name of"),
+    ),
+    "two numbers of samples": (
+        lambda: nn.Bilinear(3, 3, 2),
+        *((X, X[:1]), {}, UsageError, "input1 has 2 along dimension 0, input2 has 1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case: str, tmp_path: Path) -> None:
+    make_module, example, options, kind, text = REFUSED[case]
+    path = tmp_path / "model.onnx"
+    with pytest.raises(kind, match=text):
+        odtc.from_torch(make_module(), example, path, **options)
+    assert not list(tmp_path.iterdir())
