@@ -7,26 +7,26 @@ while its `set_input` would copy them all.
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 import numpy as np
-import onnx
 
 from odtc.backends.targets import parse_target
 from odtc.core.adapters import merge_adapters
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import DataError, NumericError, UsageError
-from odtc.core.files import atomic_write
 from odtc.core.manifest import Evaluation, StepPlan
 from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.core.weights import fill_weights
 from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
 from odtc.runtime_rpc.allocation import Placement, allocate, averaged
 from odtc.runtime_rpc.batches import Feed, Intake, fitted, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
+from odtc.runtime_rpc.export.write import Exported, write_model
 from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.metrics.sampling import PERIOD
@@ -337,21 +337,58 @@ class Trainer:
                 self._tensors[item].copyfrom(tensors[item.spec.name])
         self.steps = step
 
-    def export_onnx(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
-        """Writes the original ONNX graph with the weights as they are now, adapters merged in.
+    def export_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ema: bool = False,
+        training: bool = False,
+        verify: bool = True,
+    ) -> Exported:
+        """Writes the ONNX model for inference with the weights as they are now, adapters merged in.
+
+        Batch normalisations use their running statistics and dropout is left out, in a model that
+        was exported for training, too; operator set, and names of inputs and outputs stay. Before
+        the file takes its name it is run at the compiled batch and at batch 1, by onnxruntime where
+        it is installed, else by ONNX's reference, and compared with `evaluate` on made inputs. What
+        could not be compared is a warning.
 
         Args:
             path: of the new file.
             ema: with the moving averages of the trained parameters.
+            training: keep the form in which the model was compiled, to train it again; such a file
+                is not compared.
+            verify: whether to run and compare the file.
+
+        Returns:
+            What was written, and how it was checked; its text says it in a line.
 
         Raises:
+            NumericError: a weight is not finite.
             OutputError: the file cannot be written.
+            ParityError: an output of the file is not what `evaluate` gives; no file is left.
+            UnsupportedError: the model has no inference form.
             UsageError: the step keeps no averages.
+            DeviceError: the device failed.
         """
-        model = onnx.load(self._bundle.model, load_external_data=False)
-        fill_weights(model, merge_adapters(self.parameters(ema=ema), self._manifest.adapters))
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(model.SerializeToString())
+        weights = merge_adapters(self.parameters(ema=ema), self._manifest.adapters)
+        evaluate = partial(self._evaluate_all, ema=ema) if verify else None
+        exported = write_model(path, self._bundle, weights, evaluate, training=training)
+        for note in exported.notes:
+            warnings.warn(f"export: {note}", stacklevel=2)
+        return exported
+
+    def _evaluate_all(
+        self, arrays: Mapping[str, np.ndarray], *, ema: bool
+    ) -> dict[str, np.ndarray]:
+        """Each output of one batch as it was compiled, whatever its shape."""
+        averages, inputs = self._averages() if ema else {}, self._manifest.of_role(Role.INPUT)
+        return {
+            each.output.name: self._run(
+                each, [i for i in inputs if i.spec.name in each.inputs], arrays, averages
+            )
+            for each in self._manifest.evaluations
+        }
 
     def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
         """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.

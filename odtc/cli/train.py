@@ -12,6 +12,12 @@ from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
 from odtc.cli.interrupts import interruption
 from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least
 from odtc.cli.reconnect import Run
+from odtc.cli.trained_model import (
+    add_export_options,
+    check_export_options,
+    export_model,
+    rehearse_export,
+)
 from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
     from odtc.cli.samples import Batch, Samples
     from odtc.core.manifest import Manifest
     from odtc.core.specs import Argument, Classes
+    from odtc.runtime_rpc.export.write import Exported
     from odtc.runtime_rpc.trainer import Trainer
     from odtc.schedules import Schedule
 
@@ -97,7 +104,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add("--resume", action="store_true", help="take the run up from the checkpoint")
     add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")
-    add("--export", type=Path, metavar="ONNX", help="write the trained model")
+    add_export_options(parser)
     add("--export-adapters", type=Path, metavar="FILE", help="write the adapters alone")
     add(
         "--device",
@@ -163,14 +170,16 @@ def run(args: argparse.Namespace) -> int:
 
     def work(trainer: "Trainer") -> dict[str, Any] | None:
         """The whole run from the trainer's step on; None if it was interrupted."""
+        if not done.steps:
+            rehearse_export(trainer, args)
         feed = batches(samples, manifest.batch, args.seed, trainer.steps)
         train(trainer, feed, total, schedule, args, done)
         if args.checkpoint:
             trainer.save_checkpoint(args.checkpoint)
         if trainer.steps < total:
             return None
-        _export(trainer, args)
         summary = _summary(trainer.steps, done, manifest.batch, args)
+        summary["exported"] = _export(trainer, args)
         if held_out and compared:
             summary["accuracy"] = accuracy(trainer, held_out, compared, ema=args.ema)
         return summary
@@ -179,10 +188,7 @@ def run(args: argparse.Namespace) -> int:
     if summary is None:
         _say_interrupted(run.trainer.steps, total, args.checkpoint)
         return ExitCode.INTERRUPTED
-    if args.json:
-        emit_json(summary)
-    else:
-        emit(_line(summary, done))
+    _print(summary, done, is_json=args.json)
     return ExitCode.OK
 
 
@@ -240,11 +246,11 @@ def _check_manifest(args: argparse.Namespace, manifest: "Manifest") -> None:
         )
 
 
-def _export(trainer: "Trainer", args: argparse.Namespace) -> None:
-    if args.export:
-        trainer.export_onnx(args.export, ema=args.ema)
+def _export(trainer: "Trainer", args: argparse.Namespace) -> "Exported | None":
+    """Writes what is to be written, the adapters first: they need no check."""
     if args.export_adapters:
         trainer.export_adapters(args.export_adapters, ema=args.ema)
+    return export_model(trainer, args)
 
 
 def class_label(manifest: "Manifest") -> "Argument":
@@ -286,13 +292,14 @@ def _check_options(args: argparse.Namespace) -> None:
     """Finds what is wrong with the options before any work is done.
 
     Raises:
-        UsageError: an option needs `--checkpoint`.
+        UsageError: an option needs `--checkpoint` or `--export`.
         OutputError: a file that is to be written cannot be.
     """
     for option in ("resume", "checkpoint_every"):
         if getattr(args, option) and not args.checkpoint:
             name = option.replace("_", "-")
             raise UsageError(f"--{name} needs a checkpoint", hint="pass --checkpoint FILE")
+    check_export_options(args)
     for path in filter(None, (args.checkpoint, args.export, args.export_adapters)):
         check_writable(path)
 
@@ -312,7 +319,6 @@ def _summary(steps: int, done: Done, batch: int, args: argparse.Namespace) -> di
         summary["step_ms"] = done.step_ms
         summary["samples_per_second"] = 1000 * batch / done.step_ms
     paths = {
-        "exported": args.export,
         "adapters": args.export_adapters,
         "checkpoint": args.checkpoint,
     }
@@ -330,9 +336,17 @@ _PHRASES = {
     "time": "{}",
     "samples_per_second": "{:.0f} samples/s",
     "accuracy": "accuracy {:.2%}",
-    "exported": "exported {}",
     "adapters": "adapters in {}",
 }
+
+
+def _print(summary: dict[str, Any], done: Done, *, is_json: bool) -> None:
+    exported = summary.pop("exported")
+    if is_json:
+        data = {"exported": exported.path, "export": exported.as_data()} if exported else {}
+        emit_json(summary | data)
+    else:
+        emit(_line(summary, done), *([str(exported)] if exported else []))
 
 
 def _line(summary: dict[str, Any], done: Done) -> str:

@@ -154,6 +154,6 @@ class BudgetError(OdtcError):
 
 
 class ParityError(OdtcError):
-    """Another library, asked to train the same, has other losses than odtc."""
+    """Another library, asked to compute the same, has other losses or outputs than odtc."""
 
     exit_code = ExitCode.PARITY

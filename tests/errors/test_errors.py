@@ -267,6 +267,8 @@ CAUSES: dict[str, Cause] = {
     "adapters of another model": load_adapters(model_sha256="0"),
     "adapters damaged": load_adapters(b"adapters"),
     "adapters missing": load_adapters(b""),
+    "export-training without an export": train("--export-training"),
+    "no-verify without an export": train("--no-verify"),
     "epochs 0": train("--epochs", "0"),
     "epochs and steps": train("--epochs", "1", "--steps", "2"),
     "threads 0": train("--threads", "0"),

@@ -1,0 +1,233 @@
+"""Runs an exported file as its users will, and compares it with `evaluate`."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from odtc.core.errors import ParityError
+from odtc.core.inference_form import random_nodes
+from odtc.core.manifest import Manifest
+from odtc.core.specs import Role
+from odtc.runtime_rpc.export.comparison import difference, forms_of, samples_of, tolerance_of
+from odtc.runtime_rpc.export.engine import Engine, Results, first_line, load_engine
+from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_of, made_inputs
+from odtc.runtime_rpc.free_memory import available_bytes
+
+# What loading and running a file takes, over its size: it is read, and laid out anew.
+_COPIES = 3
+# A run that would take longer is left out; only ONNX's reference is so slow.
+_SECONDS = 60.0
+
+_UNSEEN = "--no-verify writes it as it is, as does verify=False"
+_REPORT = f"please report this model; {_UNSEEN}"
+_MIXES = (
+    "the model computes something over the samples of a batch, such as statistics that its "
+    f"exporter spelled out: export it with BatchNormalization nodes, or for inference; {_UNSEEN}"
+)
+
+# From inputs to what `evaluate` gives for each output.
+Evaluate = Callable[[Mapping[str, np.ndarray]], Results]
+
+
+@dataclass
+class Check:
+    """What was seen of a file.
+
+    Attributes:
+        engine: what ran it; empty where nothing did.
+        batches: numbers of samples that it was run with.
+        difference: the largest, over the largest element of the output; None where none was
+            compared.
+        notes: what could not be compared, and why.
+    """
+
+    engine: str = ""
+    batches: list[int] = field(default_factory=list)
+    difference: float | None = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+def check_file(
+    path: Path, model: onnx.ModelProto, manifest: Manifest, evaluate: Evaluate, name: str
+) -> Check:
+    """Compares a file with what a trainer evaluates, at the compiled batch and at batch 1.
+
+    Args:
+        path: of the file.
+        model: the same.
+        manifest: of the step.
+        evaluate: gives the outputs of inputs that the step takes.
+        name: of the file in errors.
+
+    Raises:
+        ParityError: an output differs by more than rounding explains, two runs differ, or the file
+            runs for no number of samples.
+    """
+    check = Check()
+    too_large = _too_large(path)
+    if too_large:
+        check.notes.append(too_large)
+        return check
+    engine, reasons = load_engine(path)
+    if engine is None:
+        check.notes += [f"{reason}; the file was not run" for reason in reasons]
+        return check
+    check.notes += [f"{reason}; {engine.name} ran it" for reason in reasons]
+    inputs = manifest.of_role(Role.INPUT)
+    arrays = made_inputs(model.graph, inputs)
+    batches = batches_of(model.graph, inputs, manifest.micro_batch)
+    check.engine = engine.name
+    _Checking(model, tolerance_of(model, manifest), engine, batches, name, check).compare(
+        arrays, evaluate(arrays)
+    )
+    return check
+
+
+@dataclass
+class _Checking:
+    """A file at work; see `check_file`."""
+
+    model: onnx.ModelProto
+    tolerance: float
+    engine: Engine
+    batches: Batches
+    name: str
+    check: Check
+
+    def compare(self, arrays: Mapping[str, np.ndarray], evaluated: Results) -> None:
+        """Compares outputs at each number of samples."""
+        forms = {name: forms_of(self.model, name, each) for name, each in evaluated.items()}
+        drawn = random_nodes(self.model)
+        self._note_what_is_left(forms, drawn)
+        for count in self._counts(arrays):
+            results = self._run(arrays, count)
+            if results is None:
+                continue
+            self.check.batches.append(count)
+            if drawn:
+                continue
+            self._same_again(arrays, count, results)
+            for name, each in forms.items():
+                self._compare(name, results[name], each, count)
+            # What odtc does not compute is the same of a sample, whatever stands beside it.
+            if count == self.batches.compiled:
+                forms = {n: [v] for n, v in results.items() if _is_float(v)} | forms
+        if not self.check.batches:
+            raise ParityError(
+                f"the exported file does not run: {self.check.notes[-1]}",
+                where=self._where(),
+                hint=f"{_UNSEEN}, where another engine can run it",
+            )
+
+    def _note_what_is_left(self, forms: Mapping[str, object], drawn: Sequence[str]) -> None:
+        left = [value.name for value in self.model.graph.output if value.name not in forms]
+        if left:
+            self.check.notes.append(
+                f"`evaluate` does not give {', '.join(left)}: compared with nothing but another run"
+            )
+        if drawn:
+            self.check.notes.append(
+                f"{', '.join(drawn)}: other numbers at each run; no output was compared"
+            )
+            self.check.difference = None
+
+    def _counts(self, arrays: Mapping[str, np.ndarray]) -> Sequence[int]:
+        """The numbers of samples to run with, of which a slow engine takes what it can."""
+        counts = self.batches.counts
+        if self.batches.fixed:
+            self.check.notes.append(
+                f"the batch of the file is {counts[0]}, as in the model: it was run with no other"
+            )
+        if self.batches.fixed or not self.engine.is_reference or len(counts) == 1:
+            return counts
+        began = time.monotonic()
+        self._run(arrays, 1)
+        seconds = (time.monotonic() - began) * counts[0]
+        if seconds <= _SECONDS:
+            return counts
+        self.check.notes.append(
+            f"batch {counts[0]} was left out: it would take {self.engine.name} {seconds:.0f} s; "
+            "with onnxruntime installed it would not"
+        )
+        return (1,)
+
+    def _run(self, arrays: Mapping[str, np.ndarray], count: int) -> Results | None:
+        try:
+            return self.engine.run(
+                as_the_file_takes(self.model.graph, self.batches.of(arrays, count))
+            )
+        except Exception as error:  # Each library has exceptions of its own.
+            self.check.notes.append(f"the file does not run at batch {count}: {first_line(error)}")
+            return None
+
+    def _same_again(self, arrays: Mapping[str, np.ndarray], count: int, first: Results) -> None:
+        """Checks that nothing is drawn or kept between two runs."""
+        again = self._run(arrays, count) or {}
+        for name, value in first.items():
+            apart = difference(again[name], value) if _is_float(value) else 0.0
+            if apart > self.tolerance:
+                self._fail(name, apart, f"between two runs at batch {count}", _REPORT)
+
+    def _compare(
+        self, name: str, found: np.ndarray, forms: Sequence[np.ndarray], count: int
+    ) -> None:
+        """Compares one output with what it may be at the compiled batch."""
+        have, shape = self.batches.compiled, forms[0].shape
+        if count != have and found.shape == shape:
+            self.check.notes.append(f"{name} is of a whole batch: it was not compared at {count}")
+            return
+        wanted = forms
+        if count != have:
+            wanted = [samples_of(each, found.shape, have, count) for each in forms]
+        if wanted[0].shape != found.shape:
+            self.check.notes.append(
+                f"{name} was not compared: it is {list(found.shape)} at batch {count}, and "
+                f"{list(shape)} of {have}"
+            )
+            return
+        apart = min(difference(found, each) for each in wanted)
+        self.check.difference = max(self.check.difference or 0.0, apart)
+        if apart > self.tolerance:
+            mixes = have in self.check.batches and count != have
+            self._fail(
+                name,
+                apart,
+                f"from what it is among {have}, at batch {count}"
+                if mixes
+                else f"from evaluate, at batch {count}",
+                _MIXES if mixes else _REPORT,
+            )
+
+    def _fail(self, output: str, apart: float, where: str, hint: str) -> None:
+        raise ParityError(
+            f"the output {output!r} of the exported file differs {where}: by {apart:.2g} of its "
+            f"largest value, of which {self.tolerance:g} may be rounding",
+            where=self._where(),
+            hint=hint,
+        )
+
+    def _where(self) -> str:
+        return f"{self.name}, which was not written; run by {self.engine.name}"
+
+
+def _too_large(path: str | os.PathLike[str]) -> str:
+    """Why a file is not run, for the memory that it would take; empty where it is."""
+    try:
+        left = available_bytes()
+    except OSError:
+        return ""
+    needed = _COPIES * os.path.getsize(path)
+    if needed <= left:
+        return ""
+    return (
+        f"to run the file takes about {needed:,} bytes, of which {left:,} are left: it was not run"
+    )
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f"

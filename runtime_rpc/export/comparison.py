@@ -1,0 +1,90 @@
+"""How far an output of a file is from what `evaluate` gives."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from odtc.core.manifest import Manifest
+
+# Of the largest element. Sums in another order differ by 2e-5 in deep models; statistics of the
+# batch, live dropout, or another weight by more than 1e-3.
+_FLOAT32 = 1e-4
+# What is rounded to so many bits is off by its last one, and by several behind some layers.
+_ROUNDED: dict[int, float] = {onnx.TensorProto.FLOAT16: 2e-2, onnx.TensorProto.BFLOAT16: 1e-1}
+_MIXED = 2e-2
+_LEAST_SCALE = 1e-6
+
+
+def tolerance_of(model: onnx.ModelProto, manifest: Manifest) -> float:
+    """The largest difference that rounding explains, by the file's types and the step's."""
+    types = {tensor.data_type for tensor in model.graph.initializer}
+    types |= {v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)}
+    mixed = _MIXED if manifest.precision == "mixed" else _FLOAT32
+    return max(mixed, *(_ROUNDED.get(each, 0.0) for each in types))
+
+
+def difference(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference of two arrays of one shape, over the largest element expected.
+
+    Infinite where an element is finite in one of them only.
+    """
+    found, expected = found.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(found)):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    scale = max(float(np.abs(expected[finite]).max()), _LEAST_SCALE)
+    return float(np.abs(found[finite] - expected[finite]).max()) / scale
+
+
+def forms_of(model: onnx.ModelProto, output: str, expected: np.ndarray) -> list[np.ndarray]:
+    """What an output may be, by what `evaluate` gives: that, or its closing activation of it.
+
+    A loss that has the activation inside trains on, and evaluates to, the tensor in front of it.
+    """
+    last = next((node for node in model.graph.node if output in node.output), None)
+    closing = _CLOSING.get(last.op_type) if last is not None else None
+    if last is None or closing is None or not expected.ndim:
+        return [expected]
+    old = any(item.domain in ("", "ai.onnx") and item.version < 13 for item in model.opset_import)
+    axis = next((item.i for item in last.attribute if item.name == "axis"), 1 if old else -1)
+    if not -expected.ndim <= axis < expected.ndim:
+        return [expected]
+    with np.errstate(all="ignore"):
+        return [expected, closing(expected.astype(np.float64), axis)]
+
+
+def _log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    x = x - x.max(axis, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis, keepdims=True))
+
+
+_CLOSING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "LogSoftmax": _log_softmax,
+    "Sigmoid": lambda x, _: 1.0 / (1.0 + np.exp(-x)),
+    "Softmax": lambda x, axis: np.exp(_log_softmax(x, axis)),
+}
+
+
+def samples_of(expected: np.ndarray, shape: tuple[int, ...], have: int, want: int) -> np.ndarray:
+    """An output of so many samples, from the same of others.
+
+    Args:
+        expected: of `have` samples.
+        shape: of `want` samples. A dimension may hold several rows a sample.
+        have: samples that there are.
+        want: samples that there should be; they come again where there are fewer.
+
+    Returns:
+        An array of that shape; of another where the samples are not along one dimension.
+    """
+    differing = [axis for axis, size in enumerate(shape) if size != expected.shape[axis]]
+    if len(differing) != 1 or expected.shape[differing[0]] % have:
+        return expected
+    axis = differing[0]
+    rows = expected.shape[axis] // have
+    split = expected.reshape(*expected.shape[:axis], have, rows, *expected.shape[axis + 1 :])
+    taken = split.take(np.arange(want) % have, axis)
+    return taken.reshape(*expected.shape[:axis], want * rows, *expected.shape[axis + 1 :])

@@ -1,0 +1,92 @@
+"""What runs an exported file: onnxruntime where it is installed, else ONNX's own reference."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+_LONGEST = 200
+_ERRORS_ONLY = 4
+
+# Arrays, but where a model gives lists or maps.
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A file that is loaded.
+
+    Attributes:
+        name: with version.
+        is_reference: whether it is the slow one.
+        run: from inputs to outputs, by name.
+    """
+
+    name: str
+    is_reference: bool
+    run: Callable[[Mapping[str, np.ndarray]], Results]
+
+
+def load_engine(path: str | os.PathLike[str]) -> tuple[Engine | None, list[str]]:
+    """The first engine that takes a file, and why those before it do not."""
+    reasons = []
+    for name, load in _loaders():
+        try:
+            return load(path), reasons
+        except Exception as error:  # Each library has exceptions of its own.
+            reasons.append(f"{name} does not take the file: {first_line(error)}")
+    return None, reasons
+
+
+def first_line(error: Exception) -> str:
+    """The beginning of what another library says of a failure."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:_LONGEST]
+
+
+def _loaders() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], Engine]]]:
+    if find_spec("onnxruntime"):
+        yield "onnxruntime", _onnxruntime
+    yield "ONNX's reference", _reference
+
+
+def _onnxruntime(path: str | os.PathLike[str]) -> Engine:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _ERRORS_ONLY
+    session = onnxruntime.InferenceSession(
+        os.fspath(path), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+
+    def run(feeds: Mapping[str, np.ndarray]) -> Results:
+        return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+    return Engine(f"onnxruntime {onnxruntime.__version__}", False, run)
+
+
+def _reference(path: str | os.PathLike[str]) -> Engine:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
+
+    class BatchNormalization(OpRun):
+        """In inference; that of the reference trains, in opsets from 7 to 13."""
+
+        def _run(self, x: Any, *given: Any, epsilon: float = 1e-5, **_: Any) -> tuple[Any]:
+            along = (-1, *[1] * (x.ndim - 2))
+            scale, bias, mean, variance = (each.reshape(along) for each in given)
+            return ((scale * (x - mean) / np.sqrt(variance + epsilon) + bias).astype(x.dtype),)
+
+    evaluator = ReferenceEvaluator(os.fspath(path), new_ops=[BatchNormalization])
+
+    def run(feeds: Mapping[str, np.ndarray]) -> Results:
+        # It warns of infinities and divisions that the model means.
+        with np.errstate(all="ignore"):
+            results = evaluator.run(None, dict(feeds))
+        return {str(k): v for k, v in zip(evaluator.output_names, results, strict=True)}
+
+    return Engine(f"ONNX's reference {onnx.__version__}", True, run)

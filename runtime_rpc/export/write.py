@@ -1,0 +1,116 @@
+"""Writes a trained model as an ONNX file, in the form in which it is deployed."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from odtc.core.bundle import Bundle
+from odtc.core.errors import NumericError
+from odtc.core.files import atomic_write
+from odtc.core.inference_form import to_inference
+from odtc.core.weights import fill_weights
+from odtc.runtime_rpc.export.check import Check, Evaluate, check_file
+
+_UNCHECKED = Check(difference=None)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and how it was checked.
+
+    Attributes:
+        path: of the file.
+        form: `inference` or `training`.
+        changes: what its inference form changed of the model.
+        engine: what ran the file; empty where nothing did.
+        batches: numbers of samples that it was run with.
+        difference: the largest from `evaluate`, over the largest element of the output; None where
+            nothing was compared.
+        notes: what was not compared, and why.
+    """
+
+    path: str
+    form: str
+    changes: tuple[str, ...] = ()
+    engine: str = ""
+    batches: tuple[int, ...] = ()
+    difference: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """All but the path, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "path"}
+
+    def __str__(self) -> str:
+        changed = f" ({', '.join(self.changes)})" if self.changes else ""
+        if not self.batches:
+            return f"exported {self.path}: {self.form} form{changed}, not checked"
+        at = " and ".join(map(str, sorted(self.batches)))
+        compared = (
+            "not compared"
+            if self.difference is None
+            else f"largest difference {self.difference:.1g}"
+        )
+        return (
+            f"exported {self.path}: {self.form} form{changed}, run by {self.engine} at batch {at}, "
+            f"{compared}"
+        )
+
+
+def write_model(
+    path: str | os.PathLike[str],
+    bundle: Bundle,
+    weights: Mapping[str, np.ndarray],
+    evaluate: Evaluate | None,
+    *,
+    training: bool = False,
+) -> Exported:
+    """Writes the model of an artifact with other weights, whole and checked or not at all.
+
+    Args:
+        path: of the new file.
+        bundle: the artifact.
+        weights: all of them, adapters merged.
+        evaluate: what to compare the file with; None to write it unseen.
+        training: whether the file keeps the form in which the model was compiled.
+
+    Raises:
+        NumericError: a weight is not finite.
+        OutputError: the file cannot be written.
+        ParityError: the file does not compute what `evaluate` does.
+        UnsupportedError: the model has no inference form.
+    """
+    _check_finite(weights)
+    model = onnx.load(bundle.model, load_external_data=False)
+    changes = () if training else to_inference(model)
+    fill_weights(model, dict(weights))
+    check = _UNCHECKED
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+        if evaluate is not None and not training:
+            check = check_file(temporary, model, bundle.manifest, evaluate, os.fspath(path))
+    return Exported(
+        os.fspath(path),
+        "training" if training else "inference",
+        changes,
+        check.engine,
+        tuple(check.batches),
+        check.difference,
+        tuple(check.notes),
+    )
+
+
+def _check_finite(weights: Mapping[str, np.ndarray]) -> None:
+    for name, value in weights.items():
+        if not np.isfinite(value).all():
+            wrong = value[~np.isfinite(value)]
+            raise NumericError(
+                f"{wrong.size} of {value.size} elements of {name!r} are not finite, such as "
+                f"{wrong.flat[0]}",
+                where="export",
+                hint="load the last checkpoint, and train with a lower learning rate",
+            )
