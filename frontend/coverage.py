@@ -46,11 +46,11 @@ def check_graph(graph: Graph, trained: Iterable[str] | None = None) -> list[Node
         graph: specialised, not yet normalised.
         trained: the parameters that are to be trained; all by default.
     """
-    needed = _needed_nodes(graph)
+    needed, in_use = _needed_nodes(graph), graph.names_in_use()
     learned = set(graph.parameters if trained is None else trained)
     reports = []
     for node in graph.nodes:
-        level, reason = _level(graph, node)
+        level, reason = _level(Node(graph, node, in_use))
         differentiated = bool(learned.intersection(node.input))
         if differentiated and _gives_floats(graph, node):
             learned.update(node.output)
@@ -95,15 +95,15 @@ def _refuse(reports: list[NodeReport], graph: Graph, done: str) -> None:
     )
 
 
-def _level(graph: Graph, node: onnx.NodeProto) -> tuple[Level, str]:
-    operator = OPERATORS.get(node.op_type)
+def _level(node: Node) -> tuple[Level, str]:
+    op_type = node.proto.op_type
+    operator = OPERATORS.get(op_type)
     if operator is None:
-        return Level.UNSUPPORTED, f"operator {node.op_type} is not supported in this version"
-    view = Node(graph, node)
-    reason = _no_tensors(view) or operator.condition(view) or _unknown_shape(view)
+        return Level.UNSUPPORTED, f"operator {op_type} is not supported in this version"
+    reason = _no_tensors(node) or operator.condition(node) or _unknown_shape(node)
     if reason:
         return Level.UNSUPPORTED, reason
-    if operator.level is Level.FORWARD_ONLY and _gives_floats(graph, node):
+    if operator.level is Level.FORWARD_ONLY and _gives_floats(node.graph, node.proto):
         return Level.FORWARD_ONLY, "no gradient in this version"
     return Level.TRAINABLE, ""
 

@@ -68,12 +68,12 @@ class Graph:
         return name
 
     def consumers(self, tensor: str) -> list[onnx.NodeProto]:
-        """Nodes that read `tensor`."""
-        return [
-            node
-            for node in self.nodes
-            if tensor in node.input or (bodies_of(node) and tensor in names_read(node))
-        ]
+        """Nodes that read `tensor`; it looks at all nodes, so it is not for every tensor."""
+        return [node for node in self.nodes if tensor in names_read(node)]
+
+    def names_in_use(self) -> frozenset[str]:
+        """Names of the tensors that a node reads or that are outputs, as the graph is now."""
+        return frozenset(self.outputs).union(*map(names_read, self.nodes))
 
     def to_model(self) -> onnx.ModelProto:
         """The graph as a weightless ONNX model: parameters follow the inputs, then labels."""

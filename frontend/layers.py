@@ -4,7 +4,7 @@ Exporters name parameters as they like, so what is a weight, its output channels
 follow from how the nodes read them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -57,7 +57,7 @@ class Layer:
 
 def layers_of(graph: Graph) -> list[Layer]:
     """The layers in topological order; a node with two weights is two of them."""
-    turned = dict(_transposes(graph))
+    turned, added = dict(_transposes(graph)), _added(graph)
     layers = []
     for position, node in enumerate(graph.nodes):
         for slot in _WEIGHT_SLOTS.get(node.op_type, ()):
@@ -65,7 +65,7 @@ def layers_of(graph: Graph) -> list[Layer]:
             weight = turned.get(name, name)
             if weight in graph.parameters and graph.parameters[weight].ndim > 1:
                 transposed = (name in turned) != _reads_transposed(node, slot)
-                biases = tuple(_biases(graph, node))
+                biases = tuple(_biases(graph, node, added))
                 layers.append(Layer(node, position, weight, slot, transposed, biases))
     return layers
 
@@ -86,12 +86,20 @@ def _reads_transposed(node: onnx.NodeProto, slot: int) -> bool:
     return bool(attributes(node).get(flag, 0))
 
 
-def _biases(graph: Graph, node: onnx.NodeProto) -> Iterator[str]:
+def _added(graph: Graph) -> Mapping[str, list[str]]:
+    """What an Add adds to a tensor, the tensor itself among it, by the tensor's name."""
+    added: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        for name in dict.fromkeys(node.input if node.op_type == "Add" else ()):
+            added.setdefault(name, []).extend(node.input)
+    return added
+
+
+def _biases(graph: Graph, node: onnx.NodeProto, added: Mapping[str, list[str]]) -> Iterator[str]:
     slot = _BIAS_SLOT.get(node.op_type, len(node.input))
     candidates = list(node.input[slot : slot + 1])
     if node.op_type != "Gather":
-        for reader in graph.consumers(node.output[0]):
-            candidates += reader.input if reader.op_type == "Add" else ()
+        candidates += added.get(node.output[0], ())
     for name in candidates:
         if name in graph.parameters and _is_vector(graph.parameters[name].shape):
             yield name

@@ -64,15 +64,29 @@ def build_training_graph(
         ModelError: the loss does not fit the output.
         UnsupportedError: the graph cannot be imported.
     """
-    register_gradients()
-    imported = import_forward(graph, selection.trained)
-    losses = _losses(objective, imported)
-    arguments = _arguments(graph, losses, update, selection)
-    adjoint = differentiate(imported, arguments, losses)
+    imported, arguments, adjoint = _adjoint(graph, objective, update, selection)
     module = add_updates(TRAIN_STEP, adjoint, arguments, update)
     evaluations = add_evaluations(module, imported, arguments, objective.evaluated)
     origins = tuple(origins_of(graph).values())
     return TrainingGraph(module, arguments, evaluations, origins)
+
+
+def try_training_graph(
+    graph: Graph, objective: Objective, update: Update, selection: Selection
+) -> None:
+    """Raises what `build_training_graph` would, in less time: it stops behind the gradients."""
+    _adjoint(graph, objective, update, selection)
+
+
+def _adjoint(
+    graph: Graph, objective: Objective, update: Update, selection: Selection
+) -> tuple[tvm.IRModule, tuple[Argument, ...], tvm.IRModule]:
+    """The forward function, the arguments of the step, and the adjoint."""
+    register_gradients()
+    imported = import_forward(graph, selection.trained)
+    losses = _losses(objective, imported)
+    arguments = _arguments(graph, losses, update, selection)
+    return imported, arguments, differentiate(imported, arguments, losses)
 
 
 def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:

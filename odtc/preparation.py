@@ -41,7 +41,12 @@ from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import specialize
-from odtc.frontend.training import TRAIN_STEP, TrainingGraph, build_training_graph
+from odtc.frontend.training import (
+    TRAIN_STEP,
+    TrainingGraph,
+    build_training_graph,
+    try_training_graph,
+)
 from odtc.layouts import DEFAULT, NATIVE, LayoutChoice, layout_choice
 from odtc.passes.half_storage import HalfStorage
 
@@ -272,10 +277,21 @@ def complete(sketch: Draft) -> Draft:
 def differentiate(draft: Draft, progress: Progress) -> Step:
     """The training graph of a draft."""
     progress("differentiate")
-    update = draft.source.update
-    every = dataclasses.replace(update, accumulate=update.accumulate * draft.micro_batches)
-    training = build_training_graph(draft.graph, draft.objective, every, draft.selection)
+    training = build_training_graph(
+        draft.graph, draft.objective, _update_of(draft), draft.selection
+    )
     return Step(draft.source, draft, training)
+
+
+def try_to_differentiate(draft: Draft) -> None:
+    """Raises what `differentiate` would, in less time."""
+    try_training_graph(draft.graph, draft.objective, _update_of(draft), draft.selection)
+
+
+def _update_of(draft: Draft) -> Update:
+    """The update with the gradients of all micro-batches added up."""
+    update = draft.source.update
+    return dataclasses.replace(update, accumulate=update.accumulate * draft.micro_batches)
 
 
 def _shared(objective: Objective, micro_batches: int) -> Objective:

@@ -137,9 +137,9 @@ class Cuts:
         most = Form(half, direct=saved >= _WORTH * first.problem.largest)
         return [form for form in FORMS if form.is_below(most)]
 
-    def first_step(self) -> Step:
-        """The training graph of the step with the fewest micro-batches."""
-        return self._step(self._asked or 1)
+    def first_draft(self) -> Draft:
+        """The draft of the step with the fewest micro-batches."""
+        return self._draft(self._asked or 1)
 
     def first(self) -> Prepared:
         """The step as it is usually made, with the fewest micro-batches."""

@@ -23,10 +23,12 @@ def expand_nodes(graph: Graph) -> None:
 def _expand_once(graph: Graph) -> bool:
     nodes: list[onnx.NodeProto] = []
     alias: dict[str, str] = {}
+    # A node asks for readers of its own outputs, which come after it and are still as they were.
+    in_use = graph.names_in_use()
     for proto in graph.nodes:
         for slot, name in enumerate(proto.input):
             proto.input[slot] = alias.get(name, name)
-        replaced = _expansion(Node(graph, proto))
+        replaced = _expansion(Node(graph, proto, in_use))
         if replaced is None:
             nodes.append(proto)
         else:

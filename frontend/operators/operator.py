@@ -29,10 +29,17 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Node:
-    """An ONNX node, and what its graph knows of its tensors."""
+    """An ONNX node, and what its graph knows of its tensors.
+
+    Attributes:
+        graph: that the node is of.
+        proto: the node itself.
+        in_use: the graph's names in use; who looks at many nodes asks once for all of them.
+    """
 
     graph: Graph
     proto: onnx.NodeProto
+    in_use: frozenset[str] | None = None
 
     @cached_property
     def attrs(self) -> dict[str, Any]:
@@ -95,8 +102,8 @@ class Node:
         """Whether an output exists and something depends on it."""
         if slot >= len(self.proto.output) or not self.proto.output[slot]:
             return False
-        name = self.proto.output[slot]
-        return name in self.graph.outputs or bool(self.graph.consumers(name))
+        in_use = self.graph.names_in_use() if self.in_use is None else self.in_use
+        return self.proto.output[slot] in in_use
 
 
 class Emit:

@@ -37,10 +37,11 @@ def places_of(whole: Graph, part: Graph) -> dict[str, Place]:
     walk = _Walk(whole, part)
     for spec, other in zip(whole.inputs, part.inputs, strict=True):
         walk.feed(spec.name, spec.shape, other.shape)
+    in_use = whole.names_in_use()
     for node, other in zip(whole.nodes, part.nodes, strict=False):
         if not _is_same(node, other):
             raise _refused(_ANOTHER, node)
-        walk.step(Node(whole, node), Node(part, other))
+        walk.step(Node(whole, node, in_use), Node(part, other))
     if len(whole.nodes) != len(part.nodes):
         raise UnsupportedError(_ANOTHER)
     return walk.places

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
+from odtc.cli.absent import absent
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
 from odtc.cli.step_options import add_step_options, step_options
@@ -62,7 +63,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report."""
-    report = examine(args.model, args.target, **step_options(args))
+    with absent("torch"):
+        report = examine(args.model, args.target, **step_options(args))
     if args.json:
         emit_json(_data(report, everything=args.all))
     else:
@@ -83,7 +85,7 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
     """
     from odtc.frontend.coverage import check_graph
     from odtc.frontend.specialize import batch_symbol
-    from odtc.preparation import complete, read_source, sketch_of
+    from odtc.preparation import complete, read_source, sketch_of, try_to_differentiate
     from odtc.splitting import Cuts
 
     source = read_source(path, target, options, silent)
@@ -96,7 +98,9 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
     nodes = check_graph(graph, sketch.selection.trained)
     parameters = [spec for spec in graph.parameter_specs() if spec.name in sketch.selection.trained]
     if not any(node.blocks for node in nodes):
-        graph = Cuts(source, silent, complete(sketch)).first_step().draft.graph
+        draft = Cuts(source, silent, complete(sketch)).first_draft()
+        try_to_differentiate(draft)
+        graph = draft.graph
     return Report(path, nodes, parameters, graph.notes)
 
 

@@ -1,6 +1,10 @@
 """`odtc check` refuses what `odtc compile` would refuse, with the same words and the same code."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +102,25 @@ def test_check_refuses_with_the_words_of_compile(name: str, both) -> None:
     assert checked == compiled == code
     assert said.startswith(f"error: {words}")
     assert refusal.endswith(said)
+
+
+def chain(length: int) -> onnx.ModelProto:
+    names = [f"c{at}" for at in range(length)]
+    nodes = [
+        node("MatMul", "x v", "c0"),
+        *(node("Tanh", *pair) for pair in pairwise(names)),
+        node("MatMul", f"{names[-1]} w", "y"),
+    ]
+    weights = {"v": np.eye(8, dtype=np.float32), "w": W}
+    return model(nodes, [value("x", ["N", 8])], [value("y", ["N", 3])], weights)
+
+
+def test_time_and_memory_follow_the_nodes(tmp_path: Path) -> None:
+    """10,000 nodes in seconds; what grew with their square took minutes."""
+    onnx.save(chain(10_000), tmp_path / "m.onnx")
+    command = [sys.executable, "-m", "odtc", "check", str(tmp_path / "m.onnx")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    assert status == 0
+    assert used.ru_utime < 20
+    assert used.ru_maxrss < 500 << 10
