@@ -10,6 +10,7 @@ indices, each by one thread, so they are the same from run to run.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from tvm import relax, tirx
@@ -128,13 +129,24 @@ def take_gradient_kernel(
     return finished(take_gradient)
 
 
+# What becomes of an element and an update to it, by the reduction.
+COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+    "update": lambda _, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": tirx.min,
+    "max": tirx.max,
+}
+
+
 def scatter_kernel(
-    rows: int, width: int, count: int, dtype: str, index: str, adds: bool
+    rows: int, width: int, count: int, dtype: str, index: str, reduction: str
 ) -> tirx.PrimFunc:
     """A kernel `(data [rows, width], indices [count, 1], updates [count, width], result)`."""
     part = min(CHUNK, width)
     chunks = -(-width // part)
     loop = loop_of((rows + count) * width)
+    combined = COMBINED[reduction]
 
     @T.prim_func(private=True, s_tir=True)
     def scatter(
@@ -158,10 +170,9 @@ def scatter_kernel(
                 for n in range(count):
                     target[0] = T.floormod(indices[n, 0], rows)
                     for i in range(length[0]):
-                        if adds:
-                            result[target[0], first[0] + i] += updates[n, first[0] + i]
-                        else:
-                            result[target[0], first[0] + i] = updates[n, first[0] + i]
+                        result[target[0], first[0] + i] = combined(
+                            result[target[0], first[0] + i], updates[n, first[0] + i]
+                        )
 
     return finished(scatter)
 
@@ -220,11 +231,11 @@ def _lower_scatter(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     data, indices, updates = call.args
     reduction = str(call.attrs.reduction)
     shape, listed = _shape(data), _shape(indices)
-    if reduction not in ("add", "update") or len(shape) != 2 or listed[1:] != [1]:
+    if reduction not in COMBINED or len(shape) != 2 or listed[1:] != [1]:
         return call.op.get_attr("FLegalize")(builder, call)
     rows, width = shape
     kernel = scatter_kernel(
-        rows, width, listed[0], str(data.ty.dtype), str(indices.ty.dtype), reduction == "add"
+        rows, width, listed[0], str(data.ty.dtype), str(indices.ty.dtype), reduction
     )
     operands = [(data, shape), (indices, listed), (updates, _shape(updates))]
     return _apply(builder, "scatter", kernel, operands, shape)

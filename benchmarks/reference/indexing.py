@@ -1,5 +1,6 @@
 """ONNX operators that cut, repeat, read and write by index, as PyTorch functions."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,16 +64,52 @@ def _gather_nd(attrs: Attributes, x: Tensor, indices: Tensor) -> Tensor:
     return torch.stack([_gather_nd(inner, a, i) for a, i in zip(x, indices, strict=True)])
 
 
+_REDUCTIONS = {"add": "sum", "mul": "prod", "min": "amin", "max": "amax"}
+
+
 def _scatter_elements(attrs: Attributes, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     axis = attrs.get("axis", 0)
     places = _positive(indices, x.shape[axis])
-    added = attrs.get("reduction", "none") == "add"
-    return (x.scatter_add if added else x.scatter)(axis, places, updates)
+    reduction = _REDUCTIONS.get(attrs.get("reduction", "none"))
+    if reduction is None:
+        return x.scatter(axis, places, updates)
+    return x.scatter_reduce(axis, places, updates, reduction)
 
 
 def _scatter_nd(attrs: Attributes, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    added = attrs.get("reduction", "none") == "add"
-    return x.index_put(_coordinates(indices), updates, accumulate=added)
+    reduction = attrs.get("reduction", "none")
+    if reduction in ("none", "add"):
+        return x.index_put(_coordinates(indices), updates, accumulate=reduction == "add")
+    depth = indices.shape[-1]
+    numbers = torch.arange(math.prod(x.shape[:depth])).reshape(x.shape[:depth])
+    rows = x.flatten(0, depth - 1).reshape(numbers.numel(), -1)
+    places = numbers[_coordinates(indices)].reshape(-1, 1).expand(-1, rows.shape[1])
+    listed = updates.reshape(-1, rows.shape[1])
+    return rows.scatter_reduce(0, places, listed, _REDUCTIONS[reduction]).reshape(x.shape)
+
+
+def _tensor_scatter(
+    attrs: Attributes, past: Tensor, update: Tensor, first: Tensor | None = None
+) -> Tensor:
+    axis = attrs.get("axis", -2) % past.ndim - 1
+    starts = [0] * len(past) if first is None else first.tolist()
+    steps = torch.arange(update.shape[axis + 1])
+    rows = [
+        row.index_copy(axis, (start + steps) % row.shape[axis], new)
+        for row, start, new in zip(past, starts, update, strict=True)
+    ]
+    return torch.stack(rows)
+
+
+def _cumprod(attrs: Attributes, x: Tensor, axis: Tensor) -> Tensor:
+    dim = int(axis)
+    x = x.flip(dim) if attrs.get("reverse") else x
+    if attrs.get("exclusive"):
+        x = torch.cat(
+            [torch.ones_like(x.narrow(dim, 0, 1)), x.narrow(dim, 0, x.shape[dim] - 1)], dim
+        )
+    total = x.cumprod(dim)
+    return total.flip(dim) if attrs.get("reverse") else total
 
 
 def _cumsum(attrs: Attributes, x: Tensor, axis: Tensor) -> Tensor:
@@ -117,6 +154,7 @@ def _one_hot(attrs: Attributes, indices: Tensor, depth: Tensor, values: Tensor) 
 
 INDEXING = {
     "Compress": _compress,
+    "CumProd": _cumprod,
     "CumSum": _cumsum,
     "Expand": _expand,
     "Gather": _gather,
@@ -129,6 +167,7 @@ INDEXING = {
     "ScatterND": _scatter_nd,
     "Slice": _slice,
     "Split": _split,
+    "TensorScatter": _tensor_scatter,
     "Tile": lambda _, x, repeats: x.repeat(repeats.tolist()),
     "Trilu": _trilu,
 }

@@ -102,11 +102,20 @@ def _conv_transpose(
     return result if bias is None else result + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 
-def _max_pool(attrs: Attributes, x: Tensor) -> Tensor:
+def _max_pool(attrs: Attributes, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     kernel = attrs["kernel_shape"]
     padding = [(before, after + past) for before, after, past in _window(attrs, x, kernel)]
     stride, dilation = _per_axis(attrs, "strides", x), _per_axis(attrs, "dilations", x)
-    return _MAX_POOL[x.ndim](_pad(x, padding, -math.inf), kernel, stride, 0, dilation)
+    padded = _pad(x, padding, -math.inf)
+    if attrs["outputs"] == 1:
+        return _MAX_POOL[x.ndim](padded, kernel, stride, 0, dilation)
+    found, places = _MAX_POOL[x.ndim](padded, kernel, stride, 0, dilation, return_indices=True)
+    at = torch.unravel_index(places, padded.shape[2:])
+    sizes = x.shape[2:]
+    total = torch.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1 for _ in sizes])
+    for index, (before, _), size in zip(at, padding, sizes, strict=True):
+        total = total * size + index - before
+    return found, total
 
 
 def _window_sums(attrs: Attributes, x: Tensor, padding: Pairs) -> Tensor:

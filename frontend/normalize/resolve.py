@@ -12,11 +12,11 @@ import onnx
 from odtc.frontend.graph import Graph, attributes
 from odtc.frontend.normalize import sequences
 from odtc.frontend.normalize.sequences import Held
+from odtc.frontend.normalize.shapes import unpooled_shape
 from odtc.frontend.normalize.subgraphs import Inlined, inline_if, inline_loop, inline_scan, rename
 
+PADS_INPUT_SINCE = 11
 _BODIES = {"If": inline_if, "Loop": inline_loop, "Scan": inline_scan}
-# Operators that this puts others in the place of, where it can.
-RESOLVED = frozenset({"Compress", *_BODIES, *sequences.RULES})
 IsWeight = Callable[[np.ndarray], bool]
 
 
@@ -51,7 +51,8 @@ def _resolved(
         return _BODIES[node.op_type](graph, node, inlined, is_weight)
     if node.op_type in sequences.RULES:
         return sequences.RULES[node.op_type](graph, node, inlined, held)
-    return node.op_type == "Compress" and _compress(graph, node, inlined)
+    rule = _SIZED.get(node.op_type)
+    return rule is not None and rule(graph, node, inlined)
 
 
 def _compress(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
@@ -67,3 +68,33 @@ def _compress(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
 
 def _flat(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> list[str]:
     return inlined.emit("Reshape", node.input[0], graph.add_constant("flat", np.array([-1])))
+
+
+def _max_unpool(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
+    """One whose output is asked to be larger: zeros behind what its indices count in."""
+    given = graph.constants.get(node.input[2]) if len(node.input) > 2 else None
+    shape = graph.shapes.get(node.input[0])
+    if given is None or shape is None:
+        return False
+    attrs = attributes(node)
+    behind = np.ravel(given) - unpooled_shape(shape, attrs)
+    if behind.min() < 0:
+        return False
+    (image,) = inlined.emit("MaxUnpool", *node.input[:2], **attrs)
+    pads = [*(0 for _ in shape), *map(int, behind)]
+    inlined.results = _padded(graph, inlined, image, pads)
+    return True
+
+
+def _padded(graph: Graph, inlined: Inlined, name: str, pads: list[int]) -> list[str]:
+    if graph.opset < PADS_INPUT_SINCE:
+        return inlined.emit("Pad", name, pads=pads)
+    return inlined.emit("Pad", name, graph.add_constant("pads", np.array(pads)))
+
+
+_SIZED: dict[str, Callable[[Graph, onnx.NodeProto, Inlined], bool]] = {
+    "Compress": _compress,
+    "MaxUnpool": _max_unpool,
+}
+# Operators that this puts others in the place of, where it can.
+RESOLVED = frozenset({*_SIZED, *_BODIES, *sequences.RULES})

@@ -107,14 +107,14 @@ def _gather_nd(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -
     return R.reshape(_take_rows(builder, inputs[0], rows, width), result)
 
 
-_REDUCTIONS = {"none": "update", "add": "add"}
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
 def _scatters(node: Node) -> str:
-    """The inputs' shapes must be known; reduction must be none or add."""
+    """The inputs' shapes must be known, and the reduction one of ONNX's."""
     reduction = node.attrs.get("reduction", "none")
     if reduction not in _REDUCTIONS:
-        return f"reduction {reduction!r} has no gradient; only none and add are supported"
+        return f"reduction {reduction!r} is none of {', '.join(_REDUCTIONS)}"
     return _static(node)
 
 

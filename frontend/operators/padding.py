@@ -93,6 +93,26 @@ def _copying(
     return data
 
 
+def _constant_target(node: Node) -> str:
+    """The target's sizes must be constant, the input's shape known."""
+    if node.constant(1) is None:
+        return "the sizes to crop and pad to must be constant"
+    return "" if node.inputs[0] in node.graph.shapes else "the input's shape is not static"
+
+
+def _center_crop_pad(node: Node, emit: Emit) -> str:
+    """Cut off or padded by as much at both ends; an odd element more goes behind."""
+    shape, target = node.shape(), node.ints("", 1) or []
+    axes = [axis % len(shape) for axis in node.attrs.get("axes", range(len(shape)))]
+    surplus = dict.fromkeys(range(len(shape)), 0)
+    surplus |= {axis: target[at] - shape[axis] for at, axis in enumerate(axes)}
+    before = [abs(amount) // 2 * (1 if amount > 0 else -1) for amount in surplus.values()]
+    behind = [amount - front for amount, front in zip(surplus.values(), before, strict=True)]
+    zero = np.zeros((), node.dtype())
+    return emit("Pad", node.inputs[0], np.array([*before, *behind], np.int64), zero)
+
+
 OPERATORS: dict[str, Operator] = {
+    "CenterCropPad": Operator(condition=_constant_target, expand=_center_crop_pad),
     "Pad": Operator(condition=_pad, convert=_convert),
 }

@@ -1,6 +1,7 @@
 """Pooling: windows of two axes, to which all other forms are brought."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.frontend.operators.operator import Convert, Emit, Expand, Node, Operator
+from odtc.frontend.operators.pooled_indices import STEPS_SINCE, with_indices
 from odtc.frontend.operators.reduction import reduce
 from odtc.frontend.operators.windows import (
     Windows,
@@ -15,6 +17,7 @@ from odtc.frontend.operators.windows import (
     explicit_pads,
     first_of,
     one_to_three_axes,
+    pads_by,
     windows_of,
 )
 
@@ -23,9 +26,9 @@ TINY = 1e-30
 
 
 def _pool(node: Node) -> str:
-    """1 to 3 spatial axes; the indices cannot be used."""
-    if node.is_read(1):
-        return "the Indices output is not supported"
+    """1 to 3 spatial axes; indices need a Slice with steps."""
+    if node.is_read(1) and node.opset < STEPS_SINCE:
+        return f"the Indices output is supported from opset {STEPS_SINCE} on, not {node.opset}"
     return one_to_three_axes(node) or _empty_window(node)
 
 
@@ -45,6 +48,18 @@ def _empty_window(node: Node) -> str:
     if counts == list(shape[2:]):
         return ""
     return f"ceil_mode leaves {counts} windows that start inside, the model says {list(shape[2:])}"
+
+
+def _indexed(node: Node, emit: Emit) -> Sequence[str] | None:
+    """The indices of a max pooling are searched on their own."""
+    if not node.is_read(1) or node.output_shape() is None:
+        return None
+    mode = node.attrs.get("auto_pad", "NOTSET")
+    windows = windows_of(node)
+    if mode != "NOTSET":
+        windows = replace(windows, pads=pads_by(node, mode))
+    pads = _reaching_pads(windows) if node.attrs.get("ceil_mode") else windows.pads
+    return with_indices(node, emit, windows, pads)
 
 
 def _one_axis_after_the_others(node: Node, emit: Emit) -> str | None:
@@ -238,7 +253,7 @@ OPERATORS: dict[str, Operator] = {
     "LpPool": Operator(condition=_pool, expand=first_of(explicit_pads, as_image, _lp_pool)),
     "MaxPool": Operator(
         condition=_pool,
-        expand=_windowed(_floor_mode),
+        expand=first_of(_indexed, _windowed(_floor_mode)),
         convert=_converter(R.nn.max_pool2d),
     ),
 }

@@ -1,4 +1,4 @@
-"""Slices, reversals and running sums along axes."""
+"""Slices, reversals, and running sums and products along axes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.operators.forms import reshape
+from odtc.frontend.operators.forms import reshape, slice_axis
 from odtc.frontend.operators.operator import Emit, Node, Operator
 
 
@@ -89,6 +89,26 @@ def _cumsum(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.E
     return R.cumsum(inputs[0], axis, exclusive=bool(node.attrs.get("exclusive")))
 
 
+def _cumprod(node: Node, emit: Emit) -> str:
+    """Products of 2, 4, 8, ... neighbours, so that zeros among them divide nothing."""
+    shape, axis = node.shape(), (node.ints("", 1) or [0])[0] % node.rank()
+    size, data = shape[axis], node.inputs[0]
+    if node.attrs.get("reverse"):
+        data = _flip(emit, data, axis)
+    if node.attrs.get("exclusive"):
+        ones = np.ones([1 if at == axis else n for at, n in enumerate(shape)], node.dtype())
+        kept = [slice_axis(node, emit, data, axis, 0, size - 1)] if size > 1 else []
+        data = emit("Concat", ones, *kept, axis=axis)
+    reach = 1
+    while reach < size:
+        first, last = (
+            slice_axis(node, emit, data, axis, *cut) for cut in ((0, reach), (reach, size))
+        )
+        product = emit("Mul", last, slice_axis(node, emit, data, axis, 0, size - reach))
+        data, reach = emit("Concat", first, product, axis=axis), 2 * reach
+    return _flip(emit, data, axis) if node.attrs.get("reverse") else data
+
+
 def _constant_lengths(node: Node) -> str:
     """The lengths must be constant."""
     return "" if node.constant(1) is not None else "the lengths must be constant"
@@ -107,6 +127,7 @@ def _reverse_sequence(node: Node, emit: Emit) -> str:
 
 
 OPERATORS: dict[str, Operator] = {
+    "CumProd": Operator(condition=_constant_axis, expand=_cumprod),
     "CumSum": Operator(condition=_constant_axis, expand=_cumsum_backwards, convert=_cumsum),
     "ReverseSequence": Operator(condition=_constant_lengths, expand=_reverse_sequence),
     "Slice": Operator(condition=_constant_bounds, convert=_slice),

@@ -4,8 +4,10 @@ from odtc.frontend.operators import (
     activation,
     arithmetic,
     attention,
+    cache,
     control_flow,
     convolution,
+    determinant,
     dropout,
     einsum,
     indexing,
@@ -23,6 +25,7 @@ from odtc.frontend.operators import (
     search,
     shape,
     slicing,
+    unpooling,
 )
 from odtc.frontend.operators.operator import Operator
 
@@ -30,8 +33,10 @@ _FAMILIES = (
     activation,
     arithmetic,
     attention,
+    cache,
     control_flow,
     convolution,
+    determinant,
     dropout,
     einsum,
     indexing,
@@ -49,6 +54,7 @@ _FAMILIES = (
     search,
     shape,
     slicing,
+    unpooling,
 )
 
 OPERATORS: dict[str, Operator] = {

@@ -68,10 +68,11 @@ def explicit_pads(node: Node, emit: Emit) -> str | None:
     if mode == "NOTSET":
         return None
     kept: dict[str, Any] = {k: v for k, v in node.attrs.items() if k not in ("auto_pad", "pads")}
-    return emit(node.proto.op_type, *node.inputs, pads=_pads(node, mode), **kept)
+    return emit(node.proto.op_type, *node.inputs, pads=pads_by(node, mode), **kept)
 
 
-def _pads(node: Node, mode: str) -> list[int]:
+def pads_by(node: Node, mode: str) -> list[int]:
+    """The padding that a mode of `auto_pad` stands for."""
     windows = windows_of(node)
     total = [
         max((-(-n // s) - 1) * s + span - n, 0) if mode.startswith("SAME") else 0

@@ -51,6 +51,7 @@ CONSTANTS = {
     "ahead": np.array([1, 0, 0, 0, 0, 0]),
     "k": np.array([2]),
     "picture": np.array([-1, 1, 4, 6]),
+    "squares": np.array([-1, 6, 2, 2]),
     "grid": np.array([-1, 3, 4, 2]),
     "pairs": np.array([-1, 12, 2]),
     "listed": np.array([[0], [1]]),
@@ -85,6 +86,7 @@ ALONE = [
     "n = Cast <to = 7> (x) p = Abs (n) q = Clip (p, i0, i1) r = Reshape (q, pairs) "
     "y = GatherND (m, r)",
     "i = Reshape (x, picture) g = Reshape (x, grid) y = GridSample (i, g)",
+    "s = Reshape (x, squares) y = Det (s)",
     "y = Conv <pads = [1, 1]> (x, kernel)",
     "y = MaxPool <kernel_shape = [2]> (x)",
     "y = InstanceNormalization (x, scale, scale)",

@@ -112,6 +112,53 @@ def test_grids_on_elements_at_the_border_and_outside(saved) -> None:
     check(model, x, saved)
 
 
+def test_scatters_of_ties_and_zeros(saved) -> None:
+    """Several updates to an element, among them zeros and equal ones; and some that get none."""
+    nodes = {
+        reduction: f'$y = ScatterElements <axis = 1, reduction = "{reduction}"> ($h, i, $w)'
+        for reduction in ("mul", "max", "min")
+    }
+    x = np.array([[1, 0, 3, 2, 5, -1], [0, 2, 0, -3, 2, 2]], np.float32)
+    indices = np.array([[0, 0, 1, 2, 3, 3, 3], [0, 0, 1, 1, 1, 4, -1]])
+    updates = np.array([[2, 0, 0, 3, 0, 0, 2], [3, 0, 2, 2, -1, 2, 2]], np.float32)
+    model = side_by_side(
+        nodes, x.shape, constants={"i": indices}, parameters={"w": updates}, scale=0.1
+    )
+    check(model, x, saved)
+
+
+def test_products_along_an_axis_with_zeros(saved) -> None:
+    nodes = {
+        "plain": "$y = CumProd ($h, axis)",
+        "both": "$y = CumProd <exclusive = 1, reverse = 1> ($h, axis)",
+    }
+    x = np.array([[2, 0, 3, -1, 2], [0, 1, 0, 2, 1], [1, 2, 3, 2, 0]], np.float32)
+    model = side_by_side(nodes, x.shape, constants={"axis": np.array(1)}, scale=0.1, opset=26)
+    check(model, x, saved)
+
+
+def test_determinants_of_singular_matrices(saved) -> None:
+    """Of rank n - 1 the gradient is that of the minors; of less it is zero."""
+    matrices = np.random.default_rng(0).standard_normal((4, 4, 4))
+    matrices[0, :, 0] = 0
+    matrices[1, 2] = 2 * matrices[1, 0]
+    matrices[2, :2] = 0
+    x = matrices[None].astype(np.float32)
+    nodes = {"det": "$d = Det ($h) $y = Mul ($d, weights)"}
+    weights = np.array([1, -2, 3, 0.5], np.float32)
+    model = side_by_side(nodes, x.shape, constants={"weights": weights}, scale=1e-2)
+    logits = np.linalg.det(matrices) * weights * 1e-2
+    back = (np.exp(logits) / np.exp(logits).sum() - (np.arange(4) == 0)) * weights * 1e-2
+    minors = [
+        [np.delete(np.delete(each, i, 0), j, 1) for i in range(4) for j in range(4)]
+        for each in x[0].astype(np.float64)
+    ]
+    signs = (-1.0) ** np.add.outer(range(4), range(4))
+    expected = np.linalg.det(minors).reshape(4, 4, 4) * signs * back[:, None, None]
+    found = gradients(model, x, saved)["det_p"][0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
 def masked(parameters: dict[str, np.ndarray], mask: np.ndarray) -> onnx.ModelProto:
     node = (
         "$a = Mul ($h, $w) $m = Where (c, zero, minus) $b = Add ($a, $m) $s = Softmax ($b) "

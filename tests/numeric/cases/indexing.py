@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.numeric.conftest import IMAGE, ints, node_model, weight
+from tests.numeric.conftest import IMAGE, ints, node_model, text_model, weight
 
 
 def _indices(high: int, *shape: int) -> np.ndarray:
@@ -60,6 +60,46 @@ CASES = {
         constants={"i": _indices(3, 5, 1)},
         parameters={"w": weight(5, 4, 80)},
         reduction="add",
+    ),
+    **{
+        f"ScatterElements-{reduction}": node_model(
+            "ScatterElements",
+            (4, 5),
+            constants={"i": _indices(5, 4, 7)},
+            parameters={"w": weight(4, 7)},
+            opset=18,
+            axis=1,
+            reduction=reduction,
+        )
+        for reduction in ("mul", "min", "max")
+    },
+    **{
+        f"ScatterND-{reduction}": node_model(
+            "ScatterND",
+            (3, 4, 5),
+            constants={"i": _indices(3, 5, 2)},
+            parameters={"w": weight(5, 5)},
+            opset=18,
+            reduction=reduction,
+        )
+        for reduction in ("mul", "min", "max")
+    },
+    "TensorScatter": text_model(
+        "y = TensorScatter (h, w, i)",
+        (3, 2, 5, 4),
+        parameters={"w": weight(3, 2, 2, 4)},
+        constants={"i": ints(0, 3, 1)},
+        opset=24,
+    ),
+    "TensorScatter-circular": text_model(
+        'y = TensorScatter <mode = "circular", axis = 1> (h, w, i)',
+        (2, 5, 3),
+        parameters={"w": weight(2, 3, 3)},
+        constants={"i": ints(4, 1)},
+        opset=24,
+    ),
+    "TensorScatter-start": node_model(
+        "TensorScatter", (2, 3, 5), parameters={"w": weight(2, 3, 2)}, opset=24, axis=-1
     ),
     "Trilu": node_model("Trilu", (3, 4, 5), constants={"k": np.array(1)}, upper=0),
     "Trilu-upper": node_model("Trilu", (3, 4, 5), constants={"k": np.array(-1)}),

@@ -7,6 +7,12 @@ from tests.numeric.conftest import IMAGE, ints, node_model
 FRAME = {"pads": ints(0, 0, 2, 1, 0, 0, 0, 3)}
 
 CASES = {
+    "CenterCropPad": node_model(
+        "CenterCropPad", IMAGE, constants={"s": ints(3, 7, 4, 9)}, opset=18
+    ),
+    "CenterCropPad-axes": node_model(
+        "CenterCropPad", IMAGE, constants={"s": ints(4, 7)}, opset=18, axes=[-2, 1]
+    ),
     "Pad": node_model("Pad", IMAGE, constants=FRAME),
     "Pad-attribute": node_model("Pad", IMAGE, pads=[0, 1, 0, 2, 0, 0, 1, 0], opset=10),
     "Pad-axes": node_model(

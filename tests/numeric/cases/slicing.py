@@ -1,4 +1,4 @@
-"""Slices, reversals and running sums along axes."""
+"""Slices, reversals and running sums and products along axes."""
 
 from tests.numeric.conftest import IMAGE, ints, node_model
 
@@ -13,6 +13,13 @@ def _slice(starts, ends, axes=None, steps=None, shape=IMAGE):
 
 
 CASES = {
+    "CumProd": node_model("CumProd", (3, 5, 2), constants={"axis": ints(1)[0]}, opset=26),
+    "CumProd-both": node_model(
+        "CumProd", (3, 2, 4), constants={"axis": ints(-1)[0]}, opset=26, exclusive=1, reverse=1
+    ),
+    "CumProd-one": node_model(
+        "CumProd", (3, 2, 1), constants={"axis": ints(2)[0]}, opset=26, reverse=1
+    ),
     "CumSum": node_model("CumSum", (3, 4, 5), constants={"axis": ints(-1)[0]}),
     "CumSum-exclusive": node_model(
         "CumSum", (3, 4, 5), constants={"axis": ints(1)[0]}, exclusive=1
