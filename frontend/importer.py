@@ -61,12 +61,14 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
     values |= {
         name: relax.const(value, value.dtype.name) for name, value in graph.constants.items()
     }
+    # Single precision values of tensors that were rounded to half precision.
+    wide: dict[Any, relax.Var] = {}
     builder = relax.BlockBuilder()
     with builder.function(FORWARD, params):
         with builder.dataflow():
             for proto in graph.nodes:
                 inputs = [values[name] if name else None for name in proto.input]
-                results = _convert(builder, Node(graph, proto), inputs)
+                results = _convert(builder, Node(graph, proto), inputs, wide)
                 for name, result in zip(proto.output, results, strict=False):
                     values[name] = result
                     if isinstance(result, relax.Var):
@@ -85,15 +87,16 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
     return join_scales(on_rows(module, FORWARD), FORWARD)
 
 
-def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list[relax.Expr | None]:
+def _convert(
+    builder: relax.BlockBuilder, node: Node, inputs: list[Any], wide: dict[Any, relax.Var]
+) -> list[relax.Expr | None]:
     """The node's outputs as variables."""
     operator = OPERATORS.get(node.proto.op_type)
     convert = (operator and operator.convert) or _by_tvm
     try:
         if node.proto.op_type in _SUMMING and node.dtype() == "float16":
-            result = _in_float32(convert, builder, node, inputs)
-        else:
-            result = convert(builder, node, inputs)
+            return [_in_float32(convert, builder, node, inputs, wide)]
+        result = convert(builder, node, inputs)
         several = result if isinstance(result, Sequence) else [result]
         return [
             value if value is None or isinstance(value, relax.Var) else builder.emit(value)
@@ -108,14 +111,28 @@ def _convert(builder: relax.BlockBuilder, node: Node, inputs: list[Any]) -> list
         ) from error
 
 
+def _widened(builder: relax.BlockBuilder, value: Any) -> Any:
+    return None if value is None else builder.emit(R.astype(value, "float32"))
+
+
 def _in_float32(
-    convert: Convert, builder: relax.BlockBuilder, node: Node, inputs: list[Any]
-) -> relax.Expr:
-    """The only result of a node, in half precision, of operands in single precision."""
-    wide = [None if each is None else builder.emit(R.astype(each, "float32")) for each in inputs]
-    result = convert(builder, node, wide)
+    convert: Convert,
+    builder: relax.BlockBuilder,
+    node: Node,
+    inputs: list[Any],
+    wide: dict[Any, relax.Var],
+) -> relax.Var:
+    """The only result of a node, in half precision, of operands in single precision.
+
+    One such node behind another reads what that had before it was rounded.
+    """
+    operands = [wide[each] if each in wide else _widened(builder, each) for each in inputs]
+    result = convert(builder, node, operands)
     (value,) = result if isinstance(result, Sequence) else [result]
-    return R.astype(builder.emit(value), "float16")
+    single = builder.emit(value)
+    half = builder.emit(R.astype(single, "float16"))
+    wide[half] = single
+    return half
 
 
 def _by_tvm(

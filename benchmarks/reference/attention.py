@@ -13,14 +13,9 @@ def _heads(x: Tensor, count: int | None) -> Tensor:
 
 
 def _attention(
-    attrs: Attributes,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None = None,
-    past_k: Tensor | None = None,
-    past_v: Tensor | None = None,
+    attrs: Attributes, q: Tensor, k: Tensor, v: Tensor, *given: Tensor | None
 ) -> tuple[Tensor, ...]:
+    mask, past_k, past_v, lengths = (*given, None, None, None, None)[:4]
     flat = q.ndim == 3
     q = _heads(q, attrs.get("q_num_heads"))
     k, v = (_heads(each, attrs.get("kv_num_heads")) for each in (k, v))
@@ -31,16 +26,26 @@ def _attention(
     k, v = (each.repeat_interleave(q.shape[1] // each.shape[1], 1) for each in (k, v))
     scores = q @ k.transpose(2, 3) * (attrs.get("scale") or q.shape[3] ** -0.5)
     cap = attrs.get("softcap", 0.0)
+    shown = [scores]
     scores = torch.tanh(scores / cap) * cap if cap else scores
-    allowed = torch.ones(scores.shape[2:], dtype=torch.bool)
-    allowed = allowed.tril(past) if attrs.get("is_causal") else allowed
+    shown.append(scores)
+    allowed = torch.ones(scores.shape, dtype=torch.bool)
+    offsets = lengths - q.shape[2] if lengths is not None else torch.full((len(q),), past)
+    for sample, offset in zip(allowed, offsets.tolist(), strict=True):
+        if attrs.get("is_causal"):
+            sample.tril_(offset)
+        if lengths is not None:
+            sample[..., offset + q.shape[2] :] = False
     if mask is not None and mask.dtype == torch.bool:
         allowed = allowed & mask
     elif mask is not None:
         scores = scores + mask
     weights = torch.softmax(scores.masked_fill(~allowed, -1e30), -1)
-    result = torch.where(allowed.any(-1, keepdim=True), weights, 0.0) @ v
-    return (result.transpose(1, 2).flatten(2) if flat else result, *present)
+    weights = torch.where(allowed.any(-1, keepdim=True), weights, 0.0)
+    shown += [scores.masked_fill(~allowed, -torch.inf), weights]
+    result = weights @ v
+    result = result.transpose(1, 2).flatten(2) if flat else result
+    return result, *present, shown[attrs.get("qk_matmul_output_mode", 0)]
 
 
 def _rotary(

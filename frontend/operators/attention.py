@@ -1,9 +1,11 @@
 """Attention and rotary position embeddings as products, sums and a softmax."""
 
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from odtc.frontend.operators.forms import concat, reshape, slice_axis
 from odtc.frontend.operators.operator import Emit, Node, Operator
@@ -11,20 +13,24 @@ from odtc.frontend.operators.reduction import reduce
 
 # Inputs of Attention: Q, K, V, attn_mask, past_key, past_value, nonpad_kv_seqlen.
 _MASK, _PAST, _LENGTHS = 3, 4, 6
-_BLOCKED = np.float32(-np.inf)
+# Its last output: scores, capped ones, those with what is added, or probabilities.
+_CAPPED, _BIASED, _WEIGHTS = 1, 2, 3
 
 
 def _supported(node: Node) -> str:
-    """The inputs' shapes must be known; no lengths of keys; the product cannot be read."""
+    """The inputs' shapes must be known; no lengths of keys beside those of the past."""
     if any(name not in node.graph.shapes for name in node.inputs if name):
         return "the inputs' shapes are not static"
-    if node.has(_LENGTHS):
-        return "nonpad_kv_seqlen is not supported"
-    return "the product of Q and K cannot be read" if node.is_read(3) else ""
+    if node.has(_LENGTHS) and node.has(_PAST):
+        return "nonpad_kv_seqlen is given together with past keys"
+    return ""
 
 
 def _attention(node: Node, emit: Emit) -> list[str]:
-    """Y and the keys and values with those of the past; heads may share keys and values."""
+    """Y, the keys and values with those of the past, and the scores.
+
+    Heads may share keys and values.
+    """
     q, k, v = (_by_heads(node, emit, slot) for slot in range(3))
     batch, heads, queries, width = _head_shape(node, 0)
     _, shared, keys, _ = _head_shape(node, 1)
@@ -41,13 +47,21 @@ def _attention(node: Node, emit: Emit) -> list[str]:
     )
     scale = math.sqrt(node.attrs.get("scale") or 1 / math.sqrt(width))
     k = emit("Transpose", emit("Mul", k, scale), perm=[0, 1, 3, 2])
-    scores = _capped(node, emit, emit("MatMul", emit("Mul", q, scale), k))
-    weights = _softmax(node, emit, scores, _bias(node, emit, queries, keys, past))
+    scores = emit("MatMul", emit("Mul", q, scale), k)
+    capped = _capped(node, emit, scores)
+    bias = _bias(node, emit, queries, keys, past)
+    weights = _softmax(node, emit, capped, bias)
     result = emit("MatMul", weights, v)
     if node.rank() == 3:
         result = emit("Transpose", result, perm=[0, 2, 1, 3])
         result = reshape(emit, result, batch, queries, heads * _head_shape(node, 2)[3])
-    return [result, *present]
+    if not node.is_read(3):
+        return [result, *present]
+    shown = {_CAPPED: capped, _WEIGHTS: weights}
+    mode = node.attrs.get("qk_matmul_output_mode", 0)
+    if mode == _BIASED:
+        shown[mode] = capped if bias is None else emit("Add", capped, bias)
+    return [result, *present, shown.get(mode, scores)]
 
 
 def _head_shape(node: Node, slot: int) -> tuple[int, int, int, int]:
@@ -85,21 +99,28 @@ def _capped(node: Node, emit: Emit, scores: str) -> str:
 
 def _bias(node: Node, emit: Emit, queries: int, keys: int, past: int) -> np.ndarray | str | None:
     """What is added to the scores: -inf where a query must not see a key."""
-    fixed = _fixed_bias(node, queries, keys, past)
+    if node.has(_LENGTHS):
+        allowed = _seen(node, emit, queries, keys)
+        fixed = emit("Where", allowed, 0.0, -math.inf)
+    else:
+        fixed = _fixed_bias(node, queries, keys, past)
     if not node.has(_MASK):
         return fixed
     mask, missing = node.constant(_MASK), keys - node.shape(_MASK)[-1]
+    blocked = np.array(-np.inf, node.dtype())
     if mask is not None:
         if mask.dtype == bool:
-            mask = np.where(mask, np.float32(0), _BLOCKED)
+            mask = np.where(mask, np.zeros_like(blocked), blocked)
         wide = [(0, 0)] * (mask.ndim - 1) + [(0, missing)]
-        mask = np.pad(mask, wide, constant_values=_BLOCKED)
+        mask = np.pad(mask, wide, constant_values=blocked)
+        if isinstance(fixed, str):
+            return emit("Add", fixed, mask)
         return mask if fixed is None else mask + fixed
     name = node.inputs[_MASK]
     if node.dtype(_MASK) == "bool":
-        name = emit("Where", name, 0.0, _BLOCKED)
+        name = emit("Where", name, 0.0, -math.inf)
     if missing:
-        rest = np.full((*node.shape(_MASK)[:-1], missing), _BLOCKED)
+        rest = np.full((*node.shape(_MASK)[:-1], missing), blocked)
         name = emit("Concat", name, rest, axis=-1)
     return name if fixed is None else emit("Add", name, fixed)
 
@@ -107,15 +128,38 @@ def _bias(node: Node, emit: Emit, queries: int, keys: int, past: int) -> np.ndar
 def _fixed_bias(node: Node, queries: int, keys: int, past: int) -> np.ndarray | None:
     """What the attributes say: no key after the query, none outside of a window around it."""
     ahead = np.arange(keys)[None, :] - np.arange(queries)[:, None] - past
-    before, after = (node.attrs.get(f"{side}_window_size", -1) for side in ("left", "right"))
     allowed = np.ones_like(ahead, bool)
-    if node.attrs.get("is_causal"):
-        allowed &= ahead <= 0
-    if before >= 0:
-        allowed &= -ahead <= before
-    if after >= 0:
-        allowed &= ahead <= after
-    return None if allowed.all() else np.where(allowed, np.float32(0), _BLOCKED)
+    for least, most in _windows(node):
+        allowed &= (ahead >= least) & (ahead <= most)
+    if allowed.all():
+        return None
+    return np.where(allowed, 0, -np.inf).astype(node.dtype())
+
+
+def _windows(node: Node) -> list[tuple[float, float]]:
+    """How far ahead of a query its keys may lie: the least and the most."""
+    before, after = (node.attrs.get(f"{side}_window_size", -1) for side in ("left", "right"))
+    found = [(-math.inf, 0)] if node.attrs.get("is_causal") else []
+    found += [(-before, math.inf)] if before >= 0 else []
+    return found + ([(-math.inf, after)] if after >= 0 else [])
+
+
+def _seen(node: Node, emit: Emit, queries: int, keys: int) -> str:
+    """Which key each query sees, where only so many keys of a sample are any.
+
+    The last query stands beside the last of them.
+    """
+    place = np.arange(keys)[None, :]
+    ahead = place - np.arange(queries)[:, None] + queries
+    lengths = emit("Cast", node.inputs[_LENGTHS], to=onnx.TensorProto.INT64)
+    lengths = reshape(emit, lengths, -1, 1, 1, 1)
+    allowed = [emit("Less", place, lengths)]
+    for least, most in _windows(node):
+        if math.isfinite(most):
+            allowed.append(emit("LessOrEqual", ahead - int(most), lengths))
+        if math.isfinite(least):
+            allowed.append(emit("GreaterOrEqual", ahead - int(least), lengths))
+    return functools.reduce(lambda left, right: emit("And", left, right), allowed)
 
 
 def _softmax(node: Node, emit: Emit, scores: str, bias: np.ndarray | str | None) -> str:
@@ -124,11 +168,11 @@ def _softmax(node: Node, emit: Emit, scores: str, bias: np.ndarray | str | None)
         return emit("Softmax", scores, axis=-1)
     if isinstance(bias, str):
         most = reduce(node, emit, "ReduceMax", bias, [-1])
-        dead = emit("Less", most, np.finfo(np.float32).min)
+        dead = emit("Less", most, np.finfo(node.dtype()).min)
         bias = emit("Where", dead, 0.0, bias)
         return emit("Where", dead, 0.0, emit("Softmax", emit("Add", scores, bias), axis=-1))
     blind = np.isneginf(bias.max(-1, keepdims=True))
-    bias = np.where(blind, np.float32(0), bias)
+    bias = np.where(blind, np.zeros_like(bias), bias)
     weights = emit("Softmax", emit("Add", scores, bias), axis=-1)
     return emit("Where", blind, 0.0, weights) if blind.any() else weights
 

@@ -41,6 +41,16 @@ def _cast_like(node: Node, emit: Emit) -> str:
     return emit("Cast", node.inputs[0], to=helper.np_dtype_to_tensor_dtype(np.dtype(node.dtype(1))))
 
 
+def _chosen(node: Node, _: Emit) -> str | None:
+    """What a constant condition takes everywhere, where that has the result's shape."""
+    condition = node.constant(0)
+    if condition is None or not condition.size or condition.any() != condition.all():
+        return None
+    slot = 1 if condition.any() else 2
+    known = node.inputs[slot] in node.graph.shapes
+    return node.inputs[slot] if known and node.shape(slot) == node.output_shape() else None
+
+
 def _is_infinite(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     signs = [
         sign
@@ -91,6 +101,6 @@ OPERATORS: dict[str, Operator] = {
     "LessOrEqual": Operator(convert=binary(R.less_equal)),
     "Not": Operator(convert=unary(R.logical_not)),
     "Or": Operator(convert=binary(R.logical_or)),
-    "Where": Operator(convert=lambda _, __, inputs: R.where(*inputs)),
+    "Where": Operator(expand=_chosen, convert=lambda _, __, inputs: R.where(*inputs)),
     "Xor": Operator(convert=binary(R.logical_xor)),
 }

@@ -42,7 +42,21 @@ def _spelled(keys):
 
 
 def _attention(attributes, inputs="", shape=QUERY, **tensors):
-    return text_model(f"y = Attention <{attributes}> (h, k, v{inputs})", shape, opset=23, **tensors)
+    return text_model(f"y = Attention <{attributes}> (h, k, v{inputs})", shape, opset=24, **tensors)
+
+
+def _shows(mode):
+    """Scores, read beside the result: an exponential is finite where they are not."""
+    # ONNX's reference implementation has no scores before they are capped.
+    cap = 2.0 if mode else 0.0
+    return text_model(
+        f"r, pk, pv, s = Attention <softcap = {cap}, qk_matmul_output_mode = {mode}> (h, k, v, m) "
+        "e = Exp (s) t = ReduceSum (e, last) y = Mul (r, t)",
+        QUERY,
+        parameters=KV,
+        constants={"m": MASK, "last": np.array([-1])},
+        opset=24,
+    )
 
 
 CASES = {
@@ -72,6 +86,10 @@ CASES = {
         ", , pk, pv",
         parameters={**KV, "pk": weight(2, 2, 2, 5), "pv": weight(2, 2, 2, 3)},
     ),
+    "Attention-lengths": _attention(
+        "is_causal = 1", ", , , , n", parameters=KV, constants={"n": np.array([6, 3])}
+    ),
+    **{f"Attention-shows-{mode}": _shows(mode) for mode in range(4)},
     "RotaryEmbedding": text_model(
         "y = RotaryEmbedding (h, c, s, i)",
         (2, 3, 4, 6),

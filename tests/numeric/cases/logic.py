@@ -73,5 +73,11 @@ CASES = {
     "Where-scalar": text_model(
         "y = Where (c, h, zero)", MATRIX, constants={"c": np.arange(10) % 3 > 0, **NUMBERS}
     ),
+    "Where-everywhere": text_model(
+        "a = Where (c, h, w) y = Where (c, row, a)",
+        MATRIX,
+        constants={"c": np.zeros(10, bool), "row": np.float32(7)},
+        parameters=W,
+    ),
     "Xor": combines("Xor"),
 }
