@@ -6,6 +6,7 @@ a model of any size passes under protobuf's 2 GB limit.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from odtc.core.errors import ModelError
 from odtc.core.specs import Classes, TensorSpec
+from odtc.frontend.weights.finding import Finding
 
 MAIN_DOMAINS = ("", "ai.onnx")
 # Loops of kernels count in 32 bits.
@@ -42,6 +44,7 @@ class Graph:
         seed: of the masks of dropout.
         originals: for tensors that normalisation made, the one of the model that they stand for;
             empty where there is none.
+        findings: what each float tensor of the file is, and why.
     """
 
     nodes: list[onnx.NodeProto]
@@ -57,6 +60,7 @@ class Graph:
     classes: dict[str, Classes] = field(default_factory=dict)
     seed: int = 0
     originals: dict[str, str] = field(default_factory=dict)
+    findings: Mapping[str, Finding] = field(default_factory=dict)
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""

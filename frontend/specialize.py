@@ -1,6 +1,6 @@
 """Turns a loaded ONNX model into a `Graph` of static shapes: batch and other symbols are bound."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -12,23 +12,19 @@ from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.resolve import resolve
 from odtc.frontend.onnx_file import modern, opset_of
+from odtc.frontend.weights.classify import classify
+from odtc.frontend.weights.finding import Kind
+from odtc.frontend.weights.notes import notes_of
+from odtc.frontend.weights.uses import flattened
 
 MAX_BATCH = 1 << 20
-# Inputs that say how an operator works: never weights, though they may be float tensors.
-SETTINGS = {
-    "Clip": (1, 2),
-    "Dropout": (1,),
-    "NegativeLogLikelihoodLoss": (2,),
-    "OneHot": (2,),
-    "Pad": (2,),
-    "Resize": (1, 2),
-    "SoftmaxCrossEntropyLoss": (2,),
-    "Upsample": (1,),
-}
 
 
 def specialize(
-    model: onnx.ModelProto, batch: int | None = None, shape: Mapping[str, int] | None = None
+    model: onnx.ModelProto,
+    batch: int | None = None,
+    shape: Mapping[str, int] | None = None,
+    promoted: Collection[str] = (),
 ) -> Graph:
     """Binds the batch and all other symbolic dimensions.
 
@@ -40,6 +36,7 @@ def specialize(
         model: a checked ONNX model.
         batch: samples in a step; may be left out where the model has a fixed batch.
         shape: sizes of the other symbolic dimensions, by name.
+        promoted: names of tensors to train whatever they are; other text in it is left alone.
 
     Raises:
         UsageError: a symbolic dimension is not given, or the batch is not in [1, 2**20].
@@ -48,7 +45,7 @@ def specialize(
     """
     model = modern(model)
     check_domains(model)
-    graph = read_graph(model)
+    graph = read_graph(model, promoted)
     feeds = _feeds(model)
     if not feeds:
         raise ModelError("the model has no input to feed", hint="export it with an input")
@@ -63,37 +60,41 @@ def specialize(
     return graph
 
 
-def read_graph(model: onnx.ModelProto) -> Graph:
-    """The graph of a model, its inputs aside: what is a weight, and what a constant.
+def read_graph(model: onnx.ModelProto, promoted: Collection[str] = ()) -> Graph:
+    """The graph of a model, its inputs aside: what is a parameter, and what a constant.
+
+    Args:
+        model: in its modern form.
+        promoted: names of tensors to train whatever they are.
 
     Raises:
         ModelError: the data of an initializer is damaged.
     """
-    settings = {
-        node.input[slot]
-        for node in model.graph.node
-        for slot in SETTINGS.get(node.op_type, ())
-        if slot < len(node.input)
-    }
     values = {tensor.name: _value(tensor) for tensor in model.graph.initializer}
-    parameters = {
-        name: value for name, value in values.items() if name not in settings and is_weight(value)
-    }
-    constants = {name: value for name, value in values.items() if name not in parameters}
+    floats = {name: value for name, value in values.items() if value.dtype == np.float32}
+    findings = classify(model, model.graph.node, floats, promoted=promoted)
+    kept = _statistics(model.graph.node) & floats.keys()
+    kept |= {name for name, found in findings.items() if found.kind is Kind.PARAMETER}
     graph = Graph(
         nodes=[onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node],
         inputs=(),
-        parameters=parameters,
-        constants=constants,
+        parameters={name: value for name, value in values.items() if name in kept},
+        constants={name: value for name, value in values.items() if name not in kept},
         outputs=[value.name for value in model.graph.output],
         opset=opset_of(model),
+        findings=findings,
     )
     for value in model.graph.output:
         if value.type.tensor_type.elem_type:
             graph.dtypes[value.name] = numpy_dtype(value.type.tensor_type.elem_type)
-    masks = [name for name, value in constants.items() if value.ndim and holds_infinity(value)]
-    graph.notes.extend(f"{name}: holds infinities; taken for a mask, not trained" for name in masks)
+    graph.notes.extend(notes_of(findings))
     return graph
+
+
+def _statistics(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Names of running means and variances."""
+    norms = [node for node in flattened(nodes) if node.op_type == "BatchNormalization"]
+    return {name for node in norms for name in node.input[3:5]}
 
 
 def is_weight(value: np.ndarray) -> bool:

@@ -254,7 +254,7 @@ def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) 
     """
     options = source.options
     samples = options.get("batch") if batch is None else batch // micro_batches
-    graph = specialize(source.model, samples, options.get("shape"))
+    graph = specialize(source.model, samples, options.get("shape"), _wanted(options)[0])
     set_dropout(graph, options.get("dropout", True), options.get("seed", 0))
     objective = join_losses(graph, source.terms)
     selection, adapters = _choose(graph, options)
@@ -304,15 +304,22 @@ def _shared(objective: Objective, micro_batches: int) -> Objective:
     return dataclasses.replace(objective, aims=tuple(map(share, objective.aims)))
 
 
-def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter, ...]]:
-    """What is trained, and the adapters that were added to the graph for it."""
-    params, lora = options.get("params"), options.get("lora")
+def _wanted(options: StepOptions) -> tuple[Sequence[str], Sequence[str]]:
+    """What the user wants trained, and frozen, as text."""
+    params = options.get("params")
     if params is None:
-        params = "*" if lora is None else ()
+        params = "*" if options.get("lora") is None else ()
     train, frozen = (
         (given,) if isinstance(given, str) else given
         for given in (params, options.get("freeze", ()))
     )
+    return train, frozen
+
+
+def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter, ...]]:
+    """What is trained, and the adapters that were added to the graph for it."""
+    lora = options.get("lora")
+    train, frozen = _wanted(options)
     selection = select(graph, train, frozen, options.get("freeze_batch_norm", False))
     return adapt(graph, lora, selection) if lora else (selection, ())
 

@@ -101,7 +101,7 @@ def test_a_float_initializer_that_holds_infinities_is_a_mask() -> None:
     ]
     graph = specialize(model_of(nodes, {"mask": mask}), batch=4)
     assert set(graph.parameters) == {"w"}
-    assert any("mask: holds infinities" in note for note in graph.notes)
+    assert any("mask: not trained: holds infinities" in note for note in graph.notes)
 
 
 def test_settings_are_no_weights() -> None:

@@ -12,6 +12,7 @@ from odtc.frontend.coverage import check_graph
 from odtc.frontend.operators.operator import Level
 from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.specialize import specialize
+from tests.numeric.conftest import listing
 
 WIDTH = 6
 W = np.random.default_rng(0).standard_normal((WIDTH, 4)).astype(np.float32)
@@ -38,7 +39,8 @@ def model_of(op_type: str, trained: bool, constants: dict, attributes: dict) -> 
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, 4])],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return listing(model, ["w", "p"])
 
 
 # Operator to its constant inputs and attributes.

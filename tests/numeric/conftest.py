@@ -1,6 +1,7 @@
 """What the numeric tests share: building one-node models and comparing tensors."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,13 @@ def node_model(
     return model
 
 
+def listing(model: onnx.ModelProto, parameters: Iterable[str]) -> onnx.ModelProto:
+    """The model, with a list of its parameters inside: no rule need find them."""
+    lists = {"parameters": [name for name in parameters if name], "buffers": []}
+    helper.set_model_props(model, {"odtc.weights": json.dumps(lists)})
+    return model
+
+
 def text_model(
     nodes: str,
     shape: Sequence[int],
@@ -71,7 +79,7 @@ def text_model(
     Args:
         nodes: compute `y` from `h`, or from `h0` by way of `h`: `c = Less (h, w) y = Not (c)`.
         shape: of `x`, batch first.
-        constants: other inputs that are not trained (rank 0 or integer).
+        constants: other inputs that are not trained.
         parameters: other inputs that are trained.
         opset: version of the operator set.
     """
@@ -86,7 +94,8 @@ def text_model(
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, None])],
         [numpy_helper.from_array(v, k) for k, v in {**weights, **(constants or {})}.items() if k],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return listing(model, weights)
 
 
 def relative_error(value: np.ndarray, reference: np.ndarray) -> float:

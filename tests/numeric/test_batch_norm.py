@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 import odtc
 from benchmarks.models.digits import bn_model
 from benchmarks.reference.pytorch import TorchTrainer
-from tests.numeric.conftest import relative_error
+from tests.numeric.conftest import listing, relative_error
 
 BATCH = 8
 
@@ -100,7 +100,8 @@ def of_rank(shape: tuple[int, ...], training_mode: int) -> onnx.ModelProto:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])],
         [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return listing(model, weights)
 
 
 @pytest.mark.parametrize("training_mode", [0, 1])

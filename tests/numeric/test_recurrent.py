@@ -24,7 +24,7 @@ from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.specialize import specialize
 from tests.fast import examples
-from tests.numeric.conftest import relative_error, weight
+from tests.numeric.conftest import listing, relative_error, weight
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, BATCH, INPUT, HIDDEN = 3, 3, 5, 6
@@ -74,7 +74,8 @@ def layer_model(
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [None, None])],
         [numpy_helper.from_array(value, name) for name, value in values.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return listing(model, weights)
 
 
 BOTH = {"direction": "bidirectional"}

@@ -16,7 +16,7 @@ from benchmarks.reference.pytorch import TorchTrainer
 from odtc.frontend.relax_ops.batch_norm import batch_norm
 from odtc.frontend.relax_ops.pointwise import relu6
 from odtc.passes.absorb_activation import AbsorbActivation, activated
-from tests.numeric.conftest import relative_error
+from tests.numeric.conftest import listing, relative_error
 
 SHAPE = (2, 3, 4, 5)
 
@@ -91,7 +91,7 @@ def test_a_training_step(high: float | None, tmp_path: Path) -> None:
         ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "model.onnx")
+    onnx.save(listing(model, weights), tmp_path / "model.onnx")
     trainer = odtc.compile(tmp_path / "model.onnx").trainer()
     reference = TorchTrainer(model, lr=0.1, dtype=torch.float64)
     for _ in range(3):
