@@ -1,6 +1,7 @@
 """Choices of what is trained, each a frozen dataclass that is read from its text.
 
-    *, head.*, *.bias                        parameters by a glob over their ONNX names
+    *                                        all parameters, but those that the file says are frozen
+    head.*, *.bias                           parameters by a glob over their ONNX names
     bias                                     what is added behind a layer's product (TinyTL: Cai et
                                              al., "TinyTL: Reduce Memory, Not Parameters for
                                              Efficient On-Device Learning", 2020)
@@ -28,6 +29,7 @@ from odtc.core.specs import Block
 from odtc.frontend.graph import Graph, attributes, statistics_of
 from odtc.frontend.layers import Layer, layers_of
 
+EVERYTHING = "*"
 # Name of a parameter to the part of it that is trained; None is all of it.
 Parts = Mapping[str, Block | None]
 
@@ -48,7 +50,9 @@ class Glob:
 
     def parts(self, graph: Graph) -> Parts:
         """All of each."""
-        return dict.fromkeys(n for n in trainable(graph) if fnmatchcase(n, self.pattern))
+        frozen = graph.frozen if self.pattern == EVERYTHING else frozenset()
+        names = (name for name in trainable(graph) if fnmatchcase(name, self.pattern))
+        return dict.fromkeys(name for name in names if name not in frozen)
 
 
 @dataclass(frozen=True)

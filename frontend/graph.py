@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from odtc.core.errors import ModelError
 from odtc.core.specs import Classes, TensorSpec
-from odtc.frontend.weights.finding import Finding
+from odtc.frontend.weights.finding import Finding, Kind
 
 MAIN_DOMAINS = ("", "ai.onnx")
 # Loops of kernels count in 32 bits.
@@ -61,6 +61,12 @@ class Graph:
     seed: int = 0
     originals: dict[str, str] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
+
+    @property
+    def frozen(self) -> frozenset[str]:
+        """Names of the parameters that the file says are frozen."""
+        found = self.findings.items()
+        return frozenset(name for name, finding in found if finding.kind is Kind.FROZEN)
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""

@@ -18,6 +18,7 @@ from odtc.frontend.weights.notes import notes_of
 from odtc.frontend.weights.uses import flattened
 
 MAX_BATCH = 1 << 20
+_KEPT = (Kind.PARAMETER, Kind.FROZEN)
 
 
 def specialize(
@@ -74,7 +75,7 @@ def read_graph(model: onnx.ModelProto, promoted: Collection[str] = ()) -> Graph:
     floats = {name: value for name, value in values.items() if value.dtype == np.float32}
     findings = classify(model, model.graph.node, floats, promoted=promoted)
     kept = _statistics(model.graph.node) & floats.keys()
-    kept |= {name for name, found in findings.items() if found.kind is Kind.PARAMETER}
+    kept |= {name for name, found in findings.items() if found.kind in _KEPT}
     graph = Graph(
         nodes=[onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node],
         inputs=(),

@@ -1,18 +1,20 @@
 """`replace_head`: an ONNX model with a head for other classes, as a file."""
 
-import json
 import os
-from pathlib import Path
+from dataclasses import replace
 
 import onnx
 
-from odtc.core.errors import UsageError
+from odtc.core.errors import ModelError, UsageError
 from odtc.core.files import atomic_write
+from odtc.core.weight_list import WeightList, read_weight_list, write_weight_list
 from odtc.frontend.heads.replace import Head, put_head
 from odtc.frontend.onnx_file import check_model, load_model, modern
+from odtc.frontend.specialize import read_graph
+from odtc.frontend.weights.finding import Kind
 
-# What a file says of its weights: `odtc.from_torch` writes it, too.
-WEIGHTS_KEY = "odtc.weights"
+# What protobuf writes at most.
+_LARGEST = (1 << 31) - (1 << 20)
 
 
 def replace_head(
@@ -22,6 +24,7 @@ def replace_head(
     *,
     output: str | None = None,
     at: str | None = None,
+    freeze: bool = False,
     seed: int = 0,
 ) -> Head:
     """Writes a model whose classifier is replaced by one for other classes.
@@ -32,13 +35,15 @@ def replace_head(
         path: of the new file; not that of the model.
         output: the output whose classifier is replaced; the first that has one by default.
         at: a tensor to cut at, with a pooling and a dense layer behind it.
+        freeze: whether the file says that all parameters but those of the head are frozen: then
+            they are not trained, unless they are selected by name.
         seed: of the new values.
 
     Returns:
         What was done.
 
     Raises:
-        ModelError: the model cannot be read.
+        ModelError: the model cannot be read, or the new one is above 2 GB.
         UsageError: an argument does not fit the model.
         UnsupportedError: no classifier was found; `at` names where the head goes.
         OutputError: the file cannot be written.
@@ -46,21 +51,60 @@ def replace_head(
     if os.path.realpath(model) == os.path.realpath(path):
         raise UsageError("the new file would replace the model", where=str(path))
     changed = modern(load_model(model))
+    listed, kinds = read_weight_list(changed), _kinds(changed)
     head = put_head(changed, classes, output=output, at=at, seed=seed)
-    _tell(changed, head)
+    if freeze or listed is not None:
+        weights = _weights(changed, kinds, head, freeze=freeze)
+        ties = {} if listed is None else listed.ties
+        names = {tensor.name for tensor in changed.graph.initializer}
+        kept = {other: name for other, name in ties.items() if name in names}
+        write_weight_list(changed, replace(weights, ties=kept))
+    if freeze:
+        head = replace(head, said=(*head.said, _frozen(changed)))
     check_model(changed, str(path))
+    if changed.ByteSize() > _LARGEST:
+        raise ModelError(
+            f"the new model takes {changed.ByteSize():,} bytes; an ONNX file holds less than 2 GB",
+            where=str(path),
+            hint="take a smaller backbone, or one in float16",
+        )
     with atomic_write(path) as temporary:
-        Path(temporary).write_bytes(changed.SerializeToString())
+        temporary.write_bytes(changed.SerializeToString())
     return head
 
 
-def _tell(model: onnx.ModelProto, head: Head) -> None:
-    """Keeps what the file says of its weights in step with its new head."""
-    for entry in model.metadata_props:
-        if entry.key == WEIGHTS_KEY:
-            said = json.loads(entry.value)
-            names = said.setdefault("parameters", [])
-            said["parameters"] = names + [
-                name for name in (head.weight, head.bias) if name and name not in names
-            ]
-            entry.value = json.dumps(said)
+def _kinds(model: onnx.ModelProto) -> dict[str, Kind]:
+    return {name: found.kind for name, found in read_graph(model).findings.items()}
+
+
+def _weights(
+    model: onnx.ModelProto, kinds: dict[str, Kind], head: Head, *, freeze: bool
+) -> WeightList:
+    """The weights of a model with a new head.
+
+    Args:
+        model: with the head.
+        kinds: of the tensors that it had before.
+        head: the new one.
+        freeze: whether its parameters are the only ones that are trained.
+    """
+    own = (head.weight, head.bias)
+    stored = [tensor.name for tensor in model.graph.initializer]
+    learned = [n for n in stored if n in own or kinds.get(n) in (Kind.PARAMETER, Kind.FROZEN)]
+    still = [n for n in learned if n not in own and (freeze or kinds[n] is Kind.FROZEN)]
+    trained = [name for name in learned if name not in still]
+    others = [name for name in stored if name not in trained]
+    return WeightList(tuple(trained), tuple(others), tuple(still))
+
+
+def _frozen(model: onnx.ModelProto) -> str:
+    listed = read_weight_list(model)
+    assert listed is not None
+    norms = sum(node.op_type == "BatchNormalization" for node in model.graph.node)
+    also = (
+        f"; compile with --freeze-batch-norm, so that {norms} batch normalisations keep their "
+        "statistics"
+        if norms
+        else ""
+    )
+    return f"{len(listed.frozen)} parameters are frozen, all but those of the head{also}"

@@ -7,7 +7,7 @@ import onnx
 
 from odtc.frontend.weights.finding import Finding, Kind, Known, said
 from odtc.frontend.weights.names import is_entry, names_modules
-from odtc.frontend.weights.own_metadata import KEY, read_own_metadata
+from odtc.frontend.weights.own_metadata import not_listed, read_own_metadata
 from odtc.frontend.weights.rule import Stored, judge
 from odtc.frontend.weights.torch_metadata import (
     BUFFER,
@@ -49,7 +49,7 @@ def classify(
 
     def found(name: str) -> Finding:
         if own is not None:
-            return _said_by_odtc(name, own)
+            return own.get(name) or not_listed()
         if torch:
             return _said_by_torch(name, torch, uses)
         is_named = name not in written and is_entry(name, producer)
@@ -58,11 +58,6 @@ def classify(
         return judge(Stored(name, values[name], is_named, is_made_up, is_literal), uses)
 
     return {name: _AS_TOLD if name in promoted else found(name) for name in values}
-
-
-def _said_by_odtc(name: str, own: Mapping[str, Kind]) -> Finding:
-    kind = own.get(name, Kind.CONSTANT)
-    return said(kind, f"listed in {KEY}" if name in own else f"not listed in {KEY}")
 
 
 def _said_by_torch(name: str, torch: TorchMetadata, uses: Uses) -> Finding:

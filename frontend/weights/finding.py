@@ -8,6 +8,7 @@ class Kind(StrEnum):
     """What a float tensor is."""
 
     PARAMETER = "parameter"
+    FROZEN = "frozen parameter"
     BUFFER = "buffer"
     CONSTANT = "constant"
 

@@ -34,6 +34,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="cut at this tensor of features, and put a pooling, if it has places, and a dense "
         "layer behind it",
     )
+    add(
+        "--freeze-backbone",
+        action="store_true",
+        help="let the file say that all parameters but those of the head are frozen",
+    )
     add("--seed", type=int, default=0, metavar="N", help="of the new values (default: 0)")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -45,7 +50,13 @@ def run(args: argparse.Namespace) -> int:
 
     check_writable(args.output)
     head = replace_head(
-        args.model, args.classes, args.output, output=args.of, at=args.at, seed=args.seed
+        args.model,
+        args.classes,
+        args.output,
+        output=args.of,
+        at=args.at,
+        freeze=args.freeze_backbone,
+        seed=args.seed,
     )
     for line in head.said:
         say(line)

@@ -4,8 +4,8 @@ The file has it as the JSON text of the metadata key `odtc.weights`:
 
     {"parameters": [names], "buffers": [names], "frozen": [names], "ties": {other name: name}}
 
-Names are those of the module's `state_dict`, and of the file's initializers. Who knows only the
-first two lists trains no more than the module does: what is frozen is among the buffers, too.
+Names are those of the module's `state_dict`, and of the file's initializers. What is frozen is
+among the buffers, too, so that a reader of the first two lists alone does not train it.
 """
 
 import dataclasses

@@ -31,6 +31,18 @@ def test_only_the_head_is_new(digits: Digits, four: Path):
     assert changed == {"fc2.weight", "fc2.bias"}
 
 
+def test_a_frozen_backbone_is_frozen_in_the_file(digits: Digits, here: Path, run_json):
+    argv = ["adapt", digits.model, "--classes", 4, "--freeze-backbone", "-o", "head.onnx"]
+    assert "frozen" in run_json(*argv)["said"][-1]
+    names = run_json("check", "head.onnx", "--all")["parameters"]["names"]
+    assert names == ["fc2.weight", "fc2.bias"]
+    # A glob other than * goes over what is frozen, too; and a second head keeps the list.
+    more = run_json("check", "head.onnx", "--all", "--train", "fc*")["parameters"]["names"]
+    assert set(more) == {"fc1.weight", "fc1.bias", *names}
+    run_json("adapt", "head.onnx", "--classes", 3, "-o", "again.onnx")
+    assert run_json("check", "again.onnx", "--all")["parameters"]["names"] == names
+
+
 def test_the_new_head_is_trained(four: Path):
     rng = np.random.default_rng(0)
     x, y = rng.random((8, 1, 8, 8), np.float32), np.arange(8) % 4
