@@ -1,12 +1,13 @@
 """`odtc train --export`: its options, a rehearsal before the training, and the file."""
 
 import argparse
-import tempfile
+import shutil
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
+from odtc.core.bundle import private_folder
 from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,8 +52,11 @@ def rehearse_export(trainer: "Trainer", args: argparse.Namespace) -> None:
         OdtcError: the model cannot be exported; see `Trainer.export_onnx`.
     """
     if args.export:
-        with tempfile.TemporaryDirectory(prefix="odtc-") as folder:
-            _write(trainer, Path(folder) / args.export.name, args)
+        folder = private_folder()
+        try:
+            _write(trainer, folder / args.export.name, args)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def export_model(trainer: "Trainer", args: argparse.Namespace) -> "Exported | None":

@@ -10,14 +10,22 @@ holds in bodies of If, Loop and Scan, and in functions that the file defines.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import onnx
 from onnx import helper
 
 from odtc.core.errors import UnsupportedError
-from odtc.core.random_masks import Producers, constants_of, dropped_out
+from odtc.core.random_masks import (
+    LINEAR,
+    Constant,
+    Producers,
+    constants_of,
+    dropped_out,
+    mask_of,
+    mean_of,
+)
 
 _MAIN = ("", "ai.onnx")
 # Before it, an attribute says whether a node is run for inference, and the default is no.
@@ -143,15 +151,36 @@ def _rewrite(
 
 def _rewritten(body: _Body) -> list[onnx.NodeProto]:
     """The nodes of a body in inference form."""
-    nodes: list[onnx.NodeProto] = []
     constant = constants_of(body.producers, body.stored)
     for node in body.nodes:
-        rule = _RULES.get(node.op_type) if node.domain in _MAIN else None
-        data = dropped_out(node, body.producers, constant) if node.domain in _MAIN else None
+        data = dropped_out(node, body.producers, constant)
         if data is not None:
             _to_identity(node, data, body)
-        nodes += [node] if rule is None else rule(node, body)
+    body = replace(body, nodes=_without_unread(body.nodes, body))
+    nodes: list[onnx.NodeProto] = []
+    for node in body.nodes:
+        rule = _RULES.get(node.op_type) if node.domain in _MAIN else None
+        nodes += rule(node, body) if rule else _averaged(node, body, constant)
     return nodes
+
+
+def _averaged(node: onnx.NodeProto, body: _Body, constant: Constant) -> list[onnx.NodeProto]:
+    """The node, or the mean of a mask that it gives and that is only multiplied and added."""
+    mask = mask_of(node, body.producers, constant)
+    if mask is None:
+        return [node]
+    output = node.output[0]
+    readers = [each for each in body.nodes if output in each.input]
+    divides = any(each.op_type == "Div" and each.input[1] == output for each in readers)
+    known = all(each.op_type in LINEAR for each in readers)
+    reads = sum(list(each.input).count(output) for each in readers)
+    if not readers or divides or not known or reads != body.reads[output]:
+        return [node]
+    mean = mean_of(node, mask)
+    body.reads.update(_names_read(mean))
+    _stop_reading(node.input, body)
+    body.changes.dropouts += 1
+    return mean
 
 
 def _batch_norm(node: onnx.NodeProto, body: _Body) -> list[onnx.NodeProto]:

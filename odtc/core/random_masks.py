@@ -1,33 +1,53 @@
-"""Dropout that an exporter spelled out: a product with a random mask whose mean is one.
+"""Masks that stand for dropout in a file: random zeros and ones that something is multiplied by.
 
-PyTorch writes `nn.Dropout2d` and stochastic depth so:
+PyTorch writes `nn.Dropout2d` and stochastic depth so, and people write dropout by hand:
 
-    keep = Cast(Less(RandomUniformLike(data), p))      or Bernoulli(p)
+    keep = Cast(Less(RandomUniformLike(data), p))      or Bernoulli(p), or Floor(Add(uniform, p))
     result = Mul(data, Div(keep, p))
 
-Of a random tensor in any other place nothing is said here: some models draw numbers by nature.
+Inference takes the mean of such a mask, as `evaluate` does. What is drawn otherwise is a part of
+the model.
 """
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 _UNIFORM = ("RandomUniform", "RandomUniformLike")
-_BELOW, _ABOVE = ("Less", "LessOrEqual"), ("Greater", "GreaterOrEqual")
-# They change neither whether an element is kept nor, but for a copy, the mean.
+# Where the number stands that uniform ones have to be below for the comparison to hold.
+_BELOW = {"Less": 1, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 0}
+# They change neither what an element is nor, but for a copy, the mean.
 _LIKE = ("Cast", "CastLike", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand")
+# What a mask may go into, for its mean to have a meaning.
+LINEAR = frozenset({"Add", "Cast", "CastLike", "Div", "Mul", "Sub"})
 # Exporters write 1 - p in float32, and its inverse.
 _NEAR = 1e-3
+# Elements of a constant that may be looked at; a share is no weight.
+_MOST = 1 << 20
 
 Producers = Mapping[str, onnx.NodeProto]
 Constant = Callable[[str], float | None]
 
 
+@dataclass(frozen=True)
+class Mask:
+    """What a node's random zeros and ones are made from.
+
+    Attributes:
+        share: of ones.
+        drawn: the node that draws.
+    """
+
+    share: float
+    drawn: onnx.NodeProto
+
+
 def constants_of(producers: Producers, stored: Mapping[str, onnx.TensorProto]) -> Constant:
-    """What gives the number that a tensor holds, of one element or all alike; None if unknown.
+    """What gives the number that all elements of a tensor are; None if unknown.
 
     Args:
         producers: the nodes that can be seen, by each of their outputs.
@@ -39,61 +59,118 @@ def constants_of(producers: Producers, stored: Mapping[str, onnx.TensorProto]) -
         if node is not None and node.op_type in _LIKE:
             return value_of(node.input[0])
         if node is not None and node.op_type == "ConstantOfShape":
-            return _filled(node)
+            given = [item.t for item in node.attribute if item.name == "value"]
+            return _number(given[0]) if given else 0.0
         tensor = stored.get(name) if node is None else _constant_tensor(node)
         return None if tensor is None else _number(tensor)
 
     return value_of
 
 
+def mask_of(node: onnx.NodeProto, producers: Producers, constant: Constant) -> Mask | None:
+    """The mask that a node gives; None where it gives something else."""
+    rule = _FORMS.get(node.op_type)
+    found = rule(node, producers, constant) if rule else None
+    return found if found is not None and 0 < found.share <= 1 else None
+
+
 def dropped_out(node: onnx.NodeProto, producers: Producers, constant: Constant) -> str | None:
-    """The data of a product with such a mask; None where the node is something else."""
+    """The data of a product with a mask whose mean is one; None of other nodes."""
     if node.op_type != "Mul":
         return None
     for mask, data in (node.input, reversed(node.input)):
-        mean = _mask_mean(mask, producers, constant)
+        mean = _mean(mask, producers, constant)
         if mean is not None and math.isclose(mean, 1.0, rel_tol=_NEAR):
             return data
     return None
 
 
-def _mask_mean(name: str, producers: Producers, constant: Constant) -> float | None:
+def mean_of(node: onnx.NodeProto, mask: Mask) -> list[onnx.NodeProto]:
+    """Nodes that give the mean of a mask in its place, in its shape and type."""
+    output, drawn = node.output[0], mask.drawn
+    names = [f"{output}/{part}" for part in ("mean", "cast", "shape")]
+    mean, cast, shape = names
+    value = numpy_helper.from_array(np.array(mask.share, np.float32))
+    like = {item.name: item.i for item in node.attribute if item.name in ("to", "dtype")}
+    if node.op_type == "CastLike":
+        cast_node = helper.make_node("CastLike", [mean, node.input[1]], [cast])
+    elif node.op_type == "Bernoulli" and not like:
+        cast_node = helper.make_node("CastLike", [mean, node.input[0]], [cast])
+    else:
+        cast_node = helper.make_node(
+            "Cast", [mean], [cast], to=next(iter(like.values()), onnx.TensorProto.FLOAT)
+        )
+    sizes = [list(item.ints) for item in drawn.attribute if item.name == "shape"]
+    shape_node = (
+        helper.make_node("Constant", [], [shape], value_ints=sizes[0])
+        if sizes
+        else helper.make_node("Shape", [drawn.input[0]], [shape])
+    )
+    return [
+        helper.make_node("Constant", [], [mean], value=value),
+        cast_node,
+        shape_node,
+        helper.make_node("Expand", [cast, shape], [output], node.name),
+    ]
+
+
+def _mean(name: str, producers: Producers, constant: Constant) -> float | None:
     """The mean of a random mask that may be scaled; None where the tensor is none."""
     scale = 1.0
     while (node := producers.get(name)) is not None:
-        kept = _kept_share(node, producers, constant)
-        if kept is not None:
-            return kept * scale
-        if node.op_type in _LIKE:
-            name = node.input[0]
-            continue
-        factor = constant(node.input[1]) if node.op_type in ("Div", "Mul") else None
-        if not factor:
+        mask = mask_of(node, producers, constant)
+        if mask is not None:
+            return mask.share * scale
+        if node.op_type in ("Div", "Mul"):
+            factor = constant(node.input[1])
+            if not factor:
+                return None
+            scale = scale / factor if node.op_type == "Div" else scale * factor
+        elif node.op_type not in _LIKE:
             return None
-        scale = scale / factor if node.op_type == "Div" else scale * factor
         name = node.input[0]
     return None
 
 
-def _kept_share(node: onnx.NodeProto, producers: Producers, constant: Constant) -> float | None:
-    """The share of ones that a node draws; None where it draws none."""
-    if node.op_type == "Bernoulli":
-        return constant(node.input[0])
-    if node.op_type not in (*_BELOW, *_ABOVE):
+def _cast(node: onnx.NodeProto, producers: Producers, constant: Constant) -> Mask | None:
+    """Of a comparison of uniform numbers and a number."""
+    compared = producers.get(node.input[0])
+    below = _BELOW.get(compared.op_type) if compared is not None else None
+    if compared is None or below is None:
         return None
-    drawn = producers.get(node.input[0])
-    limit = constant(node.input[1])
-    if drawn is None or drawn.op_type not in _UNIFORM or limit is None:
-        return None
-    bounds = {item.name: item.f for item in drawn.attribute if item.name in ("low", "high")}
-    if (bounds.get("low", 0.0), bounds.get("high", 1.0)) != (0.0, 1.0):
-        return None
-    return limit if node.op_type in _BELOW else 1.0 - limit
+    for slot, name in enumerate(compared.input):
+        drawn, limit = _uniform(producers.get(name)), constant(compared.input[1 - slot])
+        if drawn is not None and limit is not None:
+            return Mask(limit if slot != below else 1.0 - limit, drawn)
+    return None
 
 
-def _filled(node: onnx.NodeProto) -> float | None:
-    given = [item.t for item in node.attribute if item.name == "value"]
-    return _number(given[0]) if given else 0.0
+def _floor(node: onnx.NodeProto, producers: Producers, constant: Constant) -> Mask | None:
+    """Of uniform numbers and a share, added."""
+    total = producers.get(node.input[0])
+    if total is None or total.op_type != "Add":
+        return None
+    for slot, name in enumerate(total.input):
+        drawn, share = _uniform(producers.get(name)), constant(total.input[1 - slot])
+        if drawn is not None and share is not None:
+            return Mask(share, drawn)
+    return None
+
+
+def _bernoulli(node: onnx.NodeProto, _: Producers, constant: Constant) -> Mask | None:
+    share = constant(node.input[0])
+    return None if share is None else Mask(share, node)
+
+
+_FORMS = {"Bernoulli": _bernoulli, "Cast": _cast, "CastLike": _cast, "Floor": _floor}
+
+
+def _uniform(node: onnx.NodeProto | None) -> onnx.NodeProto | None:
+    """The node, if it draws numbers in [0, 1)."""
+    if node is None or node.op_type not in _UNIFORM:
+        return None
+    bounds = {item.name: item.f for item in node.attribute if item.name in ("low", "high")}
+    return node if (bounds.get("low", 0.0), bounds.get("high", 1.0)) == (0.0, 1.0) else None
 
 
 def _constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
@@ -108,6 +185,7 @@ def _constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
 
 
 def _number(tensor: onnx.TensorProto) -> float | None:
-    if math.prod(tensor.dims) != 1 or tensor.data_type == onnx.TensorProto.STRING:
+    if not 0 < math.prod(tensor.dims) <= _MOST or tensor.data_type == onnx.TensorProto.STRING:
         return None
-    return float(numpy_helper.to_array(tensor).reshape(()))
+    array = numpy_helper.to_array(tensor).astype(np.float64).reshape(-1)
+    return float(array[0]) if (array == array[0]).all() else None

@@ -10,6 +10,8 @@ from onnx import helper
 from odtc.core.specs import Argument, TensorSpec
 
 _SEED = 0
+# Below the largest of int8, too.
+_PIXELS = 128
 _TABLES = ("Gather", "GatherElements")
 # They give the numbers on that they were given.
 _SAME_NUMBERS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -88,8 +90,9 @@ def _named(sizes: Sequence[int | str], name: str, spec: TensorSpec, compiled: in
 def made_inputs(graph: onnx.GraphProto, inputs: Iterable[Argument]) -> Arrays:
     """Seeded inputs of a step, in its shapes and types.
 
-    Floats are normal, class and row numbers are any that the model knows. Of other integers and
-    truth values nothing is known: they are ones, which masks, lengths and flags may be.
+    Floats are normal, class and row numbers are any that the model knows, bytes are pixels. Of
+    other integers and truth values nothing is known: they are ones, which masks, lengths and flags
+    may be.
     """
     rng = np.random.default_rng(_SEED)
     rows = _rows(graph)
@@ -97,6 +100,8 @@ def made_inputs(graph: onnx.GraphProto, inputs: Iterable[Argument]) -> Arrays:
     for item in inputs:
         shape, dtype, name = item.spec.shape, np.dtype(item.spec.dtype), item.spec.name
         most = item.classes.count if item.classes else rows.get(name)
+        if most is None and dtype.itemsize == 1:
+            most = _PIXELS
         if dtype.kind == "f":
             arrays[name] = rng.standard_normal(shape).astype(dtype)
         elif most and dtype.kind in "iu":

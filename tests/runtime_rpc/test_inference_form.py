@@ -123,11 +123,36 @@ def test_dropout_is_the_identity(opset: int, nodes: str) -> None:
     np.testing.assert_array_equal(results(model)[0], X)
 
 
+# A mask that is not divided by its share, or not by a constant: nodes, and what X is multiplied by.
+MEANS = {
+    "not scaled": (f"{_KEEP} y = Mul (x, c)", 0.5),
+    "of another scale": (f"{_KEEP} d = Mul (c, half) y = Mul (x, d)", 0.25),
+    "the data scaled": (f"{_KEEP} h = Mul (x, c) y = Div (h, half)", 1.0),
+    "rounded down": (
+        "r = RandomUniform <shape = [3, 1]> () a = Add (half, r) k = Floor (a) y = Mul (x, k)",
+        0.5,
+    ),
+    "Bernoulli": ("p = Expand (half, shape) k = Bernoulli (p) y = Mul (x, k)", 0.5),
+    "like another": (
+        "r = RandomUniformLike (x) k = Greater (half, r) c = CastLike (k, x) y = Mul (x, c)",
+        0.5,
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "factor"), MEANS.values(), ids=MEANS)
+def test_another_mask_is_its_mean(nodes: str, factor: float) -> None:
+    model = model_of(nodes)
+    assert to_inference(model) == ("1 dropout left out",)
+    assert not random_nodes(model)
+    np.testing.assert_allclose(results(model)[0], factor * X, rtol=1e-6)
+
+
 RANDOM = {
-    "not scaled": f"{_KEEP} y = Mul (x, c)",
-    "of another scale": f"{_KEEP} d = Mul (c, half) y = Mul (x, d)",
     "from another range": "r = RandomUniformLike <high = 2.0> (x) k = Less (r, half)"
     "c = Cast <to = 1> (k) d = Div (c, half) y = Mul (x, d)",
+    "divided by": f"{_KEEP} y = Div (x, c)",
+    "not multiplied": f"{_KEEP} h = Exp (c) y = Mul (x, h)",
     "noise": "r = RandomNormalLike (x) y = Add (x, r)",
 }
 
