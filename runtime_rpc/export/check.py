@@ -14,7 +14,7 @@ from odtc.core.inference_form import random_nodes
 from odtc.core.manifest import Manifest
 from odtc.core.specs import Role
 from odtc.runtime_rpc.export.comparison import difference, forms_of, samples_of, tolerance_of
-from odtc.runtime_rpc.export.engine import Engine, Results, first_line, load_engine
+from odtc.runtime_rpc.export.engine import Engine, Results, brief, load_engine
 from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_of, made_inputs
 from odtc.runtime_rpc.free_memory import available_bytes
 
@@ -162,7 +162,7 @@ class _Checking:
                 as_the_file_takes(self.model.graph, self.batches.of(arrays, count))
             )
         except Exception as error:  # Each library has exceptions of its own.
-            self.check.notes.append(f"the file does not run at batch {count}: {first_line(error)}")
+            self.check.notes.append(f"the file does not run at batch {count}: {brief(error)}")
             return None
 
     def _same_again(self, arrays: Mapping[str, np.ndarray], count: int, first: Results) -> None:

@@ -37,13 +37,14 @@ def load_engine(path: str | os.PathLike[str]) -> tuple[Engine | None, list[str]]
         try:
             return load(path), reasons
         except Exception as error:  # Each library has exceptions of its own.
-            reasons.append(f"{name} does not take the file: {first_line(error)}")
+            reasons.append(f"{name} does not take the file: {brief(error)}")
     return None, reasons
 
 
-def first_line(error: Exception) -> str:
-    """The beginning of what another library says of a failure."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:_LONGEST]
+def brief(error: Exception) -> str:
+    """What another library says of a failure in one line; the cause stands at its end."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0] if len(lines[0]) <= _LONGEST else f"...{lines[0][-_LONGEST:]}"
 
 
 def _loaders() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], Engine]]]:
