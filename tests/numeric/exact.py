@@ -34,6 +34,48 @@ class GridSample(RoundedGridSample):
         return np.array([self._gs_denormalize(v, size, align_corners) for v, size in pairs])
 
 
+def _between(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """An image `[channels, height, width]` among zeros, at positions between its elements."""
+    top, left = (np.floor(each).astype(int) for each in (y, x))
+    total = np.zeros(1)
+    for row, high in ((top, 1 - y + top), (top + 1, y - top)):
+        for column, wide in ((left, 1 - x + left), (left + 1, x - left)):
+            inside = (row >= 0) & (row < image.shape[1]) & (column >= 0) & (column < image.shape[2])
+            held = image[:, row.clip(0, image.shape[1] - 1), column.clip(0, image.shape[2] - 1)]
+            total = total + np.where(inside, high * wide, 0) * held
+    return total
+
+
+class DeformConv(OpRun):
+    """In double precision, of two spatial axes."""
+
+    op_domain = ""
+
+    def _run(self, x, weight, offset, bias=None, mask=None, **attrs) -> tuple[np.ndarray]:
+        kernel, (rows, columns) = weight.shape[2:], offset.shape[2:]
+        groups, parts = attrs["group"], attrs["offset_group"]
+        offset = offset.reshape(len(x), parts, *kernel, 2, rows, columns)
+        mask = np.ones(1) if mask is None else mask.reshape(len(x), parts, *kernel, rows, columns)
+        mask = np.broadcast_to(mask, (len(x), parts, *kernel, rows, columns))
+        result = np.zeros((len(x), len(weight), rows, columns))
+        at = np.indices((rows, columns))
+        for n, part, i, j in np.ndindex(len(x), parts, *kernel):
+            y, z = (
+                at[axis] * attrs["strides"][axis]
+                + (i, j)[axis] * attrs["dilations"][axis]
+                - attrs["pads"][axis]
+                + offset[n, part, i, j, axis]
+                for axis in range(2)
+            )
+            channels = np.split(np.arange(x.shape[1]), parts)[part]
+            seen = _between(x[n, channels], y, z) * mask[n, part, i, j]
+            for channel, values in zip(channels, seen, strict=True):
+                group, inner = divmod(channel, weight.shape[1])
+                own = slice(group * len(weight) // groups, (group + 1) * len(weight) // groups)
+                result[n, own] += weight[own, inner, i, j, None, None] * values
+        return (result if bias is None else result + bias[:, None, None],)
+
+
 class Erf(OpRun):
     """In double precision."""
 
@@ -76,9 +118,10 @@ class LogSoftmax(Softmax):
         return (np.log(super()._run(x, axis)[0]),)
 
 
+EXACT = (AffineGrid, DeformConv, Erf, Gelu, GridSample)
+
+
 def evaluate(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     """The model's first output."""
     older = [Softmax, LogSoftmax] if model.opset_import[0].version < 13 else []
-    return ReferenceEvaluator(model, new_ops=[AffineGrid, Erf, Gelu, GridSample, *older]).run(
-        None, {"x": x}
-    )[0]
+    return ReferenceEvaluator(model, new_ops=[*EXACT, *older]).run(None, {"x": x})[0]

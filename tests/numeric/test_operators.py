@@ -26,13 +26,13 @@ CASES = {
     for name, model in import_module(f"tests.numeric.cases.{family.stem}").CASES.items()
 }
 # Batch statistics make ONNX's inference-mode reference useless here (test_batch_norm.py), and some
-# operators it lacks (test_windows.py, test_indexing.py, test_recurrent.py). What is drawn is in
-# test_random.py; losses are in test_training_losses.py.
+# operators it lacks (test_windows.py, test_indexing.py, test_recurrent.py, test_regions.py). What is
+# drawn is in test_random.py; losses are in test_training_losses.py.
 CHECKED_ELSEWHERE = {
-    *("BatchNormalization", "Dropout", "GRU", "GlobalLpPool", "LSTM", "MeanVarianceNormalization"),
-    *("NegativeLogLikelihoodLoss", "RNN", "Scatter", "SoftmaxCrossEntropyLoss"),
+    *("BatchNormalization", "Dropout", "GRU", "GlobalLpPool", "LSTM", "MaxRoiPool", "RNN"),
+    *("MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "Scatter"),
     *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
-    "RandomUniformLike",
+    *("RandomUniformLike", "SoftmaxCrossEntropyLoss"),
 }
 # Not a float among their inputs, or their values are known when the model is compiled.
 WITHOUT_GRADIENT = {
