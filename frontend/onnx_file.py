@@ -9,6 +9,7 @@ from onnx import inliner, version_converter
 
 from odtc.core.errors import ModelError
 from odtc.frontend.graph import MAIN_DOMAINS
+from odtc.frontend.weights.restore import restore, untangle_names
 
 # Broadcasting became that of NumPy.
 OLDEST_OPSET = 7
@@ -17,6 +18,8 @@ _EXPORT_HINT = "export the model again, and check that the file was copied whole
 
 def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """Reads and checks an ONNX model; external data is looked up in the model's folder only.
+
+    Parameters that the exporter merged are separate again: `odtc.frontend.weights.restore`.
 
     Raises:
         ModelError: the file is missing, empty, truncated, not ONNX, or breaks the ONNX standard.
@@ -32,7 +35,9 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
         raise ModelError(
             f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
         ) from error
+    untangle_names(model)
     check_model(model, str(file))
+    restore(model)
     return model
 
 
