@@ -26,8 +26,8 @@ CASES = {
     for name, model in import_module(f"tests.numeric.cases.{family.stem}").CASES.items()
 }
 # Batch statistics make ONNX's inference-mode reference useless here (test_batch_norm.py), and some
-# operators it lacks (test_windows.py, test_indexing.py, test_recurrent.py, test_regions.py). What is
-# drawn is in test_random.py; losses are in test_training_losses.py.
+# operators it lacks (test_windows.py, test_indexing.py, test_recurrent.py, test_regions.py). Random
+# numbers are in test_random.py, losses in test_training_losses.py.
 CHECKED_ELSEWHERE = {
     *("BatchNormalization", "Dropout", "GRU", "GlobalLpPool", "LSTM", "MaxRoiPool", "RNN"),
     *("MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "Scatter"),
