@@ -15,10 +15,11 @@ from odtc.core.adapters import from_peft, to_peft
 from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Manifest
-from odtc.core.specs import WEIGHT_ROLES, Argument
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.core.weights import write_tensors
 
 _FORMAT = "odtc-adapters-1"
+_SHOWN = 3
 _HINT = "take adapters of the same model, rank and targets"
 
 
@@ -34,6 +35,21 @@ def adapter_arguments(manifest: Manifest) -> list[Argument]:
         )
     added = {name for adapter in manifest.adapters for name in (adapter.down, adapter.up)}
     return [item for item in manifest.of_role(*WEIGHT_ROLES) if item.spec.name in added]
+
+
+def trained_beside(manifest: Manifest) -> str:
+    """What is said of weights that change beside the adapters; empty if there are none."""
+    added = {item.spec.name for item in adapter_arguments(manifest)}
+    changed = [item.spec.name for item in manifest.of_role(Role.PARAMETER, Role.STATISTIC)]
+    names = [name for name in changed if name not in added]
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (
+        f"the adapters' file does not hold what was trained beside them: "
+        f"{', '.join(names[:_SHOWN])}{more}; a model that is exported with merge=False, or "
+        "--no-merge, does"
+    )
 
 
 def write_adapters(

@@ -15,14 +15,19 @@ from functools import partial
 import numpy as np
 
 from odtc.backends.targets import parse_target
-from odtc.core.adapters import merge_adapters
+from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import DataError, NumericError, UsageError
 from odtc.core.manifest import Evaluation, StepPlan
 from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.runtime_rpc.adapters import adapter_arguments, read_adapters, write_adapters
+from odtc.runtime_rpc.adapters import (
+    adapter_arguments,
+    read_adapters,
+    trained_beside,
+    write_adapters,
+)
 from odtc.runtime_rpc.allocation import Placement, allocate, averaged
 from odtc.runtime_rpc.batches import Feed, Intake, fitted, named_arrays, padded_batches
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
@@ -343,6 +348,7 @@ class Trainer:
         *,
         ema: bool = False,
         training: bool = False,
+        merge: bool = True,
         verify: bool = True,
     ) -> Exported:
         """Writes the ONNX model for inference with the weights as they are now, adapters merged in.
@@ -358,6 +364,9 @@ class Trainer:
             ema: with the moving averages of the trained parameters.
             training: keep the form in which the model was compiled, to train it again; such a file
                 is not compared.
+            merge: whether adapters are merged into the weights. Otherwise they are left out, for
+                who loads those of `export_adapters` beside the model; what else was trained is
+                written, and the file is not compared: `evaluate` has the adapters.
             verify: whether to run and compare the file.
 
         Returns:
@@ -368,11 +377,14 @@ class Trainer:
             OutputError: the file cannot be written.
             ParityError: an output of the file is not what `evaluate` gives; no file is left.
             UnsupportedError: the model has no inference form.
-            UsageError: the step keeps no averages.
+            UsageError: the step keeps no averages, or has no adapters to leave out.
             DeviceError: the device failed.
         """
-        weights = merge_adapters(self.parameters(ema=ema), self._manifest.adapters)
-        evaluate = partial(self._evaluate_all, ema=ema) if verify else None
+        if not merge:
+            adapter_arguments(self._manifest)
+        select = merge_adapters if merge else without_adapters
+        weights = select(self.parameters(ema=ema), self._manifest.adapters)
+        evaluate = partial(self._evaluate_all, ema=ema) if verify and merge else None
         exported = write_model(path, self._bundle, weights, evaluate, training=training)
         for note in exported.notes:
             warnings.warn(f"export: {note}", stacklevel=2)
@@ -393,6 +405,9 @@ class Trainer:
     def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
         """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
 
+        What was trained beside them, running statistics too, is not in the file: a warning names
+        it, and `export_onnx(path, merge=False)` writes it.
+
         Args:
             path: of the new file.
             ema: their moving averages.
@@ -402,6 +417,8 @@ class Trainer:
             UsageError: the step has no adapters, or keeps no averages.
         """
         tensors = self._weights(adapter_arguments(self._manifest), ema)
+        if beside := trained_beside(self._manifest):
+            warnings.warn(f"export: {beside}", stacklevel=2)
         write_adapters(path, self._manifest, tensors)
 
     def load_adapters(self, path: str | os.PathLike[str]) -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from odtc.cli.samples import Batch, Samples
     from odtc.core.manifest import Manifest
     from odtc.core.specs import Argument, Classes
-    from odtc.runtime_rpc.export.write import Exported
     from odtc.runtime_rpc.trainer import Trainer
     from odtc.schedules import Schedule
 
@@ -179,7 +178,7 @@ def run(args: argparse.Namespace) -> int:
         if trainer.steps < total:
             return None
         summary = _summary(trainer.steps, done, manifest.batch, args)
-        summary["exported"] = _export(trainer, args)
+        summary["exported"] = export_model(trainer, args)
         if held_out and compared:
             summary["accuracy"] = accuracy(trainer, held_out, compared, ema=args.ema)
         return summary
@@ -244,13 +243,6 @@ def _check_manifest(args: argparse.Namespace, manifest: "Manifest") -> None:
             where=str(args.artifact),
             hint="compile the model with --lora, or leave --export-adapters out",
         )
-
-
-def _export(trainer: "Trainer", args: argparse.Namespace) -> "Exported | None":
-    """Writes what is to be written, the adapters first: they need no check."""
-    if args.export_adapters:
-        trainer.export_adapters(args.export_adapters, ema=args.ema)
-    return export_model(trainer, args)
 
 
 def class_label(manifest: "Manifest") -> "Argument":

@@ -30,6 +30,12 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
         help="keep the form in which the model was compiled: batch normalisation and dropout as in "
         "training; such a file is not compared",
     )
+    add(
+        "--no-merge",
+        action="store_true",
+        help="leave adapters out of the exported model, for --export-adapters to write them; such "
+        "a file is not compared",
+    )
     add("--no-verify", action="store_true", help="neither run nor compare the exported model")
 
 
@@ -39,7 +45,7 @@ def check_export_options(args: argparse.Namespace) -> None:
     Raises:
         UsageError: nothing is exported.
     """
-    for option in ("export_training", "no_verify"):
+    for option in ("export_training", "no_merge", "no_verify"):
         if getattr(args, option) and not args.export:
             name = option.replace("_", "-")
             raise UsageError(f"--{name} needs an export", hint="pass --export ONNX")
@@ -54,25 +60,32 @@ def rehearse_export(trainer: "Trainer", args: argparse.Namespace) -> None:
     if args.export:
         folder = private_folder()
         try:
-            _write(trainer, folder / args.export.name, args)
+            with warnings.catch_warnings():
+                # They are said of the trained model.
+                warnings.simplefilter("ignore")
+                _write(trainer, folder / args.export.name, args)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def export_model(trainer: "Trainer", args: argparse.Namespace) -> "Exported | None":
-    """Writes the model, if that is asked for, and says what of it could not be compared."""
-    if not args.export:
-        return None
-    exported = _write(trainer, args.export, args)
-    for note in exported.notes:
-        say(f"note: export: {note}")
+    """Writes the model and the adapters, as far as asked for, and says what is not in them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        # The adapters first: they need no check.
+        if args.export_adapters:
+            trainer.export_adapters(args.export_adapters, ema=args.ema)
+        exported = _write(trainer, args.export, args) if args.export else None
+    for warning in caught:
+        say(f"note: {warning.message}")
     return exported
 
 
 def _write(trainer: "Trainer", path: Path, args: argparse.Namespace) -> "Exported":
-    with warnings.catch_warnings():
-        # They are said as notes.
-        warnings.simplefilter("ignore")
-        return trainer.export_onnx(
-            path, ema=args.ema, training=args.export_training, verify=not args.no_verify
-        )
+    return trainer.export_onnx(
+        path,
+        ema=args.ema,
+        training=args.export_training,
+        merge=not args.no_merge,
+        verify=not args.no_verify,
+    )

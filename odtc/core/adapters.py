@@ -59,8 +59,15 @@ def merge_adapters(
 ) -> dict[str, np.ndarray]:
     """The weights of the model without adapters that computes the same."""
     merged = {adapter.weight: adapter.merged(weights) for adapter in adapters}
+    return without_adapters(weights, adapters) | merged
+
+
+def without_adapters(
+    weights: Mapping[str, np.ndarray], adapters: Iterable[Adapter]
+) -> dict[str, np.ndarray]:
+    """The weights of the model as they are beside their adapters."""
     added = {name for adapter in adapters for name in (adapter.down, adapter.up)}
-    return {k: merged.get(k, v) for k, v in weights.items() if k not in added}
+    return {k: v for k, v in weights.items() if k not in added}
 
 
 def to_peft(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:

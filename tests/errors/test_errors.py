@@ -269,6 +269,7 @@ CAUSES: dict[str, Cause] = {
     "adapters missing": load_adapters(b""),
     "export-training without an export": train("--export-training"),
     "no-verify without an export": train("--no-verify"),
+    "no-merge without adapters": train("--export", "apart.onnx", "--no-merge"),
     "epochs 0": train("--epochs", "0"),
     "epochs and steps": train("--epochs", "1", "--steps", "2"),
     "threads 0": train("--threads", "0"),
