@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from odtc.core.errors import UsageError
@@ -61,16 +62,9 @@ def from_torch(
         ModelError: the file would be above 2 GB.
         OutputError: the file cannot be written.
     """
-    try:
-        from odtc.torch_export.export import export
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "torch":
-            raise
-        raise UsageError(
-            "PyTorch is not installed, and a module is exported by it",
-            where="odtc.from_torch",
-            hint="pip install torch onnxscript",
-        ) from error
+    require_torch()
+    from odtc.torch_export.export import export
+
     return export(
         module,
         example_inputs,
@@ -79,3 +73,16 @@ def from_torch(
         output_names=output_names,
         batch_axis=batch_axis,
     )
+
+
+def require_torch() -> None:
+    """Checks that PyTorch is there.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if find_spec("torch") is None:
+        raise UsageError(
+            "PyTorch is not installed, and a module is exported by it",
+            hint="pip install torch onnxscript",
+        )

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,8 +40,12 @@ from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.state_dict import State, load_state, state_of
 from odtc.runtime_rpc.stepping import Stepping
 from odtc.runtime_rpc.weights import fitted_weight
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
@@ -301,6 +306,49 @@ class Trainer:
             UsageError: the step keeps no averages.
         """
         return self._weights(self._manifest.of_role(*WEIGHT_ROLES), ema)
+
+    def state_dict(self, *, ema: bool = False) -> dict[str, np.ndarray]:
+        """The weights now, as the `state_dict` of the module that was exported has them.
+
+        Of a file by `odtc.from_torch` these are its parameters and buffers, those that no step
+        changes too, a tied one under each of its names; the counters of batch normalisations count
+        the steps. Of another file these are all of its initializers. Adapters are merged in.
+        Running variances are those of ONNX, which divides the squares of a batch by their number n;
+        PyTorch divides by n - 1.
+
+        Args:
+            ema: the moving averages of the trained parameters in their place.
+
+        Returns:
+            By name, in the dtypes of the file.
+
+        Raises:
+            UsageError: the step keeps no averages.
+        """
+        return dict(self._state(ema).values)
+
+    def to_torch(self, module: "Module", *, ema: bool = False) -> "Module":
+        """Gives a PyTorch module the weights as they are now, in place.
+
+        Args:
+            module: made as the one that was exported; its dtypes, device and modes stay.
+            ema: with the moving averages of the trained parameters.
+
+        Returns:
+            The module.
+
+        Raises:
+            DataError: a name is missing or left over, or shapes or ties differ; the message lists
+                them all, and nothing is changed.
+            UsageError: it is no module, or the step keeps no averages.
+        """
+        load_state(module, self._state(ema))
+        return module
+
+    def _state(self, ema: bool) -> State:
+        weights = merge_adapters(self.parameters(ema=ema), self._manifest.adapters)
+        moved = [item.spec.name for item in self._manifest.of_role(Role.STATISTIC)]
+        return state_of(self._bundle.model, weights, moved, self.steps)
 
     def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
         """Gives weights of any kind new values; state and averages stay as they are.

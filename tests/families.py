@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from benchmarks.models.pytorch import small
 from benchmarks.models.pytorch.torchvision_models import models
 
 CLASSES = 5
@@ -53,19 +54,6 @@ def mlp() -> nn.Module:
         *(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5)),
         *(nn.Linear(16, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, CLASSES)),
     )
-
-
-def resnet18() -> nn.Module:
-    """Two thin stages of ResNet-18's blocks."""
-    resnet = models.resnet
-    return resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=CLASSES, width_per_group=64)
-
-
-def mobilenet_v3() -> nn.Module:
-    """A block with ReLU, and one with hard swish and squeeze-and-excitation."""
-    config = partial(models.mobilenetv3.InvertedResidualConfig, dilation=1, width_mult=1.0)
-    blocks = [config(8, 3, 16, 8, False, "RE", 2), config(8, 5, 24, 8, True, "HS", 1)]
-    return models.MobileNetV3(blocks, 32, CLASSES)
 
 
 def efficientnet() -> nn.Module:
@@ -227,8 +215,8 @@ LANGUAGE = partial(
 
 FAMILIES = {
     "mlp": Family(mlp, lambda batch: (torch.randn(batch, 8),), classes()),
-    "resnet18": Family(resnet18, images(), classes(), lr=0.01),
-    "mobilenet_v3": Family(mobilenet_v3, images(), classes()),
+    "resnet18": Family(small.resnet18, images(), classes()),
+    "mobilenet_v3": Family(small.mobilenet_v3, images(), classes()),
     "efficientnet": Family(efficientnet, images(), classes()),
     "vit": Family(vit, images(16), classes()),
     "convnext": Family(convnext, images(), classes()),

@@ -10,7 +10,7 @@ def read_own_metadata(model: onnx.ModelProto) -> dict[str, Finding] | None:
     """What the file says of its tensors, by name; None where it has no such list.
 
     Raises:
-        ModelError: the list is damaged, or names tensors that the file does not have.
+        ModelError: the list is damaged.
     """
     listed = read_weight_list(model)
     if listed is None:

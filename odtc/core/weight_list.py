@@ -55,39 +55,36 @@ def read_weight_list(model: onnx.ModelProto) -> WeightList | None:
     """The list in the model's metadata; None where there is none.
 
     Raises:
-        ModelError: it is damaged, or names initializers that the model does not have.
+        ModelError: it is malformed.
     """
     text = next((item.value for item in model.metadata_props if item.key == KEY), None)
     if text is None:
         return None
     try:
         data = json.loads(text)
-        lists = {k: _names(data.get(k, [])) for k in ("parameters", "buffers", "frozen")}
-        found = WeightList(**lists, ties=_ties(data.get("ties", {})))
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise _damaged(f"it cannot be read ({error})") from error
-    known = {tensor.name for tensor in model.graph.initializer}
-    unknown = sorted({*found.initializers, *found.ties.values()} - known)
-    if unknown:
-        raise _damaged(f"{len(unknown)} of its names are no initializers, such as {unknown[0]!r}")
-    return found
+        return WeightList(
+            parameters=_names(data["parameters"]),
+            buffers=_names(data["buffers"]),
+            frozen=_names(data.get("frozen", [])),
+            ties=_ties(data.get("ties", {})),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ModelError(
+            f"the list of parameters and buffers is damaged: {type(error).__name__}: {error}",
+            where=f"metadata {KEY}",
+            hint="export the model again",
+        ) from error
 
 
 def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TypeError("a list of names is something else")
+    if not isinstance(value, list):
+        raise TypeError("parameters and buffers are lists")
+    if not all(isinstance(item, str) for item in value):
+        raise TypeError("a name is no text")
     return tuple(value)
 
 
 def _ties(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise TypeError("the ties are something else")
+        raise TypeError("ties are names by name")
     return dict(value)
-
-
-def _damaged(what: str) -> ModelError:
-    return ModelError(
-        f"the model's list of weights is damaged: {what}",
-        where=f"metadata {KEY}",
-        hint="export the module again with odtc.from_torch",
-    )

@@ -8,6 +8,7 @@ do not change: as a BatchNormalization node it would be trained by the statistic
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -20,7 +21,7 @@ Forward = Callable[[Tensor], Tensor]
 def stand_ins(module: nn.Module) -> Iterator[None]:
     """A block in which such parts compute in another way; their classes are not touched."""
     changed = [(part, forward) for part in module.modules() if (forward := _other(part))]
-    flags = [part for part in module.modules() if _drops_in_place(part)]
+    flags: list[Any] = [part for part in module.modules() if _drops_in_place(part)]
     try:
         for part, forward in changed:
             part.forward = forward
@@ -71,7 +72,7 @@ def _drop_path(part: nn.Module) -> Forward | None:
     return forward
 
 
-def _fixed_norm(part: nn.Module) -> Forward:
+def _fixed_norm(part: Any) -> Forward:
     def forward(x: Tensor) -> Tensor:
         shape = (-1, *(1 for _ in x.shape[2:]))
         factor = torch.rsqrt(part.running_var + part.eps)

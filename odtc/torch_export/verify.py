@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from odtc.core.errors import ModelError
+from odtc.core.inference_form import to_inference
 from odtc.torch_export.calls import Call, named_tensors
 from odtc.torch_export.kept import in_eval
 from odtc.torch_export.weights import array_of
@@ -39,7 +40,10 @@ def compare(model: onnx.ModelProto, call: Call, expected: Mapping[str, Tensor]) 
     names = [value.name for value in model.graph.output]
     fed = {value.name for value in model.graph.input}
     feed = {name: array_of(tensor) for name, tensor in call.tensors.items() if name in fed}
-    found = run(inference_form(model), feed)
+    inferring = onnx.ModelProto()
+    inferring.CopyFrom(model)
+    to_inference(inferring)
+    found = run(inferring, feed)
     wanted = list(expected.values())
     count = len(names) if len(wanted) == len(names) else 1
     for name, one, other in zip(names[:count], found, wanted, strict=False):
@@ -66,21 +70,6 @@ def _check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
             f"output {name!r} of the file differs from the module's by {worst:.2g} of its largest "
             "element, in inference mode"
         )
-
-
-def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in which batch normalisations and dropouts are those of inference."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for node in copy.graph.node:
-        if node.op_type == "BatchNormalization":
-            del node.output[1:]
-            kept = [item for item in node.attribute if item.name != "training_mode"]
-            del node.attribute[:]
-            node.attribute.extend(kept)
-        elif node.op_type == "Dropout":
-            del node.input[2:]
-    return copy
 
 
 def run(model: onnx.ModelProto, feed: Arrays) -> list[np.ndarray]:
