@@ -21,6 +21,7 @@ from odtc.cli import (
     db,
     device,
     devices,
+    export,
     inspect,
     pack,
     plan,
@@ -37,8 +38,8 @@ from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (
-    *(compile, train, inspect, check, adapt, plan, profile, sweep, tune, db, compare, bench),
-    *(report, pack, targets, devices, device),
+    *(export, compile, train, inspect, check, adapt, plan, profile, sweep, tune, db, compare),
+    *(bench, report, pack, targets, devices, device),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

@@ -7,13 +7,7 @@ losses tell whether it is the same model.
 """
 
 import gc
-import importlib
-import importlib.util
 import shutil
-import sys
-import types
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -23,7 +17,8 @@ from onnx import numpy_helper
 from odtc.comparison.case import Arrays, Case
 from odtc.comparison.engines import Load, Step
 from odtc.comparison.peers.torch_module import LOSSES, ModuleTrainer
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import UnsupportedError
+from odtc.torch_export.source import callable_of
 
 _COMPILERS = ("c++", "g++", "clang++")
 
@@ -62,37 +57,6 @@ def _label(labels: Arrays) -> np.ndarray:
     """The only one; PyTorch takes class numbers of 64 bits alone."""
     (label,) = labels.values()
     return label.astype(np.int64) if np.issubdtype(label.dtype, np.integer) else label
-
-
-def callable_of(text: str) -> Any:
-    """What `package.module:name` or `file.py:name` stands for.
-
-    Raises:
-        UsageError: there is none, or the text has another form.
-    """
-    source, _, name = text.rpartition(":")
-    if torch.version.cuda is None:
-        # PyPI's torchvision does not load beside a torch without CUDA, but for this module.
-        stand_in = "torchvision._meta_registrations"
-        sys.modules.setdefault(stand_in, types.ModuleType(stand_in))
-    try:
-        found = getattr(_imported(source), name)
-    except (ImportError, AttributeError, ValueError, OSError) as error:
-        raise UsageError(f"there is no module {text!r}: {error}") from error
-    if not callable(found):
-        raise UsageError(f"{text!r} cannot be called")
-    return found
-
-
-def _imported(source: str) -> types.ModuleType:
-    if not source.endswith(".py"):
-        return importlib.import_module(source)
-    spec = importlib.util.spec_from_file_location(Path(source).stem, source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def without_dropout(module: torch.nn.Module) -> torch.nn.Module:
