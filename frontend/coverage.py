@@ -103,7 +103,8 @@ def _level(node: Node) -> tuple[Level, str]:
     reason = _no_tensors(node) or operator.condition(node) or _unknown_shape(node)
     if reason:
         return Level.UNSUPPORTED, reason
-    if operator.level is Level.FORWARD_ONLY and _gives_floats(node.graph, node.proto):
+    encodes = operator.encodes or _gives_floats(node.graph, node.proto)
+    if operator.level is Level.FORWARD_ONLY and encodes:
         return Level.FORWARD_ONLY, "no gradient in this version"
     return Level.TRAINABLE, ""
 

@@ -35,6 +35,14 @@ def _cast(attrs: Attributes, x: Tensor) -> Tensor:
     return x.to(_UNSIGNED.get(name) or getattr(torch, name))
 
 
+def _dequantize(attrs: Attributes, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    """With one scale, or one for each element of an axis."""
+    shape = [1] * x.ndim
+    shape[attrs.get("axis", 1) if scale.numel() > 1 else 0] = -1
+    moved = x.to(scale.dtype) - (0 if zero is None else zero.to(scale.dtype).reshape(shape))
+    return moved * scale.reshape(shape)
+
+
 def _divide(x: Tensor, y: Tensor) -> Tensor:
     return torch.div(x, y) if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
@@ -191,6 +199,7 @@ WITH_ATTRIBUTES: dict[str, Op] = {
     "Cast": _cast,
     "Celu": lambda attrs, x: F.celu(x, attrs.get("alpha", 1.0)),
     "Clip": _clip,
+    "DequantizeLinear": _dequantize,
     "Elu": lambda attrs, x: F.elu(x, attrs.get("alpha", 1.0)),
     "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,

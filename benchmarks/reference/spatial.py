@@ -254,7 +254,7 @@ def _space_to_depth(attrs: Attributes, x: Tensor) -> Tensor:
     return apart.transpose(1, 2).flatten(1, 2)
 
 
-SPATIAL: dict[str, Op] = {
+SPATIAL: dict[str, Callable[..., Any]] = {
     "AveragePool": _average_pool,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,

@@ -76,8 +76,8 @@ def _extreme(scatter: _Scatter, grad: relax.Expr) -> tuple[relax.Expr, relax.Exp
     dtype, zero = str(scatter.data.ty.dtype), number(0, scatter.data)
     data_is = scatter.emit(R.equal(scatter.data, scatter.result))
     update_is = scatter.emit(R.equal(scatter.updates, scatter.read(scatter.result)))
-    ones = (scatter.emit(R.astype(each, dtype)) for each in (data_is, update_is))
-    share = scatter.emit(R.divide(grad, scatter.write(*ones, "add")))
+    ones, found = (scatter.emit(R.astype(each, dtype)) for each in (data_is, update_is))
+    share = scatter.emit(R.divide(grad, scatter.write(ones, found, "add")))
     return R.where(data_is, share, zero), R.where(update_is, scatter.read(share), zero)
 
 

@@ -15,6 +15,7 @@ from odtc.frontend.operators.interpolation import (
     taps,
 )
 from odtc.frontend.operators.operator import Emit, Node, Operator
+from odtc.frontend.operators.patches import counts_of
 from odtc.frontend.operators.windows import Windows, windows_of
 
 
@@ -27,7 +28,7 @@ def _bent(node: Node) -> str:
     windows, groups = windows_of(node), node.attrs.get("offset_group", 1)
     if node.shape()[1] % groups or node.shape()[1] != node.shape(1)[1] * _groups(node):
         return f"{node.shape()[1]} channels do not fit the weight and {groups} offset groups"
-    counts, places = _counts(windows), groups * math.prod(windows.kernel)
+    counts, places = counts_of(windows, windows.pads), groups * math.prod(windows.kernel)
     expected = {2: (node.shape()[0], 2 * places, *counts), 4: (node.shape()[0], places, *counts)}
     for slot, shape in expected.items():
         if node.has(slot) and node.shape(slot) != shape:
@@ -39,20 +40,11 @@ def _groups(node: Node) -> int:
     return node.attrs.get("group", 1)
 
 
-def _counts(windows: Windows) -> list[int]:
-    """How many windows there are along each axis."""
-    room = [size + windows.pads[i] + windows.pads[i + 2] for i, size in enumerate(windows.sizes)]
-    return [
-        (size - span) // step + 1
-        for size, span, step in zip(room, windows.spans, windows.strides, strict=True)
-    ]
-
-
 def _deform_conv(node: Node, emit: Emit) -> str:
     """The taps of all windows, read at their places, times the weights of their groups."""
     batch, channels, *sizes = node.shape()
     windows, groups = windows_of(node), node.attrs.get("offset_group", 1)
-    counts, size = _counts(windows), math.prod(windows.kernel)
+    counts, size = counts_of(windows, windows.pads), math.prod(windows.kernel)
     positions, lead = size * math.prod(counts), [batch, groups]
     offsets = reshape(emit, node.inputs[2], *lead, size, 2, math.prod(counts))
     axes = []

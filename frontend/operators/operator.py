@@ -170,12 +170,15 @@ class Operator:
         condition: why a node cannot be used.
         expand: its form in other operators; done again until nothing changes.
         convert: its form in Relax; None leaves it to TVM's importer.
+        encodes: its results are integers that stand for floats; a forward-only operator of these
+            would lose the gradient, so that it must not stand behind what is trained.
     """
 
     level: Level = Level.TRAINABLE
     condition: Condition = always
     expand: Expand | None = None
     convert: Convert | None = None
+    encodes: bool = False
 
 
 FORWARD_ONLY = Operator(Level.FORWARD_ONLY)

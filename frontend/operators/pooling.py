@@ -9,7 +9,8 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.frontend.operators.operator import Convert, Emit, Expand, Node, Operator
-from odtc.frontend.operators.pooled_indices import STEPS_SINCE, with_indices
+from odtc.frontend.operators.patches import STEPS_SINCE
+from odtc.frontend.operators.pooled_indices import with_indices
 from odtc.frontend.operators.reduction import reduce
 from odtc.frontend.operators.windows import (
     Windows,
@@ -57,7 +58,7 @@ def _indexed(node: Node, emit: Emit) -> Sequence[str] | None:
     mode = node.attrs.get("auto_pad", "NOTSET")
     windows = windows_of(node)
     if mode != "NOTSET":
-        windows = replace(windows, pads=pads_by(node, mode))
+        windows = replace(windows, pads=pads_by(mode, windows))
     pads = _reaching_pads(windows) if node.attrs.get("ceil_mode") else windows.pads
     return with_indices(node, emit, windows, pads)
 

@@ -1,7 +1,6 @@
 """Images read at the positions of a grid, and the grids of affine transforms."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -121,9 +120,10 @@ def _reflected(emit: Emit, position: str, size: int, *, aligned: bool) -> str:
 
 def _affine(node: Node) -> str:
     """The size must be constant, and that of images or volumes."""
-    if node.constant(1) is None:
+    size = node.constant(1)
+    if size is None:
         return "the size must be constant"
-    return "" if node.constant(1).size in (4, 5) else "the size must have 4 or 5 numbers"
+    return "" if size.size in (4, 5) else f"a size of 4 or 5 numbers is supported, not {size.size}"
 
 
 def _affine_grid(node: Node, emit: Emit) -> str:
@@ -139,7 +139,7 @@ def _affine_grid(node: Node, emit: Emit) -> str:
     )
 
 
-def _centres(size: int, *, aligned: bool) -> Sequence[float]:
+def _centres(size: int, *, aligned: bool) -> np.ndarray:
     if aligned:
         return np.linspace(-1, 1, size) if size > 1 else np.zeros(1)
     return (2 * np.arange(size) + 1) / size - 1

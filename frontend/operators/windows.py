@@ -33,13 +33,18 @@ class Windows:
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
 
-def windows_of(node: Node) -> Windows:
-    """The windows of a node, with ONNX's defaults."""
+def windows_of(node: Node, weight: int = 1) -> Windows:
+    """The windows of a node, with ONNX's defaults.
+
+    Args:
+        node: a convolution or pooling.
+        weight: the slot of a convolution's weight, which has the kernel's shape.
+    """
     sizes = node.shape()[2:]
     ones = [1] * len(sizes)
     return Windows(
         sizes,
-        list(node.attrs.get("kernel_shape") or node.shape(1)[2:]),
+        list(node.attrs.get("kernel_shape") or node.shape(weight)[2:]),
         list(node.attrs.get("strides") or ones),
         list(node.attrs.get("dilations") or ones),
         list(node.attrs.get("pads") or 2 * [0] * len(sizes)),
@@ -68,12 +73,11 @@ def explicit_pads(node: Node, emit: Emit) -> str | None:
     if mode == "NOTSET":
         return None
     kept: dict[str, Any] = {k: v for k, v in node.attrs.items() if k not in ("auto_pad", "pads")}
-    return emit(node.proto.op_type, *node.inputs, pads=pads_by(node, mode), **kept)
+    return emit(node.proto.op_type, *node.inputs, pads=pads_by(mode, windows_of(node)), **kept)
 
 
-def pads_by(node: Node, mode: str) -> list[int]:
+def pads_by(mode: str, windows: Windows) -> list[int]:
     """The padding that a mode of `auto_pad` stands for."""
-    windows = windows_of(node)
     total = [
         max((-(-n // s) - 1) * s + span - n, 0) if mode.startswith("SAME") else 0
         for n, s, span in zip(windows.sizes, windows.strides, windows.spans, strict=True)

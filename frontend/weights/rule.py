@@ -28,10 +28,14 @@ from odtc.frontend.weights.values import is_filled, pattern
 # Inputs that say how an operator works: never weights, though they may be float tensors.
 SETTINGS: Mapping[str, tuple[int, ...]] = {
     "Clip": (1, 2),
+    "DequantizeLinear": (1,),
     "Dropout": (1,),
     "NegativeLogLikelihoodLoss": (2,),
     "OneHot": (2,),
     "Pad": (2,),
+    "QLinearConv": (1, 4, 6),
+    "QLinearMatMul": (1, 4, 6),
+    "QuantizeLinear": (1,),
     "Resize": (1, 2),
     "SoftmaxCrossEntropyLoss": (2,),
     "Upsample": (1,),

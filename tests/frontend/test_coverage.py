@@ -51,7 +51,8 @@ FORWARD_ONLY = {
 
 def test_every_forward_only_operator_has_a_case() -> None:
     listed = {name for name, item in OPERATORS.items() if item.level is Level.FORWARD_ONLY}
-    assert set(FORWARD_ONLY) == listed
+    # Those of integers that stand for floats are in test_quantization.py.
+    assert set(FORWARD_ONLY) == {name for name in listed if not OPERATORS[name].encodes}
 
 
 @pytest.mark.parametrize("name", FORWARD_ONLY)

@@ -1,6 +1,7 @@
 """ONNX's reference evaluator, with own forms of what it rounds to single precision or has wrong."""
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx
@@ -124,4 +125,5 @@ EXACT = (AffineGrid, DeformConv, Erf, Gelu, GridSample)
 def evaluate(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     """The model's first output."""
     older = [Softmax, LogSoftmax] if model.opset_import[0].version < 13 else []
-    return ReferenceEvaluator(model, new_ops=[*EXACT, *older]).run(None, {"x": x})[0]
+    results: Any = ReferenceEvaluator(model, new_ops=[*EXACT, *older]).run(None, {"x": x})
+    return results[0]

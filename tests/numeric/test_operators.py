@@ -36,7 +36,16 @@ CHECKED_ELSEWHERE = {
 }
 # Not a float among their inputs, or their values are known when the model is compiled.
 WITHOUT_GRADIENT = {
-    *("ConstantOfShape", "EyeLike", "OneHot", "Range", "Shape", "Size"),
+    *(
+        "ConstantOfShape",
+        "ConvInteger",
+        "EyeLike",
+        "MatMulInteger",
+        "OneHot",
+        "Range",
+        "Shape",
+        "Size",
+    ),
 }
 
 
