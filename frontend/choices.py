@@ -44,15 +44,16 @@ class Choice(Protocol):
 
 @dataclass(frozen=True)
 class Glob:
-    """Parameters whose name matches; running statistics are none."""
+    """Parameters whose name matches, or is the text itself; running statistics are none."""
 
     pattern: str
 
     def parts(self, graph: Graph) -> Parts:
         """All of each."""
         frozen = graph.frozen if self.pattern == EVERYTHING else frozenset()
-        names = (name for name in trainable(graph) if fnmatchcase(name, self.pattern))
-        return dict.fromkeys(name for name in names if name not in frozen)
+        names = trainable(graph)
+        matching = (n for n in names if n == self.pattern or fnmatchcase(n, self.pattern))
+        return dict.fromkeys(name for name in matching if name not in frozen)
 
 
 @dataclass(frozen=True)

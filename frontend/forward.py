@@ -14,7 +14,7 @@ from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.resolve import resolve
 from odtc.frontend.onnx_file import modern
 from odtc.frontend.random_masks import DRAWING
-from odtc.frontend.specialize import check_domains, is_weight, read_graph
+from odtc.frontend.specialize import check_domains, read_graph
 from odtc.frontend.training_mode import expand_training_mode
 
 
@@ -36,11 +36,11 @@ def inference_graph(
     """
     model = modern(model)
     check_domains(model)
-    graph = read_graph(model)
+    graph = read_graph(model, bakes_constants=True)
     graph.inputs = inputs
     graph.constants |= bound
     fold_and_infer(graph)
-    while resolve(graph, is_weight):
+    while resolve(graph):
         fold_and_infer(graph)
     expand_training_mode(graph)
     graph.drop_unused()

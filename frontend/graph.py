@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from odtc.core.errors import ModelError
 from odtc.core.specs import Classes, TensorSpec
+from odtc.core.weight_places import bodies_of
 from odtc.frontend.weights.finding import Finding, Kind
 
 MAIN_DOMAINS = ("", "ai.onnx")
@@ -189,13 +190,6 @@ def statistics_of(graph: Graph) -> frozenset[str]:
 def _first_cause(error: Exception) -> str:
     """The first of the errors that shape inference lists; the others mostly follow from it."""
     return str(error).strip().splitlines()[0].split("Inference error(s): ")[-1]
-
-
-def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The subgraphs of a node."""
-    kinds = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-    held = [item for item in node.attribute if item.type in kinds]
-    return [body for item in held for body in (item.g, *item.graphs)]
 
 
 def names_read(node: onnx.NodeProto) -> set[str]:

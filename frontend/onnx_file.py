@@ -8,7 +8,10 @@ from google.protobuf.message import DecodeError
 from onnx import inliner, version_converter
 
 from odtc.core.errors import ModelError
+from odtc.core.weight_places import FLOATS
+from odtc.frontend.function_weights import without_function_weights
 from odtc.frontend.graph import MAIN_DOMAINS
+from odtc.frontend.weight_names import name_weights
 from odtc.frontend.weights.restore import restore, untangle_names
 
 # Broadcasting became that of NumPy.
@@ -37,6 +40,8 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
         ) from error
     untangle_names(model)
     check_model(model, str(file))
+    model = without_function_weights(model)
+    name_weights(model)
     restore(model)
     return model
 
@@ -94,7 +99,7 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     graph.output.extend(model.graph.output)
     declared = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
-        if tensor.data_type != onnx.TensorProto.FLOAT:
+        if tensor.data_type not in FLOATS:
             graph.initializer.append(tensor)
         elif tensor.name not in declared:
             graph.input.append(

@@ -8,17 +8,21 @@ from onnx import numpy_helper
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.specs import TensorSpec
+from odtc.core.weight_places import FLOATS, float_tensors
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
+from odtc.frontend.lift import lift
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.resolve import resolve
+from odtc.frontend.normalize.widen import widen
 from odtc.frontend.onnx_file import modern, opset_of
 from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.finding import Kind
-from odtc.frontend.weights.notes import notes_of
+from odtc.frontend.weights.notes import listed, notes_of
 from odtc.frontend.weights.uses import flattened
 
 MAX_BATCH = 1 << 20
 _KEPT = (Kind.PARAMETER, Kind.FROZEN)
+_FLOATS = frozenset(map(numpy_dtype, FLOATS))
 
 
 def specialize(
@@ -56,28 +60,39 @@ def specialize(
     if fixed_batch is not None and batch is not None and batch != fixed_batch:
         _follow_batch(graph, fixed_batch)
     fold_and_infer(graph)
-    while resolve(graph, is_weight):
+    while resolve(graph):
         fold_and_infer(graph)
+    widen(graph)
     return graph
 
 
-def read_graph(model: onnx.ModelProto, promoted: Collection[str] = ()) -> Graph:
+def read_graph(
+    model: onnx.ModelProto, promoted: Collection[str] = (), *, bakes_constants: bool = False
+) -> Graph:
     """The graph of a model, its inputs aside: what is a parameter, and what a constant.
 
     Args:
         model: in its modern form.
-        promoted: names of tensors to train whatever they are.
+        promoted: names of float tensors that are weights whatever they look like.
+        bakes_constants: whether the tensors of Constant nodes are no weights, whatever they hold.
 
     Raises:
         ModelError: the data of an initializer is damaged.
     """
-    values = {tensor.name: _value(tensor) for tensor in model.graph.initializer}
-    floats = {name: value for name, value in values.items() if value.dtype == np.float32}
-    findings = classify(model, model.graph.node, floats, promoted=promoted)
-    kept = _statistics(model.graph.node) & floats.keys()
+    lifted = lift(model.graph)
+    values = {name: _value(name, tensor) for name, tensor in lifted.tensors.items()}
+    with np.errstate(over="ignore"):
+        floats = {
+            name: value.astype(np.float32, copy=False)
+            for name, value in values.items()
+            if value.dtype.name in _FLOATS
+        }
+    findings = classify(model, lifted.nodes, floats, written=lifted.written, promoted=promoted)
+    kept = _statistics(lifted.nodes) & floats.keys()
     kept |= {name for name, found in findings.items() if found.kind in _KEPT}
+    kept -= lifted.written if bakes_constants else set()
     graph = Graph(
-        nodes=[onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node],
+        nodes=lifted.nodes,
         inputs=(),
         parameters={name: value for name, value in values.items() if name in kept},
         constants={name: value for name, value in values.items() if name not in kept},
@@ -88,6 +103,9 @@ def read_graph(model: onnx.ModelProto, promoted: Collection[str] = ()) -> Graph:
     for value in model.graph.output:
         if value.type.tensor_type.elem_type:
             graph.dtypes[value.name] = numpy_dtype(value.type.tensor_type.elem_type)
+    written = [name for name in graph.parameters if name in lifted.written]
+    if written:
+        graph.notes.append(f"Constant nodes hold weights, which are parameters: {listed(written)}")
     graph.notes.extend(notes_of(findings))
     return graph
 
@@ -98,27 +116,34 @@ def _statistics(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     return {name for node in norms for name in node.input[3:5]}
 
 
-def is_weight(value: np.ndarray) -> bool:
-    """Whether an initializer looks like a weight.
+def require_places(graph: Graph, model: onnx.ModelProto) -> None:
+    """Checks that each parameter has a place in the file to be written back to.
 
-    A float tensor of rank 0 is a number that the exporter wrote down, and one that holds an
-    infinity is a mask.
+    Args:
+        graph: of the model.
+        model: as it was read.
+
+    Raises:
+        UnsupportedError: one has none: it came up as ONNX resolved functions or old operators.
     """
-    return value.dtype == np.float32 and value.ndim > 0 and not holds_infinity(value)
+    places = {name for name, _ in float_tensors(model.graph)}
+    lost = [name for name in graph.parameters if name not in places]
+    if lost:
+        raise UnsupportedError(
+            f"{len(lost)} parameters have no place in the file to be written back to",
+            where=f"initializer {lost[0]}",
+            hint="export the model without functions, for a newer opset; or do not name it in "
+            "params",
+        )
 
 
-def holds_infinity(value: np.ndarray) -> bool:
-    """Whether a float tensor has an infinite element."""
-    return value.dtype.kind == "f" and bool(np.isinf(value).any())
-
-
-def _value(tensor: onnx.TensorProto) -> np.ndarray:
+def _value(name: str, tensor: onnx.TensorProto) -> np.ndarray:
     try:
         return numpy_helper.to_array(tensor)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"the data of an initializer is damaged: {error}",
-            where=f"initializer {tensor.name}",
+            where=f"initializer {name}",
             hint="export the model again, and check that the file was copied whole",
         ) from error
 

@@ -40,7 +40,7 @@ from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
-from odtc.frontend.specialize import specialize
+from odtc.frontend.specialize import require_places, specialize
 from odtc.frontend.training import (
     TRAIN_STEP,
     TrainingGraph,
@@ -255,6 +255,7 @@ def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) 
     options = source.options
     samples = options.get("batch") if batch is None else batch // micro_batches
     graph = specialize(source.model, samples, options.get("shape"), _wanted(options)[0])
+    require_places(graph, source.model)
     set_dropout(graph, options.get("dropout", True), options.get("seed", 0))
     objective = join_losses(graph, source.terms)
     selection, adapters = _choose(graph, options)

@@ -58,7 +58,7 @@ def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarr
             where=where,
             hint=f"convert it to {spec.dtype}",
         )
-    return np.ascontiguousarray(array, spec.dtype)
+    return np.asarray(array, spec.dtype, order="C")
 
 
 def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:

@@ -27,4 +27,5 @@ def fitted_weight(name: str, value: np.ndarray, weights: Mapping[str, Argument])
             where=f"set_parameters, {name}",
             hint="give an array of that shape and kind",
         )
-    return np.ascontiguousarray(array, spec.dtype)
+    # Not `ascontiguousarray`: it makes a row of a scalar.
+    return np.asarray(array, spec.dtype, order="C")

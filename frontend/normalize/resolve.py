@@ -17,15 +17,13 @@ from odtc.frontend.normalize.subgraphs import Inlined, inline_if, inline_loop, i
 
 PADS_INPUT_SINCE = 11
 _BODIES = {"If": inline_if, "Loop": inline_loop, "Scan": inline_scan}
-IsWeight = Callable[[np.ndarray], bool]
 
 
-def resolve(graph: Graph, is_weight: IsWeight) -> bool:
+def resolve(graph: Graph) -> bool:
     """Resolves what can be resolved now; tells if anything changed.
 
     Args:
         graph: constants folded and shapes inferred; both have to be done again after a change.
-        is_weight: whether an initializer of a body is to be trained.
     """
     alias: dict[str, str] = {}
     held: Held = {}
@@ -33,7 +31,7 @@ def resolve(graph: Graph, is_weight: IsWeight) -> bool:
     for old_node in graph.nodes:
         node = rename(old_node, alias)
         inlined = Inlined(graph, node.output[0])
-        if not _resolved(graph, node, inlined, held, is_weight):
+        if not _resolved(graph, node, inlined, held):
             nodes.append(node)
             continue
         nodes.extend(inlined.nodes)
@@ -44,11 +42,9 @@ def resolve(graph: Graph, is_weight: IsWeight) -> bool:
     return changed
 
 
-def _resolved(
-    graph: Graph, node: onnx.NodeProto, inlined: Inlined, held: Held, is_weight: IsWeight
-) -> bool:
+def _resolved(graph: Graph, node: onnx.NodeProto, inlined: Inlined, held: Held) -> bool:
     if node.op_type in _BODIES:
-        return _BODIES[node.op_type](graph, node, inlined, is_weight)
+        return _BODIES[node.op_type](graph, node, inlined)
     if node.op_type in sequences.RULES:
         return sequences.RULES[node.op_type](graph, node, inlined, held)
     rule = _SIZED.get(node.op_type)

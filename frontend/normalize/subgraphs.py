@@ -1,10 +1,11 @@
 """Inlines the bodies of If, Loop and Scan where what they do is known when the model is compiled.
 
 An If whose condition is constant becomes its branch; a Loop of a constant number of trips, and a
-Scan, become their bodies one after the other. Weights inside of a body become parameters.
+Scan, become their bodies one after the other. Their weights are in the graph already
+(`frontend/lift.py`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,15 +63,13 @@ class Inlined:
             return self.emit(op_type, name, axes=[axis])[0]
         return self.emit(op_type, name, self.graph.add_constant("axes", np.array([axis])))[0]
 
-    def adopt(self, body: onnx.GraphProto, is_weight: Callable[[np.ndarray], bool]) -> dict:
-        """Takes in the initializers of a body; returns their new names."""
+    def adopt(self, body: onnx.GraphProto) -> dict[str, str]:
+        """Takes in the initializers of a body, none of floats; returns their new names."""
         names = {}
         for tensor in body.initializer:
-            value = numpy_helper.to_array(tensor)
-            target = self.graph.parameters if is_weight(value) else self.graph.constants
             taken = self.graph.parameters.keys() | self.graph.constants.keys()
             name = f"{self.stem}::{tensor.name}" if tensor.name in taken else tensor.name
-            target[name] = value
+            self.graph.constants[name] = numpy_helper.to_array(tensor)
             names[tensor.name] = name
         return names
 
@@ -124,13 +123,13 @@ def passes_on(body: onnx.GraphProto, condition: str) -> bool:
     return name in values and bool(numpy_helper.to_array(values[name]).all())
 
 
-def inline_if(graph: Graph, node: onnx.NodeProto, inlined: Inlined, is_weight: Callable) -> bool:
+def inline_if(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     """Takes the branch of a constant condition."""
     condition = graph.constants.get(node.input[0])
     if condition is None:
         return False
     branch = attributes(node)["then_branch" if condition.item() else "else_branch"]
-    inlined.results = inlined.body(branch, inlined.adopt(branch, is_weight))
+    inlined.results = inlined.body(branch, inlined.adopt(branch))
     return True
 
 
@@ -150,12 +149,12 @@ def loop_refusal(graph: Graph, node: onnx.NodeProto) -> str:
     return "" if count > 0 else "it has no trips"
 
 
-def inline_loop(graph: Graph, node: onnx.NodeProto, inlined: Inlined, is_weight: Callable) -> bool:
+def inline_loop(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     """The body, once for each trip; what each trip gives out is stacked."""
     if loop_refusal(graph, node):
         return False
     body = attributes(node)["body"]
-    weights = inlined.adopt(body, is_weight)
+    weights = inlined.adopt(body)
     true = graph.add_constant("condition", np.array(True))
     state, given = list(node.input[2:]), []
     formal = [value.name for value in body.input]
@@ -173,7 +172,7 @@ def _stack(inlined: Inlined, parts: Iterable[str], axis: int) -> str:
     return inlined.emit("Concat", *(inlined.unsqueeze(p, axis) for p in parts), axis=axis)[0]
 
 
-def inline_scan(graph: Graph, node: onnx.NodeProto, inlined: Inlined, is_weight: Callable) -> bool:
+def inline_scan(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     """The body, once for each step along the axis of the inputs that it scans."""
     attrs = attributes(node)
     body, count = attrs["body"], attrs["num_scan_inputs"]
@@ -189,7 +188,7 @@ def inline_scan(graph: Graph, node: onnx.NodeProto, inlined: Inlined, is_weight:
             strict=True,
         )
     ]
-    weights = inlined.adopt(body, is_weight)
+    weights = inlined.adopt(body)
     formal, given = [value.name for value in body.input], []
     for trip, parts in enumerate(zip(*pieces, strict=True)):
         actual = dict(zip(formal, [*state, *parts], strict=True))

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from odtc.core.errors import NumericError
+from odtc.core.weight_places import float_tensors
+
 # Bytes of a part, at most, but for long rows. The C library keeps what was freed of larger ones.
 _PART = 1 << 18
-_DATA_FIELDS = ("raw_data", "float_data", "external_data", "data_location")
+_DATA_FIELDS = (
+    *("raw_data", "float_data", "int32_data", "double_data"),
+    *("external_data", "data_location"),
+)
 
 
 _OS_ERROR = re.compile(r"(?P<text>[^:]*) \(os error (?P<code>\d+)\)")
@@ -70,17 +77,54 @@ def _parts(path: Path, name: str) -> Iterator[np.ndarray]:
 
 
 def strip_weights(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
-    """Takes the data from these initializers, in place; name, shape and dtype stay."""
+    """Takes the data from these weights, in place; name, shape and dtype stay.
+
+    The data of float64 stay, too: a trained float32 has less digits than these.
+    """
     wanted = set(names)
-    for tensor in model.graph.initializer:
-        if tensor.name in wanted:
-            for name in _DATA_FIELDS:
-                tensor.ClearField(name)
+    for name, tensor in float_tensors(model.graph):
+        if name in wanted and tensor.data_type != onnx.TensorProto.DOUBLE:
+            _clear(tensor)
     return model
 
 
-def fill_weights(model: onnx.ModelProto, weights: dict[str, np.ndarray]) -> None:
-    """Gives data to the initializers of those names, in place."""
-    for tensor in strip_weights(model, weights).graph.initializer:
-        if tensor.name in weights:
-            tensor.raw_data = np.ascontiguousarray(weights[tensor.name], np.float32).tobytes()
+def fill_weights(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> None:
+    """Gives data to the weights of those names, in place, each in the file's own type.
+
+    Args:
+        model: what `strip_weights` left.
+        weights: float32 arrays by name; names that the model does not have are passed over.
+
+    Raises:
+        NumericError: a value is beyond the range of the file's type.
+    """
+    for name, tensor in float_tensors(model.graph):
+        if name in weights:
+            value = _in_type_of(tensor, name, weights[name])
+            _clear(tensor)
+            tensor.raw_data = value.tobytes()
+
+
+def _clear(tensor: onnx.TensorProto) -> None:
+    for name in _DATA_FIELDS:
+        tensor.ClearField(name)
+
+
+def _in_type_of(tensor: onnx.TensorProto, name: str, value: np.ndarray) -> np.ndarray:
+    """The value in the element type of the file's tensor.
+
+    In float64, what training did not change keeps all of the digits that it has in the file.
+    """
+    if tensor.data_type == onnx.TensorProto.DOUBLE:
+        before = numpy_helper.to_array(tensor)
+        return np.where(value == before.astype(np.float32), before, value)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    with np.errstate(over="ignore"):
+        result = value.astype(dtype, copy=False)
+    if dtype.itemsize < value.itemsize and np.isinf(result).any() and not np.isinf(value).any():
+        raise NumericError(
+            f"the largest element is {np.abs(value).max():g}, which {dtype.name} cannot hold",
+            where=f"weight {name}",
+            hint="train with a lower learning rate or weight decay, or export float32 weights",
+        )
+    return result

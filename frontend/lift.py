@@ -1,0 +1,59 @@
+"""Takes the float tensors of Constant nodes and of bodies out of the nodes of a model.
+
+So there is one place where it is decided what is a weight, wherever the file has it. A body reads
+what was taken out of it as any tensor of the graph around it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import onnx
+
+from odtc.core.weight_places import FLOATS, bodies_of, constant_tensor
+
+
+@dataclass
+class Lifted:
+    """The nodes of a model without weights, and these.
+
+    Attributes:
+        nodes: copies, in order.
+        tensors: all initializers, and the float tensors of Constant nodes and bodies, by name.
+        written: names of those that are a Constant node in the file.
+    """
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    tensors: dict[str, onnx.TensorProto] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+
+
+def lift(graph: onnx.GraphProto) -> Lifted:
+    """What a graph consists of; the model itself is left as it is."""
+    lifted = Lifted(tensors={tensor.name: tensor for tensor in graph.initializer})
+    lifted.nodes = _without_weights(graph.node, lifted)
+    return lifted
+
+
+def _without_weights(nodes: Iterable[onnx.NodeProto], lifted: Lifted) -> list[onnx.NodeProto]:
+    kept = []
+    for node in nodes:
+        tensor = constant_tensor(node)
+        if tensor is None:
+            kept.append(_copied(node, lifted))
+        else:
+            lifted.tensors[node.output[0]] = tensor
+            lifted.written.add(node.output[0])
+    return kept
+
+
+def _copied(node: onnx.NodeProto, lifted: Lifted) -> onnx.NodeProto:
+    copy = onnx.NodeProto.FromString(node.SerializeToString())
+    for original, body in zip(bodies_of(node), bodies_of(copy), strict=True):
+        floats = [tensor for tensor in original.initializer if tensor.data_type in FLOATS]
+        lifted.tensors |= {tensor.name: tensor for tensor in floats}
+        others = [tensor for tensor in original.initializer if tensor.data_type not in FLOATS]
+        inner = _without_weights(original.node, lifted)
+        for entries, left in ((body.initializer, others), (body.node, inner)):
+            del entries[:]
+            entries.extend(left)
+    return copy

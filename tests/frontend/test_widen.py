@@ -1,0 +1,86 @@
+"""What a file computes in other floats is computed in float32, and nothing else is changed."""
+
+import numpy as np
+import onnx
+import pytest
+
+from odtc.core.errors import UnsupportedError
+from odtc.frontend.coverage import require_trainable
+from odtc.frontend.losses.objective import join_losses
+from odtc.frontend.losses.terms import terms_of
+from odtc.frontend.specialize import specialize
+
+
+def graph_of(text, loss="mse"):
+    graph = specialize(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}'))
+    join_losses(graph, terms_of(loss))
+    require_trainable(graph)
+    return graph
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "double"])
+def test_a_whole_graph_is_computed_in_float32(dtype) -> None:
+    graph = graph_of(f"""net ({dtype}[2, 2] x) => ({dtype}[2, 2] y)
+        <{dtype}[2, 2] w = {{1, 2, 3, 4}}, {dtype} s = {{2}}> {{
+            m = MatMul (x, w) t = Mul (m, s) n = Cast <to = 10> (t) y = CastLike (n, x) }}""")
+    kinds = {graph.dtypes[name] for node in graph.nodes for name in (*node.input, *node.output)}
+    assert kinds == {"float32"}
+    assert [spec.dtype for spec in graph.inputs] == ["float32"]
+    assert graph.parameters["w"].dtype == np.float32
+    assert [node.op_type for node in graph.nodes] == ["MatMul", "Mul", "CastLike"]
+    name = {"double": "float64"}.get(dtype, dtype)
+    (note,) = graph.notes
+    assert "computed in float32; inputs are taken as float32: x;" in note
+    assert f"1 weight is held in float32, and written back as {name}" in note
+
+
+def test_casts_are_gone_and_weights_are_read_directly() -> None:
+    """onnxconverter-common's float16 with inputs and outputs kept, and its closing softmax."""
+    graph = graph_of(
+        """net (float[2, 2] x) => (float[2, 2] y) <float16[2, 2] w = {1, 2, 3, 4}> {
+            h = Cast <to = 10> (x) m = MatMul (h, w) s = Softmax (m) y = Cast <to = 1> (s) }""",
+        "cross-entropy",
+    )
+    assert [node.op_type for node in graph.nodes] == ["MatMul"]
+    assert list(graph.nodes[0].input) == ["x", "w"]
+
+
+def test_a_cast_of_an_output_that_is_read_elsewhere_stays() -> None:
+    graph = graph_of(
+        """net (float16[2, 2] x) => (float16[2, 2] t, float[2, 2] y)
+        <float16[2, 2] w = {1, 2, 3, 4}> { t = MatMul (x, w) y = Cast <to = 1> (t) }""",
+        {"y": "mse"},
+    )
+    assert [node.op_type for node in graph.nodes] == ["MatMul", "Cast"]
+
+
+def test_float64_of_integers_keeps_its_type_up_to_where_it_meets_weights() -> None:
+    """At 16,777,217 a float32 is another integer."""
+    graph = graph_of("""net (int64[2, 2] ids) => (float[2, 2, 2] y)
+        <float[3, 2] w = {1, 2, 3, 4, 5, 6}> {
+            d = Cast <to = 11> (ids) big = Constant <value = double {16777217}> ()
+            q = Div (d, big) f = Floor (q) i = Cast <to = 7> (f)
+            g = Gather (w, i) wide = Cast <to = 11> (g)
+            a = Constant <value = int64[1] {2}> () z = Unsqueeze (q, a)
+            v = Mul (wide, z) y = Cast <to = 1> (v) }""")
+    types = {node.op_type: graph.dtypes[node.output[0]] for node in graph.nodes}
+    assert types["Div"] == types["Floor"] == "float64"
+    assert types["Mul"] == types["Gather"] == "float32"
+    assert graph.notes
+
+
+def test_a_file_of_float32_with_sizes_in_float64_is_left_alone() -> None:
+    graph = graph_of("""net (float[2, 2] x) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
+        s = Shape (x) d = Cast <to = 11> (s) i = Cast <to = 7> (d) r = Reshape (x, i)
+        y = MatMul (r, w) }""")
+    assert not graph.notes
+
+
+def test_constants_beyond_float32_stay_finite_and_weights_are_refused() -> None:
+    text = """net (double[2, 2] x) => (double[2, 2] y) <double[2, 2] w = {{{w}, 2, 3, 4}}> {{
+        least = Constant <value = double {{-1.0e308}}> () m = MatMul (x, w) y = Max (m, least) }}"""
+    graph = graph_of(text.format(w=1))
+    bounds = [value for name, value in graph.constants.items() if name in graph.nodes[-1].input]
+    assert bounds == [np.finfo(np.float32).min]
+    with pytest.raises(UnsupportedError, match="the weight has elements beyond float32"):
+        graph_of(text.format(w="1.0e300"))
