@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 
 from odtc.core.manifest import Manifest
+from odtc.core.weight_places import bodies_of, float_tensors
 
 # Of the largest element. Sums in another order differ by 2e-5 in deep models; statistics of the
 # batch, live dropout, or another weight by more than 1e-3.
@@ -18,10 +19,16 @@ _LEAST_SCALE = 1e-6
 
 def tolerance_of(model: onnx.ModelProto, manifest: Manifest) -> float:
     """The largest difference that rounding explains, by the file's types and the step's."""
-    types = {tensor.data_type for tensor in model.graph.initializer}
+    types = {tensor.data_type for _, tensor in float_tensors(model.graph)} | _casts(model.graph)
     types |= {v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)}
     mixed = _MIXED if manifest.precision == "mixed" else _FLOAT32
     return max(mixed, *(_ROUNDED.get(each, 0.0) for each in types))
+
+
+def _casts(graph: onnx.GraphProto) -> set[int]:
+    """The types that nodes cast to, in bodies too."""
+    found = {item.i for node in graph.node for item in node.attribute if item.name == "to"}
+    return found.union(*(_casts(body) for node in graph.node for body in bodies_of(node)))
 
 
 def difference(found: np.ndarray, expected: np.ndarray) -> float:
@@ -44,7 +51,11 @@ def forms_of(model: onnx.ModelProto, output: str, expected: np.ndarray) -> list[
 
     A loss that has the activation inside trains on, and evaluates to, the tensor in front of it.
     """
-    last = next((node for node in model.graph.node if output in node.output), None)
+    made = {name: node for node in model.graph.node for name in node.output}
+    last = made.get(output)
+    # A file in float16 may give its outputs in float32.
+    while last is not None and last.op_type == "Cast":
+        last = made.get(last.input[0])
     closing = _CLOSING.get(last.op_type) if last is not None else None
     if last is None or closing is None or not expected.ndim:
         return [expected]
