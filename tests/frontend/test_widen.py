@@ -11,8 +11,9 @@ from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.specialize import specialize
 
 
-def graph_of(text, loss="mse"):
-    graph = specialize(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}'))
+def graph_of(text, loss="mse", promoted=("w",)):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}')
+    graph = specialize(model, promoted=promoted)
     join_losses(graph, terms_of(loss))
     require_trainable(graph)
     return graph

@@ -73,6 +73,24 @@ def test_updates_as_on_the_cpu(case: tuple[str, odtc.Update], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", fast_if("vulkan".__eq__, KINDS))
+def test_a_scalar_is_trained_as_on_the_cpu(kind: str, tmp_path: Path) -> None:
+    """Its gradient is one sum, and its update a kernel without any loop."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[N, 40, 33] x) => (float[N, 40, 33] y) <float alpha = {0.5}> {
+            t = Mul (x, alpha) y = Tanh (t) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    x = np.random.default_rng(0).standard_normal((4, 40, 33), dtype=np.float32)
+    update, found = odtc.Update(odtc.Adam(), clip_norm=1.0), []
+    for target in (f"host-{kind}", "host-cpu"):
+        trainer = odtc.compile(
+            tmp_path / "m.onnx", target, batch=4, loss="mse", optimizer=update, params="alpha"
+        ).trainer()
+        losses = [trainer.step(x, x, lr=0.1) for _ in range(3)]
+        found.append([*losses, trainer.parameters()["alpha"].item()])
+    np.testing.assert_allclose(*found, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", fast_if("vulkan".__eq__, KINDS))
 def test_checkpoints_go_from_one_device_to_another(kind: str, tmp_path: Path) -> None:
     onnx.save(digits_model(), tmp_path / "m.onnx")
     x, y, *_ = digits_data()

@@ -171,10 +171,10 @@ def test_what_the_data_decide_is_refused(name: str, saved) -> None:
 
 def test_weights_of_a_branch_are_trained() -> None:
     """A float initializer of a body is a parameter, as one of the graph is."""
-    model = model_of(BODIES["if-then"].replace("t = MatMul (h, w)", "t = Mul (h, inner)"))
+    model = model_of(BODIES["if-then"].replace("MatMul (h, w)", "MatMul (h, inner)"))
     branch = model.graph.node[-1].attribute[0].g
-    branch.initializer.append(numpy_helper.from_array(weight(6), "inner"))
+    branch.initializer.append(numpy_helper.from_array(weight(6, 6), "inner"))
     graph = specialize(model)
     assert "inner" in graph.parameters
     assert not any(report.blocks for report in check_graph(graph))
-    assert relative_error(graph.parameters["inner"], weight(6)) == 0
+    assert relative_error(graph.parameters["inner"], weight(6, 6)) == 0
