@@ -269,12 +269,9 @@ def _forget(graph: onnx.GraphProto, body: _Body) -> None:
 
 
 def _keep(items: Any, is_kept: Callable[[Any], bool]) -> None:
-    """Leaves some items of a protobuf's list, whose types have no names, in place."""
-    kept = [item for item in items if is_kept(item)]
-    if len(kept) != len(items):
-        copies = [type(item).FromString(item.SerializeToString()) for item in kept]
-        del items[:]
-        items.extend(copies)
+    """Leaves some items of a protobuf's list in place; none is copied, for some are large."""
+    for index in reversed([index for index, item in enumerate(items) if not is_kept(item)]):
+        del items[index]
 
 
 def _drop_statistics(graph: onnx.GraphProto) -> list[str]:

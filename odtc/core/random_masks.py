@@ -10,7 +10,7 @@ the model.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,20 +116,27 @@ def mean_of(node: onnx.NodeProto, mask: Mask) -> list[onnx.NodeProto]:
 
 def _mean(name: str, producers: Producers, constant: Constant) -> float | None:
     """The mean of a random mask that may be scaled; None where the tensor is none."""
-    scale = 1.0
+    scaled: list[onnx.NodeProto] = []
     while (node := producers.get(name)) is not None:
         mask = mask_of(node, producers, constant)
         if mask is not None:
-            return mask.share * scale
+            return _scaled(mask.share, scaled, constant)
         if node.op_type in ("Div", "Mul"):
-            factor = constant(node.input[1])
-            if not factor:
-                return None
-            scale = scale / factor if node.op_type == "Div" else scale * factor
+            scaled.append(node)
         elif node.op_type not in _LIKE:
             return None
         name = node.input[0]
     return None
+
+
+def _scaled(mean: float, nodes: Iterable[onnx.NodeProto], constant: Constant) -> float | None:
+    """A mean behind products and quotients; None where one of them is by no known number."""
+    for node in nodes:
+        factor = constant(node.input[1])
+        if not factor:
+            return None
+        mean = mean / factor if node.op_type == "Div" else mean * factor
+    return mean
 
 
 def _cast(node: onnx.NodeProto, producers: Producers, constant: Constant) -> Mask | None:

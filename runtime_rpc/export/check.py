@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from odtc.core.errors import ParityError
 from odtc.core.inference_form import random_nodes
 from odtc.core.manifest import Manifest
 from odtc.core.specs import Role
-from odtc.runtime_rpc.export.comparison import difference, forms_of, samples_of, tolerance_of
+from odtc.runtime_rpc.export.comparison import difference, in_front, samples_of, tolerance_of
 from odtc.runtime_rpc.export.engine import Engine, Results, brief, load_engine
 from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_of, made_inputs
 from odtc.runtime_rpc.free_memory import available_bytes
@@ -68,24 +69,41 @@ def check_file(
         ParityError: an output differs by more than rounding explains, two runs differ, or the file
             runs for no number of samples.
     """
-    check = Check()
     too_large = _too_large(path)
     if too_large:
-        check.notes.append(too_large)
-        return check
-    engine, reasons = load_engine(path)
-    if engine is None:
-        check.notes += [f"{reason}; the file was not run" for reason in reasons]
-        return check
-    check.notes += [f"{reason}; {engine.name} ran it" for reason in reasons]
+        return Check(difference=None, notes=[too_large])
     inputs = manifest.of_role(Role.INPUT)
     arrays = made_inputs(model.graph, inputs)
+    evaluated = evaluate(arrays)
+    fronts = {output: in_front(model.graph, output) for output in evaluated}
+    with _showing(path, model, fronts.values()) as shown:
+        engine, reasons = load_engine(shown)
+    if engine is None:
+        notes = [f"{reason}; the file was not run" for reason in reasons]
+        return Check(difference=None, notes=notes)
+    check = Check(engine.name, notes=[f"{reason}; {engine.name} ran it" for reason in reasons])
     batches = batches_of(model.graph, inputs, manifest.micro_batch)
-    check.engine = engine.name
-    _Checking(model, tolerance_of(model, manifest), engine, batches, name, check).compare(
-        arrays, evaluate(arrays)
-    )
+    checking = _Checking(model, tolerance_of(model, manifest), engine, batches, name, check)
+    checking.compare(arrays, evaluated, fronts)
     return check
+
+
+@contextmanager
+def _showing(path: Path, model: onnx.ModelProto, tensors: Iterable[str]) -> Iterator[Path]:
+    """The file, or for as long as the block lasts the same with further tensors as outputs."""
+    given = [value.name for value in model.graph.output]
+    further = [onnx.ValueInfoProto(name=name) for name in set(tensors) - {*given, ""}]
+    if not further:
+        yield path
+        return
+    shown = Path(f"{path}.run")
+    try:
+        model.graph.output.extend(further)
+        shown.write_bytes(model.SerializeToString())
+        yield shown
+    finally:
+        del model.graph.output[len(given) :]
+        shown.unlink(missing_ok=True)
 
 
 @dataclass
@@ -99,11 +117,14 @@ class _Checking:
     name: str
     check: Check
 
-    def compare(self, arrays: Mapping[str, np.ndarray], evaluated: Results) -> None:
-        """Compares outputs at each number of samples."""
-        forms = {name: forms_of(self.model, name, each) for name, each in evaluated.items()}
+    def compare(
+        self, arrays: Mapping[str, np.ndarray], evaluated: Results, fronts: Mapping[str, str]
+    ) -> None:
+        """Compares outputs, or what is in front of them, at each number of samples."""
+        given = {value.name for value in self.model.graph.output}
+        expected = {name: each for name, each in evaluated.items() if name in given}
         drawn = random_nodes(self.model)
-        self._note_what_is_left(forms, drawn)
+        self._note_what_is_left(expected, drawn)
         for count in self._counts(arrays):
             results = self._run(arrays, count)
             if results is None:
@@ -112,11 +133,12 @@ class _Checking:
             if drawn:
                 continue
             self._same_again(arrays, count, results)
-            for name, each in forms.items():
-                self._compare(name, results[name], each, count)
+            for name, each in expected.items():
+                places = filter(None, (name, fronts.get(name)))
+                self._compare(name, [results[place] for place in places], each, count)
             # What odtc does not compute is the same of a sample, whatever stands beside it.
             if count == self.batches.compiled:
-                forms = {n: [v] for n, v in results.items() if _is_float(v)} | forms
+                expected = {n: v for n, v in results.items() if _is_float(v)} | expected
         if not self.check.batches:
             raise ParityError(
                 f"the exported file does not run: {self.check.notes[-1]}",
@@ -124,8 +146,8 @@ class _Checking:
                 hint=f"{_UNSEEN}, where another engine can run it",
             )
 
-    def _note_what_is_left(self, forms: Mapping[str, object], drawn: Sequence[str]) -> None:
-        left = [value.name for value in self.model.graph.output if value.name not in forms]
+    def _note_what_is_left(self, expected: Results, drawn: Sequence[str]) -> None:
+        left = [value.name for value in self.model.graph.output if value.name not in expected]
         if left:
             self.check.notes.append(
                 f"`evaluate` does not give {', '.join(left)}: compared with nothing but another run"
@@ -167,30 +189,28 @@ class _Checking:
 
     def _same_again(self, arrays: Mapping[str, np.ndarray], count: int, first: Results) -> None:
         """Checks that nothing is drawn or kept between two runs."""
-        again = self._run(arrays, count) or {}
+        again = self._run(arrays, count) or first
         for name, value in first.items():
             apart = difference(again[name], value) if _is_float(value) else 0.0
             if apart > self.tolerance:
                 self._fail(name, apart, f"between two runs at batch {count}", _REPORT)
 
     def _compare(
-        self, name: str, found: np.ndarray, forms: Sequence[np.ndarray], count: int
+        self, name: str, found: Sequence[np.ndarray], expected: np.ndarray, count: int
     ) -> None:
-        """Compares one output with what it may be at the compiled batch."""
-        have, shape = self.batches.compiled, forms[0].shape
-        if count != have and found.shape == shape:
+        """Compares one output, or what is in front of it, with what is expected of a batch."""
+        have, shape = self.batches.compiled, found[0].shape
+        if count != have and shape == expected.shape:
             self.check.notes.append(f"{name} is of a whole batch: it was not compared at {count}")
             return
-        wanted = forms
-        if count != have:
-            wanted = [samples_of(each, found.shape, have, count) for each in forms]
-        if wanted[0].shape != found.shape:
+        wanted = expected if count == have else samples_of(expected, shape, have, count)
+        if wanted.shape != shape:
             self.check.notes.append(
-                f"{name} was not compared: it is {list(found.shape)} at batch {count}, and "
-                f"{list(shape)} of {have}"
+                f"{name} was not compared: it is {list(shape)} at batch {count}, and "
+                f"{list(expected.shape)} of {have}"
             )
             return
-        apart = min(difference(found, each) for each in wanted)
+        apart = min(difference(each, wanted) for each in found)
         self.check.difference = max(self.check.difference or 0.0, apart)
         if apart > self.tolerance:
             mixes = have in self.check.batches and count != have

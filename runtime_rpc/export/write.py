@@ -86,8 +86,8 @@ def write_model(
     """
     _check_finite(weights)
     model = onnx.load(bundle.model, load_external_data=False)
-    changes = () if training else to_inference(model)
     fill_weights(model, dict(weights))
+    changes = () if training else to_inference(model)
     check = _UNCHECKED
     with atomic_write(path) as temporary:
         temporary.write_bytes(model.SerializeToString())
