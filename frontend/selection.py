@@ -11,6 +11,7 @@ from odtc.core.errors import UsageError
 from odtc.core.specs import Argument, Block, Role, TensorSpec
 from odtc.frontend.choices import Parts, read_choice
 from odtc.frontend.graph import Graph, statistics_of
+from odtc.frontend.weights.notes import listed
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ def select(
         for name, block in _parts(graph, text).items():
             chosen[name] = block or chosen.get(name)
     for text in freeze:
+        if _is_untrained(graph, text):
+            continue
         for name in _parts(graph, text):
             chosen.pop(name, None)
     if train and not chosen:
@@ -79,14 +82,31 @@ def select(
     return Selection(chosen, still if freeze_batch_norm else frozenset())
 
 
+def _is_untrained(graph: Graph, text: str) -> bool:
+    """Whether a text is the name of a tensor that is no parameter as it is."""
+    return text in graph.findings and text not in graph.parameters
+
+
 def _parts(graph: Graph, text: str) -> Parts:
     parts = read_choice(text).parts(graph)
     if not parts:
         raise UsageError(
             f"no trainable parameter matches {text!r}",
-            hint="`odtc check MODEL --all` lists the parameters' names",
+            hint=_untrained(graph) or "`odtc check MODEL --all` lists the parameters' names",
         )
     return parts
+
+
+def _untrained(graph: Graph) -> str:
+    """What a model without any parameter has in their place; empty where it has parameters."""
+    if set(graph.parameters) - statistics_of(graph):
+        return ""
+    doubtful = [f"{n} ({found.reason})" for n, found in graph.findings.items() if found.is_doubtful]
+    if not doubtful:
+        return (
+            "it has no tensor that odtc takes for a parameter; --train NAME trains any by its name"
+        )
+    return f"it has {listed(doubtful)}; --train NAME trains any by its name"
 
 
 def _frozen_statistics(graph: Graph, trained: Parts) -> frozenset[str]:

@@ -17,6 +17,7 @@ from odtc.frontend.normalize.widen import widen
 from odtc.frontend.onnx_file import modern, opset_of
 from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.finding import Kind
+from odtc.frontend.weights.losses import losses_of
 from odtc.frontend.weights.notes import listed, notes_of
 from odtc.frontend.weights.uses import flattened
 
@@ -106,7 +107,7 @@ def read_graph(
     written = [name for name in graph.parameters if name in lifted.written]
     if written:
         graph.notes.append(f"Constant nodes hold weights, which are parameters: {listed(written)}")
-    graph.notes.extend(notes_of(findings))
+    graph.notes += [*losses_of(model, findings), *notes_of(findings)]
     return graph
 
 

@@ -54,8 +54,8 @@ def classify(
             return _said_by_torch(name, torch, uses)
         is_named = name not in written and is_entry(name, producer)
         is_made_up = by_module and not is_named
-        is_literal = is_made_up and name in written
-        return judge(Stored(name, values[name], is_named, is_made_up, is_literal), uses)
+        stored = Stored(name, values[name], is_named, is_made_up, is_written=name in written)
+        return judge(stored, uses)
 
     return {name: _AS_TOLD if name in promoted else found(name) for name in values}
 

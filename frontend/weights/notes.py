@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from odtc.frontend.weights.finding import Finding, Kind
 
 # Names in one note; `odtc check --all` lists all of them.
-_MOST_NAMES = 12
+_MOST_NAMES = 8
 
 
 def notes_of(findings: Mapping[str, Finding]) -> Iterator[str]:

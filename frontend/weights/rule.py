@@ -66,14 +66,14 @@ class Stored:
         value: of it.
         is_entry: whether its name is an entry of a state dict or a variable.
         is_made_up: whether its name is none, in a file where those of parameters are.
-        is_literal: whether it is also written as a number of the program.
+        is_written: whether it is written as a number of the program, in a Constant node.
     """
 
     name: str
     value: np.ndarray
     is_entry: bool = False
     is_made_up: bool = False
-    is_literal: bool = False
+    is_written: bool = False
 
 
 def judge(stored: Stored, uses: Uses) -> Finding:
@@ -89,19 +89,22 @@ def judge(stored: Stored, uses: Uses) -> Finding:
     told = pattern(stored.value)
     if best.kind is Kind.CONSTANT:
         return _quiet(stored, constant(told, is_doubtful=best.is_doubtful) if told else best)
-    if stored.is_literal and not told:
+    if stored.is_made_up and stored.is_written and not told:
         told = "is written as a number of the program"
     return constant(f"{best.reason}, but {told}") if told else best
 
 
 _SETTING = constant("it says how an operator works", is_doubtful=False)
+_SCALES = constant("a number that scales a layer's result, as those of programs do")
 _UNREAD = constant("no node reads it with data", is_doubtful=False)
 
 
 def _quiet(stored: Stored, found: Finding) -> Finding:
     """Single numbers without a name, and tensors of one value, are worth no note."""
-    worth = stored.is_entry or (stored.value.size > 1 and not is_filled(stored.value))
-    return found if worth and found.is_doubtful else constant(found.reason, is_doubtful=False)
+    is_tensor = stored.value.size > 1 and not is_filled(stored.value)
+    is_scale = found == _SCALES and not stored.is_made_up and not stored.is_written
+    worth = found.is_doubtful and (stored.is_entry or is_tensor or is_scale)
+    return found if worth else constant(found.reason, is_doubtful=False)
 
 
 def _judge_read(stored: Stored, read: Read, uses: Uses) -> Finding:
@@ -179,9 +182,10 @@ def _scaled(stored: Stored, read: Read, uses: Uses) -> Finding:
     """The scale of a normalisation or of a layer."""
     other = read.others[0] if read.others else read.node.input[1 - read.slot]
     if stored.value.size == 1:
-        if stored.is_entry and other in uses.learned:
-            return parameter("a number that scales a layer's result", is_doubtful=True)
-        return constant("a single number")
+        if other not in uses.learned:
+            return constant("a single number")
+        reason = "a number that scales a layer's result"
+        return parameter(reason, is_doubtful=True) if stored.is_entry else _SCALES
     if not _is_row(stored.value):
         return constant(f"multiplied, but {_NOT_APPLIED}")
     if _is_normalized(other, uses):
