@@ -14,6 +14,7 @@ from odtc.core.version import VERSION
 
 if TYPE_CHECKING:
     from odtc import schedules
+    from odtc.against import match_weights
     from odtc.artifact import Artifact, load
     from odtc.compilation import compile_model as compile
     from odtc.core.errors import OdtcError
@@ -65,6 +66,7 @@ __all__ = [
     "connect",
     "from_torch",
     "load",
+    "match_weights",
     "plan",
     "replace_head",
     "schedules",
@@ -97,6 +99,7 @@ _HOME = {
     "from_torch": ("odtc.from_pytorch", "from_torch"),
     "load": ("odtc.artifact", "load"),
     "plan": ("odtc.planning", "plan_model"),
+    "match_weights": ("odtc.against", "match_weights"),
     "replace_head": ("odtc.heads", "replace_head"),
 }
 

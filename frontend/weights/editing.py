@@ -106,4 +106,5 @@ def restored(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
         for pair in tensor.metadata_props
         if pair.key == KEY
     }
-    return {name: tuple(text.partition(": ")[::2]) for name, text in notes.items()}
+    parts = {name: text.partition(": ") for name, text in notes.items()}
+    return {name: (how, source) for name, (how, _, source) in parts.items()}

@@ -1,6 +1,6 @@
 """Says what an exporter did to parameters: what was undone, and what cannot be."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import onnx
 
@@ -93,7 +93,7 @@ def _of_exported(
         )
 
 
-def _read_by(calls: Iterator[Call] | Sequence[Call], torch: TorchMetadata) -> set[str]:
+def _read_by(calls: Iterable[Call], torch: TorchMetadata) -> set[str]:
     read = {name for call in calls for name in call.reads}
     return {entry.target for name, entry in torch.entries.items() if name in read}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from odtc.cli.absent import absent
+from odtc.cli.against import compare
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
 from odtc.cli.step_options import add_step_options, step_options
@@ -53,16 +54,25 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Says whether a model can be trained, and which nodes stand in the way: all "
         "that `odtc compile` does with the same options before it compiles.",
         epilog="A symbolic batch is taken as 1. Exits with 4 where nodes cannot be trained, else "
-        "as `odtc compile` would.",
+        "as `odtc compile` would. With --against exits with 14 where the file lost tensors of the "
+        "state dict: merged, torn apart, folded, different or missing ones.",
     )
     add_step_options(parser)
     parser.add_argument("--all", action="store_true", help="list all nodes and parameters")
+    parser.add_argument(
+        "--against",
+        metavar="WEIGHTS",
+        help="only compare the model's tensors with a state dict, a .safetensors file or one of "
+        "torch.save, by name and value",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report."""
+    if args.against is not None:
+        return compare(args.model, args.against, as_json=args.json, everything=args.all)
     with absent("torch"):
         report = examine(args.model, args.target, **step_options(args))
     if args.json:

@@ -1,0 +1,39 @@
+"""`odtc.match_weights`: what became of a module's weights in an ONNX file."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odtc.frontend.onnx_file import load_model
+from odtc.frontend.weights.matching import Entry, Match, match
+from odtc.weight_files import read_state
+
+
+def match_weights(
+    model: str | os.PathLike[str], weights: str | os.PathLike[str] | Mapping[str, Any]
+) -> list[Match]:
+    """Compares the float tensors of an ONNX file with a state dict, by name and by value.
+
+    What odtc separates or lays out anew when it reads a file counts as it is then.
+
+    Args:
+        model: path of the ONNX file.
+        weights: a `.safetensors` file, one that `torch.save` wrote of a state dict, or the arrays
+            by name.
+
+    Returns:
+        What became of each tensor of the state dict, and which parameters the file has beside:
+        `equal`, `tied`, `renamed`, `reshaped`, of another type, or lost: `merged`, `torn apart`,
+        `folded`, `different`, `missing`.
+
+    Raises:
+        OdtcError: a file cannot be read.
+    """
+    if isinstance(weights, Mapping):
+        arrays = {name: np.asarray(value) for name, value in weights.items()}
+        state = {name: Entry(v) for name, v in arrays.items() if v.dtype.kind == "f"}
+    else:
+        state = read_state(os.fspath(weights))
+    return match(load_model(model), state)
