@@ -9,6 +9,7 @@ from odtc.core.manifest import Evaluation
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec, of_role
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.inference import without_dropout, without_gradient
+from odtc.frontend.losses.objective import Objective
 from odtc.frontend.random import without_masks
 from odtc.frontend.rebuild import builder_with_kernels, needed_for, replay_needed, results_of
 
@@ -19,7 +20,7 @@ def add_evaluations(
     module: tvm.IRModule,
     imported: tvm.IRModule,
     arguments: Sequence[Argument],
-    outputs: Sequence[tuple[str, int]],
+    objective: Objective,
 ) -> tuple[Evaluation, ...]:
     """Adds a function for each output to a module; it computes what that output needs only.
 
@@ -27,14 +28,14 @@ def add_evaluations(
         module: with the kernels of `imported`.
         imported: holds `forward(inputs, weights, ...) -> outputs`, in inference mode.
         arguments: of the training step.
-        outputs: name of each output, and its place among the results of `forward`.
+        objective: what can be evaluated, by number of the results of `forward`.
     """
     forward = imported[FORWARD]
     fed = of_role(arguments, Role.INPUT)
     weights = of_role(arguments, *WEIGHT_ROLES)
     variables = dict(zip([*fed, *weights], forward.params, strict=False))
     evaluations = []
-    for number, (name, place) in enumerate(outputs):
+    for number, (name, place) in enumerate(objective.evaluated):
         function = f"{EVALUATE}_{number}" if number else EVALUATE
         result = results_of(forward)[place]
         needed = needed_for(forward, [result])[1]
@@ -42,7 +43,8 @@ def add_evaluations(
         params = [variables[item] for item in (*inputs, *weights)]
         module[function] = _slice(imported, function, params, result)
         spec = TensorSpec(name, tuple(map(int, result.ty.shape)), str(result.ty.dtype))
-        evaluations.append(Evaluation(function, spec, tuple(item.spec.name for item in inputs)))
+        names = tuple(item.spec.name for item in inputs)
+        evaluations.append(Evaluation(function, spec, names, objective.samples_in(place)))
     return tuple(evaluations)
 
 

@@ -16,6 +16,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from odtc.core.errors import ModelError
+from odtc.core.place import Place
 from odtc.core.specs import Classes, TensorSpec
 from odtc.core.weight_places import bodies_of
 from odtc.frontend.weights.finding import Finding, Kind
@@ -32,7 +33,7 @@ class Graph:
 
     Attributes:
         nodes: the operators, in topological order.
-        inputs: what a caller feeds, batch first, of static shape.
+        inputs: what a caller feeds, of static shape.
         parameters: float tensors that a training step may change, by ONNX initializer name.
         constants: all other initializers, by name.
         outputs: names of the results; see `join_losses` for their order.
@@ -43,6 +44,8 @@ class Graph:
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.
         seed: of the masks of dropout.
+        places: where the samples of a batch lie in inputs and labels that hold some.
+        bound: inputs that are not fed: the value of each that the user gave, else None.
         originals: for tensors that normalisation made, the one of the model that they stand for;
             empty where there is none.
         findings: what each float tensor of the file is, and why.
@@ -60,6 +63,8 @@ class Graph:
     labels: tuple[TensorSpec, ...] = ()
     classes: dict[str, Classes] = field(default_factory=dict)
     seed: int = 0
+    places: dict[str, Place] = field(default_factory=dict)
+    bound: dict[str, Any] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
 
@@ -162,6 +167,22 @@ class Graph:
         self.nodes = kept[::-1]
         self.constants = {k: v for k, v in self.constants.items() if k in needed}
         self.parameters = {k: v for k, v in self.parameters.items() if k in needed}
+
+
+def drop_unread_inputs(graph: Graph) -> None:
+    """Leaves out inputs that nothing reads, unless there would be none left."""
+    read = {name for node in graph.nodes for name in names_read(node)} | {*graph.outputs}
+    kept = tuple(spec for spec in graph.inputs if spec.name in read)
+    if kept:
+        graph.bound |= {spec.name: None for spec in graph.inputs if spec not in kept}
+        graph.inputs = kept
+
+
+def samples_of(graph: Graph) -> int:
+    """Samples in a batch; 1 where no input holds some."""
+    places = graph.places
+    counts = [places[i.name].count(i.shape) for i in graph.inputs if i.name in places]
+    return counts[0] if counts else 1
 
 
 # Their shape is that of their input; ONNX defines them by a function, which inference fails at.

@@ -6,9 +6,18 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from odtc.core.errors import ModelError, UnsupportedError, UsageError
-from odtc.core.specs import TensorSpec
+from odtc.core.errors import ModelError, UnsupportedError
+from odtc.core.place import Place
 from odtc.core.weight_places import FLOATS, float_tensors
+from odtc.frontend.feeds import (
+    Asked,
+    Axes,
+    Shapes,
+    bind,
+    check_batch_axes,
+    feeds_of,
+    hypotheses,
+)
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.lift import lift
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
@@ -21,7 +30,6 @@ from odtc.frontend.weights.losses import losses_of
 from odtc.frontend.weights.notes import listed, notes_of
 from odtc.frontend.weights.uses import flattened
 
-MAX_BATCH = 1 << 20
 _KEPT = (Kind.PARAMETER, Kind.FROZEN)
 _FLOATS = frozenset(map(numpy_dtype, FLOATS))
 
@@ -29,20 +37,25 @@ _FLOATS = frozenset(map(numpy_dtype, FLOATS))
 def specialize(
     model: onnx.ModelProto,
     batch: int | None = None,
-    shape: Mapping[str, int] | None = None,
+    shape: Shapes | None = None,
     promoted: Collection[str] = (),
+    *,
+    asked: Asked | None = None,
+    axes: Axes | None = None,
+    samples: int | None = None,
 ) -> Graph:
     """Binds the batch and all other symbolic dimensions.
 
-    Dimension 0 of the first input is the batch. A model that was exported with a fixed batch is
-    re-batched: every input that starts with that number starts with `batch` instead, and reshapes
-    to it follow their input.
+    A model that was exported with a fixed batch is re-batched: reshapes to it follow their input.
 
     Args:
         model: a checked ONNX model.
         batch: samples in a step; may be left out where the model has a fixed batch.
-        shape: sizes of the other symbolic dimensions, by name.
+        shape: sizes of the other symbolic dimensions, by name, or of all of an input's.
         promoted: names of tensors to train whatever they are; other text in it is left alone.
+        asked: batch, shape and what else a user says of the inputs, in place of those two.
+        axes: of the inputs, along which the samples lie; the likeliest if None.
+        samples: of a batch, whatever the user says.
 
     Raises:
         UsageError: a symbolic dimension is not given, or the batch is not in [1, 2**20].
@@ -52,19 +65,36 @@ def specialize(
     model = modern(model)
     check_domains(model)
     graph = read_graph(model, promoted)
-    feeds = _feeds(model)
-    if not feeds:
-        raise ModelError("the model has no input to feed", hint="export it with an input")
-    sizes, fixed_batch = _bind_symbols(feeds, batch, dict(shape or {}))
-    graph.inputs = tuple(_input_spec(value, sizes, fixed_batch, batch) for value in feeds)
+    asked = asked or Asked(batch, shape or {})
+    feeds = feeds_of(model)
+    outputs = [value.name for value in model.graph.output]
+    check_batch_axes(asked.batch_axes, [*(feed.name for feed in feeds), *outputs])
+    bound = bind(feeds, asked, next(hypotheses(feeds, asked)) if axes is None else axes, samples)
+    graph.inputs, graph.places = bound.specs, bound.places
+    _set_inputs(graph, bound.constants)
     fold_constants(graph)
-    if fixed_batch is not None and batch is not None and batch != fixed_batch:
-        _follow_batch(graph, fixed_batch)
+    if bound.exported is not None:
+        _follow_batch(graph, bound.exported)
     fold_and_infer(graph)
     while resolve(graph):
         fold_and_infer(graph)
     widen(graph)
     return graph
+
+
+def _set_inputs(graph: Graph, values: Mapping[str, np.ndarray]) -> None:
+    """Makes constants of inputs whose values are given."""
+    graph.constants |= values
+    for name, value in values.items():
+        graph.bound[name] = value.tolist()
+        graph.notes.append(
+            f"{name}: an input that is set to {_brief(value)}; the exported model has it as before"
+        )
+
+
+def _brief(value: np.ndarray) -> str:
+    values = np.unique(value)
+    return str(values[0]) if values.size == 1 else np.array2string(value, threshold=8)
 
 
 def read_graph(
@@ -149,18 +179,6 @@ def _value(name: str, tensor: onnx.TensorProto) -> np.ndarray:
         ) from error
 
 
-def batch_symbol(model: onnx.ModelProto) -> str | None:
-    """Name of the symbolic batch, empty where it has none; None where the batch is fixed."""
-    dims = [dim for value in _feeds(model)[:1] for dim in value.type.tensor_type.shape.dim]
-    return None if not dims or dims[0].HasField("dim_value") else dims[0].dim_param
-
-
-def _feeds(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a caller feeds: up to IR version 3 initializers are inputs too."""
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    return [value for value in model.graph.input if value.name not in initializers]
-
-
 def check_domains(model: onnx.ModelProto) -> None:
     """Checks that all operators are of ONNX's default set.
 
@@ -177,72 +195,9 @@ def check_domains(model: onnx.ModelProto) -> None:
             )
 
 
-def _bind_symbols(
-    feeds: list[onnx.ValueInfoProto], batch: int | None, shape: dict[str, int]
-) -> tuple[dict[str, int], int | None]:
-    """Sizes of the symbolic dimensions, and the fixed batch if the model has one."""
-    if batch is not None and not 1 <= batch <= MAX_BATCH:
-        raise UsageError(f"batch {batch} is outside [1, {MAX_BATCH}]", hint="pass --batch 4")
-    dims = feeds[0].type.tensor_type.shape.dim
-    if not dims:
-        raise ModelError("the input is a scalar or has no shape", where=f"input {feeds[0].name}")
-    symbols = _symbols(feeds)
-    unknown = sorted(shape.keys() - symbols.keys())
-    if unknown:
-        raise UsageError(
-            f"the model has no symbolic dimension {', '.join(unknown)}",
-            hint=f"it has {', '.join(filter(None, symbols)) or 'none'}",
-        )
-    fixed = dims[0].dim_value if dims[0].HasField("dim_value") else None
-    if fixed is None:
-        symbol = dims[0].dim_param
-        if batch is None and symbol not in shape:
-            raise UsageError(
-                f"the model's batch dimension {symbol or '?'!r} is symbolic",
-                where=f"input {feeds[0].name}",
-                hint="give the number of samples in a step, such as --batch 4",
-            )
-        shape[symbol] = batch if batch is not None else shape[symbol]
-    missing = [name for name in symbols if name not in shape]
-    if missing:
-        raise UsageError(
-            f"symbolic dimensions without a size: {', '.join(name or '?' for name in missing)}",
-            where=f"input {symbols[missing[0]]}",
-            hint=f"give each a size: --shape {missing[0]}=128"
-            if missing[0]
-            else "give the dimension a name, or a size, where the model is exported",
-        )
-    return shape, fixed
-
-
-def _symbols(feeds: list[onnx.ValueInfoProto]) -> dict[str, str]:
-    """The symbolic dimensions, each with the first input that has it."""
-    found: dict[str, str] = {}
-    for value in feeds:
-        for dim in value.type.tensor_type.shape.dim:
-            if not dim.HasField("dim_value"):
-                found.setdefault(dim.dim_param, value.name)
-    return found
-
-
-def _input_spec(
-    value: onnx.ValueInfoProto, sizes: dict[str, int], fixed: int | None, batch: int | None
-) -> TensorSpec:
-    tensor = value.type.tensor_type
-    dims = [
-        dim.dim_value if dim.HasField("dim_value") else sizes[dim.dim_param]
-        for dim in tensor.shape.dim
-    ]
-    if fixed is not None and batch is not None and dims and dims[0] == fixed:
-        dims[0] = batch
-    if any(dim <= 0 for dim in dims):
-        raise ModelError(f"the input has an empty shape {dims}", where=f"input {value.name}")
-    return TensorSpec(value.name, tuple(dims), numpy_dtype(tensor.elem_type))
-
-
 def _follow_batch(graph: Graph, fixed: int) -> None:
     """Lets reshapes of data whose target starts with the old batch copy it from their input."""
-    data = {spec.name for spec in graph.inputs}
+    data = {name for name, place in graph.places.items() if place == Place(0)}
     for node in graph.nodes:
         if not data.intersection(node.input):
             continue

@@ -66,7 +66,7 @@ def build_training_graph(
     """
     imported, arguments, adjoint = _adjoint(graph, objective, update, selection)
     module = add_updates(TRAIN_STEP, adjoint, arguments, update)
-    evaluations = add_evaluations(module, imported, arguments, objective.evaluated)
+    evaluations = add_evaluations(module, imported, arguments, objective)
     origins = tuple(origins_of(graph).values())
     return TrainingGraph(module, arguments, evaluations, origins)
 
@@ -97,10 +97,10 @@ def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
         type_ = outputs[place].ty
         shape = tuple(int(size) for size in type_.shape)
         output = TensorSpec(aim.output, shape, str(type_.dtype))
-        label, argument = aim.loss.label(output), None
+        label, argument = aim.loss.label(output, objective.samples_in(place)), None
         if label is not None:
             spec = TensorSpec(objective.label_name(output.name), label.shape, label.dtype)
-            argument = Argument(Role.LABEL, spec, label.classes)
+            argument = Argument(Role.LABEL, spec, label.classes, place=label.place)
         losses.append(Trained(place, aim.loss, aim.weight, argument))
     return losses
 
@@ -109,12 +109,18 @@ def _arguments(
     graph: Graph, losses: Sequence[Trained], update: Update, selection: Selection
 ) -> tuple[Argument, ...]:
     weights = selection.arguments(graph)
+    fed = ((Role.INPUT, graph.inputs), (Role.LABEL, graph.labels))
     return (
-        *(Argument(Role.INPUT, spec, graph.classes.get(spec.name)) for spec in graph.inputs),
-        *(Argument(Role.LABEL, spec, graph.classes.get(spec.name)) for spec in graph.labels),
+        *(_fed(graph, role, spec) for role, specs in fed for spec in specs),
         *(item.label for item in losses if item.label is not None),
         Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
         Argument(Role.STEP, TensorSpec("step", (), "int32")),
         *weights,
         *state_arguments(update, of_role(weights, Role.PARAMETER)),
     )
+
+
+def _fed(graph: Graph, role: Role, spec: TensorSpec) -> Argument:
+    """The argument for what a caller feeds."""
+    name = spec.name
+    return Argument(role, spec, graph.classes.get(name), place=graph.places.get(name))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -32,6 +33,7 @@ from odtc.core.progress import Progress, silent
 from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
 from odtc.core.weights import strip_weights, write_tensors
 from odtc.fitting import BuiltPlans, build_step
+from odtc.frontend.feeds import Axes, Shapes
 from odtc.frontend.graph import Graph
 from odtc.frontend.lora import LoRA
 from odtc.frontend.losses.terms import Losses, Term, terms_text
@@ -65,7 +67,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
     lora: LoRA | None = None,
-    shape: Mapping[str, int] | None = None,
+    shape: Shapes | None = None,
+    batch_axes: Axes | None = None,
+    set_inputs: Mapping[str, Any] | None = None,
     precision: str = "float32",
     memory_budget: int | str | None = None,
     micro_batches: int | None = None,
@@ -98,7 +102,12 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         freeze_batch_norm: batch normalisations whose parameters are frozen use their running
             statistics and keep them, as PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights.
-        shape: sizes of symbolic dimensions other than the batch, by name.
+        shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
+            an input, by its name: `{"x": (2, 3, 48, 192)}`.
+        batch_axes: the axis along which the samples of a batch lie in an input or an output, by its
+            name, where the model does not show it; None for one that holds none.
+        set_inputs: values of inputs that are constants of the step, by name: numbers or lists. The
+            exported model has these inputs as before.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
             as float16, and where the CPU, or the GPU that the target names, has float16 arithmetic,
             large products multiply it. Such products need a loss scale: it is `dynamic` unless the
@@ -153,6 +162,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         freeze_batch_norm=freeze_batch_norm,
         lora=lora,
         shape=shape,
+        batch_axes=batch_axes,
+        set_inputs=set_inputs,
         precision=precision,
         dropout=dropout,
         seed=seed,
@@ -312,4 +323,5 @@ def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
         adapters=step.draft.adapters,
         tuned=built.tuned,
         layouts=read_layout_plan(json.loads(built.layouts)) if built.layouts else None,
+        bound=step.draft.graph.bound,
     )

@@ -7,8 +7,9 @@ them.
 """
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -22,12 +23,13 @@ from odtc.backends.decisions import Book, nobody
 from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import CPU, Target, parse_target
 from odtc.core.adapters import Adapter
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
 from odtc.core.files import check_room
 from odtc.core.progress import Progress
 from odtc.core.specs import Role
-from odtc.frontend.coverage import require_trainable
-from odtc.frontend.graph import Graph
+from odtc.frontend.coverage import check_graph, require_trainable
+from odtc.frontend.feeds import Asked, Axes, Shapes, batch_symbol, feeds_of, hypotheses
+from odtc.frontend.graph import Graph, drop_unread_inputs, samples_of
 from odtc.frontend.lora import LoRA, adapt
 from odtc.frontend.losses.loss import SUM
 from odtc.frontend.losses.objective import Aim, Objective, join_losses
@@ -41,6 +43,7 @@ from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import require_places, specialize
+from odtc.frontend.split.locate import Located, as_said, locate, nowhere
 from odtc.frontend.training import (
     TRAIN_STEP,
     TrainingGraph,
@@ -66,7 +69,9 @@ class StepOptions(TypedDict, total=False):
     freeze: Sequence[str] | str
     freeze_batch_norm: bool
     lora: LoRA | None
-    shape: Mapping[str, int] | None
+    shape: Shapes | None
+    batch_axes: Axes | None
+    set_inputs: Mapping[str, Any] | None
     precision: str
     dropout: bool
     seed: int
@@ -96,6 +101,7 @@ class Source:
         book: what is known of kernels that were measured.
         times: what calls of them were measured to take.
         layouts: of images, as `odtc/layouts.py` reads them.
+        axes: of the inputs, along which the samples lie; None before it is known.
     """
 
     model: onnx.ModelProto
@@ -109,6 +115,18 @@ class Source:
     book: Book = nobody
     layouts: LayoutChoice = NATIVE
     times: MeasuredTimes = NOTHING
+    axes: Axes | None = None
+
+    @property
+    def asked(self) -> Asked:
+        """What the user says of the inputs."""
+        options = self.options
+        return Asked(
+            options.get("batch"),
+            options.get("shape") or {},
+            options.get("batch_axes") or {},
+            options.get("set_inputs") or {},
+        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +152,7 @@ class Draft:
     @property
     def batch(self) -> int:
         """Samples in a step."""
-        return self.graph.inputs[0].shape[0] * self.micro_batches
+        return samples_of(self.graph) * self.micro_batches
 
 
 @dataclass(frozen=True)
@@ -252,9 +270,54 @@ def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) 
 
     See `draft_of` for the arguments.
     """
+    samples = None if batch is None else batch // micro_batches
+    if source.axes is not None:
+        return _sketch(source, samples, micro_batches)
+    return _likeliest(_sketches(source, hypotheses(feeds_of(source.model), source.asked)))
+
+
+def _likeliest(sketches: Iterator[Draft]) -> Draft:
+    """The first sketch that can be trained, else the first one."""
+    first = next(sketches)
+    if not _is_blocked(first):
+        return first
+    return next((each for each in sketches if not _is_blocked(each)), first)
+
+
+def _is_blocked(sketch: Draft) -> bool:
+    return any(node.blocks for node in check_graph(sketch.graph, sketch.selection.trained))
+
+
+def _sketches(source: Source, meant: Iterable[Axes]) -> Iterator[Draft]:
+    """A sketch for each way in which the samples may lie in the inputs.
+
+    Raises:
+        OdtcError: what is said of the first one, where there is none.
+    """
+    refused: ModelError | None = None
+    count = 0
+    for axes in meant:
+        try:
+            sketch = _sketch(dataclasses.replace(source, axes=axes))
+        except ModelError as error:
+            # The first one is what the model most likely means.
+            refused = refused or error
+            continue
+        count += 1
+        yield sketch
+    if refused and not count:
+        raise refused
+
+
+def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) -> Draft:
     options = source.options
-    samples = options.get("batch") if batch is None else batch // micro_batches
-    graph = specialize(source.model, samples, options.get("shape"), _wanted(options)[0])
+    graph = specialize(
+        source.model,
+        promoted=_wanted(options)[0],
+        asked=source.asked,
+        axes=source.axes,
+        samples=samples,
+    )
     require_places(graph, source.model)
     set_dropout(graph, options.get("dropout", True), options.get("seed", 0))
     objective = join_losses(graph, source.terms)
@@ -265,14 +328,81 @@ def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) 
 
 
 def complete(sketch: Draft) -> Draft:
-    """The sketch with its graph normalised, in place.
+    """The sketch with its graph normalised, in place, and the samples of the batch found in it.
 
     Raises:
         UnsupportedError: nodes cannot be trained.
+        UsageError: the user says that the samples are where they are not.
     """
+    draft = _normalised(sketch)
+    return draft if draft.micro_batches > 1 else _located(draft)
+
+
+def _normalised(sketch: Draft) -> Draft:
     require_trainable(sketch.graph, sketch.selection.trained)
     normalize(sketch.graph)
+    drop_unread_inputs(sketch.graph)
     return sketch
+
+
+def _located(draft: Draft) -> Draft:
+    """The draft whose samples can be followed, of all that the model may mean; else the first."""
+    first: tuple[Draft, Located] | None = None
+    for each in itertools.chain([draft], _others(draft)):
+        found = _locate(each)
+        if not found.refusals:
+            return _with_places(each, found)
+        first = first or (each, found)
+    assert first
+    return _with_places(*first)
+
+
+def _others(draft: Draft) -> Iterator[Draft]:
+    source = dataclasses.replace(draft.source, axes=None)
+    meant = hypotheses(feeds_of(source.model), source.asked)
+    behind = itertools.dropwhile(lambda axes: axes != draft.source.axes, meant)
+    for sketch in _sketches(source, itertools.islice(behind, 1, None)):
+        try:
+            yield _normalised(sketch)
+        except (ModelError, UnsupportedError):
+            continue
+
+
+def _locate(draft: Draft) -> Located:
+    """Where the samples lie, by comparison with twice the batch."""
+    aims, asked = draft.objective.aims, draft.source.asked
+    names = {aim.output: number for number, aim in enumerate(aims)} | dict(
+        draft.objective.evaluated
+    )
+    try:
+        twin = _normalised(_sketch(draft.source, 2 * draft.batch))
+        found = locate(draft.graph, twin.graph)
+    except OdtcError as error:
+        found = nowhere(draft.graph, error)
+    return as_said(found, draft.graph, names, asked.batch_axes)
+
+
+def _with_places(draft: Draft, found: Located) -> Draft:
+    graph, source = draft.graph, draft.source
+    graph.places |= found.labels
+    if batch_symbol(feeds_of(source.model), source.asked.batch_axes) is None:
+        elsewhere = {name: p.axis for name, p in graph.places.items() if p.axis}
+        graph.notes.extend(
+            f"{name}: the samples lie along its axis {axis}, as the graph computes each alone"
+            for name, axis in elsewhere.items()
+            if name not in source.asked.batch_axes
+        )
+    for name, number in draft.objective.evaluated:
+        if number in found.refusals:
+            error = found.refusals[number]
+            graph.notes.append(
+                f"{name}: nothing shows where the samples lie in it ({error.what}"
+                + f", {error.where}" * bool(error.where)
+                + f"): it is evaluated for whole batches only; --batch-axis {name}=AXIS says where"
+            )
+    return dataclasses.replace(
+        draft, objective=dataclasses.replace(draft.objective, places=found.outputs)
+    )
 
 
 def differentiate(draft: Draft, progress: Progress) -> Step:

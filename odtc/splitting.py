@@ -90,8 +90,8 @@ class Cuts:
             UsageError: the number that is asked for does not divide the batch.
             UnsupportedError: the step cannot run as so many micro-batches.
         """
-        self._source, self._progress = source, progress
         self._whole = draft_of(source) if whole is None else whole
+        self._source, self._progress = self._whole.source, progress
         self._drafts = {1: self._whole}
         self._waits = (True, False) if source.offload else (False,)
         self._steps: dict[int, Step] = {}
@@ -207,6 +207,7 @@ class Cuts:
             part = draft_of(self._source, whole.batch, count)
             _share_weights(whole.graph, part.graph)
             check_part(whole.graph, part.graph, part.selection)
+            part = replace(part, objective=replace(part.objective, places=whole.objective.places))
             part.graph.notes.extend(_notes(part))
             self._drafts[count] = part
         return self._drafts[count]

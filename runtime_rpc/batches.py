@@ -1,26 +1,32 @@
 """Checks what a caller feeds against the specs of the compiled step."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.manifest import Manifest
+from odtc.core.place import Place, pad, take
 from odtc.core.specs import Argument, Classes, Role, TensorSpec
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
 
 
-def named_arrays(feed: Feed, names: Sequence[str], what: str = "input") -> dict[str, np.ndarray]:
+def named_arrays(
+    feed: Feed, names: Sequence[str], what: str = "input", ignored: Collection[str] = ()
+) -> dict[str, np.ndarray]:
     """The fed arrays by name; a bare array is the only one.
 
     Args:
         feed: an array, or arrays by name.
         names: of the inputs, or of the labels.
         what: `input` or `label`.
+        ignored: names of others, that the model has too; they may be fed, and are left aside.
 
     Raises:
-        DataError: one is missing, or one is fed that the step does not take.
+        DataError: one is missing, or one is fed that the model does not have.
     """
     if not isinstance(feed, Mapping):
         if len(names) != 1:
@@ -29,7 +35,7 @@ def named_arrays(feed: Feed, names: Sequence[str], what: str = "input") -> dict[
                 hint=f"feed {{name: array}} with {', '.join(names)}",
             )
         return {names[0]: np.asarray(feed)}
-    if set(feed) != set(names):
+    if set(feed) - set(ignored) != set(names) - set(ignored):
         raise DataError(
             f"the {what}s fed are {', '.join(sorted(feed)) or 'none'}",
             hint=f"feed {', '.join(names) or 'none'}",
@@ -69,8 +75,28 @@ def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
     """
     if item.classes is None:
         return fitted(array, item.spec, item.role)
-    _check_classes(array, item.classes, item.spec.name)
+    _check_classes(array, item.classes, item.spec.name, item.place)
     return fitted(array.astype(item.spec.dtype, copy=False), item.spec, item.role)
+
+
+def check_bound(feed: Feed, bound: Mapping[str, Any]) -> None:
+    """Checks inputs whose values were given when the step was compiled, where they are fed again.
+
+    Args:
+        feed: what a caller feeds.
+        bound: the values, by name; None for an input that nothing needs.
+
+    Raises:
+        DataError: another value is fed.
+    """
+    fed = feed if isinstance(feed, Mapping) else {}
+    for name in fed.keys() & bound.keys():
+        if bound[name] is not None and not np.all(np.asarray(fed[name]) == bound[name]):
+            raise DataError(
+                f"{name} is another value than the {bound[name]} that the step was compiled for",
+                where=f"input {name}",
+                hint=f"leave it out, or compile again with --set {name}=VALUE",
+            )
 
 
 class Intake:
@@ -85,6 +111,7 @@ class Intake:
         self._wanted = {role: manifest.fed(role) for role in (Role.INPUT, Role.LABEL)}
         self._names = {role: [i.spec.name for i in items] for role, items in self._wanted.items()}
         self._of_a_call = {role: manifest.of_role(role) for role in self._wanted}
+        self._bound = manifest.bound
 
     def parts(self, x: Feed, y: Feed | None) -> list[Mapping[Argument, np.ndarray]]:
         """What each call of a step is fed.
@@ -92,28 +119,35 @@ class Intake:
         Raises:
             DataError: a name, a shape, a dtype or a label does not fit.
         """
+        check_bound(x, self._bound)
         fed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
         if self._micro_batches == 1:
             return [fed]
         return [
-            {item: _rows(array, part, item.spec.shape[0]) for item, array in fed.items()}
+            {item: _part(array, item, part) for item, array in fed.items()}
             for part in range(self._micro_batches)
         ]
 
     def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
         """What is fed of a role for a whole step, by the argument of a call that it is for."""
-        arrays = named_arrays(feed, self._names[role], role.value)
+        ignored = self._bound if role is Role.INPUT else ()
+        arrays = named_arrays(feed, self._names[role], role.value, ignored)
         return {
             item: fitted_argument(arrays[whole.spec.name], whole)
             for item, whole in zip(self._of_a_call[role], self._wanted[role], strict=True)
         }
 
 
-def _rows(array: np.ndarray, part: int, count: int) -> np.ndarray:
-    return array[part * count : (part + 1) * count]
+def _part(array: np.ndarray, item: Argument, part: int) -> np.ndarray:
+    """What a micro-batch gets of an array of a whole step."""
+    if item.place is None:
+        return array
+    count = item.place.count(item.spec.shape)
+    taken = take(array, item.place, slice(part * count, (part + 1) * count))
+    return np.ascontiguousarray(taken)
 
 
-def _check_classes(labels: np.ndarray, classes: Classes, name: str) -> None:
+def _check_classes(labels: np.ndarray, classes: Classes, name: str, place: Place | None) -> None:
     """Checks class numbers: one outside would be read past the end of a row of scores."""
     if labels.dtype.kind not in "iu":
         raise DataError(
@@ -128,7 +162,7 @@ def _check_classes(labels: np.ndarray, classes: Classes, name: str) -> None:
         also = f" and is not {classes.ignored}, which is ignored"
     if np.count_nonzero(wrong):
         first = int(np.flatnonzero(wrong)[0])
-        sample = int(np.unravel_index(first, labels.shape)[0]) if labels.ndim else 0
+        sample = _sample_of(labels, first, place or Place(0))
         raise DataError(
             f"label {labels.flat[first]} is outside [0, {classes.count}){also}",
             where=f"{name}, sample {sample}",
@@ -136,23 +170,77 @@ def _check_classes(labels: np.ndarray, classes: Classes, name: str) -> None:
         )
 
 
+def _sample_of(array: np.ndarray, element: int, place: Place) -> int:
+    """The sample that an element belongs to, by its number in the flat array."""
+    if not place.fits(array.shape):
+        return 0
+    index = int(np.unravel_index(element, array.shape)[place.axis])
+    return index // place.inner % place.count(array.shape)
+
+
 def padded_batches(
-    inputs: Mapping[str, np.ndarray], batch: int
-) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+    inputs: Mapping[Argument, np.ndarray], batch: int
+) -> Iterator[tuple[dict[Argument, np.ndarray], int]]:
     """Cuts inputs into batches, the last filled up with zeros; yields each with its true length.
+
+    Inputs that hold no samples are whole in each of them.
 
     Raises:
         DataError: the inputs hold different numbers of samples, or none.
     """
-    lengths = {name: array.shape[0] if array.ndim else 0 for name, array in inputs.items()}
-    total = next(iter(lengths.values()))
-    if total == 0 or len(set(lengths.values())) != 1:
-        raise DataError(f"the inputs hold different numbers of samples, or none: {lengths}")
+    total = count_samples({item: array for item, array in inputs.items() if item.place}) or batch
+    for item, array in inputs.items():
+        _check_others(array, item, total)
     for start in range(0, total, batch):
-        part = {name: array[start : start + batch] for name, array in inputs.items()}
         length = min(batch, total - start)
-        yield {name: _fill(array, batch - length) for name, array in part.items()}, length
+        yield (
+            {
+                item: array
+                if item.place is None
+                else pad(
+                    take(array, item.place, slice(start, start + length)),
+                    item.place,
+                    batch - length,
+                )
+                for item, array in inputs.items()
+            },
+            length,
+        )
 
 
-def _fill(array: np.ndarray, missing: int) -> np.ndarray:
-    return np.pad(array, [(0, missing)] + [(0, 0)] * (array.ndim - 1)) if missing else array
+def _check_others(array: np.ndarray, item: Argument, samples: int) -> None:
+    """Checks an input for so many samples; padding would hide the size that it really has."""
+    wanted = item.place.shape_of(item.spec.shape, samples) if item.place else item.spec.shape
+    fitted(array, replace(item.spec, shape=wanted))
+
+
+def count_samples(arrays: Mapping[Argument, np.ndarray], where: str | None = None) -> int:
+    """Samples in arrays that each hold some; 0 where there is no array.
+
+    Args:
+        arrays: by the argument that they are for.
+        where: they come from, for messages.
+
+    Raises:
+        DataError: they hold different numbers, or none, or no whole ones.
+    """
+    places = {item.spec.name: (item.place or Place(0), array) for item, array in arrays.items()}
+    for name, (place, array) in places.items():
+        if not place.fits(array.shape):
+            raise DataError(
+                f"{name} has shape {list(array.shape)}: its samples lie along axis {place.axis}"
+                + f", {place.outer * place.inner} entries each" * (place.outer * place.inner > 1),
+                where=where or f"input {name}",
+            )
+    counts = {name: place.count(array.shape) for name, (place, array) in places.items()}
+    if 0 in counts.values() or len({*counts.values()}) > 1:
+        said = ", ".join(
+            f"{name} {count}" + f" along axis {places[name][0].axis}" * bool(places[name][0].axis)
+            for name, count in counts.items()
+        )
+        raise DataError(
+            f"the arrays hold different numbers of samples, or none: {said}",
+            where=where,
+            hint="each needs one entry a sample",
+        )
+    return next(iter(counts.values()), 0)

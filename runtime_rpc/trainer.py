@@ -22,6 +22,7 @@ from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import DataError, NumericError, UsageError
 from odtc.core.manifest import Evaluation, StepPlan
 from odtc.core.memory_plan import parse_memory_plans
+from odtc.core.place import join, take
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters import (
     adapter_arguments,
@@ -30,7 +31,14 @@ from odtc.runtime_rpc.adapters import (
     write_adapters,
 )
 from odtc.runtime_rpc.allocation import Placement, allocate, averaged
-from odtc.runtime_rpc.batches import Feed, Intake, fitted, named_arrays, padded_batches
+from odtc.runtime_rpc.batches import (
+    Feed,
+    Intake,
+    check_bound,
+    fitted,
+    named_arrays,
+    padded_batches,
+)
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.export.write import Exported, write_model
 from odtc.runtime_rpc.feeding import Part, Upcoming
@@ -150,7 +158,8 @@ class Trainer:
         """Takes one step of training, in as many micro-batches as it was compiled for.
 
         Args:
-            x: the input, or `{input name: array}`; shapes as compiled, batch first.
+            x: the input, or `{input name: array}`; shapes as compiled. Inputs of the model that
+                nothing needs may be left out.
             y: the label, or `{output: array}` where several outputs are trained; shapes and dtypes
                 as the loss wants them. None where the model's inputs hold the labels.
             lr: the learning rate; it has to be given, and only a step that updates uses it.
@@ -243,13 +252,14 @@ class Trainer:
         """An output in inference mode, for any number of samples.
 
         Args:
-            x: the input, or `{input name: array}`, samples first; those that the output depends on.
+            x: the input, or `{input name: array}`, with samples along the axes that the model has
+                them along. Inputs that the output does not depend on may be left out.
             output: name of a trained output; the first by default.
             ema: with the moving averages of the parameters.
 
         Returns:
-            float32, `[samples, ...]`. An output without a batch, such as a loss, is that of `x`,
-            which must then be one whole batch.
+            The output of all samples, which lie along the axis where the model has them. An output
+            without a batch, such as a loss, is that of `x`, which must then be one whole batch.
 
         Raises:
             DataError: a shape or dtype does not fit.
@@ -259,19 +269,24 @@ class Trainer:
         """
         evaluation = self._evaluation(output)
         averages = self._averages() if ema else {}
-        batch_size, shape = self._manifest.micro_batch, evaluation.output.shape
-        fed = [i for i in self._manifest.of_role(Role.INPUT) if i.spec.name in evaluation.inputs]
-        arrays = named_arrays(x, [item.spec.name for item in fed])
-        # A model may give several rows a sample, such as one a token.
-        rows, rest = divmod(shape[0], batch_size) if shape else (0, 1)
-        if rest:
-            return self._run(evaluation, fed, arrays, averages)
-        return np.concatenate(
-            [
-                self._run(evaluation, fed, batch, averages)[: length * rows]
-                for batch, length in padded_batches(arrays, batch_size)
-            ]
-        )
+        place, feed = evaluation.place, self._fed_to(evaluation, x)
+        if place is None:
+            _check_whole(evaluation, feed, self._manifest.micro_batch)
+            return self._run(evaluation, feed, averages)
+        parts = [
+            take(self._run(evaluation, batch, averages), place, slice(length))
+            for batch, length in padded_batches(feed, self._manifest.micro_batch)
+        ]
+        return join(parts, place)
+
+    def _fed_to(self, evaluation: Evaluation, x: Feed) -> dict[Argument, np.ndarray]:
+        """What an evaluation needs of what a caller feeds."""
+        inputs, bound = self._manifest.of_role(Role.INPUT), self._manifest.bound
+        check_bound(x, bound)
+        needed = {i.spec.name: i for i in inputs if i.spec.name in evaluation.inputs}
+        others = {item.spec.name for item in inputs} - needed.keys() | bound.keys()
+        arrays = named_arrays(x, [*needed], ignored=others)
+        return {item: arrays[name] for name, item in needed.items()}
 
     def _evaluation(self, output: str | None) -> Evaluation:
         known = {item.output.name: item for item in self._manifest.evaluations}
@@ -284,14 +299,13 @@ class Trainer:
     def _run(
         self,
         evaluation: Evaluation,
-        fed: list[Argument],
-        arrays: Mapping[str, np.ndarray],
+        arrays: Mapping[Argument, np.ndarray],
         instead: Mapping[str, Argument],
     ) -> np.ndarray:
         """One evaluation of one batch, with other tensors in the place of some weights."""
         weights = self._manifest.of_role(*WEIGHT_ROLES)
-        arguments = [*fed, *(instead.get(item.spec.name, item) for item in weights)]
-        feed = {item: fitted(arrays[item.spec.name], item.spec) for item in fed}
+        arguments = [*arrays, *(instead.get(item.spec.name, item) for item in weights)]
+        feed = {item: fitted(array, item.spec) for item, array in arrays.items()}
         with self.session.guard():
             tensors = self._tensors | self._stepping.feeder.put(feed)
             return self._evaluate[evaluation](*(tensors[i] for i in arguments)).numpy()
@@ -442,11 +456,9 @@ class Trainer:
         self, arrays: Mapping[str, np.ndarray], *, ema: bool
     ) -> dict[str, np.ndarray]:
         """Each output of one batch as it was compiled, whatever its shape."""
-        averages, inputs = self._averages() if ema else {}, self._manifest.of_role(Role.INPUT)
+        averages = self._averages() if ema else {}
         return {
-            each.output.name: self._run(
-                each, [i for i in inputs if i.spec.name in each.inputs], arrays, averages
-            )
+            each.output.name: self._run(each, self._fed_to(each, arrays), averages)
             for each in self._manifest.evaluations
         }
 
@@ -509,6 +521,24 @@ class Trainer:
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
         with self.session.guard():
             return {item.spec.name: self._tensors[item].numpy() for item in arguments}
+
+
+def _check_whole(evaluation: Evaluation, feed: Mapping[Argument, np.ndarray], batch: int) -> None:
+    """Checks what is fed for an output that cannot be cut: it must be one batch.
+
+    Raises:
+        DataError: it is another number of samples.
+    """
+    name = evaluation.output.name
+    wrong = [i for i, array in feed.items() if i.place and array.shape != i.spec.shape]
+    if wrong:
+        raise DataError(
+            f"{wrong[0].spec.name} has shape {list(feed[wrong[0]].shape)}; nothing shows where the "
+            f"samples lie in {evaluation.output}, so it is evaluated for one batch of {batch}",
+            where=f"output {name}",
+            hint=f"feed {list(wrong[0].spec.shape)}; or compile with --batch-axis {name}=0 if they "
+            "lie along its axis 0, and none depends on another",
+        )
 
 
 def _nothing() -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
+from odtc.core.place import Place
 from odtc.core.specs import Classes, TensorSpec
 from odtc.frontend.losses.loss import (
     MEAN,
@@ -60,16 +61,16 @@ class CrossEntropy(Loss):
         require_factors("weight", self.weight)
         require_choice("reduction", self.reduction, (MEAN, SUM))
 
-    def label(self, output: TensorSpec) -> Label:
+    def label(self, output: TensorSpec, place: Place | None = None) -> Label:
         """Class numbers of the output's shape without the class axis, or soft labels of all of it.
 
         Raises:
             ModelError: the output has another rank or dtype, or other classes than `weight`.
         """
-        classes = classes_of(self.name, output, self.axis, self.weight, self.ignore_index)
+        classes = classes_of(self, output, place)
         if self.soft_labels:
-            return Label(output.shape)
-        return Label(label_shape(output.shape, classes.axis), CLASS_DTYPE, classes)
+            return Label(output.shape, place=place)
+        return label_of(output, classes, place)
 
     def parts(self) -> str:
         """See `Loss.parts`."""
@@ -116,14 +117,14 @@ class NLL(Loss):
         require_factors("weight", self.weight)
         require_choice("reduction", self.reduction, (MEAN, SUM))
 
-    def label(self, output: TensorSpec) -> Label:
+    def label(self, output: TensorSpec, place: Place | None = None) -> Label:
         """Class numbers of the output's shape without the class axis.
 
         Raises:
             ModelError: the output has another rank or dtype, or other classes than `weight`.
         """
-        classes = classes_of(self.name, output, self.axis, self.weight, self.ignore_index)
-        return Label(label_shape(output.shape, classes.axis), CLASS_DTYPE, classes)
+        classes = classes_of(self, output, place)
+        return label_of(output, classes, place)
 
     def parts(self) -> str:
         """See `Loss.parts`."""
@@ -157,37 +158,46 @@ def _parts(loss: str, reduction: str, weight: tuple[float, ...] | None, ignored:
     return parts_of(reduction)
 
 
-def classes_of(
-    loss: str,
-    output: TensorSpec,
-    axis: int,
-    weight: tuple[float, ...] | None,
-    ignored: int | None,
-) -> Classes:
-    """The classes of an output along an axis.
+def classes_of(loss: CrossEntropy | NLL, output: TensorSpec, place: Place | None) -> Classes:
+    """The classes of an output along the axis of a loss.
+
+    Args:
+        loss: on class scores.
+        output: the scores.
+        place: where the samples lie in it; along axis 0 where nothing shows it.
 
     Raises:
-        ModelError: the output is no float32 tensor with that axis, or `weight` has another length.
+        ModelError: the output is no float32 tensor with that axis, the samples lie along it, or the
+            loss has weights for another number of classes.
     """
-    require_float(loss, output, rank=2)
-    rank = len(output.shape)
-    if not -rank <= axis < rank or axis % rank == 0:
+    require_float(loss.name, output, rank=2)
+    rank, batch = len(output.shape), place.axis if place else 0
+    others = [axis for axis in range(rank) if axis != batch]
+    if not -rank <= loss.axis < rank or loss.axis % rank == batch:
         raise ModelError(
-            f"{loss} along axis {axis} does not fit {output}: axis 0 is the batch",
+            f"{loss.name} along axis {loss.axis} does not fit {output}: axis {batch} is the batch",
             where=f"output {output.name}",
-            hint=f"choose an axis from 1 to {rank - 1}",
+            hint=f"say along which axis the classes lie, of {', '.join(map(str, others))}: "
+            f"{loss.name}{{axis={others[-1] - rank}}} for the last of them",
         )
-    count = output.shape[axis]
-    if weight is not None and len(weight) != count:
+    count = output.shape[loss.axis]
+    if loss.weight is not None and len(loss.weight) != count:
         raise ModelError(
-            f"{loss} has {len(weight)} class weights; {output} has {count} classes",
+            f"{loss.name} has {len(loss.weight)} class weights; {output} has {count} classes",
             where=f"output {output.name}",
             hint="give one for each class",
         )
-    return Classes(count, axis % rank, ignored)
+    return Classes(count, loss.axis % rank, loss.ignore_index)
 
 
-def label_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """The shape without the class axis; `[batch]` where nothing else is left but ones."""
+def label_of(output: TensorSpec, classes: Classes, place: Place | None) -> Label:
+    """Class numbers of the scores' shape without the axis of the classes.
+
+    They are `[batch]` where nothing else is left but ones.
+    """
+    shape, axis = output.shape, classes.axis
     rest = shape[:axis] + shape[axis + 1 :]
-    return rest[:1] if all(size == 1 for size in rest[1:]) else rest
+    inside = place and place.at(place.axis - (axis < place.axis))
+    if all(size == 1 for size in rest[1:]) and (inside is None or inside.axis == 0):
+        rest = rest[:1]
+    return Label(rest, CLASS_DTYPE, classes, inside)

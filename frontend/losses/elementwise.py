@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from odtc.core.errors import ModelError
+from odtc.core.place import Place
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import (
     BATCH_MEAN,
@@ -34,14 +35,22 @@ class ElementLoss(Loss):
     def error(self) -> "Error":
         """The loss of a pair of elements, and its derivative."""
 
-    def label(self, output: TensorSpec) -> Label:
+    def label(self, output: TensorSpec, place: Place | None = None) -> Label:
         """Floats of the output's shape.
 
         Raises:
-            ModelError: the output is no float32 tensor with a batch.
+            ModelError: the output is no float32 tensor with a batch, or its mean is one over the
+                batch, which is not its first dimension.
         """
         require_float(self.name, output)
-        return Label(output.shape)
+        if self.reduction == BATCH_MEAN and place and place.axis:
+            raise ModelError(
+                f"{self.name} divides by the first dimension of {output}, and the batch is its "
+                f"axis {place.axis}",
+                where=f"output {output.name}",
+                hint=f"take another mean, such as {self.name}{{reduction=mean}}",
+            )
+        return Label(output.shape, place=place)
 
     def parts(self) -> str:
         """See `Loss.parts`."""
@@ -206,7 +215,7 @@ class BCEWithLogits(Loss):
         require_factors("pos_weight", self.pos_weight)
         require_choice("reduction", self.reduction, (MEAN, SUM))
 
-    def label(self, output: TensorSpec) -> Label:
+    def label(self, output: TensorSpec, place: Place | None = None) -> Label:
         """Floats of the output's shape, usually 0 or 1.
 
         Raises:
@@ -221,7 +230,7 @@ class BCEWithLogits(Loss):
                 where=f"output {output.name}",
                 hint=f"give one number, or {output.shape[-1]}",
             )
-        return Label(output.shape)
+        return Label(output.shape, place=place)
 
     def parts(self) -> str:
         """See `Loss.parts`."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from odtc.core.errors import UnsupportedError
+from odtc.core.place import Place
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import Loss, require_float
 
@@ -20,7 +21,7 @@ class InModel(Loss):
 
     name: ClassVar[str] = "in-model"
 
-    def label(self, output: TensorSpec) -> None:
+    def label(self, output: TensorSpec, place: Place | None = None) -> None:
         """None.
 
         Raises:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from odtc.core.errors import ModelError, UsageError
+from odtc.core.place import Place
 from odtc.core.specs import Classes, TensorSpec
 
 if TYPE_CHECKING:
@@ -20,14 +21,16 @@ class Label:
     """What a loss compares an output with.
 
     Attributes:
-        shape: as the user feeds it, batch first.
+        shape: as the user feeds it.
         dtype: numpy dtype name.
         classes: what integers it may hold; None where it holds floats.
+        place: where the samples lie in it; None where nothing shows it.
     """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     classes: Classes | None = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,12 @@ class Loss(ABC):
     closing: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def label(self, output: TensorSpec) -> Label | None:
+    def label(self, output: TensorSpec, place: Place | None = None) -> Label | None:
         """The label that goes with an output; None where the loss takes none.
+
+        Args:
+            output: of the model.
+            place: where the samples lie in it; None where nothing shows it.
 
         Raises:
             ModelError: the loss does not fit the output.

@@ -7,7 +7,7 @@ from onnx import numpy_helper, version_converter
 
 from odtc.core.errors import ModelError
 from odtc.core.specs import TensorSpec
-from odtc.frontend.graph import MAIN_DOMAINS, Graph, numpy_dtype
+from odtc.frontend.graph import MAIN_DOMAINS, Graph, numpy_dtype, samples_of
 from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.onnx_file import load_model
@@ -39,7 +39,7 @@ def merge_loss(graph: Graph, loss: LossGraph) -> tuple[str, list[str]]:
             _bind(value, joined[value.name], graph, sizes, loss.path)
     others = [value for value in feeds if value.name not in joined]
     _check_names(graph, others, loss.path)
-    graph.labels = tuple(_label(value, sizes, graph.inputs[0], loss.path) for value in others)
+    graph.labels = tuple(_label(value, sizes, samples_of(graph), loss.path) for value in others)
     rename = joined | {value.name: value.name for value in others} | {"": ""}
     for tensor in model.graph.initializer:
         graph.constants[_PREFIX + tensor.name] = numpy_helper.to_array(tensor)
@@ -106,13 +106,13 @@ def _check_names(graph: Graph, labels: Sequence[onnx.ValueInfoProto], where: str
 
 
 def _label(
-    value: onnx.ValueInfoProto, sizes: Mapping[str, int], first: TensorSpec, where: str
+    value: onnx.ValueInfoProto, sizes: Mapping[str, int], batch: int, where: str
 ) -> TensorSpec:
     """The spec of a label; a first dimension of no known size is the batch."""
     tensor = value.type.tensor_type
     shape = [dim.dim_value or sizes.get(dim.dim_param, 0) for dim in tensor.shape.dim]
     if shape and not shape[0]:
-        shape[0] = first.shape[0]
+        shape[0] = batch
     if not all(shape):
         name = tensor.shape.dim[shape.index(0)].dim_param or "?"
         raise ModelError(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odtc.core.errors import UsageError
+from odtc.core.place import Place
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.given import InModel, LossGraph
 from odtc.frontend.losses.loss import Loss
@@ -34,10 +35,16 @@ class Objective:
     Attributes:
         aims: the losses; the first of the graph's outputs are theirs, in this order.
         evaluated: name and place of each output that can be evaluated; the first is the usual one.
+        places: where the samples lie in the graph's outputs; None where nothing shows it.
     """
 
     aims: tuple[Aim, ...]
     evaluated: tuple[tuple[str, int], ...]
+    places: tuple[Place | None, ...] = ()
+
+    def samples_in(self, output: int) -> Place | None:
+        """Where the samples lie in an output, by its number."""
+        return self.places[output] if self.places else None
 
     def label_name(self, output: str) -> str:
         """How the label of an output is called: `label`, or like it where several are trained."""

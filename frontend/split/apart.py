@@ -5,16 +5,19 @@ nodes over the same values; where shapes differ is the batch. Each operator's ru
 the samples are in its results, and both graphs' shapes have to agree with that.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from odtc.core.errors import UnsupportedError
-from odtc.frontend.graph import Graph, attributes, describe_node
+from odtc.core.errors import ModelError, UnsupportedError
+from odtc.core.place import Place
+from odtc.frontend.graph import Graph, attributes, describe_node, samples_of
 from odtc.frontend.operators.operator import Node
 from odtc.frontend.operators.slicing import spans
-from odtc.frontend.split.place import RULES, Place, Places
+from odtc.frontend.split.place import RULES, Places
 
 Shape = tuple[int, ...]
 _ANOTHER = "the model is another one with a smaller batch"
@@ -22,6 +25,19 @@ _ANOTHER = "the model is another one with a smaller batch"
 _SHAPES = {"ConstantOfShape": (0,), "Expand": (1,), "Reshape": (1,), "Resize": (3,)}
 # They give each sample of their result the same, or numbers of its own.
 _REPEATING = frozenset({"ConstantOfShape", "Expand", "RandomUniform"})
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of where the samples lie.
+
+    Attributes:
+        places: by tensor of the whole batch's graph, for those that hold some.
+        lost: why nothing is known of other tensors; the first of them says what it begins with.
+    """
+
+    places: dict[str, Place]
+    lost: dict[str, UnsupportedError]
 
 
 def places_of(whole: Graph, part: Graph) -> dict[str, Place]:
@@ -34,6 +50,19 @@ def places_of(whole: Graph, part: Graph) -> dict[str, Place]:
     Raises:
         UnsupportedError: a sample's results may depend on other samples, or on the batch.
     """
+    found = find_places(whole, part)
+    if found.lost:
+        raise next(iter(found.lost.values()))
+    return found.places
+
+
+def find_places(whole: Graph, part: Graph) -> Found:
+    """The same, as far as they can be followed.
+
+    Raises:
+        UnsupportedError: the graphs have other nodes.
+        ModelError: the model cannot take one of the batches.
+    """
     walk = _Walk(whole, part)
     for spec, other in zip(whole.inputs, part.inputs, strict=True):
         walk.feed(spec.name, spec.shape, other.shape)
@@ -41,10 +70,10 @@ def places_of(whole: Graph, part: Graph) -> dict[str, Place]:
     for node, other in zip(whole.nodes, part.nodes, strict=False):
         if not _is_same(node, other):
             raise _refused(_ANOTHER, node)
-        walk.step(Node(whole, node, in_use), Node(part, other))
+        walk.follow(Node(whole, node, in_use), Node(part, other))
     if len(whole.nodes) != len(part.nodes):
         raise UnsupportedError(_ANOTHER)
-    return walk.places
+    return Found(walk.places, walk.lost)
 
 
 class _Walk:
@@ -52,21 +81,38 @@ class _Walk:
 
     def __init__(self, whole: Graph, part: Graph) -> None:
         self._whole, self._part = whole, part
-        self._batches = whole.inputs[0].shape[0], part.inputs[0].shape[0]
+        self._batches = samples_of(whole), samples_of(part)
         # What the part calls a tensor, to what the whole does.
         self._names: dict[str, str] = {}
         self.places: dict[str, Place] = {}
+        self.lost: dict[str, UnsupportedError] = {}
 
     def feed(self, name: str, shape: Shape, other: Shape) -> None:
-        """An input: samples lie along its first dimension."""
-        place = Place(0)
-        if not self._fits(place, shape, other):
-            raise UnsupportedError(
-                f"the input has shape {list(shape)} for {self._batches[0]} samples, and "
-                f"{list(other)} for {self._batches[1]}: it holds no entry for each",
-                where=f"input {name}",
-            )
-        self.places[name] = place
+        """An input, which may be the same for all samples."""
+        place = self._whole.places.get(name)
+        if self._fits(place, shape, other) if place else shape == other:
+            if place:
+                self.places[name] = place
+            return
+        self.lost[name] = UnsupportedError(
+            f"the input has shape {list(shape)} for {self._batches[0]} samples, and "
+            f"{list(other)} for {self._batches[1]}: it holds no entry for each",
+            where=f"input {name}",
+        )
+
+    def follow(self, node: Node, other: Node) -> None:
+        """A node, in both graphs; what cannot be followed is lost, with all that reads it."""
+        for name, again in zip(node.proto.output, other.proto.output, strict=True):
+            self._names[again] = name
+        try:
+            for name in node.inputs:
+                if name in self.lost:
+                    raise self.lost[name]
+            _check_size(node)
+            _check_size(other)
+            self.step(node, other)
+        except UnsupportedError as error:
+            self.lost |= dict.fromkeys(node.proto.output, error)
 
     def step(self, node: Node, other: Node) -> None:
         """A node, in both graphs."""
@@ -79,7 +125,6 @@ class _Walk:
         for slot, (name, place) in enumerate(zip(node.proto.output, given, strict=False)):
             if slot and not node.is_read(slot):
                 continue
-            self._names[other.proto.output[slot]] = name
             if not self._agrees(name, other.output_shape(slot), place):
                 raise _refused("its results hold no entry for each sample", node.proto)
             if place is not None:
@@ -140,6 +185,20 @@ class _Walk:
             if each[place.axis] != many * batch:
                 return False
         return _without(shape, place.axis) == _without(other, place.axis)
+
+
+def _check_size(node: Node) -> None:
+    """Checks that a Reshape keeps the number of elements, which shape inference takes for granted.
+
+    Raises:
+        ModelError: it does not.
+    """
+    new = node.output_shape() if node.proto.op_type == "Reshape" else None
+    if new is not None and math.prod(new) != math.prod(node.shape()):
+        raise ModelError(
+            f"it makes {list(new)} of {list(node.shape())}: the model fixes the batch",
+            where=f"node {describe_node(node.proto)}",
+        )
 
 
 def _without(shape: Shape, axis: int) -> Shape:

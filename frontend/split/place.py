@@ -1,4 +1,4 @@
-"""Where the samples of a batch lie in a tensor, and how operators move them.
+"""How operators move the samples of a batch: where they lie in the results.
 
 A rule says where samples are in the results of an operator that computes each of them alone; for
 one that mixes them, or that nobody has looked at, there is none.
@@ -6,32 +6,12 @@ one that mixes them, or that nobody has looked at, there is none.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
+from odtc.core.place import Place
 from odtc.frontend.operators.operator import Node
 from odtc.frontend.operators.padding import amounts_of
 from odtc.frontend.operators.reduction import reduced_axes
 from odtc.frontend.operators.slicing import spans
-
-
-@dataclass(frozen=True)
-class Place:
-    """The samples lie along an axis whose index is (outer, sample, inner).
-
-    Attributes:
-        axis: of the tensor, from 0.
-        outer: how many times all samples follow each other.
-        inner: neighbours along the axis that belong to one sample.
-    """
-
-    axis: int
-    outer: int = 1
-    inner: int = 1
-
-    def at(self, axis: int) -> "Place":
-        """The same along another axis."""
-        return replace(self, axis=axis)
-
 
 # Of each input; None where it is the same for all samples.
 Places = Sequence[Place | None]

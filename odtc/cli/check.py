@@ -94,14 +94,12 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
         OdtcError: as of `odtc.compile`, but where nodes cannot be trained: those are in the report.
     """
     from odtc.frontend.coverage import check_graph
-    from odtc.frontend.specialize import batch_symbol
+    from odtc.frontend.feeds import lacks_batch
     from odtc.preparation import complete, read_source, sketch_of, try_to_differentiate
     from odtc.splitting import Cuts
 
     source = read_source(path, target, options, silent)
-    symbol = batch_symbol(source.model)
-    sizes = options.get("shape") or {}
-    if options.get("batch") is None and symbol is not None and symbol not in sizes:
+    if lacks_batch(source.model, source.asked):
         source = dataclasses.replace(source, options={**options, "batch": 1})
     sketch = sketch_of(source)
     graph = sketch.graph

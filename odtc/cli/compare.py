@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, say, stages
-from odtc.cli.options import add_json_option, at_least, parse_size
+from odtc.cli.options import add_json_option, at_least, parse_shape
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import ExitCode, ParityError, UsageError
 
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--loss", nargs="+", default=["cross-entropy"], metavar="L", help="see `odtc compile`")
     add(
         "--shape",
-        type=parse_size,
+        type=parse_shape,
         nargs="+",
         default=[],
         metavar="NAME=N",

@@ -14,12 +14,33 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, metavar="N", help="samples in a step")
     parser.add_argument(
         "--shape",
-        type=parse_size,
+        type=parse_shape,
         nargs="+",
         action="extend",
         default=[],
         metavar="NAME=N",
-        help="sizes of symbolic dimensions other than the batch",
+        help="sizes of symbolic dimensions other than the batch; or INPUT=2x3x48x192, those of all "
+        "dimensions of an input",
+    )
+    parser.add_argument(
+        "--batch-axis",
+        type=parse_axis,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=AXIS",
+        help="the axis along which the samples of a batch lie in an input or an output, where the "
+        "model does not show it; none for one that holds none",
+    )
+    parser.add_argument(
+        "--set",
+        type=parse_setting,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="INPUT=VALUE",
+        help="the value of an input that is then not fed: a number, or several with commas, such "
+        "as sr=16000",
     )
     parser.add_argument(
         "--loss",
@@ -59,15 +80,61 @@ def at_least(bound: int) -> Callable[[str], int]:
     return read
 
 
-def parse_size(text: str) -> tuple[str, int]:
-    """Reads `NAME=N`.
+def parse_shape(text: str) -> tuple[str, int | tuple[int, ...]]:
+    """Reads `NAME=N`, or `INPUT=NxN` with the sizes of all dimensions.
 
     Raises:
-        UsageError: it has another form, or the size is below 1.
+        UsageError: it has another form, or a size is below 1.
     """
-    name, _, size = text.rpartition("=")
-    if not name or not size.isdecimal() or int(size) < 1:
+    name, _, sizes = text.rpartition("=")
+    parts = sizes.split("x")
+    if not name or not all(part.isdecimal() and int(part) >= 1 for part in parts):
         raise UsageError(
-            f"{text!r} is not the size of a dimension", hint="write NAME=N, such as sequence=128"
+            f"{text!r} is not the size of a dimension",
+            hint="write NAME=N, such as sequence=128, or INPUT=2x3x48x192",
         )
-    return name, int(size)
+    found = tuple(map(int, parts))
+    return name, found if len(found) > 1 else found[0]
+
+
+def parse_axis(text: str) -> tuple[str, int | None]:
+    """Reads `NAME=AXIS`, or `NAME=none`.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    name, _, axis = text.rpartition("=")
+    if not name or not (axis == "none" or axis.removeprefix("-").isdecimal()):
+        raise UsageError(
+            f"{text!r} is not the batch axis of an input or output",
+            hint="write NAME=AXIS, such as y=1, or NAME=none",
+        )
+    return name, None if axis == "none" else int(axis)
+
+
+def parse_setting(text: str) -> tuple[str, bool | float | list[bool | float]]:
+    """Reads `INPUT=VALUE`, or `INPUT=VALUE,VALUE`.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    name, _, values = text.rpartition("=")
+    try:
+        found = [_number(value) for value in values.split(",")]
+    except ValueError:
+        found = []
+    if not name or not found:
+        raise UsageError(
+            f"{text!r} is not the value of an input",
+            hint="write INPUT=NUMBER, such as sr=16000, or INPUT=NUMBER,NUMBER",
+        )
+    return name, found if len(found) > 1 else found[0]
+
+
+def _number(text: str) -> bool | float:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

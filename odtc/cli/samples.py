@@ -11,28 +11,34 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.manifest import Manifest
+from odtc.core.place import Place, take
 from odtc.core.specs import Argument, Role, TensorSpec
-from odtc.runtime_rpc.batches import fitted_argument
+from odtc.runtime_rpc.batches import count_samples, fitted_argument
 
-Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
+Arrays = dict[str, np.ndarray]
+Batch = tuple[Arrays, Arrays]
 
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Inputs and labels of the same length.
+    """Inputs and labels of as many samples.
 
     Attributes:
-        inputs: array by input name, samples first.
-        labels: array by label name, samples first; none where the inputs hold the labels.
+        inputs: array by input name.
+        labels: array by label name; none where the inputs hold the labels.
+        places: where the samples lie in each; None where it is one for all of them.
+        count: how many there are.
     """
 
     inputs: Mapping[str, np.ndarray]
     labels: Mapping[str, np.ndarray]
+    places: Mapping[str, Place | None]
+    count: int
 
     def __len__(self) -> int:
-        return len(next(iter(self.inputs.values())))
+        return self.count
 
 
 def read_samples(path: Path, manifest: Manifest) -> Samples:
@@ -60,12 +66,16 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
             hint=f"it has {', '.join(arrays) or 'none'}",
         )
     found = {name: arrays[key] for name, key in keys.items()}
-    _check_lengths(found, str(path))
+    items = (*inputs, *labels)
+    cut = {item: found[item.spec.name] for item in items if item.place}
+    count = count_samples(cut, str(path)) or 1
     for item in inputs:
-        _check_samples(found[item.spec.name], item.spec, str(path))
+        _check_samples(found[item.spec.name], item, count, str(path))
     return Samples(
         {item.spec.name: found[item.spec.name] for item in inputs},
-        {item.spec.name: _fitted(found[item.spec.name], item) for item in labels},
+        {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels},
+        {item.spec.name: item.place for item in items},
+        count,
     )
 
 
@@ -75,10 +85,16 @@ def _keys(items: Sequence[Argument], short: str, arrays: Mapping[str, object]) -
     return {name: short if name not in arrays and len(names) == 1 else name for name in names}
 
 
-def _fitted(labels: np.ndarray, item: Argument) -> np.ndarray:
+def _fitted(labels: np.ndarray, item: Argument, samples: int) -> np.ndarray:
     """All labels at once, so that a wrong one is found before the first step."""
-    spec = replace(item.spec, shape=(len(labels), *item.spec.shape[1:]))
-    return fitted_argument(labels, replace(item, spec=spec))
+    return fitted_argument(labels, replace(item, spec=_spec_of(item, samples)))
+
+
+def _spec_of(item: Argument, samples: int) -> TensorSpec:
+    """The spec of an argument of so many samples."""
+    if item.place is None:
+        return item.spec
+    return replace(item.spec, shape=item.place.shape_of(item.spec.shape, samples))
 
 
 def steps_per_epoch(samples: Samples, batch: int, where: Path) -> int:
@@ -108,11 +124,17 @@ def batches(samples: Samples, batch: int, seed: int, start: int) -> Iterator[Bat
         order = np.random.default_rng([seed, epoch]).permutation(len(samples))
         for index in range(first, per_epoch):
             chosen = order[index * batch : (index + 1) * batch]
-            yield (
-                {name: array[chosen] for name, array in samples.inputs.items()},
-                {name: array[chosen] for name, array in samples.labels.items()},
-            )
+            yield (_taken(samples, samples.inputs, chosen), _taken(samples, samples.labels, chosen))
         start += per_epoch - first
+
+
+def _taken(samples: Samples, arrays: Mapping[str, np.ndarray], chosen: np.ndarray) -> Arrays:
+    """Some samples of arrays; what is one for all of them as it is."""
+    places = samples.places
+    return {
+        name: array if (place := places[name]) is None else take(array, place, chosen)
+        for name, array in arrays.items()
+    }
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -133,24 +155,18 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
-def _check_lengths(arrays: Mapping[str, np.ndarray], where: str) -> None:
-    lengths = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
-    if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        text = ", ".join(f"{name} {length}" for name, length in lengths.items())
+def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) -> None:
+    wanted = _spec_of(item, samples)
+    if array.shape != wanted.shape:
+        along = "the same for all samples"
+        if item.place:
+            along = f"of {samples} samples along axis {item.place.axis}"
         raise DataError(
-            f"the arrays differ in length, or are empty: {text}",
+            f"{item.spec.name} has shape {list(array.shape)}; the step takes {list(wanted.shape)}, "
+            + along,
             where=where,
-            hint="each needs one entry a sample",
-        )
-
-
-def _check_samples(array: np.ndarray, spec: TensorSpec, where: str) -> None:
-    if array.shape[1:] != spec.shape[1:]:
-        raise DataError(
-            f"a sample of {spec.name} has shape {list(array.shape[1:])}; "
-            f"the step was compiled for {list(spec.shape[1:])}",
-            where=where,
-            hint="reshape the array, samples first",
+            hint="reshape the array, or compile with --batch-axis NAME=AXIS if the samples lie "
+            "elsewhere",
         )
 
 

@@ -96,6 +96,8 @@ def step_options(args: argparse.Namespace) -> "StepOptions":
         "freeze_batch_norm": args.freeze_batch_norm,
         "lora": parse_lora(args.lora) if args.lora else None,
         "shape": dict(args.shape),
+        "batch_axes": dict(args.batch_axis),
+        "set_inputs": dict(args.set),
         "precision": args.precision,
         "dropout": args.dropout,
         "seed": args.seed,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, say, stages
-from odtc.cli.options import add_json_option, at_least, parse_size
+from odtc.cli.options import add_json_option, at_least, parse_shape
 from odtc.cli.sweep_tables import tables
 from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode, OdtcError, UsageError
@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--batch", type=at_least(1), nargs="+", default=[], metavar="N", help="of models")
     add("--target", default="host-cpu", metavar="T", help="of models (default: host-cpu)")
     add("--loss", nargs="+", default=["cross-entropy"], metavar="L", help="of models")
-    add("--shape", type=parse_size, nargs="+", default=[], metavar="NAME=N", help="of models")
+    add("--shape", type=parse_shape, nargs="+", default=[], metavar="NAME=N", help="of models")
     add(
         "--cores",
         type=parse_cores,

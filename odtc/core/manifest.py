@@ -2,16 +2,17 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError
 from odtc.core.layout_plan import LayoutPlan, read_layout_plan
-from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, of_role
+from odtc.core.place import Place
+from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, batch_of, of_role
 
-SCHEMA = 9
+SCHEMA = 10
 
 
 def allocator_of(function: str) -> str:
@@ -63,11 +64,14 @@ class Evaluation:
         function: of the library, which gives it.
         output: its spec, by the output's name in the ONNX model.
         inputs: names of the inputs that it depends on; the function takes these, then the weights.
+        place: where the samples lie in the output; None where it holds none, or nothing shows where
+            they are: it is then that of one whole batch.
     """
 
     function: str
     output: TensorSpec
     inputs: tuple[str, ...]
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class Manifest:
         adapters: low-rank adapters that were added to the model.
         tuned: kernels whose loops were measured, each with where.
         layouts: of images in the training step; None where all have that of ONNX.
+        bound: inputs of the model that a step does not take: the value of each that was given when
+            it was compiled, and None for those that nothing needs.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -117,6 +123,7 @@ class Manifest:
     adapters: tuple[Adapter, ...] = ()
     tuned: Mapping[str, str] = field(default_factory=dict)
     layouts: LayoutPlan | None = None
+    bound: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -135,14 +142,16 @@ class Manifest:
         return self.fed(Role.LABEL)
 
     def fed(self, role: Role) -> tuple[Argument, ...]:
-        """Inputs or labels of a whole step: micro-batches are parts of their first dimension."""
+        """Inputs or labels of a whole step: micro-batches are parts of the samples in them."""
         items = self.of_role(role)
         return items if self.micro_batches == 1 else tuple(map(self._whole, items))
 
     def _whole(self, item: Argument) -> Argument:
-        first, *rest = item.spec.shape
-        spec = dataclasses.replace(item.spec, shape=(first * self.micro_batches, *rest))
-        return dataclasses.replace(item, spec=spec)
+        if item.place is None:
+            return item
+        samples = item.place.count(item.spec.shape) * self.micro_batches
+        shape = item.place.shape_of(item.spec.shape, samples)
+        return dataclasses.replace(item, spec=dataclasses.replace(item.spec, shape=shape))
 
     @property
     def logits(self) -> TensorSpec:
@@ -152,12 +161,12 @@ class Manifest:
     @property
     def batch(self) -> int:
         """Samples in a step."""
-        return self.inputs[0].shape[0]
+        return self.micro_batch * self.micro_batches
 
     @property
     def micro_batch(self) -> int:
         """Samples in a call of `train_step` or of an evaluation."""
-        return self.batch // self.micro_batches
+        return batch_of(self.of_role(Role.INPUT, Role.LABEL))
 
     def budget_of(self, plan: StepPlan) -> int:
         """The bytes of a budget that a plan needs: its arena, and accumulators of micro-batches."""
@@ -202,7 +211,12 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
             for item in data["plans"]
         )
         data["evaluations"] = tuple(
-            Evaluation(str(item["function"]), _spec(item["output"]), tuple(item["inputs"]))
+            Evaluation(
+                str(item["function"]),
+                _spec(item["output"]),
+                tuple(item["inputs"]),
+                _place(item["place"], item["output"]["shape"]),
+            )
             for item in data["evaluations"]
         )
         data["adapters"] = tuple(Adapter(**item) for item in data["adapters"])
@@ -211,6 +225,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["notes"] = tuple(data["notes"])
         data["tuned"] = dict(data["tuned"])
         data["layouts"] = data["layouts"] and read_layout_plan(data["layouts"])
+        data["bound"] = dict(data["bound"])
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:
@@ -229,8 +244,23 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
 def _argument(data: Mapping[str, Any]) -> Argument:
     classes = None if data["classes"] is None else Classes(**data["classes"])
     block = None if data["block"] is None else Block(**data["block"])
-    initial = float(data["initial"])
-    return Argument(Role(data["role"]), _spec(data["spec"]), classes, block, initial=initial)
+    initial, spec = float(data["initial"]), _spec(data["spec"])
+    place = _place(data["place"], spec.shape)
+    return Argument(Role(data["role"]), spec, classes, block, initial=initial, place=place)
+
+
+def _place(data: Mapping[str, Any] | None, shape: Sequence[int]) -> Place | None:
+    """Where samples lie in a tensor of that shape.
+
+    Raises:
+        ValueError: they cannot lie there.
+    """
+    if data is None:
+        return None
+    place = Place(int(data["axis"]), int(data["outer"]), int(data["inner"]))
+    if min(place.axis, place.outer - 1, place.inner - 1) < 0 or not place.fits(shape):
+        raise ValueError(f"the samples of shape {list(shape)} lie at {place}")
+    return place
 
 
 def _spec(data: Mapping[str, Any]) -> TensorSpec:

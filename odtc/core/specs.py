@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from odtc.core.place import Place
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -109,6 +111,7 @@ class Argument:
         classes: what it may hold, where it holds class numbers.
         block: the part of a parameter that is trained, where that is not all of it.
         initial: what all elements of a state start at. An average starts at its parameter.
+        place: where the samples lie in an input or label; None where it is one for all of them.
     """
 
     role: Role
@@ -116,6 +119,7 @@ class Argument:
     classes: Classes | None = None
     block: Block | None = None
     initial: float = field(default=0.0, kw_only=True)
+    place: Place | None = field(default=None, kw_only=True)
 
     @property
     def is_accumulator(self) -> bool:
@@ -126,6 +130,12 @@ class Argument:
     def trained_shape(self) -> tuple[int, ...]:
         """Shape of a parameter's gradient and of its state."""
         return self.block.shape_in(self.spec.shape) if self.block else self.spec.shape
+
+
+def batch_of(arguments: Sequence[Argument]) -> int:
+    """Samples in the first argument that holds some; 1 where none does."""
+    counts = [item.place.count(item.spec.shape) for item in arguments if item.place]
+    return counts[0] if counts else 1
 
 
 def of_role(arguments: Sequence[Argument], *roles: Role) -> list[Argument]:

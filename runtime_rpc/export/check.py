@@ -13,6 +13,7 @@ import onnx
 from odtc.core.errors import ParityError
 from odtc.core.inference_form import random_nodes
 from odtc.core.manifest import Manifest
+from odtc.core.place import Place
 from odtc.core.specs import Role
 from odtc.runtime_rpc.export.comparison import difference, in_front, samples_of, tolerance_of
 from odtc.runtime_rpc.export.engine import Engine, Results, brief, load_engine
@@ -73,7 +74,8 @@ def check_file(
     if too_large:
         return Check(difference=None, notes=[too_large])
     inputs = manifest.of_role(Role.INPUT)
-    arrays = made_inputs(model.graph, inputs)
+    bound = {n: np.asarray(value) for n, value in manifest.bound.items() if value is not None}
+    arrays = made_inputs(model.graph, inputs) | bound
     evaluated = evaluate(arrays)
     fronts = {output: in_front(model.graph, output) for output in evaluated}
     with _showing(path, model, fronts.values()) as shown:
@@ -82,8 +84,9 @@ def check_file(
         notes = [f"{reason}; the file was not run" for reason in reasons]
         return Check(difference=None, notes=notes)
     check = Check(engine.name, notes=[f"{reason}; {engine.name} ran it" for reason in reasons])
-    batches = batches_of(model.graph, inputs, manifest.micro_batch)
-    checking = _Checking(model, tolerance_of(model, manifest), engine, batches, name, check)
+    batches = batches_of(model.graph, inputs, arrays, manifest.micro_batch)
+    places = {each.output.name: each.place for each in manifest.evaluations}
+    checking = _Checking(model, tolerance_of(model, manifest), engine, batches, places, name, check)
     checking.compare(arrays, evaluated, fronts)
     return check
 
@@ -114,6 +117,7 @@ class _Checking:
     tolerance: float
     engine: Engine
     batches: Batches
+    places: Mapping[str, Place | None]
     name: str
     check: Check
 
@@ -203,7 +207,9 @@ class _Checking:
         if count != have and shape == expected.shape:
             self.check.notes.append(f"{name} is of a whole batch: it was not compared at {count}")
             return
-        wanted = expected if count == have else samples_of(expected, shape, have, count)
+        wanted = expected
+        if count != have:
+            wanted = samples_of(expected, shape, have, count, self.places.get(name))
         if wanted.shape != shape:
             self.check.notes.append(
                 f"{name} was not compared: it is {list(shape)} at batch {count}, and "

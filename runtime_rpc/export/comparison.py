@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 
 from odtc.core.manifest import Manifest
+from odtc.core.place import Place, take
 from odtc.core.weight_places import bodies_of, float_tensors
 
 # Of the largest element. Sums in another order differ by 2e-5 in deep models; statistics of the
@@ -61,7 +62,9 @@ def in_front(graph: onnx.GraphProto, output: str) -> str:
     return last.input[0] if last is not None and last.op_type in _CLOSING else ""
 
 
-def samples_of(expected: np.ndarray, shape: tuple[int, ...], have: int, want: int) -> np.ndarray:
+def samples_of(
+    expected: np.ndarray, shape: tuple[int, ...], have: int, want: int, place: Place | None
+) -> np.ndarray:
     """An output of so many samples, from the same of others.
 
     Args:
@@ -69,10 +72,13 @@ def samples_of(expected: np.ndarray, shape: tuple[int, ...], have: int, want: in
         shape: of `want` samples. A dimension may hold several rows a sample.
         have: samples that there are.
         want: samples that there should be; they come again where there are fewer.
+        place: where they lie; None where that is not known.
 
     Returns:
         An array of that shape; of another where the samples are not along one dimension.
     """
+    if place and place.fits(expected.shape):
+        return take(expected, place, np.arange(want) % have)
     differing = [axis for axis, size in enumerate(shape) if size != expected.shape[axis]]
     if len(differing) != 1 or expected.shape[differing[0]] % have:
         return expected

@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from odtc.core.specs import Argument, TensorSpec
+from odtc.core.place import Place
+from odtc.core.specs import Argument
 
 _SEED = 0
 # Below the largest of int8, too.
@@ -51,21 +52,25 @@ def feeds_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     return [value for value in graph.input if value.name not in stored]
 
 
-def batches_of(graph: onnx.GraphProto, inputs: Sequence[Argument], compiled: int) -> Batches:
+def batches_of(
+    graph: onnx.GraphProto, inputs: Sequence[Argument], arrays: Arrays, compiled: int
+) -> Batches:
     """How many samples a file takes.
 
     Args:
-        graph: of the file; the first dimension of the step's first input says what is the batch.
-        inputs: of the step.
+        graph: of the file.
+        inputs: of the step; the first one that holds samples says what is the batch.
+        arrays: that were made for the inputs, and for those that no step takes.
         compiled: samples in them.
     """
-    specs = {item.spec.name: item.spec for item in inputs}
-    sizes = {v.name: _sizes(v) for v in feeds_of(graph) if v.name in specs}
-    batch = (sizes.get(inputs[0].spec.name) or [compiled])[0]
+    places = {item.spec.name: item.place for item in inputs if item.place}
+    sizes = {v.name: _sizes(v) for v in feeds_of(graph) if v.name in arrays}
+    first = next((name for name in places if name in sizes), None)
+    batch = compiled if first is None else sizes[first][places[first].axis]
     if isinstance(batch, int):
-        axes = {name: _changed(each, specs[name]) for name, each in sizes.items()}
+        axes = {name: _changed(each, arrays[name].shape) for name, each in sizes.items()}
         return Batches(compiled, axes, (batch,), fixed=True)
-    axes = {name: _named(each, batch, specs[name], compiled) for name, each in sizes.items()}
+    axes = {name: _named(each, batch, places.get(name)) for name, each in sizes.items()}
     return Batches(compiled, axes, (compiled, 1) if compiled > 1 else (1,), fixed=False)
 
 
@@ -74,17 +79,17 @@ def _sizes(value: onnx.ValueInfoProto) -> list[int | str]:
     return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
 
 
-def _changed(sizes: Sequence[int | str], spec: TensorSpec) -> list[int]:
+def _changed(sizes: Sequence[int | str], shape: Sequence[int]) -> list[int]:
     """Dimensions that the step has in another size than the file."""
-    pairs = enumerate(zip(sizes, spec.shape, strict=True))
+    pairs = enumerate(zip(sizes, shape, strict=True))
     return [axis for axis, (size, ours) in pairs if isinstance(size, int) and size != ours]
 
 
-def _named(sizes: Sequence[int | str], name: str, spec: TensorSpec, compiled: int) -> list[int]:
-    """Dimensions of that name; where it has none, a first one of that size."""
-    if name:
-        return [axis for axis, size in enumerate(sizes) if size == name]
-    return [0] if sizes and sizes[0] == "" and spec.shape[0] == compiled else []
+def _named(sizes: Sequence[int | str], name: str, place: Place | None) -> list[int]:
+    """The dimension of the samples; in an input without, those of the batch's name."""
+    if place:
+        return [place.axis]
+    return [axis for axis, size in enumerate(sizes) if name and size == name]
 
 
 def made_inputs(graph: onnx.GraphProto, inputs: Iterable[Argument]) -> Arrays:

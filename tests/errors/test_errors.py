@@ -104,6 +104,8 @@ ROWS = np.ones((2, 4), np.float32)
 # Its plans are at least that high, and hard to make as low.
 HARD_TABLE = FOLDER / f"D.{CAPACITY}.csv"
 
+WIDE = dense(node("MatMul", ["x", "w"], "y"), x=["N", "width"])
+
 CAUSES: dict[str, Cause] = {
     # models that are run forward
     "forward on a GPU": forward(LINEAR, [ROWS], "CUDA"),
@@ -186,9 +188,16 @@ CAUSES: dict[str, Cause] = {
     "dimension without a name": compile_model(dense(node("MatMul", ["x", "w"], "y"), x=["N", ""])),
     "dimension unknown": compile_linear("--batch", "2", "--shape", "M=2"),
     "dimension malformed": compile_linear("--shape", "N:2"),
-    "dimension that does not fit": compile_model(
-        dense(node("MatMul", ["x", "w"], "y"), x=["N", "width"]), "--shape", "width=5"
-    ),
+    "input of another rank": compile_model(WIDE, "--shape", "x=2x3x4"),
+    "batch given twice": compile_linear("--batch", "2", "--shape", "x=3x4"),
+    "batch axis malformed": compile_linear("--batch", "2", "--batch-axis", "y:1"),
+    "batch axis of no tensor": compile_linear("--batch", "2", "--batch-axis", "z=1"),
+    "batch axis that there is not": compile_linear("--batch", "2", "--batch-axis", "x=2"),
+    "batch axis elsewhere": compile_linear("--batch", "2", "--batch-axis", "y=1"),
+    "value malformed": compile_linear("--batch", "2", "--set", "x=fast"),
+    "value of no input": compile_linear("--batch", "2", "--set", "sr=16000"),
+    "value of another shape": compile_linear("--batch", "2", "--set", "x=1,2,3"),
+    "dimension that does not fit": compile_model(WIDE, "--shape", "width=5"),
     # options
     "command unknown": lambda _: ["trian"],
     "command missing": lambda _: [],

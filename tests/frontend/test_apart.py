@@ -191,8 +191,14 @@ def test_weights_that_depend_on_the_place_are_refused() -> None:
         places_in(model, 2)
 
 
-def test_an_input_without_samples_is_refused() -> None:
-    model = model_of("y = Add (x, z)")
-    model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 4, 6]))
+@pytest.mark.parametrize(("shape", "found"), [([1, 4, 6], True), (["N", 4, "N"], False)])
+def test_inputs_that_are_the_same_for_all_samples(shape: list[int | str], found: bool) -> None:
+    """One without a batch is as a constant; one that grows along two axes has no samples."""
+    model = model_of("u = ReduceSum (z) y = Add (x, u)" if not found else "y = Add (x, z)")
+    model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, shape))
+    if found:
+        whole, places = places_in(model, 2)
+        assert places[whole.outputs[0]] == Place(0)
+        return
     with pytest.raises(OdtcError, match="holds no entry for each"):
         places_in(model, 2)

@@ -6,8 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odtc.core.errors import DataError
+from odtc.core.place import Place, join, take
 from odtc.core.specs import Argument, Classes, Role, TensorSpec
-from odtc.runtime_rpc.batches import fitted, fitted_argument, named_arrays, padded_batches
+from odtc.runtime_rpc.batches import (
+    check_bound,
+    count_samples,
+    fitted,
+    fitted_argument,
+    named_arrays,
+    padded_batches,
+)
 
 SPEC = TensorSpec("label", (3,), "int32")
 LABEL = Argument(Role.LABEL, SPEC, Classes(10))
@@ -71,8 +79,38 @@ def test_float64_is_rounded_and_strings_are_refused() -> None:
 
 @given(total=st.integers(1, 50), batch=st.integers(1, 9))
 def test_padded_batches_hold_every_sample_once(total: int, batch: int) -> None:
-    x = np.arange(1, total + 1)
-    parts = list(padded_batches({"x": x}, batch))
-    assert all(len(part["x"]) == batch for part, _ in parts)
-    assert np.concatenate([part["x"][:length] for part, length in parts]).tolist() == x.tolist()
-    assert all(not part["x"][length:].any() for part, length in parts)
+    shared = Argument(Role.INPUT, TensorSpec("rate", ()))
+    # Two entries a sample along axis 1, and the same again behind all samples.
+    item = Argument(Role.INPUT, TensorSpec("x", (3, 4 * batch)), place=Place(1, 2, 2))
+    x = np.arange(1, 12 * total + 1).reshape(3, 2, total, 2)
+    fed = {item: x.reshape(3, -1), shared: np.float32(7)}
+    parts = list(padded_batches(fed, batch))
+    assert all(part[item].shape == item.spec.shape for part, _ in parts)
+    assert all(part[shared] == 7 for part, _ in parts)
+    whole = [part[item].reshape(3, 2, batch, 2) for part, _ in parts]
+    lengths = [length for _, length in parts]
+    kept = [array[:, :, :length] for array, length in zip(whole, lengths, strict=True)]
+    np.testing.assert_array_equal(np.concatenate(kept, 2), x)
+    assert not any(a[:, :, n:].any() for a, n in zip(whole, lengths, strict=True))
+    cut = [take(part[item], Place(1, 2, 2), slice(n)) for part, n in parts]
+    np.testing.assert_array_equal(join(cut, Place(1, 2, 2)), x.reshape(3, -1))
+
+
+def test_samples_are_counted_where_they_lie() -> None:
+    x = Argument(Role.INPUT, TensorSpec("x", (2, 5)), place=Place(0))
+    state = Argument(Role.INPUT, TensorSpec("h", (3, 2)), place=Place(1))
+    assert count_samples({x: np.ones((4, 5)), state: np.ones((3, 4))}) == 4
+    with pytest.raises(DataError, match="x 3, h 4 along axis 1"):
+        count_samples({x: np.ones((3, 5)), state: np.ones((3, 4))})
+    with pytest.raises(DataError, match="its samples lie along axis 1"):
+        count_samples({state: np.ones(3)})
+    with pytest.raises(DataError, match="or none: x 0"):
+        count_samples({x: np.ones((0, 5))})
+
+
+def test_scalars_stay_scalars_and_bound_inputs_keep_their_values() -> None:
+    assert fitted(np.asarray(0.5), TensorSpec("rate", ())).shape == ()
+    check_bound({"sr": 16000, "unread": 3}, {"sr": 16000, "unread": None})
+    check_bound(np.ones(3), {"sr": 16000})
+    with pytest.raises(DataError, match="another value than the 16000"):
+        check_bound({"sr": np.array([8000])}, {"sr": 16000})

@@ -11,6 +11,7 @@ from onnx import numpy_helper, parser
 
 import odtc
 from odtc.core.errors import NumericError, ParityError
+from odtc.core.place import Place
 from odtc.runtime_rpc.export.comparison import difference, samples_of
 from odtc.runtime_rpc.trainer import Trainer
 
@@ -165,10 +166,11 @@ def test_a_batch_that_the_file_fixes_stays(tmp_path: Path) -> None:
 
 def test_samples_lie_along_any_dimension() -> None:
     whole = np.arange(24).reshape(2, 4, 3)
-    assert np.array_equal(samples_of(whole, (2, 1, 3), 4, 1), whole[:, :1])
+    assert np.array_equal(samples_of(whole, (2, 1, 3), 4, 1, None), whole[:, :1])
     rows = np.arange(24).reshape(8, 3)
-    assert np.array_equal(samples_of(rows, (2, 3), 4, 1), rows[:2])
-    assert samples_of(whole, (1, 4, 3), 4, 1).shape == whole.shape
+    assert np.array_equal(samples_of(rows, (2, 3), 4, 1, None), rows[:2])
+    assert np.array_equal(samples_of(rows, (2, 3), 4, 1, Place(0, 2)), rows[::4])
+    assert samples_of(whole, (1, 4, 3), 4, 1, None).shape == whole.shape
 
 
 def test_a_difference_is_relative_and_knows_what_is_not_finite() -> None:
