@@ -20,6 +20,7 @@ from odtc.frontend.feeds import (
 )
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.lift import lift
+from odtc.frontend.normalize.branches import select_branches
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.resolve import resolve
 from odtc.frontend.normalize.widen import widen
@@ -75,11 +76,18 @@ def specialize(
     fold_constants(graph)
     if bound.exported is not None:
         _follow_batch(graph, bound.exported)
+    _settle(graph)
+    while select_branches(graph):
+        _settle(graph)
+    widen(graph)
+    return graph
+
+
+def _settle(graph: Graph) -> None:
+    """Folds, infers and resolves, until nothing changes."""
     fold_and_infer(graph)
     while resolve(graph):
         fold_and_infer(graph)
-    widen(graph)
-    return graph
 
 
 def _set_inputs(graph: Graph, values: Mapping[str, np.ndarray]) -> None:

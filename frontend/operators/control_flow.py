@@ -3,6 +3,7 @@
 `frontend/normalize/resolve.py` has put other operators in the place of all that are static.
 """
 
+from odtc.frontend.normalize.branches import branch_refusal
 from odtc.frontend.normalize.subgraphs import loop_refusal
 from odtc.frontend.operators.operator import Level, Node, Operator
 
@@ -22,10 +23,15 @@ def _loop(node: Node) -> str:
     return loop_refusal(node.graph, node.proto)
 
 
+def _if(node: Node) -> str:
+    """Both branches must give the same shapes, where the condition is not constant."""
+    return branch_refusal(node.graph, node.proto)
+
+
 OPERATORS: dict[str, Operator] = {
     "Compress": _refused("which elements it keeps must be constant"),
     "ConcatFromSequence": _refused(_SEQUENCE),
-    "If": _refused("the condition must be constant"),
+    "If": Operator(Level.UNSUPPORTED, condition=_if),
     "Loop": Operator(Level.UNSUPPORTED, condition=_loop),
     "NonZero": _refused("how many elements it finds depends on the data"),
     "Scan": _refused("the number of steps must be known, and the opset 9 or newer"),

@@ -82,9 +82,9 @@ REFUSED = {
     "if": (
         """m = ReduceMax <keepdims = 0> (h) z = Constant <value = float {0}> () c = Less (m, z)
         logits = If (c) <
-            then_branch = yes () => (float[3, 6] a) { a = Neg (h) },
-            else_branch = no () => (float[3, 6] d) { d = Tanh (h) }>""",
-        "(If): unsupported: the condition must be constant",
+            then_branch = yes () => (float[k, 6] a) { a = Neg (h) },
+            else_branch = no () => (float[k, 6] d) { d = Tanh (w) }>""",
+        "(If): unsupported: its condition depends on the data, and its branches give 'logits' two",
     ),
     "loop": (
         """trips = Constant <value = int64 {3}> () c = Constant <value = bool {1}> ()
