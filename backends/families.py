@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
@@ -45,6 +45,7 @@ from odtc.backends.kernels.tile import Machine, machine_of
 from odtc.backends.kernels.topk import topk_rules
 from odtc.backends.spirv.build import spirv_code
 from odtc.backends.targets import Target
+from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.bind_loops import BindLoops
 from odtc.passes.check_launches import CheckLaunches
@@ -56,6 +57,7 @@ from odtc.passes.memory.workspaces import LiftWorkspaces
 from odtc.passes.narrow_indices import NarrowIndices
 from odtc.passes.spell_out_attention import SpellOutAttention
 from odtc.passes.update_rows import UpdateRows
+from odtc.passes.written_out import Grown
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -79,6 +81,7 @@ class Family:
         checks: of kernels as they are launched, which nothing changes any more.
         update_buffers: of a launch for several updates; None where each is a call of its own.
         most_fused: operators of a fused kernel; None for any number.
+        grown: what calls of functions become in a kernel, where they are no calls any more.
         most_copies: of a normalised tensor, which kernels make as they read it, in place of one in
             memory; 0 where none does.
         writes_over: whether gradients are written over what their calls read last.
@@ -98,6 +101,7 @@ class Family:
     checks: tuple[Pass, ...] = ()
     update_buffers: int | None = None
     most_fused: int | None = None
+    grown: Grown = field(default_factory=dict)
     most_copies: int = 0
     writes_over: bool = False
 
@@ -164,6 +168,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         TakeOffsets(),
         slots,
         parts=PARTS,
+        grown=grown_functions(),
         most_copies=worth_copies(target),
         writes_over=True,
     )

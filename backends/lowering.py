@@ -76,7 +76,7 @@ def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...
         *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination),
         TvmPass("LegalizeOps", lambda: X.LegalizeOps(family.rules)),
         *tvm_passes(X.AnnotateTIROpPattern, X.FoldConstant),
-        FuseNamed(train_step, family.most_fused),
+        FuseNamed(train_step, family.most_fused, family.grown),
         *tvm_passes(
             X.FuseTIR,
             # Before the kernels are scheduled: a scheduled reshape is not known for one any more.

@@ -14,6 +14,8 @@ from tvm import tirx
 from tvm.ir import Expr, Op
 from tvm.tirx import register_intrin_lowering
 
+from odtc.passes.written_out import Grown, growth_of
+
 # Above the level of TVM's own rules.
 _LEVEL = 11
 
@@ -159,6 +161,13 @@ _FUNCTIONS = {
     "tirx.sigmoid": sigmoid,
     "tirx.tanh": tanh,
 }
+
+
+@cache
+def grown_functions() -> Grown:
+    """What calls of these functions become."""
+    argument = tirx.Var("x", "float32")
+    return {name: growth_of(build(argument), argument) for name, build in _FUNCTIONS.items()}
 
 
 def _rule(function: Callable[[Expr], Expr], otherwise: Callable[[Expr], Expr]) -> Callable:

@@ -59,6 +59,8 @@ def replaced(value: relax.Expr, instead: Mapping[relax.Var, relax.Expr]) -> rela
         return instead.get(value, value)
     if isinstance(value, relax.Tuple):
         return relax.Tuple([replaced(field, instead) for field in value.fields])
+    if isinstance(value, relax.TupleGetItem):
+        return relax.TupleGetItem(replaced(value.tuple_value, instead), value.index)
     if isinstance(value, relax.Call):
         arguments = [replaced(each, instead) for each in value.args]
         return relax.Call(value.op, arguments, value.attrs, value.ty_args)

@@ -6,7 +6,7 @@ for among the calls before: it is the one with the same operands.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -18,6 +18,8 @@ from odtc.core.tensor_tags import Tags, tags_of, united
 from odtc.passes.bindings import bindings_of
 from odtc.passes.contract import Pass
 from odtc.passes.name_tensors import Named, renamed
+from odtc.passes.split_fused import split_fused
+from odtc.passes.written_out import Grown
 
 # Variables of the fused function, to those before it was fused.
 _Same = dict[relax.Expr, relax.Expr]
@@ -32,16 +34,18 @@ class FuseNamed(Pass):
     Attributes:
         function: name of the training step; None where no names are to be kept.
         most: operators of a fused kernel; None for as many as TVM likes.
+        grown: what calls become where code is made of a kernel, by which too large ones are cut.
     """
 
     name: ClassVar[str] = "fuse-named"
     function: str | None
     most: int | None = None
+    grown: Grown = field(default_factory=dict, repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the module."""
         with self._bounded():
-            fused = X.FuseOps()(module)
+            fused = split_fused(X.FuseOps()(module), self.grown)
         if self.function is None:
             return fused
         tags = _Fused(module[self.function], fused).tags(fused[self.function])
