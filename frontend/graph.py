@@ -37,6 +37,7 @@ class Graph:
         parameters: float tensors that a training step may change, by ONNX initializer name.
         constants: all other initializers, by name.
         outputs: names of the results; see `join_losses` for their order.
+        aside: outputs of the model that no loss can be on, each with the reason.
         opset: version of the default operator set.
         shapes: static shape of every tensor, as far as inference knows it.
         dtypes: numpy dtype name of every tensor.
@@ -67,6 +68,7 @@ class Graph:
     bound: dict[str, Any] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
+    aside: dict[str, str] = field(default_factory=dict)
 
     @property
     def frozen(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import inliner, version_converter
+from onnx.version_converter import ConvertError
 
 from odtc.core.errors import ModelError
 from odtc.core.weight_places import FLOATS
@@ -16,6 +17,8 @@ from odtc.frontend.weights.restore import restore, untangle_names
 
 # Broadcasting became that of NumPy.
 OLDEST_OPSET = 7
+# Since this version of the IR, initializers need not be inputs.
+FREE_INITIALIZERS = 4
 _EXPORT_HINT = "export the model again, and check that the file was copied whole"
 
 
@@ -71,14 +74,32 @@ def modern(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         if model.functions:
             model = inliner.inline_local_functions(model)
-        if opset_of(model) < OLDEST_OPSET:
-            model = version_converter.convert_version(model, OLDEST_OPSET)
-    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        if _declares_opset(model) and opset_of(model) < OLDEST_OPSET:
+            model = version_converter.convert_version(_of_modern_ir(model), OLDEST_OPSET)
+    except (onnx.checker.ValidationError, ConvertError, RuntimeError, ValueError) as error:
         raise ModelError(
             f"the model's functions, or its old operators, cannot be resolved: {_brief(error)}",
             hint=f"export it with opset {OLDEST_OPSET} or later, and without functions",
         ) from error
     return model
+
+
+def _declares_opset(model: onnx.ModelProto) -> bool:
+    """Whether the model names a version of the default operators; it need not, if it has none."""
+    return any(item.domain in MAIN_DOMAINS for item in model.opset_import)
+
+
+def _of_modern_ir(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model as one whose initializers need not be inputs; they often are not, whatever its IR.
+
+    Before that version, ONNX's converter takes an initializer that is no input for undefined.
+    """
+    if model.ir_version >= FREE_INITIALIZERS:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.ir_version = FREE_INITIALIZERS
+    return copy
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -89,7 +110,8 @@ def opset_of(model: onnx.ModelProto) -> int:
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy whose float initializers are inputs: checks need shapes, not gigabytes."""
     slim = onnx.ModelProto()
-    slim.ir_version = model.ir_version
+    # Older files whose initializers are no inputs are read by everybody.
+    slim.ir_version = max(model.ir_version, FREE_INITIALIZERS) if model.ir_version else 0
     slim.opset_import.extend(model.opset_import)
     slim.functions.extend(model.functions)
     graph = slim.graph

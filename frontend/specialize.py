@@ -25,6 +25,7 @@ from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.resolve import resolve
 from odtc.frontend.normalize.widen import widen
 from odtc.frontend.onnx_file import modern, opset_of
+from odtc.frontend.set_aside import foreign_operator, set_aside
 from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.finding import Kind
 from odtc.frontend.weights.losses import losses_of
@@ -61,11 +62,11 @@ def specialize(
     Raises:
         UsageError: a symbolic dimension is not given, or the batch is not in [1, 2**20].
         ModelError: the model has no input, or cannot be re-batched.
-        UnsupportedError: the model needs operators outside ONNX's default set.
+        UnsupportedError: all outputs need operators outside ONNX's default set.
     """
     model = modern(model)
-    check_domains(model)
     graph = read_graph(model, promoted)
+    set_aside(graph)
     asked = asked or Asked(batch, shape or {})
     feeds = feeds_of(model)
     outputs = [value.name for value in model.graph.output]
@@ -195,12 +196,7 @@ def check_domains(model: onnx.ModelProto) -> None:
     """
     for node in model.graph.node:
         if node.domain not in MAIN_DOMAINS:
-            raise UnsupportedError(
-                f"operator {node.op_type} is of the domain {node.domain!r}; "
-                "odtc reads ONNX's default operators only",
-                where=f"node {node.name or node.output[0]}",
-                hint="export the model without custom or vendor operators",
-            )
+            raise foreign_operator(node)
 
 
 def _follow_batch(graph: Graph, fixed: int) -> None:

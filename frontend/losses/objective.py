@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odtc.core.errors import UsageError
+from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.place import Place
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.given import InModel, LossGraph
@@ -60,13 +60,14 @@ def join_losses(graph: Graph, terms: Sequence[Term]) -> Objective:
 
     Raises:
         UsageError: the model has no output of a name.
+        UnsupportedError: no loss can be on an output.
         ModelError: a loss does not fit the model.
     """
     declared = list(graph.outputs)
     aims, shown = _aims(graph, terms)
     trained = [aim.output for aim in aims]
     kept = [*trained, *(name for name in shown if name not in trained)]
-    left_out = [name for name in declared if name not in kept]
+    left_out = [name for name in (*declared, *graph.aside) if name not in kept]
     if left_out:
         graph.notes.append(f"outputs without a loss are left out: {', '.join(left_out)}")
     graph.outputs = [
@@ -85,13 +86,23 @@ def _aims(graph: Graph, terms: Sequence[Term]) -> tuple[list[Aim], list[str]]:
         if isinstance(term.loss, LossGraph):
             loss, joined = merge_loss(graph, term.loss)
             return [Aim(loss, InModel(), 1.0)], joined
-        aims.append(Aim(_known(term.output, declared), term.loss, term.weight))
+        aims.append(Aim(_known(graph, term.output), term.loss, term.weight))
     return aims, _evaluated(aims, declared)
 
 
-def _known(output: str | None, declared: Sequence[str]) -> str:
+def _known(graph: Graph, output: str | None) -> str:
+    declared = graph.outputs
     if output is None:
+        if graph.aside:
+            graph.notes.append(
+                f"the loss is on {declared[0]!r}, the first output that can be trained"
+            )
         return declared[0]
+    if output in graph.aside:
+        raise UnsupportedError(
+            f"the output {output!r} cannot be trained: {graph.aside[output]}",
+            hint=f"put the loss on another one: {', '.join(declared)}",
+        )
     if output not in declared:
         raise UsageError(
             f"the model has no output {output!r}", hint=f"it has {', '.join(declared)}"

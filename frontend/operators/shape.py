@@ -1,5 +1,6 @@
 """Operators that rename, join, cut or repeat elements, and those that ask for a shape."""
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -22,6 +23,17 @@ def static_input(node: Node) -> str:
     """The input's shape must be known."""
     known = node.proto.input[0] in node.graph.shapes
     return "" if known else "the input's shape is not static"
+
+
+def _same_elements(node: Node) -> str:
+    """The output's shape must be known, and hold what the input does."""
+    shape, before = node.output_shape(), node.graph.shapes.get(node.proto.input[0])
+    if shape is None or before is None or math.prod(shape) == math.prod(before):
+        return static_output(node)
+    return (
+        f"{list(before)} cannot become {list(shape)}: the batch, or another size that the model "
+        "was exported with, is written into the new shape"
+    )
 
 
 def _to_reshape(node: Node, emit: Emit) -> str | None:
@@ -134,7 +146,7 @@ def _static(convert: Convert) -> Operator:
     return Operator(condition=static_output, convert=convert)
 
 
-_RESHAPE = Operator(condition=static_output, expand=_to_reshape, convert=_reshape)
+_RESHAPE = Operator(condition=_same_elements, expand=_to_reshape, convert=_reshape)
 
 OPERATORS: dict[str, Operator] = {
     "Concat": Operator(condition=static_input, convert=_concat),
