@@ -8,10 +8,11 @@ from google.protobuf.message import DecodeError
 from onnx import inliner, version_converter
 from onnx.version_converter import ConvertError
 
-from odtc.core.errors import ModelError
+from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.weight_places import FLOATS
 from odtc.frontend.function_weights import without_function_weights
 from odtc.frontend.graph import MAIN_DOMAINS
+from odtc.frontend.node_order import sort_nodes
 from odtc.frontend.weight_names import name_weights
 from odtc.frontend.weights.restore import restore, untangle_names
 
@@ -29,6 +30,7 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
 
     Raises:
         ModelError: the file is missing, empty, truncated, not ONNX, or breaks the ONNX standard.
+        UnsupportedError: an initializer is sparse.
     """
     file = Path(path)
     if not os.path.isfile(file):
@@ -42,11 +44,27 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
             f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
         ) from error
     untangle_names(model)
+    sort_nodes(model.graph)
     check_model(model, str(file))
     model = without_function_weights(model)
     name_weights(model)
     restore(model)
+    _require_dense(model)
     return model
+
+
+def _require_dense(model: onnx.ModelProto) -> None:
+    """Checks that no initializer is sparse.
+
+    Raises:
+        UnsupportedError: one is: an update would fill it.
+    """
+    for tensor in model.graph.sparse_initializer:
+        raise UnsupportedError(
+            "the initializer is sparse, and odtc trains dense tensors",
+            where=f"initializer {tensor.values.name}",
+            hint="store it as a dense initializer; its zeros are trained then, too",
+        )
 
 
 def check_model(model: onnx.ModelProto, where: str) -> None:
@@ -119,6 +137,7 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     graph.node.extend(model.graph.node)
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
+    graph.sparse_initializer.extend(model.graph.sparse_initializer)
     declared = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
         if tensor.data_type not in FLOATS:

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from odtc.core.errors import NumericError, UnsupportedError
+from odtc.core.errors import ModelError, NumericError, UnsupportedError
 from odtc.core.weight_places import float_tensors
 from odtc.core.weights import fill_weights, strip_weights
 from odtc.frontend.onnx_file import load_model
@@ -149,3 +149,24 @@ def test_what_the_type_of_the_file_cannot_hold_is_refused() -> None:
     model = holding(np.ones(2), "float16")
     with pytest.raises(NumericError, match=r"the largest element is 70000, which float16"):
         fill_weights(model, {"w": np.array([1, -7e4], np.float32)})
+
+
+def test_nodes_out_of_order_are_sorted_and_cycles_are_refused(tmp_path) -> None:
+    """Converters to float16 put their casts last."""
+    text = "{ b = Neg (a) y = If (go) <then_branch = t () => (float[2, 2] c) { c = Abs (b) },"
+    text += "else_branch = e () => (float[2, 2] d) { d = Neg (b) }> "
+    text += "go = Constant <value = bool {1}> () a = Sin (x) }"
+    types = [node.op_type for node in read(text, tmp_path).graph.node]
+    assert types == ["Constant", "Sin", "Neg", "If"]
+    with pytest.raises(ModelError, match="topologically sorted"):
+        read("{ a = Add (x, y) y = Neg (a) }", tmp_path)
+
+
+def test_a_sparse_initializer_is_refused(tmp_path) -> None:
+    model = onnx.parser.parse_model(HEAD + "{ y = MatMul (x, w) }")
+    values = numpy_helper.from_array(np.ones(1, np.float32), "w")
+    places = numpy_helper.from_array(np.zeros(1, np.int64))
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 2]))
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedError, match="the initializer is sparse"):
+        load_model(tmp_path / "m.onnx")
