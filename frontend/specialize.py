@@ -22,8 +22,9 @@ from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.lift import lift
 from odtc.frontend.normalize.branches import select_branches
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
+from odtc.frontend.normalize.drop_casts import drop_casts
 from odtc.frontend.normalize.resolve import resolve
-from odtc.frontend.normalize.widen import widen
+from odtc.frontend.normalize.widen import widen, widen_bfloat16
 from odtc.frontend.onnx_file import modern, opset_of
 from odtc.frontend.set_aside import foreign_operator, set_aside
 from odtc.frontend.weights.classify import classify
@@ -74,13 +75,16 @@ def specialize(
     bound = bind(feeds, asked, next(hypotheses(feeds, asked)) if axes is None else axes, samples)
     graph.inputs, graph.places = bound.specs, bound.places
     _set_inputs(graph, bound.constants)
+    is_widened = widen_bfloat16(graph)
     fold_constants(graph)
     if bound.exported is not None:
         _follow_batch(graph, bound.exported)
     _settle(graph)
     while select_branches(graph):
         _settle(graph)
-    widen(graph)
+    if widen(graph) or is_widened:
+        drop_casts(graph)
+        fold_and_infer(graph)
     return graph
 
 

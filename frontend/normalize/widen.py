@@ -2,16 +2,15 @@
 
 A step of training adds small numbers to weights: float16 would round them away, and no phone's GPU
 has float64. So weights get float32 masters, inputs are taken as float32, and so is all that is
-computed from them; `odtc/core/weights.py` writes weights back in the file's own type. A cast from
-one of these types to another is gone then, so that a weight behind it is read as any other.
+computed from them; `odtc/core/weights.py` writes weights back in the file's own type.
 
 Float64 that comes of integers alone, such as the arithmetic of sizes and positions, keeps its type
 up to where it meets the others: rounded otherwise, it could give another integer. Call this when
 constants are folded, in their own types, and bodies are inlined.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
@@ -20,7 +19,6 @@ from onnx import TensorProto, helper, numpy_helper
 from odtc.core.errors import UnsupportedError
 from odtc.core.weight_places import FLOATS, bodies_of
 from odtc.frontend.graph import Graph, names_read
-from odtc.frontend.normalize.constants import fold_and_infer
 
 _WIDE = "float32"
 _HALVES = frozenset({"float16", "bfloat16"})
@@ -31,29 +29,51 @@ _TYPES = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_typ
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def widen(graph: Graph) -> None:
+def widen_bfloat16(graph: Graph) -> bool:
+    """Puts float32 in the place of all bfloat16, in place; tells if there was any.
+
+    Most operators have no bfloat16 in the standard, though PyTorch exports it: no shapes could be
+    inferred. So this comes before all else, and no dtype but those of outputs is known yet.
+
+    Raises:
+        UnsupportedError: a weight has elements beyond float32.
+    """
+    weights = _masters(graph, frozenset({"bfloat16"}))
+    constants = [n for n, value in graph.constants.items() if value.dtype.name == "bfloat16"]
+    for name in constants:
+        graph.constants[name] = graph.constants[name].astype(np.float32)
+    inputs = _take_inputs(graph, frozenset({"bfloat16"}))
+    outputs = [name for name, dtype in graph.dtypes.items() if dtype == "bfloat16"]
+    graph.dtypes |= dict.fromkeys(outputs, _WIDE)
+    casts = [_widen_attributes(node, {TensorProto.BFLOAT16}) for node in graph.nodes]
+    found = bool(weights or constants or inputs or outputs or any(casts))
+    if found:
+        graph.notes.append(_said_of({"bfloat16"}, weights, inputs))
+    return found
+
+
+def widen(graph: Graph) -> bool:
     """Brings weights, inputs and what is computed from them to float32, in place; notes it.
+
+    Returns:
+        Whether anything was changed.
 
     Raises:
         UnsupportedError: a weight has elements beyond float32.
     """
     if _OTHERS.isdisjoint(graph.dtypes.values()):
-        return
-    widening = _Widening.of(graph)
-    weights = {spec.name: spec.dtype for spec in graph.parameter_specs() if spec.dtype in _OTHERS}
-    inputs = [spec.name for spec in graph.inputs if spec.dtype in _OTHERS]
-    for name in weights:
-        graph.parameters[name] = _master(name, graph.parameters[name])
-    graph.inputs = tuple(
-        replace(spec, dtype=_WIDE) if spec.dtype in _OTHERS else spec for spec in graph.inputs
-    )
+        return False
+    fed = {spec.name for spec in graph.inputs if "float" in spec.dtype}
+    widening = _Widening(graph, dict(graph.dtypes), fed | graph.parameters.keys())
+    weights, inputs = _masters(graph, _OTHERS), _take_inputs(graph, _OTHERS)
     graph.dtypes |= dict.fromkeys((*weights, *inputs), _WIDE)
     for node in graph.nodes:
         widening.take(node)
     graph.nodes = widening.nodes
-    if weights or inputs or widening.found:
-        graph.notes.append(_said_of(widening.found | set(weights.values()), weights, inputs))
-        fold_and_infer(graph)
+    found = widening.found | set(weights.values())
+    if found or inputs:
+        graph.notes.append(_said_of(found, weights, inputs))
+    return bool(found or inputs)
 
 
 @dataclass
@@ -66,83 +86,70 @@ class _Widening:
         floats: tensors that follow from weights or float inputs, or that were widened.
         nodes: those that stand for what was taken.
         wide: float32 names of constants and of tensors that keep their type.
-        alias: names in the place of results of casts that are gone.
         found: dtypes that were widened.
     """
 
     graph: Graph
     before: dict[str, str]
     floats: set[str]
-    nodes: list[onnx.NodeProto]
-    wide: dict[str, str]
-    alias: dict[str, str]
-    found: set[str]
-
-    @classmethod
-    def of(cls, graph: Graph) -> "_Widening":
-        fed = {spec.name for spec in graph.inputs if "float" in spec.dtype}
-        return cls(graph, dict(graph.dtypes), fed | graph.parameters.keys(), [], {}, {}, set())
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    wide: dict[str, str] = field(default_factory=dict)
+    found: set[str] = field(default_factory=set)
 
     def take(self, node: onnx.NodeProto) -> None:
-        """Adds the node, or what stands for it."""
+        """Adds the node, as it is or computing in float32."""
         read = names_read(node)
         touched = {self.before.get(name) for name in (*read, *node.output)} & _OTHERS
         follows = not self.floats.isdisjoint(read)
-        for slot, name in enumerate(node.input):
-            node.input[slot] = self.alias.get(name, name)
         if follows or touched & _HALVES:
             self.floats |= {name for name in node.output if "float" in self._dtype(name)}
-        if not (touched & _HALVES or (touched and follows)):
-            self.nodes.append(node)
-            return
-        self.found |= touched
+        if touched & _HALVES or (touched and follows):
+            self.found |= touched
+            self._widen(node)
+        self.nodes.append(node)
+
+    def _widen(self, node: onnx.NodeProto) -> None:
         for slot, name in enumerate(node.input):
             if self._dtype(name) in _OTHERS:
-                node.input[slot] = self._wide(name)
-        _widen_attributes(node)
+                node.input[slot] = self._as_float32(name)
+        _widen_attributes(node, _OTHER_TYPES)
         for name in node.output:
             if self._dtype(name) in _OTHERS:
                 self.graph.dtypes[name] = _WIDE
-        if node.op_type != "Cast" or not self._is_gone(node):
-            self.nodes.append(node)
 
     def _dtype(self, name: str) -> str:
         return self.graph.dtypes.get(name, "")
 
-    def _wide(self, name: str) -> str:
-        """A constant, or what keeps its type, as float32."""
-        if name not in self.wide:
-            value = self.graph.constants.get(name)
-            if value is None:
-                self.wide[name] = f"{name}::{_WIDE}"
-                cast = helper.make_node("Cast", [name], [self.wide[name]], to=TensorProto.FLOAT)
-                self.nodes.append(cast)
-                self.graph.dtypes[self.wide[name]] = _WIDE
-            else:
-                self.wide[name] = self.graph.add_constant(_WIDE, _bounded(value))
-                self.graph.dtypes[self.wide[name]] = _WIDE
-        return self.wide[name]
+    def _as_float32(self, name: str) -> str:
+        """Name of a constant, or of what keeps its type, as float32."""
+        if name in self.wide:
+            return self.wide[name]
+        value = self.graph.constants.get(name)
+        if value is None:
+            wide = f"{name}::{_WIDE}"
+            self.nodes.append(helper.make_node("Cast", [name], [wide], to=TensorProto.FLOAT))
+        else:
+            wide = self.graph.add_constant(_WIDE, _bounded(value))
+        self.graph.dtypes[wide] = _WIDE
+        self.wide[name] = wide
+        return wide
 
-    def _is_gone(self, cast: onnx.NodeProto) -> bool:
-        """Whether the cast changes nothing any more, and another name stands for its result."""
-        source, result = cast.input[0], cast.output[0]
-        if {self._dtype(source), self._dtype(result)} != {_WIDE}:
-            return False
-        if result not in self.graph.outputs:
-            self.alias[result] = source
-            return True
-        made = any(source in node.output for node in self.nodes)
-        if not made or source in self.graph.outputs:
-            return False
-        # What is looked for at an output, such as a closing activation, must be found there.
-        for node in self.nodes:
-            for names in (node.input, node.output):
-                for slot, name in enumerate(names):
-                    names[slot] = result if name == source else name
-        self.alias = {k: result if v == source else v for k, v in self.alias.items()}
-        self.alias[source] = result
-        self.floats.add(result)
-        return True
+
+def _masters(graph: Graph, dtypes: frozenset[str]) -> dict[str, str]:
+    """Gives weights of these dtypes float32 masters; returns what each was."""
+    weights = {spec.name: spec.dtype for spec in graph.parameter_specs() if spec.dtype in dtypes}
+    for name in weights:
+        graph.parameters[name] = _master(name, graph.parameters[name])
+    return weights
+
+
+def _take_inputs(graph: Graph, dtypes: frozenset[str]) -> list[str]:
+    """Takes inputs of these dtypes as float32; returns their names."""
+    names = [spec.name for spec in graph.inputs if spec.dtype in dtypes]
+    graph.inputs = tuple(
+        replace(spec, dtype=_WIDE) if spec.dtype in dtypes else spec for spec in graph.inputs
+    )
+    return names
 
 
 def _master(name: str, value: np.ndarray) -> np.ndarray:
@@ -166,18 +173,21 @@ def _bounded(value: np.ndarray) -> np.ndarray:
     return np.where(beyond, np.copysign(np.float32(_LARGEST), result), result)
 
 
-def _widen_attributes(node: onnx.NodeProto) -> None:
+def _widen_attributes(node: onnx.NodeProto, types: Collection[int]) -> bool:
+    """Puts float32 in the place of these element types, in bodies too; tells if there was any."""
+    found = False
     for item in node.attribute:
-        if item.name in _TYPES and item.i in _OTHER_TYPES:
-            item.i = TensorProto.FLOAT
-        if item.type == onnx.AttributeProto.TENSOR and item.t.data_type in _OTHER_TYPES:
+        if item.name in _TYPES and item.i in types:
+            item.i, found = TensorProto.FLOAT, True
+        if item.type == onnx.AttributeProto.TENSOR and item.t.data_type in types:
             item.t.CopyFrom(numpy_helper.from_array(_bounded(numpy_helper.to_array(item.t))))
+            found = True
     for body in bodies_of(node):
         for value in (*body.input, *body.output, *body.value_info):
-            if value.type.tensor_type.elem_type in _OTHER_TYPES:
+            if value.type.tensor_type.elem_type in types:
                 value.type.tensor_type.elem_type = TensorProto.FLOAT
-        for inner in body.node:
-            _widen_attributes(inner)
+        found |= any([_widen_attributes(inner, types) for inner in body.node])
+    return found
 
 
 def _said_of(dtypes: Iterable[str], weights: dict[str, str], inputs: list[str]) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.coverage import require_trainable
@@ -21,18 +22,19 @@ def graph_of(text, loss="mse", promoted=("w",)):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "double"])
 def test_a_whole_graph_is_computed_in_float32(dtype) -> None:
+    to = helper.np_dtype_to_tensor_dtype(np.dtype({"double": "float64"}.get(dtype, dtype)))
     graph = graph_of(f"""net ({dtype}[2, 2] x) => ({dtype}[2, 2] y)
         <{dtype}[2, 2] w = {{1, 2, 3, 4}}, {dtype} s = {{2}}> {{
-            m = MatMul (x, w) t = Mul (m, s) n = Cast <to = 10> (t) y = CastLike (n, x) }}""")
+            m = MatMul (x, w) t = Mul (m, s) n = Cast <to = {to}> (t) y = CastLike (n, x) }}""")
     kinds = {graph.dtypes[name] for node in graph.nodes for name in (*node.input, *node.output)}
     assert kinds == {"float32"}
     assert [spec.dtype for spec in graph.inputs] == ["float32"]
     assert graph.parameters["w"].dtype == np.float32
     assert [node.op_type for node in graph.nodes] == ["MatMul", "Mul", "CastLike"]
     name = {"double": "float64"}.get(dtype, dtype)
-    (note,) = graph.notes
-    assert "computed in float32; inputs are taken as float32: x;" in note
-    assert f"1 weight is held in float32, and written back as {name}" in note
+    inputs, weights = "inputs are taken as float32: x", "1 weight is held in float32"
+    note = f"{name} is computed in float32; {inputs}; {weights}, and written back as {name}"
+    assert graph.notes[0] == note
 
 
 def test_casts_are_gone_and_weights_are_read_directly() -> None:
@@ -85,3 +87,14 @@ def test_constants_beyond_float32_stay_finite_and_weights_are_refused() -> None:
     assert bounds == [np.finfo(np.float32).min]
     with pytest.raises(UnsupportedError, match="the weight has elements beyond float32"):
         graph_of(text.format(w="1.0e300"))
+
+
+def test_bfloat16_of_operators_that_have_none_in_the_standard() -> None:
+    """PyTorch exports a convolution in bfloat16 all the same."""
+    graph = graph_of("""net (bfloat16[2, 1, 4, 4] x) => (bfloat16[2, 1, 3, 3] y)
+        <bfloat16[1, 1, 2, 2] w = {1, 2, 3, 4}> {
+            c = Conv (x, w) f = Cast <to = 1> (c) g = Tanh (f) y = Cast <to = 16> (g) }""")
+    assert [node.op_type for node in graph.nodes] == ["Conv", "Tanh"]
+    assert graph.shapes["y"] == (2, 1, 3, 3)
+    (note,) = graph.notes
+    assert "bfloat16 is computed in float32; inputs are taken as float32: x; 1 weight is" in note
