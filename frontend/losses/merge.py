@@ -10,6 +10,7 @@ from odtc.core.specs import TensorSpec
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, numpy_dtype, samples_of
 from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.normalize.constants import fold_and_infer
+from odtc.frontend.normalize.widen import OTHER_TYPES, widen_model
 from odtc.frontend.onnx_file import load_model
 
 _PREFIX = "loss::"
@@ -37,6 +38,9 @@ def merge_loss(graph: Graph, loss: LossGraph) -> tuple[str, list[str]]:
     for value in feeds:
         if value.name in joined:
             _bind(value, joined[value.name], graph, sizes, loss.path)
+    # The model's outputs are float32, whatever they are in the file.
+    types = {value.type.tensor_type.elem_type for value in feeds if value.name in joined}
+    widen_model(model.graph, types & OTHER_TYPES)
     others = [value for value in feeds if value.name not in joined]
     _check_names(graph, others, loss.path)
     graph.labels = tuple(_label(value, sizes, samples_of(graph), loss.path) for value in others)

@@ -23,7 +23,7 @@ from odtc.frontend.graph import Graph, names_read
 _WIDE = "float32"
 _HALVES = frozenset({"float16", "bfloat16"})
 _OTHERS = _HALVES | {"float64"}
-_OTHER_TYPES = FLOATS - {TensorProto.FLOAT}
+OTHER_TYPES = FLOATS - {TensorProto.FLOAT}
 # Attributes that name an element type.
 _TYPES = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
 _LARGEST = float(np.finfo(np.float32).max)
@@ -76,6 +76,17 @@ def widen(graph: Graph) -> bool:
     return bool(found or inputs)
 
 
+def widen_model(graph: onnx.GraphProto, types: Collection[int]) -> None:
+    """Puts float32 in the place of these element types in a graph that nobody writes back."""
+    for tensor in graph.initializer:
+        if tensor.data_type in types:
+            value = _bounded(numpy_helper.to_array(tensor))
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    _widen_values((*graph.input, *graph.output, *graph.value_info), types)
+    for node in graph.node:
+        _widen_attributes(node, types)
+
+
 @dataclass
 class _Widening:
     """The nodes so far.
@@ -112,7 +123,7 @@ class _Widening:
         for slot, name in enumerate(node.input):
             if self._dtype(name) in _OTHERS:
                 node.input[slot] = self._as_float32(name)
-        _widen_attributes(node, _OTHER_TYPES)
+        _widen_attributes(node, OTHER_TYPES)
         for name in node.output:
             if self._dtype(name) in _OTHERS:
                 self.graph.dtypes[name] = _WIDE
@@ -183,11 +194,15 @@ def _widen_attributes(node: onnx.NodeProto, types: Collection[int]) -> bool:
             item.t.CopyFrom(numpy_helper.from_array(_bounded(numpy_helper.to_array(item.t))))
             found = True
     for body in bodies_of(node):
-        for value in (*body.input, *body.output, *body.value_info):
-            if value.type.tensor_type.elem_type in types:
-                value.type.tensor_type.elem_type = TensorProto.FLOAT
+        _widen_values((*body.input, *body.output, *body.value_info), types)
         found |= any([_widen_attributes(inner, types) for inner in body.node])
     return found
+
+
+def _widen_values(values: Iterable[onnx.ValueInfoProto], types: Collection[int]) -> None:
+    for value in values:
+        if value.type.tensor_type.elem_type in types:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
 
 
 def _said_of(dtypes: Iterable[str], weights: dict[str, str], inputs: list[str]) -> str:

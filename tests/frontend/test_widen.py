@@ -98,3 +98,20 @@ def test_bfloat16_of_operators_that_have_none_in_the_standard() -> None:
     assert graph.shapes["y"] == (2, 1, 3, 3)
     (note,) = graph.notes
     assert "bfloat16 is computed in float32; inputs are taken as float32: x; 1 weight is" in note
+
+
+def test_a_loss_in_the_type_of_the_file_is_computed_in_float32(tmp_path) -> None:
+    head = '<ir_version: 8, opset_import: ["" : 17]>'
+    text = f"""{head} loss (float16[2, 2] y, float16[2, 2] label) => (float16 l)
+        <float16 two = {{2}}> {{
+            d = Sub (y, label) p = Mul (d, d) q = Mul (p, two) c = Cast <to = 10> (q)
+            l = ReduceMean <keepdims = 0> (c) }}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "loss.onnx")
+    graph = graph_of(
+        """net (float16[2, 2] x) => (float16[2, 2] y) <float16[2, 2] w = {1, 2, 3, 4}> {
+            y = MatMul (x, w) }""",
+        str(tmp_path / "loss.onnx"),
+    )
+    kinds = {graph.dtypes[name] for node in graph.nodes for name in (*node.input, *node.output)}
+    assert kinds == {"float32"}
+    assert [spec.dtype for spec in graph.labels] == ["float32"]
