@@ -10,6 +10,7 @@ from onnx.version_converter import ConvertError
 
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.weight_places import FLOATS
+from odtc.frontend.float_lists import floats_as_tensors
 from odtc.frontend.function_weights import without_function_weights
 from odtc.frontend.graph import MAIN_DOMAINS
 from odtc.frontend.node_order import sort_nodes
@@ -46,6 +47,8 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     untangle_names(model)
     sort_nodes(model.graph)
     check_model(model, str(file))
+    for part in (model.graph, *model.functions):
+        floats_as_tensors(part.node)
     model = without_function_weights(model)
     name_weights(model)
     restore(model)

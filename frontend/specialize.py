@@ -1,6 +1,6 @@
 """Turns a loaded ONNX model into a `Graph` of static shapes: batch and other symbols are bound."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -19,7 +19,7 @@ from odtc.frontend.feeds import (
     hypotheses,
 )
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
-from odtc.frontend.lift import lift
+from odtc.frontend.lift import Lifted, lift
 from odtc.frontend.normalize.branches import select_branches
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.drop_casts import drop_casts
@@ -147,11 +147,26 @@ def read_graph(
     for value in model.graph.output:
         if value.type.tensor_type.elem_type:
             graph.dtypes[value.name] = numpy_dtype(value.type.tensor_type.elem_type)
-    written = [name for name in graph.parameters if name in lifted.written]
-    if written:
-        graph.notes.append(f"Constant nodes hold weights, which are parameters: {listed(written)}")
-    graph.notes += [*losses_of(model, findings), *notes_of(findings)]
+    graph.notes += [
+        *_said_of_constants(lifted, kept),
+        *losses_of(model, findings),
+        *notes_of(findings),
+    ]
     return graph
+
+
+def _said_of_constants(lifted: Lifted, kept: Collection[str]) -> Iterator[str]:
+    """What the user is told of Constant nodes that may be weights."""
+    written = [name for name in lifted.tensors if name in lifted.written and name in kept]
+    if written:
+        yield f"Constant nodes hold weights, which are parameters: {listed(written)}"
+    sparse = [
+        node.output[0]
+        for node in flattened(lifted.nodes)
+        if any(item.name == "sparse_value" for item in node.attribute)
+    ]
+    if sparse:
+        yield f"{listed(sparse)}: not trained: Constant nodes hold them as sparse tensors"
 
 
 def _statistics(nodes: Iterable[onnx.NodeProto]) -> set[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, inliner, numpy_helper
 
 from odtc.core.errors import ModelError, NumericError, UnsupportedError
 from odtc.core.weight_places import float_tensors
@@ -18,6 +18,10 @@ HEAD = (
 FILES = {
     "constant": (
         "{ c = Constant <value = float[2, 2] {1, 2, 3, 4}> () y = MatMul (x, c) }",
+        {"c": 1},
+    ),
+    "constant of plain floats": (
+        "{ c = Constant <value_floats = [1.0, 2.5]> () y = Mul (x, c) }",
         {"c": 1},
     ),
     "branches with a name in common": (
@@ -105,7 +109,7 @@ def test_a_weight_without_a_place_is_refused(tmp_path) -> None:
         f (a) => (b) { c = Constant <value = float {2}> () b = Mul (a, c) }"""
     model = read(scaled, tmp_path)
     require_places(specialize(model), model)
-    (name,) = [n.output[0] for n in onnx.inliner.inline_local_functions(model).graph.node][:1]
+    (name,) = [n.output[0] for n in inliner.inline_local_functions(model).graph.node][:1]
     with pytest.raises(UnsupportedError, match="no place in the file"):
         require_places(specialize(model, promoted=[name]), model)
 
@@ -162,11 +166,15 @@ def test_nodes_out_of_order_are_sorted_and_cycles_are_refused(tmp_path) -> None:
         read("{ a = Add (x, y) y = Neg (a) }", tmp_path)
 
 
-def test_a_sparse_initializer_is_refused(tmp_path) -> None:
+def test_a_sparse_initializer_is_refused_and_a_sparse_constant_noted(tmp_path) -> None:
     model = onnx.parser.parse_model(HEAD + "{ y = MatMul (x, w) }")
     values = numpy_helper.from_array(np.ones(1, np.float32), "w")
     places = numpy_helper.from_array(np.zeros(1, np.int64))
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 2]))
+    sparse = helper.make_sparse_tensor(values, places, [2, 2])
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], sparse_value=sparse))
+    assert any(note.startswith("w: not trained: Constant") for note in specialize(model).notes)
+    del model.graph.node[0]
+    model.graph.sparse_initializer.append(sparse)
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(UnsupportedError, match="the initializer is sparse"):
         load_model(tmp_path / "m.onnx")

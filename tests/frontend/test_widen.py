@@ -1,5 +1,7 @@
 """What a file computes in other floats is computed in float32, and nothing else is changed."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
@@ -7,12 +9,15 @@ from onnx import helper
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.coverage import require_trainable
+from odtc.frontend.graph import Graph
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.specialize import specialize
 
 
-def graph_of(text, loss="mse", promoted=("w",)):
+def graph_of(
+    text: str, loss: str | dict[str, str] = "mse", promoted: Sequence[str] = ("w",)
+) -> Graph:
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}')
     graph = specialize(model, promoted=promoted)
     join_losses(graph, terms_of(loss))
