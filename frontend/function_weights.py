@@ -65,9 +65,8 @@ def _take_out(graph: onnx.GraphProto, main: onnx.GraphProto, names: dict[str, st
             kept.append(onnx.NodeProto.FromString(node.SerializeToString()))
             continue
         if mark not in {tensor.name for tensor in main.initializer}:
-            tensor = main.initializer.add()
-            tensor.CopyFrom(constant_tensor(node))
-            tensor.name = mark
+            main.initializer.extend(filter(None, [constant_tensor(node)]))
+            main.initializer[-1].name = mark
         names[node.output[0]] = mark
     del graph.node[:]
     graph.node.extend(kept)

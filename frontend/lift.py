@@ -53,7 +53,7 @@ def _copied(node: onnx.NodeProto, lifted: Lifted) -> onnx.NodeProto:
         lifted.tensors |= {tensor.name: tensor for tensor in floats}
         others = [tensor for tensor in original.initializer if tensor.data_type not in FLOATS]
         inner = _without_weights(original.node, lifted)
-        for entries, left in ((body.initializer, others), (body.node, inner)):
-            del entries[:]
-            entries.extend(left)
+        del body.initializer[:], body.node[:]
+        body.initializer.extend(others)
+        body.node.extend(inner)
     return copy

@@ -110,7 +110,7 @@ class _Widening:
     def take(self, node: onnx.NodeProto) -> None:
         """Adds the node, as it is or computing in float32."""
         read = names_read(node)
-        touched = {self.before.get(name) for name in (*read, *node.output)} & _OTHERS
+        touched = {self.before.get(name, "") for name in (*read, *node.output)} & _OTHERS
         follows = not self.floats.isdisjoint(read)
         if follows or touched & _HALVES:
             self.floats |= {name for name in node.output if "float" in self._dtype(name)}
