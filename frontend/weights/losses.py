@@ -77,7 +77,7 @@ def _of_exported(
         modules = [call.scopes[-2] if len(call.scopes) > 1 else "?" for call in norms.values()]
         yield (
             "the exporter folded batch normalisations into the layers in front of them, which are "
-            f"trained without them ({len(norms)}: {listed(modules)}); {_EXPORT}"
+            f"trained without them ({len(norms)}: {', '.join(modules)}); {_EXPORT}"
         )
     folded = _read_by(norms.values(), torch)
     yield from _computed(torch, findings)
@@ -88,7 +88,7 @@ def _of_exported(
     lost = [name for name in missing if name not in folded | parts | ties.keys()]
     if lost:
         yield (
-            f"the file has no tensor for {listed(lost)}: not trained; the module does not use "
+            f"the file has no tensor for {', '.join(lost)}: not trained; the module does not use "
             "them, or the exporter dropped them with what they did not change"
         )
 
@@ -108,7 +108,7 @@ def _computed(torch: TorchMetadata, findings: Mapping[str, Finding]) -> Iterator
         pairs = [f"{name} (of {', '.join(parts)})" for name, parts in made.items()]
         yield (
             "the exporter computed tensors from parameters, which are trained in their place: "
-            f"{listed(pairs)}; {_EXPORT}"
+            f"{', '.join(pairs)}; {_EXPORT}"
         )
 
 
@@ -138,7 +138,7 @@ def _of_scripted(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Ite
     if convolutions:
         yield (
             "the exporter computed weights of convolutions, mostly to fold batch normalisations "
-            f"into them, which are not trained ({len(convolutions)}: {listed(convolutions)}); "
+            f"into them, which are not trained ({len(convolutions)}: {', '.join(convolutions)}); "
             f"{_SCRIPT_EXPORT}"
         )
     others = {name: found for name, found in modules.items() if name not in folded}
@@ -146,12 +146,12 @@ def _of_scripted(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Ite
         pairs = [f"{name} ({', '.join(found)})" for name, found in others.items()]
         yield (
             "parameters that the exporter transposed or regrouped are trained under the names of "
-            f"the file: {listed(pairs)}"
+            f"the file: {', '.join(pairs)}"
         )
     shared = [name for name, found in others.items() if len(found) > 1]
     if shared:
         yield (
-            f"several modules read {listed(shared)}: trained as one parameter; if they are "
+            f"several modules read {', '.join(shared)}: trained as one parameter; if they are "
             f"several, {_SCRIPT_EXPORT}"
         )
 

@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 
 from odtc.frontend.weights.finding import Finding, Kind, constant, parameter
-from odtc.frontend.weights.uses import PRODUCTS, Read, Uses
+from odtc.frontend.weights.uses import PASSES_ON, PRODUCTS, Read, Uses
 from odtc.frontend.weights.values import is_filled, pattern
 
 # Inputs that say how an operator works: never weights, though they may be float tensors.
@@ -257,8 +257,13 @@ def _layer(name: str, uses: Uses) -> onnx.NodeProto | None:
 
 
 def _is_output(node: onnx.NodeProto, uses: Uses) -> bool:
-    """Whether nothing but the caller reads a node's result."""
-    return not uses.readers.get(node.output[0])
+    """Whether nothing but the caller reads a node's result, or only lays it out anew."""
+    for _ in range(_DEEPEST):
+        readers = uses.readers.get(node.output[0], [])
+        if len(readers) != 1 or readers[0].node.op_type not in PASSES_ON:
+            return not readers
+        node = readers[0].node
+    return False
 
 
 def _is_normalized(name: str, uses: Uses) -> bool:

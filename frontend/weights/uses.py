@@ -34,7 +34,7 @@ PRODUCTS: Mapping[str, tuple[int, ...]] = {
     "MatMul": (0, 1),
     "RNN": (1, 2),
 }
-_PASSES_ON = frozenset(
+PASSES_ON = frozenset(
     "Cast Dropout Flatten Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split()
 )
 _FURTHEST = 8
@@ -134,7 +134,7 @@ class Uses:
         """The node that computes a tensor, looking through what only lays it out anew."""
         node = self.makers.get(name)
         for _ in range(_FURTHEST):
-            if node is None or node.op_type not in _PASSES_ON:
+            if node is None or node.op_type not in PASSES_ON:
                 break
             node = self.makers.get(node.input[0])
         return node

@@ -51,7 +51,8 @@ def _is_count(value: np.ndarray) -> bool:
     found = np.unique(few)
     # A matrix of numbers that are all different is what people write who try something.
     is_list = sum(size != 1 for size in value.shape) <= 1
-    if len(found) < 4 or (len(found) == len(few) and not is_list):
+    least = 3 if found[0] >= 0 else 4
+    if len(found) < least or (len(found) == len(few) and not (is_list and len(found) > 3)):
         return False
     steps = np.diff(found)
     return bool(np.allclose(steps, steps[0], rtol=_CLOSE, atol=0))
@@ -119,7 +120,11 @@ def _are_bands(rows: np.ndarray) -> bool:
     rows = rows[filled.any(axis=1)]
     filled = rows > 0
     first, last = filled.argmax(axis=1), filled.shape[1] - filled[:, ::-1].argmax(axis=1)
-    is_one = filled.sum(axis=1) == last - first
+    widths = filled.sum(axis=1)
+    is_one = widths == last - first
+    # Of an identity, which layers may start from, every band is one element.
+    if widths.mean() < 1.5:
+        return False
     return bool(is_one.all()) and bool((np.diff(first) >= 0).all()) and last[-1] > last[0]
 
 

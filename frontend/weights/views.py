@@ -1,9 +1,11 @@
 """Gives parameters that an exporter folded their own names and shapes again.
 
 A folded tensor gives way to the parameter and to the node that lays it out: a Transpose of a linear
-layer's weight, a Reshape of a row of numbers, an Expand of what is the same for each sample.
+layer's weight, a Reshape of a row of numbers, an Expand of what is the same for each sample; or to
+the Exp of a parameter.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +16,8 @@ from odtc.frontend.graph import attributes
 from odtc.frontend.weights.editing import LEFT_OUT, Editing
 from odtc.frontend.weights.torch_metadata import Call
 
+# What the program calls the exponential of a tensor.
+_EXP = re.compile(r"exp(_\d+)?")
 _LINEAR = "torch.ops.aten.linear.default"
 
 
@@ -37,21 +41,28 @@ def give_view(
     node = editing.graph.node[place]
     folded = node.input[slot]
     value = editing.value(folded)
-    if call.target == _LINEAR and node.op_type == "MatMul" and slot == 1 and value.ndim == 2:
-        if not _own(editing, target, value.T, folded, how):
-            return None
+    is_weight = call.target == _LINEAR and node.op_type == "MatMul" and slot == 1
+    op_type, own = _form(folded, value, is_weight=is_weight)
+    if own is None or not _own(editing, target, own, folded, how):
+        return None
+    if op_type == "Transpose":
         turn(editing, place, target)
-        return folded
-    if value.ndim > 1 and sum(size != 1 for size in value.shape) == 1:
-        op_type, own = "Reshape", value.ravel()
-    elif folded.startswith("expand") and _is_repeated(value):
-        op_type, own = "Expand", value[:1]
+    elif op_type == "Exp":
+        _put(editing, place, slot, op_type, [target])
     else:
-        return None
-    if not _own(editing, target, own, folded, how):
-        return None
-    _lay_out(editing, place, slot, target, op_type, value.shape)
+        _lay_out(editing, place, slot, target, op_type, value.shape)
     return folded
+
+
+def _form(folded: str, value: np.ndarray, *, is_weight: bool) -> tuple[str, np.ndarray | None]:
+    """The operator that makes a folded tensor, and the parameter that it is made of."""
+    if is_weight and value.ndim == 2:
+        return "Transpose", value.T
+    if _EXP.fullmatch(folded) and (value > 0).all():
+        return "Exp", np.log(value)
+    if value.ndim > 1 and sum(size != 1 for size in value.shape) == 1:
+        return "Reshape", value.ravel()
+    return "Expand", value[:1] if folded.startswith("expand") and _is_repeated(value) else None
 
 
 def turn(editing: Editing, place: int, original: str) -> None:
@@ -81,10 +92,16 @@ def add_bias(editing: Editing, place: int, target: str) -> None:
 def _lay_out(
     editing: Editing, place: int, slot: int, target: str, op_type: str, sizes: Sequence[int]
 ) -> None:
+    held = f"{editing.graph.node[place].output[0]}::{target}::sizes"
+    editing.store_sizes(held, sizes)
+    _put(editing, place, slot, op_type, [target, held])
+
+
+def _put(editing: Editing, place: int, slot: int, op_type: str, inputs: Sequence[str]) -> None:
+    """Lets a node read a parameter through another node."""
     node = editing.graph.node[place]
-    stem = f"{node.output[0]}::{target}"
-    editing.store_sizes(f"{stem}::sizes", sizes)
-    made = helper.make_node(op_type, [target, f"{stem}::sizes"], [stem], f"{stem}/{op_type}")
+    stem = f"{node.output[0]}::{inputs[0]}"
+    made = helper.make_node(op_type, inputs, [stem], f"{stem}/{op_type}")
     editing.before.setdefault(place, []).append(made)
     node.input[slot] = stem
 

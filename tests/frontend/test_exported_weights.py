@@ -1,0 +1,215 @@
+"""Parameters of modules that PyTorch exported: the same set, with the same names and values."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import nn
+
+from odtc.frontend.graph import Graph, statistics_of
+from odtc.frontend.onnx_file import load_model
+from odtc.frontend.specialize import specialize
+
+DYNAMO = {"dynamo": True, "verbose": False, "external_data": False}
+WAYS = {
+    "default": DYNAMO,
+    "not optimised": {**DYNAMO, "optimize": False},
+    "scripted for training": {
+        "dynamo": False,
+        "training": torch.onnx.TrainingMode.TRAINING,
+        "do_constant_folding": False,
+    },
+    "scripted": {"dynamo": False},
+}
+KEEPS_NORMS = ("not optimised", "scripted for training")
+
+
+class Layers(nn.Module):
+    """Fresh layers of one size, whose scales and biases are equal; buffers; single numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.rand(8))
+        self.dense, self.other = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.norms = nn.ModuleList([nn.LayerNorm(8), nn.LayerNorm(8)])
+        self.plain = nn.LayerNorm(8, elementwise_affine=False)
+        self.scales = nn.ParameterList([torch.full((8,), 1e-3), torch.full((8,), 1e-3)])
+        self.logit_scale = nn.Parameter(torch.tensor(2.66))
+        self.copy = nn.Linear(8, 8)
+        self.copy.load_state_dict(self.dense.state_dict())
+        nn.init.zeros_(self.other.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norms[0](self.dense(x - self.mean)) * self.scales[0]
+        x = self.norms[1](torch.tanh(self.other(x))) * self.scales[1].reshape(1, -1)
+        return self.copy(self.plain(x)) * self.logit_scale.exp()
+
+
+class Language(nn.Module):
+    """An embedding that is the output layer, too, layers that are copies, and a token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(11, 8)
+        self.token = nn.Parameter(torch.randn(1, 1, 8))
+        layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(8, 11, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.words(x)
+        h = torch.cat([self.token.expand(h.shape[0], -1, -1), h], 1)
+        return self.head(self.layers(h))
+
+
+class Images(nn.Module):
+    """Convolutions with normalisations, and one without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)
+        self.second, self.after = nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)
+        self.last = nn.Conv2d(4, 5, 1)
+        nn.init.zeros_(self.last.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.first(x)))
+        return self.last(torch.relu(self.after(self.second(x)))).mean((2, 3))
+
+
+MODULES = {
+    "layers": (Layers, lambda: torch.randn(3, 8)),
+    "language": (Language, lambda: torch.randint(0, 11, (3, 5))),
+    "images": (Images, lambda: torch.randn(2, 3, 8, 8)),
+}
+# Names of one parameter.
+TIES = {"head.weight": "words.weight"}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory):
+    """The file of a module, by its name and the way that it was exported in, and the module."""
+    folder, made = tmp_path_factory.mktemp("exported"), {}
+
+    def export(kind: str, way: str) -> tuple[Path, nn.Module]:
+        if (kind, way) not in made:
+            torch.manual_seed(0)
+            make, inputs = MODULES[kind]
+            module, path = make().train(), folder / f"{kind} {way}.onnx"
+            torch.onnx.export(module, (inputs(),), path, **WAYS[way])
+            made[kind, way] = path, module
+        return made[kind, way]
+
+    return export
+
+
+def read(path: Path) -> tuple[Graph, set[str]]:
+    """The graph of a file, and its parameters by the names that the module lists first."""
+    graph = specialize(load_model(path))
+    return graph, {TIES.get(n, n) for n in graph.parameters.keys() - statistics_of(graph)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", MODULES)
+def test_the_set_is_that_of_the_module_or_what_was_lost_is_named(kind, way, exported) -> None:
+    path, module = exported(kind, way)
+    graph, trained = read(path)
+    expected = dict(module.named_parameters())
+    noted = "\n".join(graph.notes)
+    lost = expected.keys() - trained
+    if way == "scripted":
+        # Files of this exporter do not say what a computed tensor was.
+        extra = trained - expected.keys()
+        assert bool(extra) == bool(lost)
+        assert all(f" {name} (" in noted or "convolutions" in noted for name in extra)
+    elif kind == "images" and way not in KEEPS_NORMS:
+        assert lost == {f"{n}.{end}" for n in ("norm", "after") for end in ("weight", "bias")}
+        assert "trained without them (2: norm, after)" in noted
+    else:
+        assert trained == expected.keys()
+        assert "the file has no tensor" not in noted
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["layers", "language"])
+def test_values_and_results_are_those_of_the_module(kind, way, exported) -> None:
+    path, module = exported(kind, way)
+    model, state = load_model(path), module.state_dict()
+    for tensor in model.graph.initializer:
+        if tensor.name in state:
+            value = numpy_helper.to_array(tensor)
+            expected, allowed = state[tensor.name].numpy(), 2e-7 * ("logit" in tensor.name)
+            np.testing.assert_allclose(value, expected, rtol=allowed, err_msg=tensor.name)
+    onnx.checker.check_model(model)
+    x = MODULES[kind][1]()
+    run = onnxruntime.InferenceSession(model.SerializeToString())
+    (found,) = run.run(None, {run.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_equal_parameters_are_apart_and_shared_ones_are_not(exported) -> None:
+    for way in WAYS:
+        graph, _ = read(exported("language", way)[0])
+        readers = [n for n in graph.nodes if {"words.weight", "head.weight"} & set(n.input)]
+        assert sorted(n.op_type for n in readers) == ["Gather", "Transpose"], way
+    noted = "\n".join(read(exported("language", "default")[0])[0].notes)
+    assert "head.weight is words.weight, too: one parameter of both modules" in noted
+    assert "apart again: layers.layers.0.norm2.weight (from layers.layers.0.norm1" in noted
+    noted = "\n".join(read(exported("language", "scripted")[0])[0].notes)
+    assert "trained as one parameter; if they are several, export with" in noted
+
+
+def test_biases_of_zeros_come_back(exported) -> None:
+    path, _ = exported("layers", "default")
+    names = [t.name for t in onnx.load(path).graph.initializer]
+    assert "other.bias" not in names
+    assert not read(path)[0].parameters["other.bias"].any()
+
+
+def test_a_constant_that_was_merged_with_a_parameter_stays_one(exported) -> None:
+    """A normalisation without parameters, in a file where fresh ones share their scale."""
+    graph, _ = read(exported("layers", "default")[0])
+    plain = [n for n in graph.nodes if n.op_type == "LayerNormalization"][-1]
+    assert not graph.parameters.keys() & set(plain.input)
+
+
+def test_a_result_with_the_name_of_a_buffer_is_told_apart(tmp_path: Path) -> None:
+    class Clash(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.rand(4))
+            self.dense = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.dense((x - self.mean).mean(1) + self.mean)
+
+    torch.manual_seed(0)
+    module, x = Clash(), torch.randn(2, 5, 4)
+    torch.onnx.export(module, (x,), tmp_path / "m.onnx", **WAYS["not optimised"])
+    model = load_model(tmp_path / "m.onnx")
+    run = onnxruntime.InferenceSession(model.SerializeToString())
+    (found,) = run.run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert read(tmp_path / "m.onnx")[1] == {"dense.weight", "dense.bias"}
+
+
+def test_metadata_is_text_and_never_run(tmp_path: Path) -> None:
+    """Whatever is written where the exporter writes, the file is read as it stands."""
+    torch.manual_seed(0)
+    torch.onnx.export(Layers(), (torch.randn(3, 8),), tmp_path / "m.onnx", **DYNAMO)
+    model = onnx.load(tmp_path / "m.onnx")
+    for node in model.graph.node:
+        for pair in node.metadata_props:
+            pair.value = "__import__('os').abort() % ]( %p_nobody" * 3
+    for pair in model.graph.metadata_props:
+        pair.value = pair.value.replace("norms.1", "'\\n")
+    stream = io.BytesIO(model.SerializeToString())
+    (tmp_path / "n.onnx").write_bytes(stream.getvalue())
+    graph, _ = read(tmp_path / "n.onnx")
+    assert "dense.weight" in graph.parameters
