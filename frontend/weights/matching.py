@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from odtc.core.weight_places import float_tensors
+from odtc.frontend.lift import lift
 from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.finding import Kind
 from odtc.frontend.weights.torch_metadata import (
@@ -110,8 +112,7 @@ def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:
     Raises:
         ModelError: what the file says of itself is damaged.
     """
-    values = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    floats = {name: value for name, value in values.items() if _is_float(value)}
+    floats = {name: numpy_helper.to_array(t) for name, t in float_tensors(model.graph)}
     torch, held = read_torch_metadata(model), _Held.of(floats)
     folded = _folded(model, torch)
     found = {name: _fate(name, entry, held, state, folded) for name, entry in state.items()}
@@ -120,7 +121,8 @@ def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:
     matched = {each.tensor for each in found.values()} | {
         name for name in torch.folded_from if torch.parameters_in(name)
     }
-    findings = classify(model, model.graph.node, floats)
+    lifted = lift(model.graph)
+    findings = classify(model, lifted.nodes, floats, written=lifted.written)
     extra = [
         Match(name, Fate.EXTRA, name, "")
         for name, finding in findings.items()
@@ -232,7 +234,3 @@ def _apart(
 
 def _digest(value: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).digest()
-
-
-def _is_float(value: np.ndarray) -> bool:
-    return value.dtype.kind == "f" or value.dtype.name == "bfloat16"
