@@ -6,7 +6,7 @@ It takes the way of `odtc compile` up to the training graph, so that both refuse
 import argparse
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +21,7 @@ from odtc.core.progress import silent
 if TYPE_CHECKING:
     from odtc.core.specs import TensorSpec
     from odtc.frontend.coverage import NodeReport
+    from odtc.frontend.weights.finding import Finding
     from odtc.preparation import StepOptions
 
 
@@ -33,12 +34,14 @@ class Report:
         nodes: what can be done with each node, in order.
         parameters: what is trained.
         notes: what was assumed.
+        findings: what each float tensor of the file is.
     """
 
     model: str
     nodes: Sequence["NodeReport"]
     parameters: Sequence["TensorSpec"]
     notes: Sequence[str]
+    findings: Mapping[str, "Finding"]
 
     @property
     def trainable(self) -> bool:
@@ -109,7 +112,7 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
         draft = Cuts(source, silent, complete(sketch)).first_draft()
         try_to_differentiate(draft)
         graph = draft.graph
-    return Report(path, nodes, parameters, graph.notes)
+    return Report(path, nodes, parameters, graph.notes, graph.findings)
 
 
 def _operators(report: Report) -> list[tuple[str, int, str]]:
@@ -131,6 +134,14 @@ def _listed(report: Report, everything: bool) -> list["NodeReport"]:
     return [node for node in report.nodes if everything or node.reason]
 
 
+def _tensors(report: Report) -> list[dict[str, str]]:
+    """Every float tensor of the file, what it is, and where that is known from."""
+    return [
+        {"name": name, "kind": found.kind, "known": found.known, "reason": found.reason}
+        for name, found in report.findings.items()
+    ]
+
+
 def _data(report: Report, everything: bool) -> dict[str, Any]:
     operators = _operators(report)
     return {
@@ -144,6 +155,7 @@ def _data(report: Report, everything: bool) -> dict[str, Any]:
             "bytes": sum(spec.nbytes for spec in report.parameters),
             **({"names": [spec.name for spec in report.parameters]} if everything else {}),
         },
+        **({"tensors": _tensors(report)} if everything else {}),
         "notes": list(report.notes),
     }
 
@@ -159,6 +171,11 @@ def _lines(report: Report, everything: bool) -> list[str]:
         for node in _listed(report, everything)
     ]
     names = [(str(spec),) for spec in report.parameters] if everything else []
+    others = [
+        (each["name"], each["kind"], f"{each['known']}: {each['reason']}")
+        for each in (_tensors(report) if everything else ())
+        if each["kind"] != "parameter"
+    ]
     return [
         f"{report.model} {verdict}",
         f"nodes: {levels}",
@@ -167,6 +184,7 @@ def _lines(report: Report, everything: bool) -> list[str]:
         *_indented(_operators(report)),
         f"trainable parameters: {len(report.parameters)}, {readable_bytes(total)}",
         *_indented(names),
+        *(["other float tensors:", *_indented(others)] if others else ()),
         *(f"note: {note}" for note in report.notes),
     ]
 
