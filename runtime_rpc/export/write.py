@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import EncodeError
 
 from odtc.core.bundle import Bundle
-from odtc.core.errors import NumericError
+from odtc.core.errors import NumericError, OutputError
 from odtc.core.files import atomic_write
 from odtc.core.inference_form import to_inference
 from odtc.core.weights import fill_weights
@@ -90,7 +91,7 @@ def write_model(
     changes = () if training else to_inference(model)
     check = _UNCHECKED
     with atomic_write(path) as temporary:
-        temporary.write_bytes(model.SerializeToString())
+        temporary.write_bytes(_in_bytes(model, path))
         if evaluate is not None and not training:
             check = check_file(temporary, model, bundle.manifest, evaluate, os.fspath(path))
     return Exported(
@@ -102,6 +103,17 @@ def write_model(
         check.difference,
         tuple(check.notes),
     )
+
+
+def _in_bytes(model: onnx.ModelProto, path: str | os.PathLike[str]) -> bytes:
+    try:
+        return model.SerializeToString()
+    except EncodeError as error:
+        raise OutputError(
+            "the model takes more than the 2 GB that an ONNX file can hold",
+            where=os.fspath(path),
+            hint="take the weights from a checkpoint, or from trainer.parameters()",
+        ) from error
 
 
 def _check_finite(weights: Mapping[str, np.ndarray]) -> None:

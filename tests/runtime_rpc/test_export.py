@@ -1,6 +1,7 @@
 """A trained model comes out for inference, and is run before it takes its name."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx import numpy_helper, parser
 import odtc
 from odtc.core.errors import NumericError, ParityError
 from odtc.core.place import Place
+from odtc.runtime_rpc.export import check
 from odtc.runtime_rpc.export.comparison import difference, samples_of
 from odtc.runtime_rpc.trainer import Trainer
 
@@ -99,6 +101,54 @@ def test_without_onnxruntime_onnx_runs_it(
     assert exported.engine == f"ONNX's reference {onnx.__version__}"
     assert sorted(exported.batches) == [1, BATCH]
     assert exported.difference < 1e-5
+    monkeypatch.setattr(check, "_SECONDS", 0.0)
+    with pytest.warns(UserWarning, match="batch 4 was left out: it would take ONNX's reference"):
+        assert trainer.export_onnx(tmp_path / "trained.onnx").batches == (1,)
+
+
+def checked(trainer: Trainer, path: Path, node: onnx.NodeProto | None = None) -> check.Check:
+    """A file against the step, perhaps with another node in front of its first output."""
+    model = onnx.load(path)
+    if node is not None:
+        (last,) = (each for each in model.graph.node if "y" in each.output)
+        last.output[0] = node.input[0]
+        model.graph.node.append(node)
+        onnx.save(model, path)
+    evaluate = partial(trainer._evaluate_all, ema=False)
+    return check.check_file(path, model, trainer._manifest, evaluate, "the file")
+
+
+def test_live_dropout_is_seen_by_two_runs(trainer: Trainer, tmp_path: Path) -> None:
+    """The training form is what an export was that left it in."""
+    trainer.export_onnx(tmp_path / "again.onnx", training=True)
+    with pytest.raises(ParityError, match="differs between two runs at batch 4: by "):
+        checked(trainer, tmp_path / "again.onnx")
+
+
+def test_what_draws_random_numbers_is_not_compared(trainer: Trainer, tmp_path: Path) -> None:
+    trainer.export_onnx(path := tmp_path / "trained.onnx", verify=False)
+    noise = onnx.helper.make_node("RandomNormalLike", ["hidden"], ["y"], "noise")
+    found = checked(trainer, path, noise)
+    assert (found.batches, found.difference) == ([4, 1], None)
+    assert "noise (RandomNormalLike): other numbers at each run" in found.notes[1]
+
+
+def test_a_file_that_no_engine_takes_or_runs(trainer: Trainer, tmp_path: Path) -> None:
+    path = tmp_path / "trained.onnx"
+    trainer.export_onnx(path, verify=False)
+    found = checked(trainer, path, onnx.helper.make_node("Nothing", ["hidden"], ["y"], domain="no"))
+    assert [found.engine, found.batches, found.difference] == ["", [], None]
+    assert [note.rpartition(";")[2] for note in found.notes] == [" the file was not run"] * 2
+    trainer.export_onnx(path, verify=False)
+    shape = onnx.helper.make_node("MatMul", ["hidden", "hidden"], ["y"])
+    with pytest.raises(ParityError, match="the exported file does not run: the file does not run"):
+        checked(trainer, path, shape)
+
+
+def test_a_file_that_is_too_large_for_the_machine_is_not_run(tmp_path: Path) -> None:
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(1 << 40)
+    assert check._too_large(tmp_path / "large").startswith("to run the file takes about 3,298")
 
 
 def test_the_training_form_stays_as_it_was(trainer: Trainer, tmp_path: Path) -> None:
