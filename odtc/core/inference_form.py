@@ -26,6 +26,7 @@ from odtc.core.random_masks import (
     mask_of,
     mean_of,
 )
+from odtc.core.weight_places import bodies_of
 
 _MAIN = ("", "ai.onnx")
 # Before it, an attribute says whether a node is run for inference, and the default is no.
@@ -138,7 +139,7 @@ def _rewrite(
     own = {name: node for node in part.node for name in node.output}
     body = _Body(list(part.node), opset, reads, {**around, **own}, stored, changes)
     for node in body.nodes:
-        for graph in _bodies(node):
+        for graph in bodies_of(node):
             _rewrite(graph, opset, reads, body.producers, stored, changes)
     kept = _without_unread(_rewritten(body), body)
     if len(kept) != len(part.node) or any(a is not b for a, b in zip(kept, part.node, strict=True)):
@@ -307,16 +308,10 @@ def _drop_attribute(node: onnx.NodeProto, name: str) -> None:
     _keep(node.attribute, lambda item: item.name != name)
 
 
-def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    kinds = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-    held = [item for item in node.attribute if item.type in kinds]
-    return [body for item in held for body in (item.g, *item.graphs) if body.ByteSize()]
-
-
 def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     for node in nodes:
         yield node
-        for body in _bodies(node):
+        for body in bodies_of(node):
             yield from _all_nodes(body.node)
 
 
@@ -324,7 +319,7 @@ def _names_read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
     """Each time that a name is read, in bodies too, as a body's output as well."""
     for node in nodes:
         yield from node.input
-        for body in _bodies(node):
+        for body in bodies_of(node):
             yield from _names_read(body.node)
             yield from (value.name for value in body.output)
 

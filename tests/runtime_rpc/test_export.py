@@ -79,6 +79,7 @@ def test_the_file_runs_as_the_step_evaluates(trainer: Trainer, tmp_path: Path, e
         f"exported {path}: inference form (1 batch normalisation by running statistics, 1 dropout "
         f"left out), run by onnxruntime {onnxruntime.__version__} at batch 1 and 4, largest "
     )
+    assert exported.difference is not None
     assert 0 < exported.difference < 1e-5
     logits = trainer.evaluate(IDS, ema=ema)
     for row in range(BATCH):
@@ -100,6 +101,7 @@ def test_without_onnxruntime_onnx_runs_it(
     exported = trainer.export_onnx(tmp_path / "trained.onnx")
     assert exported.engine == f"ONNX's reference {onnx.__version__}"
     assert sorted(exported.batches) == [1, BATCH]
+    assert exported.difference is not None
     assert exported.difference < 1e-5
     monkeypatch.setattr(check, "_SECONDS", 0.0)
     with pytest.warns(UserWarning, match="batch 4 was left out: it would take ONNX's reference"):
