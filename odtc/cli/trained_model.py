@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.core.bundle import private_folder
-from odtc.core.errors import UsageError
+from odtc.core.errors import OutputError, ParityError, UsageError
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.export.write import Exported
@@ -69,16 +69,31 @@ def rehearse_export(trainer: "Trainer", args: argparse.Namespace) -> None:
 
 
 def export_model(trainer: "Trainer", args: argparse.Namespace) -> "Exported | None":
-    """Writes the model and the adapters, as far as asked for, and says what is not in them."""
+    """Writes the model and the adapters, as far as asked for, and says what is not in them.
+
+    Raises:
+        OdtcError: the model cannot be exported. A run that keeps no checkpoint gets one then.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         # The adapters first: they need no check.
         if args.export_adapters:
             trainer.export_adapters(args.export_adapters, ema=args.ema)
-        exported = _write(trainer, args.export, args) if args.export else None
+        exported = _write_or_save(trainer, args) if args.export else None
     for warning in caught:
         say(f"note: {warning.message}")
     return exported
+
+
+def _write_or_save(trainer: "Trainer", args: argparse.Namespace) -> "Exported":
+    try:
+        return _write(trainer, args.export, args)
+    except (ParityError, OutputError):
+        if not args.checkpoint:
+            kept = Path(f"{args.export}.ckpt")
+            trainer.save_checkpoint(kept)
+            say(f"saved {kept}: with --checkpoint {kept} --resume, the same command exports again")
+        raise
 
 
 def _write(trainer: "Trainer", path: Path, args: argparse.Namespace) -> "Exported":

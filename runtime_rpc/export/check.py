@@ -20,7 +20,8 @@ from odtc.runtime_rpc.export.engine import Engine, Results, brief, load_engine
 from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_of, made_inputs
 from odtc.runtime_rpc.free_memory import available_bytes
 
-# What loading and running a file takes, over its size: it is read, and laid out anew.
+# What loading and running a file takes, over its size and that of an evaluation: a file is read,
+# and laid out anew, and another library may plan its memory worse.
 _COPIES = 3
 # A run that would take longer is left out; only ONNX's reference is so slow.
 _SECONDS = 60.0
@@ -70,7 +71,7 @@ def check_file(
         ParityError: an output differs by more than rounding explains, two runs differ, or the file
             runs for no number of samples.
     """
-    too_large = _too_large(path)
+    too_large = _too_large(path, manifest.sizes.evaluate)
     if too_large:
         return Check(difference=None, notes=[too_large])
     inputs = manifest.of_role(Role.INPUT)
@@ -241,18 +242,21 @@ class _Checking:
         return f"{self.name}, which was not written; run by {self.engine.name}"
 
 
-def _too_large(path: str | os.PathLike[str]) -> str:
-    """Why a file is not run, for the memory that it would take; empty where it is."""
+def _too_large(path: str | os.PathLike[str], activations: int) -> str:
+    """Why a file is not run, for the memory that it would take; empty where it is.
+
+    Args:
+        path: of the file.
+        activations: bytes that an evaluation takes beside its weights.
+    """
     try:
         left = available_bytes()
     except OSError:
         return ""
-    needed = _COPIES * os.path.getsize(path)
+    needed = _COPIES * (os.path.getsize(path) + activations)
     if needed <= left:
         return ""
-    return (
-        f"to run the file takes about {needed:,} bytes, of which {left:,} are left: it was not run"
-    )
+    return f"not run: that takes about {needed:,} bytes, of which {left:,} are left"
 
 
 def _is_float(array: np.ndarray) -> bool:

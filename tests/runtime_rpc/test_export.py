@@ -1,6 +1,7 @@
 """A trained model comes out for inference, and is run before it takes its name."""
 
 import sys
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import odtc
+from odtc.cli.trained_model import export_model
 from odtc.core.errors import NumericError, ParityError
 from odtc.core.place import Place
 from odtc.runtime_rpc.export import check
@@ -150,7 +152,10 @@ def test_a_file_that_no_engine_takes_or_runs(trainer: Trainer, tmp_path: Path) -
 def test_a_file_that_is_too_large_for_the_machine_is_not_run(tmp_path: Path) -> None:
     with open(tmp_path / "large", "wb") as file:
         file.truncate(1 << 40)
-    assert check._too_large(tmp_path / "large").startswith("to run the file takes about 3,298")
+    assert check._too_large(tmp_path / "large", 0).startswith("not run: that takes about 3,298")
+    assert check._too_large(tmp_path / "large", 1 << 40).startswith(
+        "not run: that takes about 6,597"
+    )
 
 
 def test_the_training_form_stays_as_it_was(trainer: Trainer, tmp_path: Path) -> None:
@@ -180,6 +185,12 @@ def test_a_file_that_computes_something_else_is_not_written(
         assert path.read_text() == "an older file"
         assert list(tmp_path.iterdir()) == [path]
         assert "not checked" in str(trainer.export_onnx(path, verify=False))
+        # A run that keeps no checkpoint does not lose what it trained.
+        chosen = {"ema": False, "no_verify": False, "export_training": False, "no_merge": False}
+        args = Namespace(**chosen, export=path, export_adapters=None, checkpoint=None)
+        with pytest.raises(ParityError):
+            export_model(trainer, args)
+        trainer.load_checkpoint(f"{path}.ckpt")
     finally:
         skeleton.write_bytes(before)
         trainer.set_parameters({"u": scores})
