@@ -45,11 +45,13 @@ class _Changes:
     Attributes:
         batch_norms: batch normalisations that took statistics of the batch.
         dropouts: dropouts that became the identity.
+        has_added_mask: whether a mask had its mean in a sum, too: that is no identity.
         unread: names that a node does not read any more.
     """
 
     batch_norms: int = 0
     dropouts: int = 0
+    has_added_mask: bool = False
     unread: set[str] = field(default_factory=set)
 
 
@@ -96,6 +98,9 @@ def to_inference(model: onnx.ModelProto) -> tuple[str, ...]:
             changes.batch_norms
         ),
         f"{_count(changes.dropouts, 'dropout')} left out": changes.dropouts,
+        "masks that are added, too, as of AlphaDropout, by their mean: PyTorch's eval() has none": (
+            changes.has_added_mask
+        ),
         f"without the outputs {', '.join(dropped)}, which only training has": dropped,
         "without the training graph in the file": had_training,
     }
@@ -181,6 +186,7 @@ def _averaged(node: onnx.NodeProto, body: _Body, constant: Constant) -> list[onn
     body.reads.update(_names_read(mean))
     _stop_reading(node.input, body)
     body.changes.dropouts += 1
+    body.changes.has_added_mask |= any(each.op_type in ("Add", "Sub") for each in readers)
     return mean
 
 

@@ -16,8 +16,8 @@ _HEAD = (
     '<ir_version: 8, opset_import: ["" : {opset}]>\n'
     "g (float[N, 2] x) => ({outputs})\n"
     "<float[2] s = {{3, 5}}, float[2] b = {{7, 8}}, float[2] m = {{1, 2}}, float[2] v = {{4, 9}},"
-    " float ratio = {{0.5}}, bool yes = {{1}}, float half = {{0.5}}, float two = {{2}},"
-    " int64[2] shape = {{3, 2}}>\n{{ {nodes} }}"
+    " float ratio = {{0.5}}, bool yes = {{1}}, float p = {{0.75}}, float q = {{0.25}},"
+    " float inverse = {{1.3333334}}, int64[2] shape = {{3, 2}}>\n{{ {nodes} }}"
 )
 
 
@@ -92,24 +92,21 @@ def test_statistics_of_the_batch_that_are_read_are_refused() -> None:
         to_inference(model)
 
 
-_KEEP = "r = RandomUniformLike (x) k = Less (r, half) c = Cast <to = 1> (k)"
+_KEEP = "r = RandomUniformLike (x) k = Less (r, p) c = Cast <to = 1> (k)"
 # Opset, and nodes that are an identity in inference.
 DROPOUTS = {
     "13, training": (13, "y, mask = Dropout (x, ratio, yes)"),
     "13, a computed mode": (13, "t = Not (yes) n = Not (t) y = Dropout (x, ratio, n)"),
     "13, no mode": (13, "y = Dropout (x)"),
     "10": (10, "y = Dropout <ratio = 0.5> (x)"),
-    "mask over p": (17, f"{_KEEP} d = Div (c, half) y = Mul (x, d)"),
-    "mask by 1 / p": (17, f"{_KEEP} d = Mul (c, two) y = Mul (d, x)"),
+    "mask over p": (17, f"{_KEEP} d = Div (c, p) y = Mul (x, d)"),
+    "mask by 1 / p": (17, f"{_KEEP} d = Mul (c, inverse) y = Mul (d, x)"),
     "above 1 - p": (
         17,
-        "r = RandomUniform <shape = [3, 1]> () k = Greater (r, half) c = Cast <to = 1> (k)"
-        "d = Div (c, half) y = Mul (x, d)",
+        "r = RandomUniform <shape = [3, 1]> () k = Greater (r, p) c = Cast <to = 1> (k)"
+        "d = Div (c, q) y = Mul (x, d)",
     ),
-    "Bernoulli": (
-        17,
-        "p = Expand (half, shape) k = Bernoulli (p) d = Div (k, half) y = Mul (x, d)",
-    ),
+    "Bernoulli": (17, "e = Expand (p, shape) k = Bernoulli (e) d = Div (k, p) y = Mul (x, d)"),
 }
 
 
@@ -125,17 +122,21 @@ def test_dropout_is_the_identity(opset: int, nodes: str) -> None:
 
 # A mask that is not divided by its share, or not by a constant: nodes, and what X is multiplied by.
 MEANS = {
-    "not scaled": (f"{_KEEP} y = Mul (x, c)", 0.5),
-    "of another scale": (f"{_KEEP} d = Mul (c, half) y = Mul (x, d)", 0.25),
-    "the data scaled": (f"{_KEEP} h = Mul (x, c) y = Div (h, half)", 1.0),
+    "not scaled": (f"{_KEEP} y = Mul (x, c)", 0.75),
+    "of another scale": (f"{_KEEP} d = Mul (c, p) y = Mul (x, d)", 0.5625),
+    "the data scaled": (f"{_KEEP} h = Mul (x, c) y = Div (h, p)", 1.0),
     "rounded down": (
-        "r = RandomUniform <shape = [3, 1]> () a = Add (half, r) k = Floor (a) y = Mul (x, k)",
-        0.5,
+        "r = RandomUniform <shape = [3, 1]> () a = Add (p, r) k = Floor (a) y = Mul (x, k)",
+        0.75,
     ),
-    "Bernoulli": ("p = Expand (half, shape) k = Bernoulli (p) y = Mul (x, k)", 0.5),
-    "like another": (
-        "r = RandomUniformLike (x) k = Greater (half, r) c = CastLike (k, x) y = Mul (x, c)",
-        0.5,
+    "Bernoulli": ("e = Expand (p, shape) k = Bernoulli (e) y = Mul (x, k)", 0.75),
+    "above, on the right": (
+        "r = RandomUniformLike (x) k = Greater (p, r) c = CastLike (k, x) y = Mul (x, c)",
+        0.75,
+    ),
+    "above, on the left": (
+        "r = RandomUniformLike (x) k = Greater (r, p) c = CastLike (k, x) y = Mul (x, c)",
+        0.25,
     ),
 }
 
@@ -148,9 +149,16 @@ def test_another_mask_is_its_mean(nodes: str, factor: float) -> None:
     np.testing.assert_allclose(results(model)[0], factor * X, rtol=1e-6)
 
 
+def test_a_mask_that_is_added_is_said_to_be_no_identity() -> None:
+    model = model_of(f"{_KEEP} h = Mul (x, c) d = Sub (c, p) y = Add (h, d)")
+    said = "masks that are added, too, as of AlphaDropout, by their mean: PyTorch's eval() has none"
+    assert to_inference(model) == ("1 dropout left out", said)
+    np.testing.assert_allclose(results(model)[0], 0.75 * X, rtol=1e-6)
+
+
 RANDOM = {
-    "from another range": "r = RandomUniformLike <high = 2.0> (x) k = Less (r, half)"
-    "c = Cast <to = 1> (k) d = Div (c, half) y = Mul (x, d)",
+    "from another range": "r = RandomUniformLike <high = 2.0> (x) k = Less (r, p)"
+    "c = Cast <to = 1> (k) d = Div (c, p) y = Mul (x, d)",
     "divided by": f"{_KEEP} y = Div (x, c)",
     "not multiplied": f"{_KEEP} h = Exp (c) y = Mul (x, h)",
     "noise": "r = RandomNormalLike (x) y = Add (x, r)",
