@@ -1,6 +1,7 @@
 """The way from a module to a file: exported, named, completed, and compared with the module."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import Any
 
 import onnx
 from onnx import helper
-from torch import Tensor, nn, no_grad
+from torch import Tensor, jit, nn, no_grad
+from torch.nn import parameter
 
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
 from odtc.core.files import atomic_write, check_writable
 from odtc.core.weight_list import WeightList, write_weight_list
+from odtc.frontend.onnx_file import check_model
 from odtc.torch_export.calls import (
     BatchAxis,
     Call,
@@ -27,6 +30,7 @@ from odtc.torch_export.kept import kept, quiet
 from odtc.torch_export.stand_ins import stand_ins
 from odtc.torch_export.tidy import tidy
 from odtc.torch_export.verify import compare, results
+from odtc.torch_export.watch import Seen, Watch, check_draws, decisions_refused
 from odtc.torch_export.weights import (
     check_changes,
     check_norms,
@@ -39,6 +43,7 @@ from odtc.torch_export.weights import (
 _DENOTATION = "DATA_BATCH"
 _LARGEST = (1 << 31) - (1 << 20)
 _LONGEST_REASON = 400
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 Shape = tuple[int | None, ...]
 
@@ -66,13 +71,25 @@ class Exported:
 
 @dataclass(frozen=True)
 class _Work:
-    """What all exporters are given, and what they are compared with."""
+    """What all exporters are given, and what they are compared with.
+
+    Attributes:
+        module: in the modes in which it is exported.
+        calls: with different numbers of samples, if they have a batch.
+        shapes: of the outputs of each call while the module trains.
+        expected: the outputs of each call in inference mode.
+        outputs: names of the outputs.
+        weights: parameters, buffers and ties.
+        seen: of a forward in training.
+    """
 
     module: nn.Module
     calls: tuple[Call, ...]
+    shapes: tuple[list[tuple[int, ...]], ...]
     expected: tuple[Mapping[str, Tensor], ...]
     outputs: list[str]
     weights: WeightList
+    seen: Seen
 
 
 def export(
@@ -88,6 +105,7 @@ def export(
     if not isinstance(module, nn.Module):
         raise UsageError(f"{type(module).__name__} is no torch.nn.Module", where="module")
     module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
+    _check_module(module)
     check_writable(path)
     call = example_call(module, example_inputs, input_names, batch_axis)
     notes: list[str] = []
@@ -99,12 +117,15 @@ def export(
         weights = weight_list(module)
         calls = _calls(call)
         with quiet():
-            names, missing = _outputs(module, calls[0])
+            trained = [_called_in_training(module, each) for each in calls]
             expected = tuple(_called(lambda c=c: results(module, c)) for c in calls)
-        names = names if output_names is None else _given(output_names, names)
+        value, seen = trained[0]
+        own = list(named_tensors(value, "output"))
+        names = own if output_names is None else _given(output_names, own)
         _check_names(call.tensors, names, weights)
-        notes += [f"left out, as it is no tensor: {what}" for what in missing]
-        work = _Work(module, calls, expected, names, weights)
+        notes += [f"left out, as it is no tensor: {what}" for what in left_out(value)]
+        shapes = tuple([tuple(t.shape) for t in named_tensors(v, "").values()] for v, _ in trained)
+        work = _Work(module, calls, shapes, expected, names, weights, seen)
         model, exporter = _exported(work)
     write_weight_list(model, weights)
     _write(model, path)
@@ -120,6 +141,27 @@ def export(
     )
 
 
+def _check_module(module: nn.Module) -> None:
+    """Checks that there is a module with weights to export.
+
+    Raises:
+        UsageError: it is scripted, or its weights are not made yet.
+    """
+    if isinstance(module, jit.ScriptModule):
+        raise UsageError(
+            "the module is scripted",
+            where="module",
+            hint="give the nn.Module that torch.jit.script or torch.jit.load was for",
+        )
+    tensors = [*module.parameters(), *module.buffers()]
+    if any(parameter.is_lazy(tensor) or tensor.is_meta for tensor in tensors):
+        raise UsageError(
+            "the module has weights without values: lazy ones, or on the meta device",
+            where="module",
+            hint="call it once, or load its weights",
+        )
+
+
 def _calls(call: Call) -> tuple[Call, ...]:
     """The call with two samples or more, and with another number of them.
 
@@ -132,16 +174,15 @@ def _calls(call: Call) -> tuple[Call, ...]:
     return call.with_batch(size), call.with_batch(size + 1)
 
 
-def _outputs(module: nn.Module, call: Call) -> tuple[list[str], list[str]]:
-    """Names of what the module returns while it trains, and of what of it is no tensor."""
+def _called_in_training(module: nn.Module, call: Call) -> tuple[Any, Seen]:
+    """What the module returns while it trains, and what was seen of it."""
     before = {name: t.clone() for name, t in module.named_buffers(remove_duplicate=False)}
-    with kept(module), no_grad():
+    with kept(module), no_grad(), Watch() as watch:
         value = _called(lambda: module(*call.args, **call.kwargs))
         check_changes(module, before)
-    names = list(named_tensors(value, "output"))
-    if not names:
+    if not named_tensors(value, "output"):
         raise UsageError("the module returns no tensor", where="module", hint="let it return one")
-    return names, left_out(value)
+    return value, watch.seen
 
 
 def _called(forward: Callable[[], Any]) -> Any:
@@ -208,11 +249,13 @@ def _tried(work: _Work, exporter: Callable[[Request], onnx.ModelProto]) -> onnx.
     call, module = work.calls[0], work.module
     flat = Flat(module, call)
     with quiet():
-        with kept(module), stand_ins(module):
+        with kept(module), stand_ins(module), decisions_refused(work.seen):
             model = exporter(Request(flat, call.tensors, call.axes))
         tidy(model, initializer_names(module), work.outputs)
         complete(model, module, work.weights, call)
+        check_draws(model, work.seen)
         _declare(model, work)
+        check_model(model, "the exported file")
         for each, expected in zip(work.calls, work.expected, strict=True):
             compare(model, each, expected)
     return model
@@ -224,33 +267,31 @@ def _declare(model: onnx.ModelProto, work: _Work) -> None:
     inputs = {k: _declared(tuple(t.shape), call.axes[k]) for k, t in call.tensors.items()}
     for value in model.graph.input:
         _set_shape(value, *inputs[value.name])
-    shapes = [[tuple(t.shape) for t in each.values()] for each in work.expected]
-    is_same = len(shapes[0]) == len(model.graph.output)
-    for value, *seen in zip(model.graph.output, *shapes, strict=is_same):
+    for value, *seen in zip(model.graph.output, *work.shapes, strict=True):
         _set_shape(value, *_followed(seen, call.batch))
 
 
-def _declared(shape: tuple[int, ...], axis: int | None) -> tuple[Shape, int | None]:
-    return tuple(None if a == axis else n for a, n in enumerate(shape)), axis
+def _declared(shape: tuple[int, ...], axis: int | None) -> tuple[Shape, list[int]]:
+    return shape, [] if axis is None else [axis]
 
 
-def _followed(seen: Sequence[tuple[int, ...]], batch: int | None) -> tuple[Shape, int | None]:
-    """The shape of an output that was seen for two numbers of samples, and the batch's place."""
+def _followed(seen: Sequence[tuple[int, ...]], batch: int | None) -> tuple[Shape, list[int]]:
+    """The shape of an output that was seen for two numbers of samples, and the batch's places."""
     if batch is None:
-        return seen[0], None
+        return seen[0], []
     one, other = seen
     moving = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
     exact = [axis for axis in moving if (one[axis], other[axis]) == (batch, batch + 1)]
     shape = tuple(None if axis in moving else size for axis, size in enumerate(one))
-    return shape, exact[0] if len(exact) == 1 else None
+    return shape, exact
 
 
-def _set_shape(value: onnx.ValueInfoProto, shape: Shape, batch: int | None) -> None:
+def _set_shape(value: onnx.ValueInfoProto, shape: Shape, batch: Sequence[int]) -> None:
     kind = value.type.tensor_type.elem_type
-    sizes = [BATCH if axis == batch else size for axis, size in enumerate(shape)]
+    sizes = [BATCH if axis in batch else size for axis, size in enumerate(shape)]
     value.CopyFrom(helper.make_tensor_value_info(value.name, kind, sizes))
-    if batch is not None:
-        value.type.tensor_type.shape.dim[batch].denotation = _DENOTATION
+    if len(batch) == 1:
+        value.type.tensor_type.shape.dim[batch[0]].denotation = _DENOTATION
 
 
 def _write(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
@@ -280,7 +321,11 @@ def _texts(values: Sequence[onnx.ValueInfoProto]) -> dict[str, str]:
     return found
 
 
-def _brief(error: Exception) -> str:
-    text = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
+def _brief(error: BaseException) -> str:
+    """The first part of what the error that was at the bottom of it says."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    said = error.what if isinstance(error, OdtcError) else str(error)
+    text = " ".join(_COLOUR.sub("", said).strip().split("\n\n")[0].split())
     named = text if isinstance(error, OdtcError) else f"{type(error).__name__}: {text}"
     return named if len(named) <= _LONGEST_REASON else f"{named[:_LONGEST_REASON]}..."

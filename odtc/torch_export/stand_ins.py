@@ -1,7 +1,7 @@
 """Parts of a module that ONNX has no node for, computed by others while it is exported.
 
-Stochastic depth (Huang et al. 2016) draws a number for each sample: that is dropout of a one for
-each sample, and as a Dropout node it trains, and is left out of inference, as in the module. A
+Stochastic depth (Huang et al. 2016) draws a number for each sample, Dropout2d one for each channel:
+that is dropout of as many ones, and as a Dropout node it trains, and is left out of inference. A
 batch normalisation in inference mode, in a module that trains, scales and shifts by numbers that
 do not change: as a BatchNormalization node it would be trained by the statistics of the batch.
 """
@@ -41,7 +41,10 @@ def _other(part: nn.Module) -> Forward | None:
     if "forward" in vars(part):
         return None
     if part.training and _is_drop_path(part):
-        return _drop_path(part)
+        ratio = float(getattr(part, "drop_prob", None) or getattr(part, "p", None) or 0.0)
+        return _dropped(ratio, 1, scaled=bool(getattr(part, "scale_by_keep", True)))
+    if part.training and isinstance(part, nn.Dropout1d | nn.Dropout2d | nn.Dropout3d):
+        return _dropped(part.p, 2)
     is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
     if is_norm and not part.training and part.running_mean is not None:
         return _fixed_norm(part)
@@ -56,18 +59,15 @@ def _is_drop_path(part: nn.Module) -> bool:
     )
 
 
-def _drop_path(part: nn.Module) -> Forward | None:
-    ratio = float(getattr(part, "drop_prob", None) or getattr(part, "p", None) or 0.0)
-    keeps_size = not getattr(part, "scale_by_keep", True)
+def _dropped(ratio: float, rank: int, *, scaled: bool = True) -> Forward:
+    """Dropout of what has an index of its own in the first so many dimensions."""
 
     def forward(x: Tensor, *_) -> Tensor:
         if not ratio:
             return x
-        # A one for each sample that hangs on the input: a constant would be folded.
-        ones = torch.ones_like(x.reshape(x.shape[0], -1)[:, :1])
-        kept = F.dropout(ones, ratio, training=True)
-        kept = kept * (1 - ratio) if keeps_size else kept
-        return x * kept.reshape(x.shape[0], *(1 for _ in x.shape[1:]))
+        shape = (*x.shape[:rank], *(1 for _ in x.shape[rank:]))
+        kept = F.dropout(x.new_ones(shape), ratio, training=True)
+        return x * (kept if scaled else kept * (1 - ratio))
 
     return forward
 

@@ -27,6 +27,7 @@ def tidy(model: onnx.ModelProto, names: Mapping[str, str], outputs: list[str]) -
     held = [tensor.name for tensor in model.graph.initializer]
     found = {name: name.removeprefix(_PREFIX) for name in held}
     weights = {name: names[path] for name, path in found.items() if path in names}
+    _separate_outputs(model.graph)
     given = dict(zip((v.name for v in model.graph.output), outputs, strict=True))
     _rename(model.graph, _without_clashes(model.graph, weights | given))
     _once(model.graph)
@@ -49,6 +50,17 @@ def drop_unused(graph: onnx.GraphProto) -> None:
     read = [tensor for tensor in graph.initializer if tensor.name in needed]
     del graph.initializer[:]
     graph.initializer.extend(read)
+
+
+def _separate_outputs(graph: onnx.GraphProto) -> None:
+    """Puts a node behind each output that is an input, a weight, or an output before it, too."""
+    taken = {item.name for item in (*graph.input, *graph.initializer)}
+    for number, value in enumerate(graph.output):
+        if value.name in taken:
+            name = f"{value.name}/output_{number}"
+            graph.node.append(helper.make_node("Identity", [value.name], [name], name))
+            value.name = name
+        taken.add(value.name)
 
 
 def _train(node: onnx.NodeProto) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from odtc.core.errors import ModelError
-from odtc.core.inference_form import to_inference
+from odtc.core.inference_form import random_nodes, to_inference
 from odtc.torch_export.calls import Call, named_tensors
 from odtc.torch_export.kept import in_eval
 from odtc.torch_export.weights import array_of
@@ -43,6 +43,8 @@ def compare(model: onnx.ModelProto, call: Call, expected: Mapping[str, Tensor]) 
     inferring = onnx.ModelProto()
     inferring.CopyFrom(model)
     to_inference(inferring)
+    if drawn := random_nodes(inferring):
+        raise ModelError(f"the file draws random numbers in inference, too: {', '.join(drawn)}")
     found = run(inferring, feed)
     wanted = list(expected.values())
     count = len(names) if len(wanted) == len(names) else 1
@@ -59,7 +61,7 @@ def _check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
     if expected.dtype.kind in "biu":
         worst = float(np.max(found != expected, initial=0))
     else:
-        one, other = (array.astype(np.float64) for array in (found, expected))
+        one, other = (np.atleast_1d(a).astype(np.float64) for a in (found, expected))
         scale = float(np.max(np.abs(other[np.isfinite(other)]), initial=1e-6))
         apart = np.where(one == other, 0.0, np.abs(one - other)) / scale
         apart[np.isnan(one) & np.isnan(other)] = 0.0

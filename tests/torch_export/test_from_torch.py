@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import odtc
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.weight_list import WeightList, read_weight_list
+from odtc.torch_export import exporters
 from tests.families import FAMILIES, make
 
 
@@ -193,6 +194,101 @@ def test_a_fixed_batch(tmp_path: Path) -> None:
     assert exported.inputs == {"input": "float32[4, 3]"}
 
 
+class Repeats(nn.Module):
+    """Returns its input, a tensor twice, a weight, and a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.fc(x)
+        return x, y, y, self.fc.weight, y.sum()
+
+
+def test_outputs_that_are_something_else_too(tmp_path: Path) -> None:
+    exported = odtc.from_torch(Repeats(), torch.randn(2, 3), tmp_path / "model.onnx")
+    assert list(exported.outputs) == [f"output_{number}" for number in range(5)]
+    assert exported.outputs["output_3"] == "float32[3, 3]"
+    assert exported.outputs["output_4"] == "float32[]"
+
+
+class Aux(nn.Module):
+    """Has an output more while it trains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.aux = nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        y = self.fc(x)
+        return (y, self.aux(y)) if self.training else y
+
+
+def test_an_output_of_training_alone(tmp_path: Path) -> None:
+    exported = odtc.from_torch(Aux(), torch.randn(2, 3), tmp_path / "model.onnx")
+    assert exported.outputs["output_1"] == "float32[batch, 2]"
+    assert {"aux.weight", "aux.bias"} < {*exported.weights.parameters}
+
+
+@pytest.mark.parametrize(
+    ("make_module", "shape"),
+    [
+        (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True), (2, 4, 8)),
+        (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.Dropout2d(0.2)), (2, 3, 4, 4)),
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.2, inplace=True)), (2, 3)),
+    ],
+    ids=["attention", "channels", "in place"],
+)
+def test_every_kind_of_dropout_stays(make_module: Any, shape: Any, tmp_path: Path) -> None:
+    module = make_module()
+    drops = [part for part in module.modules() if "Dropout" in type(part).__name__]
+    drops += [part for part in module.modules() if isinstance(part, nn.MultiheadAttention)]
+    model, _ = written(module, torch.randn(shape), tmp_path)
+    assert operators(model).count("Dropout") == len(drops)
+
+
+def test_a_dropout_that_an_exporter_loses_is_missed(tmp_path: Path, monkeypatch) -> None:
+    def without_dropout(request: exporters.Request) -> onnx.ModelProto:
+        for part in request.module.modules():
+            if isinstance(part, nn.Dropout):
+                part.eval()
+        return exporters.by_torchscript(request)
+
+    monkeypatch.setattr("odtc.torch_export.export.EXPORTERS", {"careless": without_dropout})
+    with pytest.raises(UnsupportedError, match=r"draws random numbers 2 times .* has 0 nodes"):
+        odtc.from_torch(make("mlp", without_dropout=False), torch.randn(2, 8), tmp_path / "m.onnx")
+
+
+def test_an_exporter_that_merges_or_moves_weights_is_seen(tmp_path: Path, monkeypatch) -> None:
+    def merging(request: exporters.Request) -> onnx.ModelProto:
+        tensors = request.tensors
+        return torch.onnx.export(  # pyright: ignore[reportOptionalMemberAccess, reportReturnType]
+            *(request.module, tuple(tensors.values())), input_names=list(tensors), dynamo=True
+        ).model_proto
+
+    def moving(request: exporters.Request) -> onnx.ModelProto:
+        model = exporters.by_torchscript(request)
+        last = model.graph.initializer[-1]
+        last.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(last) + 1, last.name))
+        return model
+
+    known = {"merging": merging, "moving": moving}
+    monkeypatch.setattr("odtc.torch_export.export.EXPORTERS", known)
+    module = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4), nn.Linear(4, 4))
+    with pytest.raises(UnsupportedError) as caught:
+        odtc.from_torch(module, torch.randn(2, 4), tmp_path / "m.onnx", batch_axis=None)
+    text = str(caught.value)
+    assert "merging: the file lacks weights that the module reads: 1.bias, 1.weight" in text
+    assert "moving: the file has other values than the module: 2.bias" in text
+
+
+def test_torch_is_missing(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("odtc.from_pytorch.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"(?s)PyTorch is not installed.*pip install torch"):
+        odtc.from_torch(nn.Linear(3, 2), torch.randn(2, 3), tmp_path / "model.onnx")
+
+
 class Fixes(nn.Module):
     """Takes the number of samples of the example for a constant."""
 
@@ -219,6 +315,13 @@ class Counts(nn.Module):
         return x * self.seen
 
 
+class Decides(nn.Module):
+    """Goes by a value that is the same for each number of samples."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1 if x.max() > -1e9 else x
+
+
 def shared_memory() -> nn.Module:
     module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     module[1].weight = nn.Parameter(module[0].weight.data)
@@ -228,7 +331,13 @@ def shared_memory() -> nn.Module:
 X = torch.randn(2, 3)
 REFUSED = {
     "the batch is fixed": (Fixes, X, {}, UnsupportedError, "TorchScript: .*\n.*torch.export: "),
-    "random numbers": (Draws, X, {}, UnsupportedError, "differs from the module's"),
+    "random numbers": (Draws, X, {}, UnsupportedError, "draws random numbers in inference, too"),
+    "a decision": (Decides, X, {}, UnsupportedError, "goes by the values of a tensor, in .*line"),
+    "a scripted module": (
+        lambda: torch.jit.script(nn.Linear(3, 2)),
+        *(X, {}, UsageError, "is scripted"),
+    ),
+    "a lazy module": (lambda: nn.LazyLinear(2), X, {}, UsageError, "weights without values"),
     "a buffer that counts": (Counts, X, {}, UnsupportedError, "changes buffers .*: seen"),
     "shared memory": (shared_memory, X, {}, UnsupportedError, "'0.weight' and '1.weight' share"),
     "cumulative averages": (
