@@ -194,7 +194,8 @@ def _called(forward: Callable[[], Any]) -> Any:
         raise UsageError(
             f"the module fails on the example inputs: {_brief(error)}",
             where="example_inputs",
-            hint="call it with them; odtc calls it with two samples or more, in train() and eval()",
+            hint="odtc calls it with two samples or more, in train() and in eval(); where it takes "
+            "one number of samples alone, give that and batch_axis=None (--fixed-batch)",
         ) from error
 
 
@@ -235,8 +236,8 @@ def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
     raise UnsupportedError(
         "no exporter of PyTorch's writes this module as it is:\n    " + "\n    ".join(reasons),
         where="module",
-        hint="leave out of forward what the messages name, or give batch_axis=None where the "
-        "number of samples is fixed",
+        hint="leave out of forward what the messages name, or give batch_axis=None "
+        "(--fixed-batch) where the number of samples is fixed",
     )
 
 

@@ -30,6 +30,7 @@ def own_tensors(module: nn.Module) -> dict[str, Tensor]:
 def kept(module: nn.Module) -> Iterator[None]:
     """A block after which modes, buffers and random numbers are as they were before."""
     modes = [(part, part.training) for part in module.modules()]
+    held = [(part, dict(part._buffers)) for part in module.modules()]
     buffers = [(value, value.detach().clone()) for value in module.buffers()]
     drawn = random.getstate(), np.random.get_state()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
@@ -39,6 +40,8 @@ def kept(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
+        for part, tensors in held:
+            part._buffers.update(tensors)  # a forward may put others in their place
         with torch.no_grad():
             for value, before in buffers:
                 value.copy_(before)

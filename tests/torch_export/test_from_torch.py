@@ -306,12 +306,16 @@ class Draws(nn.Module):
 
 
 class Counts(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, in_place: bool = True) -> None:
         super().__init__()
+        self.in_place = in_place
         self.register_buffer("seen", torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.seen += 1
+        if self.in_place:
+            self.seen += 1
+        else:
+            self.seen = self.seen + 1
         return x * self.seen
 
 
@@ -374,3 +378,13 @@ def test_what_is_refused(case: str, tmp_path: Path) -> None:
     with pytest.raises(kind, match=text):
         odtc.from_torch(make_module(), example, path, **options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_module_that_is_refused_is_as_it_was(in_place: bool, tmp_path: Path) -> None:
+    module = Counts(in_place)
+    held = module.seen
+    with pytest.raises(UnsupportedError):
+        odtc.from_torch(module, X, tmp_path / "model.onnx")
+    assert module.seen is held
+    assert module.seen == 0

@@ -15,10 +15,10 @@ import odtc
 from odtc.core.errors import DataError, UsageError
 from odtc.core.specs import Role
 from odtc.core.weight_list import read_weight_list
+from odtc.runtime_rpc.state_dict import State, load_state
 from tests.families import BATCH, FAMILIES, Family, make
 
 STEPS = 5
-# Running statistics; gpt2, which is tied, is trained by another test, too.
 FAST = ("mlp",)
 
 
@@ -150,11 +150,20 @@ def test_the_module_must_be_the_same(drops: tuple[nn.Module, odtc.Artifact]) -> 
         trainer.to_torch({})  # pyright: ignore[reportArgumentType]
 
 
-def test_a_tie_of_the_file_must_be_one_of_the_module(tmp_path: Path) -> None:
-    trainer, module = trained("gpt2", tmp_path)
-    module.lm_head.weight = nn.Parameter(module.lm_head.weight.detach().clone())
-    with pytest.raises(DataError, match=r"two in the module: transformer\.wte\.weight and lm_"):
-        trainer.to_torch(module)
+def test_a_tie_of_the_file_must_be_one_of_the_module() -> None:
+    """And the module takes one value under both names."""
+    value = np.full((2, 2), 3.0, np.float32)
+    both = {"0.weight": value, "1.weight": value}
+    state = State(both, {"1.weight": "0.weight"}, frozenset(both), steps=0)
+    module = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    with pytest.raises(DataError, match=r"and two in the module: 0\.weight and 1\.weight"):
+        load_state(module, state)
+    assert not (module[0].weight == 3).any()
+    module[1].weight = module[0].weight
+    load_state(module, state)
+    assert (module[1].weight == 3).all()
+    with pytest.raises(DataError, match=r"and two in the step: 0\.weight and 1\.weight"):
+        load_state(module, State(both, {}, frozenset(both), steps=0))
 
 
 def test_adapters_are_merged(drops: tuple[nn.Module, odtc.Artifact], tmp_path: Path) -> None:
