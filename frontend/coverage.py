@@ -71,6 +71,13 @@ def require_trainable(graph: Graph, trained: Iterable[str] | None = None) -> Non
         UnsupportedError: it cannot; the message names the nodes and the reasons.
     """
     _refuse([item for item in check_graph(graph, trained) if item.blocks], graph, "trained")
+    for name in graph.outputs:
+        if 0 in graph.shapes.get(name, ()):
+            raise UnsupportedError(
+                f"the output has no elements: its shape is {list(graph.shapes[name])}",
+                where=f"output {name}",
+                hint="check the sizes that the model was exported with, and those that are given",
+            )
 
 
 def require_runnable(graph: Graph) -> None:

@@ -25,6 +25,7 @@ from odtc.core.errors import DataError, OdtcError, UnsupportedError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.forward import inference_graph
 from odtc.frontend.gradient_node import GradientNode, take_gradient, with_gradient
+from odtc.frontend.graph import Graph
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.inference import forward_only
 from odtc.frontend.onnx_file import check_model
@@ -101,6 +102,9 @@ class Program:
         graph = inference_graph(model, specs, {name: feeds[name] for name in bound})
         self._graph = graph
         self._names = [value.name for value in model.graph.output]
+        self._forward, self._empty = None, _take_empty(graph, self._names)
+        if not graph.outputs:
+            return
         names = [spec.name for spec in specs]
         module = import_forward(graph, names if gradient else ())
         if gradient is None:
@@ -112,6 +116,8 @@ class Program:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs by name, for inputs that fit."""
+        if self._forward is None:
+            return self._empty
         values = [feeds[spec.name] for spec in self._graph.inputs]
         with device_errors("this machine"):
             tensors = [
@@ -120,7 +126,7 @@ class Program:
             ]
             result = self._forward(*tensors)
             results = [item.numpy() for item in _flat(result)]
-        return dict(zip(self._names, results, strict=True))
+        return self._empty | dict(zip(self._names, results, strict=True))
 
 
 class OdtcBackend(Backend):
@@ -194,6 +200,16 @@ run_node = OdtcBackend.run_node
 supports_device = OdtcBackend.supports_device
 
 
+def _take_empty(graph: Graph, names: list[str]) -> dict[str, np.ndarray]:
+    """Takes the outputs without elements, which no program holds, out of a graph and its names."""
+    pairs = list(zip(names, graph.outputs, strict=True))
+    values = {name: graph.constants.get(inner) for name, inner in pairs}
+    empty = {name: each for name, each in values.items() if each is not None and not each.size}
+    graph.outputs = [inner for name, inner in pairs if name not in empty]
+    names[:] = [name for name in names if name not in empty]
+    return empty
+
+
 def _flat(result: Any) -> list[tvm.runtime.Tensor]:
     """The tensors of a result, however nested."""
     if isinstance(result, tvm.runtime.Tensor):
@@ -211,7 +227,7 @@ def _compiled(module: tvm.IRModule) -> Any:
 
 
 def _bindings(feeds: Mapping[str, np.ndarray]) -> Iterator[list[str]]:
-    """Which inputs are constants: none; else settings; else all but the first that is no setting.
+    """Which inputs are constants: none; else settings; else all, if they are small.
 
     A setting is a short list of integers or a single number, behind the first input.
     """
@@ -223,7 +239,7 @@ def _bindings(feeds: Mapping[str, np.ndarray]) -> Iterator[list[str]]:
     settings = [n for n in behind if n in integers or _is_short(feeds[n])]
     if len(settings) > len(integers):
         yield settings
-    if feeds and all(_is_short(value) for value in feeds.values()):
+    if feeds and all(value.size <= LONGEST_SETTING for value in feeds.values()):
         yield list(feeds)
 
 

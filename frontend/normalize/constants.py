@@ -18,9 +18,10 @@ MAX_ELEMENTS = 1 << 20
 # Their output is at most as large as the product of their inputs' sizes.
 BOUNDED = frozenset(
     "Abs Add And Cast CastLike Ceil Concat CumSum Div Equal Floor Gather GatherElements GatherND "
-    "Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Mod Mul Neg Not Or Pow "
-    "Reciprocal ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND "
-    "Sign Slice Split Sqrt Squeeze Sub Sum Transpose Trilu Unsqueeze Where Xor".split()
+    "Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Mod Mul Neg "
+    "NonMaxSuppression NonZero Not Or Pow Reciprocal ReduceMax ReduceMin ReduceProd ReduceSum "
+    "Reshape Round ScatterElements ScatterND Sign Slice Split Sqrt Squeeze Sub Sum "
+    "Transpose Trilu Unique Unsqueeze Where Xor".split()
 )
 # A few numbers can make these as large as they like.
 EXPANDING = frozenset("ConstantOfShape Expand EyeLike OneHot Pad Range Tile".split())
@@ -56,14 +57,18 @@ def fold_constants(graph: Graph) -> bool:
 
 def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     """The outputs of a node that can be evaluated now."""
+    nothing = _without_elements(graph, node)
+    if nothing is not None:
+        return nothing
     if node.op_type == "Constant":
         return _evaluate(graph, node, {})
     if node.op_type in ("Shape", "Size"):
         shape = graph.shapes.get(node.input[0])
         return None if shape is None else {node.output[0]: _measure(node, shape)}
-    if node.op_type not in BOUNDED | EXPANDING:
+    feeds = {name: _known(graph, name) for name in node.input if name}
+    reads_nothing = any(value is not None and not value.size for value in feeds.values())
+    if node.op_type not in BOUNDED | EXPANDING and not reads_nothing:
         return None
-    feeds = {name: graph.constants.get(name) for name in node.input if name}
     if node.op_type == "CastLike" and node.input[1] in graph.dtypes:
         # Only the dtype of the second input counts, and that is known once it is inferred.
         feeds[node.input[1]] = np.zeros((), graph.dtypes[node.input[1]])
@@ -71,6 +76,22 @@ def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     if len(known) < len(feeds) or not _is_small(graph, node, known):
         return None
     return _evaluate(graph, node, known)
+
+
+def _without_elements(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
+    """The outputs of a node none of which has an element: whatever it computes, they are known."""
+    names = [name for name in node.output if name]
+    if not all(0 in graph.shapes.get(name, ()) and name in graph.dtypes for name in names):
+        return None
+    return {name: np.zeros(graph.shapes[name], graph.dtypes[name]) for name in names}
+
+
+def _known(graph: Graph, name: str) -> np.ndarray | None:
+    """The value of a tensor: a constant, or one without elements."""
+    shape = graph.shapes.get(name, ())
+    if name not in graph.constants and 0 in shape and name in graph.dtypes:
+        return np.zeros(shape, graph.dtypes[name])
+    return graph.constants.get(name)
 
 
 def _measure(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:

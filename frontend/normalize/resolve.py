@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from odtc.frontend.graph import Graph, attributes
 from odtc.frontend.normalize import sequences
@@ -28,6 +29,7 @@ def resolve(graph: Graph) -> bool:
     alias: dict[str, str] = {}
     held: Held = {}
     nodes: list[onnx.NodeProto] = []
+    changed = False
     for old_node in graph.nodes:
         node = rename(old_node, alias)
         inlined = Inlined(graph, node.output[0])
@@ -35,10 +37,14 @@ def resolve(graph: Graph) -> bool:
             nodes.append(node)
             continue
         nodes.extend(inlined.nodes)
-        alias |= {old: new for old, new in zip(node.output, inlined.results, strict=False) if old}
-    changed = len(nodes) != len(graph.nodes) or bool(alias)
+        changed = True
+        for old, new in zip(node.output, inlined.results, strict=False):
+            if old in graph.outputs:
+                # An output keeps its name: losses are given by that.
+                nodes.append(helper.make_node("Identity", [new], [old]))
+            elif old:
+                alias[old] = new
     graph.nodes = nodes
-    graph.outputs = [alias.get(name, name) for name in graph.outputs]
     return changed
 
 
@@ -82,6 +88,43 @@ def _max_unpool(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     return True
 
 
+def _concat(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
+    """Without the parts that have no elements."""
+    parts = [name for name in node.input if 0 not in graph.shapes.get(name, ())]
+    if not parts or len(parts) == len(node.input):
+        return False
+    inlined.results = parts
+    if len(parts) > 1:
+        inlined.results = inlined.emit("Concat", *parts, **attributes(node))
+    return True
+
+
+def _split(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
+    """Without the parts that have no elements."""
+    shapes = [graph.shapes.get(name) for name in node.output]
+    if None in shapes or not any(0 in (shape or ()) for shape in shapes):
+        return False
+    axis = attributes(node).get("axis", 0)
+    sizes = [shape[axis] for shape in shapes if shape and 0 not in shape]
+    parts = [node.input[0]] if len(sizes) == 1 else inlined.split(node.input[0], axis, sizes)
+    dtype = graph.dtypes[node.input[0]]
+    inlined.results = [
+        graph.add_constant("nothing", np.zeros(shape, dtype))
+        if shape is not None and 0 in shape
+        else parts.pop(0)
+        for shape in shapes
+    ]
+    return True
+
+
+def _scatter(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
+    """Without updates nothing is written."""
+    if 0 not in graph.shapes.get(node.input[1], ()):
+        return False
+    inlined.results = [node.input[0]]
+    return True
+
+
 def _padded(graph: Graph, inlined: Inlined, name: str, pads: list[int]) -> list[str]:
     if graph.opset < PADS_INPUT_SINCE:
         return inlined.emit("Pad", name, pads=pads)
@@ -90,7 +133,12 @@ def _padded(graph: Graph, inlined: Inlined, name: str, pads: list[int]) -> list[
 
 _SIZED: dict[str, Callable[[Graph, onnx.NodeProto, Inlined], bool]] = {
     "Compress": _compress,
+    "Concat": _concat,
     "MaxUnpool": _max_unpool,
+    "Split": _split,
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), _scatter),
 }
-# Operators that this puts others in the place of, where it can.
-RESOLVED = frozenset({*_SIZED, *_BODIES, *sequences.RULES})
+# Operators that others, or their values (`constants.py`), stand for where that can be.
+RESOLVED = frozenset(
+    {*_SIZED, *_BODIES, *sequences.RULES, "NonMaxSuppression", "NonZero", "Unique"}
+)

@@ -7,6 +7,7 @@ from odtc.frontend.normalize.branches import branch_refusal
 from odtc.frontend.normalize.subgraphs import loop_refusal
 from odtc.frontend.operators.operator import Level, Node, Operator
 
+_FOUND = "what it searches must be constant: how many elements it finds depends on that"
 _SEQUENCE = "only sequences whose positions and lengths are constant are supported"
 
 
@@ -33,7 +34,8 @@ OPERATORS: dict[str, Operator] = {
     "ConcatFromSequence": _refused(_SEQUENCE),
     "If": Operator(Level.UNSUPPORTED, condition=_if),
     "Loop": Operator(Level.UNSUPPORTED, condition=_loop),
-    "NonZero": _refused("how many elements it finds depends on the data"),
+    "NonMaxSuppression": _refused(_FOUND),
+    "NonZero": _refused(_FOUND),
     "Scan": _refused("the number of steps must be known, and the opset 9 or newer"),
     "SequenceAt": _refused(_SEQUENCE),
     "SequenceConstruct": _refused(_SEQUENCE),
@@ -42,5 +44,5 @@ OPERATORS: dict[str, Operator] = {
     "SequenceInsert": _refused(_SEQUENCE),
     "SequenceLength": _refused(_SEQUENCE),
     "SplitToSequence": _refused(_SEQUENCE),
-    "Unique": _refused("how many elements it finds depends on the data"),
+    "Unique": _refused(_FOUND),
 }

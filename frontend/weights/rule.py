@@ -31,6 +31,8 @@ SETTINGS: Mapping[str, tuple[int, ...]] = {
     "DequantizeLinear": (1,),
     "Dropout": (1,),
     "NegativeLogLikelihoodLoss": (2,),
+    "NonMaxSuppression": (0, 1, 3, 4),
+    "NonZero": (0,),
     "OneHot": (2,),
     "Pad": (2,),
     "QLinearConv": (1, 4, 6),
@@ -38,6 +40,7 @@ SETTINGS: Mapping[str, tuple[int, ...]] = {
     "QuantizeLinear": (1,),
     "Resize": (1, 2),
     "SoftmaxCrossEntropyLoss": (2,),
+    "Unique": (0,),
     "Upsample": (1,),
 }
 _BIASES = {"Conv": (2,), "ConvTranspose": (2,), "DeformConv": (3,), "GRU": (3,), "Gemm": (2,)}

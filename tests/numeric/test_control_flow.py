@@ -96,7 +96,7 @@ REFUSED = {
     ),
     "nonzero": (
         "i = NonZero (h) f = Cast <to = 1> (i) s = ReduceSum (f) logits = Add (h, s)",
-        "(NonZero): unsupported: how many elements it finds depends on the data",
+        "(NonZero): unsupported: what it searches must be constant",
     ),
 }
 
