@@ -57,8 +57,9 @@ def side_by_side(
 
 
 def gradients(model: onnx.ModelProto, x: np.ndarray, save: Callable[..., Path]) -> Arrays:
-    """What one step of odtc moves each parameter by."""
-    trainer = odtc.compile(save(model)).trainer()
+    """What one step of odtc moves each parameter by; all that PyTorch would train are trained."""
+    names = TorchTrainer(model, lr=1.0).parameters()
+    trainer = odtc.compile(save(model), params=list(names)).trainer()
     before = trainer.parameters()
     trainer.step(x, np.zeros(len(x), int), lr=1.0)
     return {name: before[name] - value for name, value in trainer.parameters().items()}

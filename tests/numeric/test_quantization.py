@@ -77,7 +77,7 @@ def test_values_are_those_of_the_reference(tmp_path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     x = (3 * RNG.standard_normal(SHAPE)).astype(np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
-    artifact = odtc.compile(tmp_path / "m.onnx", loss="mse")
+    artifact = odtc.compile(tmp_path / "m.onnx", loss="mse", params=["scale"])
     np.testing.assert_allclose(artifact.trainer().evaluate(x), expected, rtol=1e-6, atol=1e-6)
 
 
@@ -92,7 +92,7 @@ def test_what_is_trained_must_not_lie_before_them() -> None:
         model = model_of(learned.replace("(x, ", "(h, "))
         model.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "p"))
         model.graph.node[0].input[0] = "x"
-        graph = specialize(model)
+        graph = specialize(model, promoted=["p"])
         assert graph.parameters.keys() == {"p"}
         blocking = {r.op_type for r in check_graph(graph) if r.blocks}
         assert blocking & {"QuantizeLinear", "DynamicQuantizeLinear"}, name
@@ -112,4 +112,4 @@ def test_a_scale_that_is_computed_of_what_is_trained_is_refused(name: str, tmp_p
     model.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "p"))
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(UnsupportedError, match=rf"\({name}\): forward-only: no gradient"):
-        odtc.compile(tmp_path / "m.onnx", loss="mse")
+        odtc.compile(tmp_path / "m.onnx", loss="mse", params=["p"])
