@@ -193,6 +193,11 @@ _SHAPE_OF_INPUT = ("GroupNormalization", "MeanVarianceNormalization")
 
 def _inferable(node: onnx.NodeProto) -> onnx.NodeProto:
     """The node, or one with the same shapes that inference can do."""
+    if node.op_type == "STFT" and not any(item.name == "onesided" for item in node.attribute):
+        # Inference takes another default than the standard.
+        said = onnx.NodeProto.FromString(node.SerializeToString())
+        said.attribute.append(helper.make_attribute("onesided", 1))
+        return said
     if node.op_type not in _SHAPE_OF_INPUT:
         return node
     return helper.make_node("Identity", node.input[:1], node.output, node.name)

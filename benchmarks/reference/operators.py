@@ -19,6 +19,7 @@ from benchmarks.reference.indexing import INDEXING
 from benchmarks.reference.recurrent import RECURRENT
 from benchmarks.reference.regions import REGIONS
 from benchmarks.reference.sampling import SAMPLING
+from benchmarks.reference.signal import SIGNAL
 from benchmarks.reference.spatial import SPATIAL
 from benchmarks.reference.unpooling import UNPOOLING
 
@@ -82,5 +83,5 @@ def operators(model: onnx.ModelProto) -> dict[str, Op]:
     plain = {name: _without_attributes(op) for name, op in (elementwise.PLAIN | _PLAIN).items()}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     older = elementwise.BEFORE_OPSET_13 if opset < 13 else {}
-    families = ATTENTION | INDEXING | RECURRENT | REGIONS | SAMPLING | SPATIAL | UNPOOLING
+    families = ATTENTION | INDEXING | RECURRENT | REGIONS | SAMPLING | SIGNAL | SPATIAL | UNPOOLING
     return plain | elementwise.WITH_ATTRIBUTES | _WITH_ATTRIBUTES | families | older

@@ -24,7 +24,10 @@ BOUNDED = frozenset(
     "Transpose Trilu Unique Unsqueeze Where Xor".split()
 )
 # A few numbers can make these as large as they like.
-EXPANDING = frozenset("ConstantOfShape Expand EyeLike OneHot Pad Range Tile".split())
+EXPANDING = frozenset(
+    "BlackmanWindow ConstantOfShape Expand EyeLike HammingWindow HannWindow MelWeightMatrix OneHot "
+    "Pad Range Tile".split()
+)
 
 
 def fold_and_infer(graph: Graph) -> None:

@@ -86,6 +86,11 @@ def _negative_slope(node: Node, emit: Emit) -> str | None:
     return emit("PRelu", node.inputs[0], np.array([alpha], np.float32)) if alpha < 0 else None
 
 
+def _gated(node: Node, emit: Emit) -> str:
+    gate = emit("Swish", node.inputs[0], alpha=node.attrs.get("alpha", 1.0))
+    return emit("Mul", gate, node.inputs[1])
+
+
 def _slope_fits(node: Node) -> str:
     """The slope must broadcast to the input."""
     shape, slope = (node.graph.shapes.get(name) for name in node.inputs)
@@ -118,6 +123,7 @@ OPERATORS: dict[str, Operator] = {
     "Softmax": Operator(expand=_flat_before_13, convert=_along_axis(R.nn.softmax)),
     "Softplus": Operator(convert=unary(pointwise.softplus)),
     "Softsign": Operator(convert=unary(pointwise.softsign)),
+    "SwiGLU": Operator(expand=_gated),
     "Swish": Operator(convert=_with(pointwise.swish, alpha=1.0)),
     "Tanh": Operator(convert=unary(R.tanh)),
     "ThresholdedRelu": Operator(convert=_with(pointwise.thresholded_relu, alpha=1.0)),

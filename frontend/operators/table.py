@@ -14,6 +14,7 @@ from odtc.frontend.operators import (
     einsum,
     indexing,
     linear,
+    linear_attention,
     logic,
     loss,
     normalization,
@@ -28,6 +29,7 @@ from odtc.frontend.operators import (
     sampling,
     search,
     shape,
+    signal,
     slicing,
     unpooling,
 )
@@ -47,6 +49,7 @@ _FAMILIES = (
     einsum,
     indexing,
     linear,
+    linear_attention,
     logic,
     loss,
     normalization,
@@ -61,6 +64,7 @@ _FAMILIES = (
     sampling,
     search,
     shape,
+    signal,
     slicing,
     unpooling,
 )

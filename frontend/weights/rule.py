@@ -39,6 +39,7 @@ SETTINGS: Mapping[str, tuple[int, ...]] = {
     "QLinearMatMul": (1, 4, 6),
     "QuantizeLinear": (1,),
     "Resize": (1, 2),
+    "STFT": (2,),
     "SoftmaxCrossEntropyLoss": (2,),
     "Unique": (0,),
     "Upsample": (1,),

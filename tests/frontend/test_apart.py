@@ -34,6 +34,8 @@ WEIGHTS = {
 CONSTANTS = {
     "i0": np.array(0),
     "i1": np.array(1),
+    "i2": np.array(2),
+    "signal": np.array([-1, 24, 1]),
     "a0": np.array([0]),
     "a1": np.array([1]),
     "am1": np.array([-1]),
@@ -102,6 +104,8 @@ ALONE = [
     "t = Transpose <perm = [1, 0, 2]> (x) s, h, c = LSTM <hidden_size = 5> (t, wi, wr) "
     "y = Squeeze (h, a0)",
     'y = Einsum <equation = "bij,bkj->bik"> (x, x)',
+    "u = Unsqueeze (x, am1) y = DFT <axis = 2> (u)",
+    "s = Reshape (x, signal) y = STFT (s, i2, , i2)",
 ]
 MIXED = [
     "y = Softmax <axis = 0> (x)",
@@ -111,6 +115,7 @@ MIXED = [
     "s = Reshape (x, rows) t = Softmax <axis = 0> (s) u = Shape (x) y = Reshape (t, u)",
     "s = Reshape (x, rows) t = Transpose (s) u = MatMul (s, t) y = MatMul (u, s)",
     "y = CumSum (x, i0)",
+    "u = Unsqueeze (x, am1) y = DFT <axis = 0> (u)",
     "r = Slice (x, am1, near, a0, am1) y = Add (x, r)",
     "y = Slice (x, a0, two, a0)",
     "y = Concat <axis = 0> (x, x)",

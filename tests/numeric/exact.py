@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import op_causal_conv_with_state as causal
 from onnx.reference.ops.op_affine_grid import construct_original_grid
 from onnx.reference.ops.op_grid_sample import GridSample as RoundedGridSample
 
@@ -119,7 +120,63 @@ class LogSoftmax(Softmax):
         return (np.log(super()._run(x, axis)[0]),)
 
 
-EXACT = (AffineGrid, DeformConv, Erf, Gelu, GridSample)
+class CausalConvWithState(causal.CausalConvWithState):
+    """Its activation in double precision."""
+
+    op_domain = ""
+
+    def _run(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, *inputs: np.ndarray | None, activation: str = "none"
+    ) -> tuple[np.ndarray, ...]:
+        result, state = super()._run(*inputs, activation="none")
+        return (result if activation == "none" else result / (1 + np.exp(-result)), state)
+
+
+class LinearAttention(OpRun):
+    """In double precision."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        query: np.ndarray,
+        key: np.ndarray,
+        value: np.ndarray,
+        state: np.ndarray | None = None,
+        decay: np.ndarray | None = None,
+        beta: np.ndarray | None = None,
+        *,
+        kv_num_heads: int,
+        q_num_heads: int,
+        **_: object,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        batch, steps, _ = query.shape
+        q, k, v = (
+            each.reshape(batch, steps, heads, -1)
+            for each, heads in ((query, q_num_heads), (key, kv_num_heads), (value, kv_num_heads))
+        )
+        shape = (batch, kv_num_heads, k.shape[3], v.shape[3])
+        state = np.zeros(shape) if state is None else state
+        result = np.zeros((batch, steps, q_num_heads, v.shape[3]))
+        for at in np.ndindex(batch, steps, q_num_heads):
+            sample, step, head = at
+            own = head * kv_num_heads // q_num_heads
+            if head % (q_num_heads // kv_num_heads) == 0:
+                matrix = state[sample, own]
+                if decay is not None:
+                    row = decay[sample, step].reshape(kv_num_heads, -1)[own]
+                    matrix = np.exp(row)[:, None] * matrix
+                new = v[sample, step, own]
+                if beta is not None:
+                    rate = beta[sample, step].reshape(-1)
+                    new = rate[own % len(rate)] * (new - k[sample, step, own] @ matrix)
+                state = state.copy()
+                state[sample, own] = matrix + np.outer(k[sample, step, own], new)
+            result[at] = q[at] @ state[sample, own] / np.sqrt(q.shape[3])
+        return result.reshape(batch, steps, -1).astype(query.dtype), state.astype(query.dtype)
+
+
+EXACT = (AffineGrid, CausalConvWithState, DeformConv, Erf, Gelu, GridSample, LinearAttention)
 
 
 def evaluate(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:

@@ -36,16 +36,8 @@ CHECKED_ELSEWHERE = {
 }
 # Not a float among their inputs, or their values are known when the model is compiled.
 WITHOUT_GRADIENT = {
-    *(
-        "ConstantOfShape",
-        "ConvInteger",
-        "EyeLike",
-        "MatMulInteger",
-        "OneHot",
-        "Range",
-        "Shape",
-        "Size",
-    ),
+    *("BlackmanWindow", "ConstantOfShape", "ConvInteger", "EyeLike", "HammingWindow"),
+    *("HannWindow", "MatMulInteger", "MelWeightMatrix", "OneHot", "Range", "Shape", "Size"),
 }
 
 

@@ -63,6 +63,7 @@ CASES = {
     "Softmax-before-13-last": node_model("Softmax", CUBE, opset=11, axis=2),
     "Softplus": node_model("Softplus", MATRIX),
     "Softsign": node_model("Softsign", MATRIX),
+    "SwiGLU": node_model("SwiGLU", MATRIX, opset=28, parameters={"w": weight(*MATRIX)}, alpha=1.5),
     "Swish": node_model("Swish", MATRIX, opset=24, alpha=1.5),
     "Tanh": node_model("Tanh", MATRIX),
     "ThresholdedRelu": node_model("ThresholdedRelu", MATRIX, alpha=0.3),
