@@ -99,4 +99,5 @@ def _constant(graph: onnx.GraphProto, name: str, opset: int) -> np.ndarray | Non
     ordered = [node for node in graph.node if id(node) in nodes]
     made = helper.make_graph(ordered, "shape", inputs, [onnx.ValueInfoProto(name=name)])
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)])
-    return ReferenceEvaluator(model).run(None, held)[0]
+    (value,) = ReferenceEvaluator(model).run([name], held)
+    return np.asarray(value)

@@ -1,7 +1,8 @@
 """An ONNX graph by its tensors: who makes one, who reads it, and which hold stored values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -80,11 +81,9 @@ def array_of(tensor: onnx.TensorProto) -> np.ndarray:
 
 def store(graph: onnx.GraphProto, name: str, value: np.ndarray) -> None:
     """Gives an initializer a value; a Constant node of that name gives way to it."""
-    for node in [each for each in graph.node if each.op_type == "Constant"]:
-        if name in node.output:
-            graph.node.remove(node)
-    for tensor in [each for each in graph.initializer if each.name == name]:
-        graph.initializer.remove(tensor)
+    constants = [each.op_type == "Constant" and name in each.output for each in graph.node]
+    _keep(graph.node, [not is_it for is_it in constants])
+    _keep(graph.initializer, [tensor.name != name for tensor in graph.initializer])
     graph.initializer.append(numpy_helper.from_array(value, name))
 
 
@@ -101,21 +100,21 @@ def fresh_name(graph: onnx.GraphProto, name: str) -> str:
 def drop_unread(graph: onnx.GraphProto) -> None:
     """Removes nodes, initializers and inputs that no output depends on."""
     needed = {value.name for value in graph.output}
-    for node in reversed(list(graph.node)):
-        if needed.intersection(node.output):
-            needed |= names_read(node)
+    for place in reversed(range(len(graph.node))):
+        if needed.intersection(graph.node[place].output):
+            needed |= names_read(graph.node[place])
         else:
-            graph.node.remove(node)
-    for held in (graph.initializer, graph.sparse_initializer):
-        unread = [each for each in held if _name(each) not in needed]
-        for each in unread:
-            held.remove(each)
-    for value in [each for each in graph.input if each.name not in needed]:
-        graph.input.remove(value)
+            del graph.node[place]
     known = needed | {name for node in graph.node for name in node.output}
-    for value in [each for each in graph.value_info if each.name not in known]:
-        graph.value_info.remove(value)
+    _keep(graph.initializer, [tensor.name in needed for tensor in graph.initializer])
+    sparse = graph.sparse_initializer
+    _keep(sparse, [tensor.values.name in needed for tensor in sparse])
+    _keep(graph.input, [value.name in needed for value in graph.input])
+    _keep(graph.value_info, [value.name in known for value in graph.value_info])
 
 
-def _name(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> str:
-    return tensor.name if isinstance(tensor, onnx.TensorProto) else tensor.values.name
+def _keep(held: MutableSequence[Any], kept: Sequence[bool]) -> None:
+    """Leaves some items of a list of protobuf's, in place."""
+    for place in reversed(range(len(kept))):
+        if not kept[place]:
+            del held[place]

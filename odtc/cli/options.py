@@ -93,8 +93,8 @@ def parse_shape(text: str) -> tuple[str, int | tuple[int, ...]]:
             f"{text!r} is not the size of a dimension",
             hint="write NAME=N, such as sequence=128, or INPUT=2x3x48x192",
         )
-    found = tuple(map(int, parts))
-    return name, found if len(found) > 1 else found[0]
+    found = [int(part) for part in parts]
+    return name, found[0] if len(found) == 1 else tuple(found)
 
 
 def parse_axis(text: str) -> tuple[str, int | None]:
