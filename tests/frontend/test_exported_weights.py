@@ -1,5 +1,6 @@
 """Parameters of modules that PyTorch exported: the same set, with the same names and values."""
 
+import copy
 import io
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from onnx import numpy_helper
 from torch import nn
 
+import odtc
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.onnx_file import load_model
 from odtc.frontend.specialize import specialize
@@ -151,6 +153,34 @@ def test_values_and_results_are_those_of_the_module(kind, way, exported) -> None
     run = onnxruntime.InferenceSession(model.SerializeToString())
     (found,) = run.run(None, {run.get_inputs()[0].name: x.numpy()})
     np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "way"), [("layers", "default"), ("language", "default")])
+def test_five_steps_are_those_of_the_module(kind, way, exported) -> None:
+    path, module = exported(kind, way)
+    reference = copy.deepcopy(module)
+    torch.manual_seed(1)
+    x = MODULES[kind][1]()
+    y = torch.randn(reference(x).shape)
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.1)
+    trainer = odtc.compile(path, loss="mse").trainer()
+    for _ in range(5):
+        loss = nn.functional.mse_loss(reference(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found = trainer.step(x.numpy(), y.numpy(), lr=0.1)
+        assert found == pytest.approx(loss.item(), rel=1e-4)
+    state = reference.state_dict()
+    for name, value in trainer.parameters().items():
+        np.testing.assert_allclose(value, state[name].numpy(), rtol=1e-3, atol=1e-5, err_msg=name)
+    trainer.export_onnx(path.with_suffix(".trained.onnx"))
+    trained = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in onnx.load(path.with_suffix(".trained.onnx")).graph.initializer
+    }
+    for name, value in trainer.parameters().items():
+        np.testing.assert_array_equal(trained[name], value, err_msg=name)
 
 
 def test_equal_parameters_are_apart_and_shared_ones_are_not(exported) -> None:
