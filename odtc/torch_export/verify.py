@@ -1,6 +1,8 @@
 """Runs an exported file beside the module that it came from."""
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -9,14 +11,13 @@ from torch import Tensor, nn
 
 from odtc.core.errors import ModelError
 from odtc.core.inference_form import random_nodes, to_inference
+from odtc.runtime_rpc.export.engine import load_engine
 from odtc.torch_export.calls import Call, named_tensors
 from odtc.torch_export.kept import in_eval
 from odtc.torch_export.weights import array_of
 
 # Of the largest element of an output: another order of sums, and no other function.
 _TOLERANCE = {2: 3e-2, 4: 1e-3, 8: 1e-5}
-
-Arrays = dict[str, np.ndarray]
 
 
 def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
@@ -25,31 +26,43 @@ def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
         return named_tensors(module(*call.args, **call.kwargs), "output")
 
 
-def compare(model: onnx.ModelProto, call: Call, expected: Mapping[str, Tensor]) -> None:
+def compare(
+    model: onnx.ModelProto, calls: Sequence[Call], expected: Sequence[Mapping[str, Tensor]]
+) -> None:
     """Checks that the file computes what the module does, in inference mode.
 
     Args:
         model: in training form.
-        call: the inputs.
-        expected: what the module returns of them, in the order of the file's outputs. A module
+        calls: the inputs, with different numbers of samples.
+        expected: what the module returns of each, in the order of the file's outputs. A module
             that returns more while it trains has only its first output here.
 
     Raises:
-        ModelError: an output differs.
+        ModelError: an output differs, or nothing runs the file.
     """
     names = [value.name for value in model.graph.output]
     fed = {value.name for value in model.graph.input}
-    feed = {name: array_of(tensor) for name, tensor in call.tensors.items() if name in fed}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "inference.onnx"
+        _write_inference(model, path)
+        engine, reasons = load_engine(path)
+        if engine is None:
+            raise ModelError(f"nothing runs the file: {'; '.join(reasons)}")
+        for call, wanted in zip(calls, expected, strict=True):
+            found = engine.run({k: array_of(t) for k, t in call.tensors.items() if k in fed})
+            count = len(names) if len(wanted) == len(names) else 1
+            for name, tensor in zip(names[:count], wanted.values(), strict=False):
+                _check(name, found[name], array_of(tensor))
+
+
+def _write_inference(model: onnx.ModelProto, path: Path) -> None:
+    """Writes the inference form; the copy that it takes goes at once."""
     inferring = onnx.ModelProto()
     inferring.CopyFrom(model)
     to_inference(inferring)
     if drawn := random_nodes(inferring):
         raise ModelError(f"the file draws random numbers in inference, too: {', '.join(drawn)}")
-    found = run(inferring, feed)
-    wanted = list(expected.values())
-    count = len(names) if len(wanted) == len(names) else 1
-    for name, one, other in zip(names[:count], found, wanted, strict=False):
-        _check(name, one, array_of(other))
+    path.write_bytes(inferring.SerializeToString())
 
 
 def _check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
@@ -72,27 +85,3 @@ def _check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
             f"output {name!r} of the file differs from the module's by {worst:.2g} of its largest "
             "element, in inference mode"
         )
-
-
-def run(model: onnx.ModelProto, feed: Arrays) -> list[np.ndarray]:
-    """The model's outputs by onnxruntime, or by ONNX's reference where that cannot run it."""
-    try:
-        import onnxruntime
-    except ImportError:
-        return _by_reference(model, feed)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-    except Exception:
-        # It has no kernel for each operator and type, and takes no file of 2 GB in memory.
-        return _by_reference(model, feed)
-    return session.run(None, feed)
-
-
-def _by_reference(model: onnx.ModelProto, feed: Arrays) -> list[np.ndarray]:
-    from onnx.reference import ReferenceEvaluator
-
-    return ReferenceEvaluator(model).run(None, feed)  # pyright: ignore[reportReturnType]
