@@ -98,7 +98,7 @@ def to_inference(model: onnx.ModelProto) -> tuple[str, ...]:
             changes.batch_norms
         ),
         f"{_count(changes.dropouts, 'dropout')} left out": changes.dropouts,
-        "masks that are added, too, as of AlphaDropout, by their mean: PyTorch's eval() has none": (
+        "masks that are added, too, by their mean: PyTorch's AlphaDropout has none in eval()": (
             changes.has_added_mask
         ),
         f"without the outputs {', '.join(dropped)}, which only training has": dropped,

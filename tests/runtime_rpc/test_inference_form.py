@@ -151,7 +151,7 @@ def test_another_mask_is_its_mean(nodes: str, factor: float) -> None:
 
 def test_a_mask_that_is_added_is_said_to_be_no_identity() -> None:
     model = model_of(f"{_KEEP} h = Mul (x, c) d = Sub (c, p) y = Add (h, d)")
-    said = "masks that are added, too, as of AlphaDropout, by their mean: PyTorch's eval() has none"
+    said = "masks that are added, too, by their mean: PyTorch's AlphaDropout has none in eval()"
     assert to_inference(model) == ("1 dropout left out", said)
     np.testing.assert_allclose(results(model)[0], 0.75 * X, rtol=1e-6)
 
