@@ -1,1 +1,1 @@
-"""Damaged models: each is refused with a clear error, or takes a step of training."""
+"""Damaged models: each is refused or takes a step of training, and check said which."""

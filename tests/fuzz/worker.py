@@ -12,6 +12,7 @@ import numpy as np
 
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning.database import user_database
+from odtc.cli.check import examine
 from odtc.compilation import compile_model
 from odtc.core.errors import NumericError, OdtcError
 from odtc.core.specs import TensorSpec
@@ -72,19 +73,49 @@ def attempt(case: Case) -> Outcome:
 
 def _train(path: Path, options: Mapping[str, Any]) -> Outcome:
     try:
-        artifact = compile_model(path, **options)
-        if _holds_canary(artifact):
+        said = _checked(path, options)
+        made = _compiled(path, options, said)
+        if isinstance(made, Outcome):
+            return made
+        if _holds_canary(made):
             return Outcome("fault", "a parameter holds the data of a file outside the folder")
-        loss = _step(artifact)
+        loss = _step(made)
     except NumericError:
         return Outcome("diverged")
-    except OdtcError as error:
-        kind = "refused" if _is_readable(str(error)) else "fault"
-        return Outcome(kind, f"{type(error).__name__}: {str(error)[:LONGEST_MESSAGE]}")
     except Exception as error:
         where = traceback.format_exc(limit=-8)
         return Outcome("fault", f"{type(error).__name__}: {str(error)[:300]}\n{where[-4000:]}")
     return Outcome("trained", f"loss {loss:g}")
+
+
+def _compiled(path: Path, options: Mapping[str, Any], said: str) -> Artifact | Outcome:
+    """The artifact, or what became of a mutant that has none.
+
+    Args:
+        path: of the mutant.
+        options: of `odtc.compile`.
+        said: with which words check refuses it, which compile has to have, too.
+    """
+    try:
+        artifact = compile_model(path, **options)
+    except OdtcError as error:
+        text = f"{type(error).__name__}: {str(error)[:LONGEST_MESSAGE]}"
+        if not said or not str(error).startswith(said):
+            return Outcome("fault", f"check says {said[:300] or 'nothing'}, and compile {text}")
+        return Outcome("refused" if _is_readable(str(error)) else "fault", text)
+    if said:
+        return Outcome("fault", f"check refuses what compiles: {said[:LONGEST_MESSAGE]}")
+    return artifact
+
+
+def _checked(path: Path, options: Mapping[str, Any]) -> str:
+    """With which words `odtc check` refuses a model; empty where it does not."""
+    try:
+        report = examine(str(path), **options)
+    except OdtcError as error:
+        return str(error)
+    blocking = sum(node.blocks for node in report.nodes)
+    return f"{blocking} of {len(report.nodes)} nodes cannot be trained" if blocking else ""
 
 
 def _is_readable(text: str) -> bool:
