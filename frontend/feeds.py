@@ -12,17 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import onnx
 
 from odtc.core.errors import ModelError, UsageError
-from odtc.core.place import Place
-from odtc.core.specs import TensorSpec
 from odtc.frontend.graph import numpy_dtype
 
-MAX_BATCH = 1 << 20
-# Elements of an input whose value is given.
-MAX_BOUND = 1 << 20
 # Of what a fixed batch may mean, so much is tried.
 _MOST_HYPOTHESES = 8
 _BATCH_NAME = re.compile(r"n|b|bs|nb|.*batch.*", re.IGNORECASE)
@@ -64,23 +58,6 @@ class Feed:
     name: str
     dtype: str
     dims: tuple[int | str, ...]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Inputs of static shape.
-
-    Attributes:
-        specs: of what is fed, in order.
-        places: where the samples lie in those that hold some.
-        constants: values of those that are not fed.
-        exported: the batch that the file was exported for, where it is another.
-    """
-
-    specs: tuple[TensorSpec, ...]
-    places: dict[str, Place]
-    constants: dict[str, np.ndarray]
-    exported: int | None
 
 
 def feeds_of(model: onnx.ModelProto) -> list[Feed]:
@@ -144,7 +121,7 @@ def hypotheses(feeds: Sequence[Feed], asked: Asked) -> Iterator[Axes]:
         raise ModelError("the input is a scalar or has no shape", where=f"input {feeds[0].name}")
     given = {f.name: _axis(f, asked.batch_axes) for f in feeds if f.name in asked.batch_axes}
     if symbol is not None:
-        size = _asked_batch(feeds, asked, symbol)
+        size = asked_batch(feeds, asked, symbol)
         choices = {feed.name: _where_symbolic(feed, symbol, asked, size) for feed in feeds}
         yield from _products(choices, given)
         return
@@ -207,7 +184,7 @@ def _where_symbolic(
         # A square of samples, such as an adjacency matrix, has no axis of its own.
         return [feed.dims.index(symbol) if sized or feed.dims.count(symbol) == 1 else None]
     first = feed.dims[0] if feed.dims else 1
-    if first == "" and _given_size(feed, 0, asked) in (None, size):
+    if first == "" and given_size(feed, 0, asked) in (None, size):
         return [0]
     if isinstance(first, str) and first and asked.shape.get(first) == size is not None:
         # Exporters give each input a symbol of its own.
@@ -215,9 +192,11 @@ def _where_symbolic(
     return [None]
 
 
-def _given_size(feed: Feed, axis: int, asked: Asked) -> int | None:
-    """The size that the user gives a dimension of an input."""
+def given_size(feed: Feed, axis: int, asked: Asked) -> int | None:
+    """The size that the user gives a dimension of an input; None where there is none."""
     sizes = asked.shape.get(feed.name)
+    if isinstance(sizes, int) and len(feed.dims) == 1:
+        return sizes
     if isinstance(sizes, Sequence):
         return sizes[axis] if axis < len(sizes) else None
     dim = feed.dims[axis]
@@ -225,14 +204,15 @@ def _given_size(feed: Feed, axis: int, asked: Asked) -> int | None:
     return named if isinstance(named, int) else None
 
 
-def _asked_batch(feeds: Sequence[Feed], asked: Asked, symbol: str) -> int | None:
+def asked_batch(feeds: Sequence[Feed], asked: Asked, symbol: str) -> int | None:
+    """Samples in a step, as the user gives them for a symbolic batch; None where they are not."""
     if asked.batch is not None:
         return asked.batch
     sizes = asked.shape.get(symbol) if symbol else None
     if isinstance(sizes, int):
         return sizes
     found = (
-        _given_size(feed, feed.dims.index(symbol), asked) for feed in feeds if symbol in feed.dims
+        given_size(feed, feed.dims.index(symbol), asked) for feed in feeds if symbol in feed.dims
     )
     return next((size for size in found if size is not None), None)
 
@@ -241,223 +221,4 @@ def lacks_batch(model: onnx.ModelProto, asked: Asked) -> bool:
     """Whether the batch is symbolic, and the user gives it no size."""
     feeds = feeds_of(model)
     symbol = batch_symbol(feeds, asked.batch_axes)
-    return symbol is not None and _asked_batch(feeds, asked, symbol) is None
-
-
-def bind(feeds: Sequence[Feed], asked: Asked, axes: Axes, samples: int | None = None) -> Bound:
-    """Gives all dimensions of all inputs a size.
-
-    Args:
-        feeds: of the model.
-        asked: what the user says of them.
-        axes: along which the samples lie.
-        samples: of a batch; what the user or the model says if None.
-
-    Raises:
-        UsageError: a size is missing or does not fit, or the batch is not in [1, 2**20].
-        ModelError: an input has no elements.
-    """
-    _check_names(feeds, asked)
-    symbol = batch_symbol(feeds, asked.batch_axes)
-    said = _said_batch(feeds, asked, axes, symbol)
-    batch = said if samples is None else samples
-    if batch is not None and not 1 <= batch <= MAX_BATCH:
-        raise UsageError(f"batch {batch} is outside [1, {MAX_BATCH}]", hint="pass --batch 4")
-    if symbol is not None and batch is None:
-        where = next(f for f in feeds if symbol in f.dims and (axes.get(f.name) is not None))
-        raise UsageError(
-            f"the model's batch dimension {symbol or '?'!r} is symbolic",
-            where=f"input {where.name}",
-            hint="give the number of samples in a step, such as --batch 4",
-        )
-    shapes = _shapes(feeds, asked, axes, {symbol: batch} if symbol and batch else {}, batch)
-    specs = {
-        feed.name: TensorSpec(feed.name, shape, feed.dtype)
-        for feed, shape in zip(feeds, shapes, strict=True)
-    }
-    constants = {name: _value(specs[name], value) for name, value in asked.set_inputs.items()}
-    fed = tuple(spec for name, spec in specs.items() if name not in constants)
-    places = {spec.name: Place(axis) for spec in fed if (axis := axes.get(spec.name)) is not None}
-    exported = [feed.dims[axis] for feed in feeds if (axis := axes.get(feed.name)) is not None]
-    fixed = next((dim for dim in exported if isinstance(dim, int)), None)
-    return Bound(fed, places, constants, fixed if symbol is None and fixed != batch else None)
-
-
-def _said_batch(feeds: Sequence[Feed], asked: Asked, axes: Axes, symbol: str | None) -> int | None:
-    """Samples in a step, as the user says, or the model.
-
-    Raises:
-        UsageError: the user says two numbers, or gives a number where there is no batch.
-    """
-    cut = [(feed, axis) for feed in feeds if (axis := axes.get(feed.name)) is not None]
-    if asked.batch is not None and not cut:
-        raise UsageError(
-            f"a batch of {asked.batch} is given, and no input has a batch",
-            hint="leave it out, or say where it is: --batch-axis NAME=AXIS",
-        )
-    said = [asked.batch, asked.shape.get(symbol) if symbol else None]
-    said += [_given_size(feed, axis, asked) for feed, axis in cut]
-    numbers = list(dict.fromkeys(number for number in said if isinstance(number, int)))
-    if len(numbers) > 1:
-        raise UsageError(
-            f"the batch is given as {numbers[0]} and as {numbers[1]}",
-            hint="give it once, by --batch or by --shape",
-        )
-    fixed = [dim for feed, axis in cut if isinstance(dim := feed.dims[axis], int)]
-    return next(iter((*numbers, *(fixed if symbol is None else ()))), None)
-
-
-def _shapes(
-    feeds: Sequence[Feed],
-    asked: Asked,
-    axes: Axes,
-    sizes: Mapping[str, int],
-    batch: int | None,
-) -> list[tuple[int, ...]]:
-    """The shape of each input.
-
-    Raises:
-        UsageError: a dimension has no size, or another one than the model's.
-        ModelError: the input has no elements.
-    """
-    shapes, missing = [], []
-    for feed in feeds:
-        shape = []
-        for axis, dim in enumerate(feed.dims):
-            size: int | None = _given_size(feed, axis, asked)
-            if batch is not None and axes.get(feed.name) == axis:
-                size = batch
-            elif isinstance(dim, int):
-                _check_given(feed, axis, dim, size)
-                size = dim
-            elif size is None:
-                size = sizes.get(dim)
-            if size is None:
-                missing.append((feed, dim))
-            shape.append(size or 0)
-        shapes.append(tuple(shape))
-    if missing:
-        raise _without_size(missing, axes, batch)
-    for feed, shape in zip(feeds, shapes, strict=True):
-        if any(size <= 0 for size in shape):
-            raise ModelError(
-                f"the input has an empty shape {list(shape)}", where=f"input {feed.name}"
-            )
-    return shapes
-
-
-def _check_given(feed: Feed, axis: int, dim: int, size: int | None) -> None:
-    if size not in (None, dim):
-        raise UsageError(
-            f"axis {axis} is given the size {size}; the model has {dim} there",
-            where=f"input {feed.name}",
-            hint=f"give the sizes that it has; if the samples lie there, --batch-axis "
-            f"{feed.name}={axis}",
-        )
-
-
-def _without_size(
-    missing: Sequence[tuple[Feed, int | str]], axes: Axes, batch: int | None
-) -> UsageError:
-    """What is said of dimensions without a size."""
-    names = list(dict.fromkeys(str(dim) for _, dim in missing))
-    feed = next((feed for feed, dim in missing if not dim), missing[0][0])
-    known = dict(enumerate(dim if isinstance(dim, int) else 64 for dim in feed.dims))
-    if (axis := axes.get(feed.name)) is not None:
-        known[axis] = batch or 1
-    sizes = "x".join(map(str, known.values()))
-    example = f"{feed.name}={sizes}" if "" in names else f"{names[0]}=128"
-    return UsageError(
-        f"symbolic dimensions without a size: {', '.join(name or '?' for name in names)}",
-        where=f"input {feed.name}",
-        hint=f"give each a size: --shape {example}",
-    )
-
-
-def _check_names(feeds: Sequence[Feed], asked: Asked) -> None:
-    """Checks that sizes and values are of inputs and symbols that there are.
-
-    Raises:
-        UsageError: they are not, or an input has another rank.
-    """
-    inputs = {feed.name: feed for feed in feeds}
-    symbols = {dim for feed in feeds for dim in feed.dims if isinstance(dim, str) and dim}
-    for name, sizes in asked.shape.items():
-        if isinstance(sizes, int) and name not in symbols:
-            raise UsageError(
-                f"the model has no symbolic dimension {name}",
-                hint=f"it has {', '.join(sorted(symbols)) or 'none'}",
-            )
-        if not isinstance(sizes, int):
-            _check_rank(inputs.get(name), name, sizes)
-    for name in asked.set_inputs:
-        if name not in inputs:
-            raise UsageError(
-                f"the model has no input {name!r} to set", hint=f"it has {', '.join(inputs)}"
-            )
-
-
-def _check_rank(feed: Feed | None, name: str, sizes: Sequence[int]) -> None:
-    if feed is None:
-        raise UsageError(
-            f"the model has no input {name!r} to give sizes", hint="give them by an input's name"
-        )
-    if len(sizes) != len(feed.dims):
-        dims = [dim or "?" for dim in feed.dims]
-        raise UsageError(
-            f"{len(sizes)} sizes are given for the {len(dims)} dimensions {dims}",
-            where=f"input {name}",
-            hint=f"give one for each: --shape {name}={'x'.join('N' for _ in dims)}",
-        )
-
-
-def check_batch_axes(batch_axes: Axes, known: Sequence[str]) -> None:
-    """Checks that batch axes are of inputs and outputs that there are.
-
-    Raises:
-        UsageError: one is not.
-    """
-    for name in batch_axes:
-        if name not in known:
-            raise UsageError(
-                f"the model has no input or output {name!r} to say the batch axis of",
-                hint=f"it has {', '.join(known)}",
-            )
-
-
-def _value(spec: TensorSpec, value: Any) -> np.ndarray:
-    """The value of an input that is not fed, of its shape and dtype; a number fills the shape.
-
-    Raises:
-        UsageError: it has another shape, or does not fit the dtype.
-    """
-    given = np.asarray(value)
-    if given.dtype.kind not in "biuf" or spec.size > MAX_BOUND:
-        raise UsageError(
-            f"{value!r} cannot be the value of {spec}",
-            where=f"input {spec.name}",
-            hint=f"give numbers, of at most {MAX_BOUND} elements",
-        )
-    if given.size != 1 and given.shape != spec.shape:
-        raise UsageError(
-            f"the value has shape {list(given.shape)}; the input is {spec}",
-            where=f"input {spec.name}",
-            hint="give one number, or one for each element",
-        )
-    if not _holds(np.dtype(spec.dtype), given):
-        raise UsageError(
-            f"{value!r} is not of the dtype {spec.dtype}",
-            where=f"input {spec.name}",
-            hint=f"give numbers that {spec.dtype} holds",
-        )
-    filled = np.broadcast_to(given.reshape(()) if given.size == 1 else given, spec.shape)
-    return filled.astype(spec.dtype)
-
-
-def _holds(dtype: np.dtype, given: np.ndarray) -> bool:
-    """Whether a dtype has the numbers; floats are rounded."""
-    with np.errstate(all="ignore"):
-        found = given.astype(dtype)
-    if dtype.kind == "f":
-        return bool(np.array_equal(np.isfinite(found), np.isfinite(given)))
-    return bool(np.all(found == given))
+    return symbol is not None and asked_batch(feeds, asked, symbol) is None

@@ -9,15 +9,8 @@ from onnx import numpy_helper
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.place import Place
 from odtc.core.weight_places import FLOATS, float_tensors
-from odtc.frontend.feeds import (
-    Asked,
-    Axes,
-    Shapes,
-    bind,
-    check_batch_axes,
-    feeds_of,
-    hypotheses,
-)
+from odtc.frontend.bind_inputs import bind, check_batch_axes
+from odtc.frontend.feeds import Asked, Axes, Shapes, feeds_of, hypotheses
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
 from odtc.frontend.lift import Lifted, lift
 from odtc.frontend.normalize.branches import select_branches

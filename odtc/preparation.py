@@ -398,7 +398,8 @@ def _with_places(draft: Draft, found: Located) -> Draft:
             graph.notes.append(
                 f"{name}: nothing shows where the samples lie in it ({error.what}"
                 + f", {error.where}" * bool(error.where)
-                + f"): it is evaluated for whole batches only; --batch-axis {name}=AXIS says where"
+                + f"): it is evaluated for whole batches only; --batch-axis {name}=AXIS, or that of an "
+                "input, says where"
             )
     return dataclasses.replace(
         draft, objective=dataclasses.replace(draft.objective, places=found.outputs)

@@ -13,8 +13,11 @@ from odtc.core.files import check_writable
 if TYPE_CHECKING:
     from odtc.core.adapters import Adapter
     from odtc.core.manifest import Manifest
+    from odtc.core.place import Place
     from odtc.core.specs import Argument, Block, TensorSpec
 
+# What is said of tensors that hold no entry for each sample.
+_SHARED, _WHOLE = ", the same for all samples", ", of a whole batch"
 # Field of `Sizes` to what a reader calls it.
 _SIZES = {
     "parameters": "parameters",
@@ -103,6 +106,8 @@ def counts(manifest: "Manifest") -> dict[str, int]:
 
 def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
     """The artifact as data, for `--json`."""
+    from odtc.core.specs import Role
+
     return {
         "artifact": str(path),
         "bytes": path.stat().st_size,
@@ -119,9 +124,10 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "update": manifest.update,
         "batch": manifest.batch,
         "micro_batches": manifest.micro_batches,
-        "inputs": [_spec(spec) for spec in manifest.inputs],
+        "inputs": [_spec(item.spec) | _axis(item.place) for item in manifest.fed(Role.INPUT)],
         "labels": [_argument(item) for item in manifest.labels],
-        "outputs": [_spec(item.output) for item in manifest.evaluations],
+        "outputs": [_spec(item.output) | _axis(item.place) for item in manifest.evaluations],
+        "bound": dict(manifest.bound),
         "tensors": counts(manifest),
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
         "adapters": [dataclasses.asdict(adapter) for adapter in manifest.adapters],
@@ -138,18 +144,27 @@ def _blocks(manifest: "Manifest") -> dict[str, "Block"]:
     return {item.spec.name: item.block for item in manifest.arguments if item.block}
 
 
+def _axis(place: "Place | None") -> dict[str, int | None]:
+    return {"batch_axis": place and place.axis}
+
+
 def _spec(spec: "TensorSpec") -> dict[str, Any]:
     return dataclasses.asdict(spec) | {"shape": list(spec.shape)}
 
 
 def _argument(item: "Argument") -> dict[str, Any]:
-    return _spec(item.spec) | {"classes": item.classes and dataclasses.asdict(item.classes)}
+    return (
+        _spec(item.spec)
+        | _axis(item.place)
+        | {"classes": item.classes and dataclasses.asdict(item.classes)}
+    )
 
 
 def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
     from odtc.core.checked_options import format_choice
+    from odtc.core.specs import Role
 
-    options = dict(manifest.optimizer)
+    options, fed = dict(manifest.optimizer), manifest.fed(Role.INPUT)
     return [
         ("artifact", f"{path}, {_exact(path.stat().st_size)}"),
         ("versions", f"odtc {manifest.odtc}, TVM {manifest.tvm}, schema {manifest.schema}"),
@@ -160,9 +175,13 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         ("optimizer", format_choice(str(options.pop("name")), options)),
         *_update_rows(manifest.update),
         *_micro_batches(manifest),
-        *(("input", str(spec)) for spec in manifest.inputs),
+        *(("input", f"{item.spec}{_where(item.place, _SHARED)}") for item in fed),
+        *(("input", f"{name}: {_bound(value)}") for name, value in manifest.bound.items()),
         *(("label", _label(item)) for item in manifest.labels),
-        *(("output", str(item.output)) for item in manifest.evaluations),
+        *(
+            ("output", f"{item.output}{_where(item.place, _WHOLE)}")
+            for item in manifest.evaluations
+        ),
         ("tensors", ", ".join(f"{number} {kind}" for kind, number in counts(manifest).items())),
         *(("trained in part", f"{name}: {block}") for name, block in _blocks(manifest).items()),
         *(("adapter of", _adapter(manifest, adapter)) for adapter in manifest.adapters),
@@ -171,6 +190,17 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *_plans(manifest),
         *(("note", note) for note in manifest.notes),
     ]
+
+
+def _where(place: "Place | None", otherwise: str) -> str:
+    """Where the samples lie, where that is not the first dimension."""
+    if place is None:
+        return otherwise
+    return f", samples along axis {place.axis}" if place.axis else ""
+
+
+def _bound(value: Any) -> str:
+    return "not fed, for nothing needs it" if value is None else f"set to {value}"
 
 
 def _micro_batches(manifest: "Manifest") -> list[tuple[str, str]]:

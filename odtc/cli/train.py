@@ -149,10 +149,9 @@ def run(args: argparse.Namespace) -> int:
 
     artifact = load(args.artifact)
     manifest = artifact.manifest
-    compared = class_label(manifest) if args.eval_data else None
     _check_manifest(args, manifest)
     samples = read_samples(args.data, manifest)
-    held_out = read_samples(args.eval_data, manifest) if args.eval_data else None
+    held_out = _held_out(args, manifest)
     per_epoch = steps_per_epoch(samples, manifest.batch, args.data)
     total = args.steps or (args.epochs or 1) * per_epoch
     left = len(samples) - per_epoch * manifest.batch
@@ -179,8 +178,8 @@ def run(args: argparse.Namespace) -> int:
             return None
         summary = _summary(trainer.steps, done, manifest.batch, args)
         summary["exported"] = export_model(trainer, args)
-        if held_out and compared:
-            summary["accuracy"] = accuracy(trainer, held_out, compared, ema=args.ema)
+        if held_out:
+            summary["accuracy"] = accuracy(trainer, *held_out, ema=args.ema)
         return summary
 
     summary = run.through(work)
@@ -259,6 +258,29 @@ def class_label(manifest: "Manifest") -> "Argument":
             hint="leave it out, or evaluate in Python",
         )
     return label
+
+
+def _held_out(args: argparse.Namespace, manifest: "Manifest") -> "tuple[Samples, Argument] | None":
+    """What accuracy is measured on, and the label that it is measured with.
+
+    Raises:
+        UsageError: there is no such label, or the output is evaluated for whole batches only.
+        DataError: the samples cannot be read.
+    """
+    from odtc.cli.samples import read_samples
+
+    if not args.eval_data:
+        return None
+    label, found = class_label(manifest), read_samples(args.eval_data, manifest)
+    named = [each for each in manifest.evaluations if each.output.name == label.spec.name]
+    output = (*named, *manifest.evaluations)[0]
+    if output.place is None and len(found) != manifest.micro_batch:
+        raise UsageError(
+            f"nothing shows where the samples lie in {output.output}: it is evaluated for whole "
+            f"batches of {manifest.micro_batch}, and --eval-data holds {len(found)} samples",
+            hint=f"leave it out, or compile with --batch-axis {output.output.name}=AXIS",
+        )
+    return found, label
 
 
 def accuracy(

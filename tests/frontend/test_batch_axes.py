@@ -187,6 +187,7 @@ def test_inputs_that_are_set_are_constants(draft) -> None:
         (["N", "S", "S"], {"batch": 2, "shape": {"x": (2, 3, 5)}}, (2, 3, 5)),
         (["N", "S", "S"], {"batch": 2, "shape": {"S": 3}}, (2, 3, 3)),
         (["N", "N", "N"], {"shape": {"x": (2, 3, 5)}}, (2, 3, 5)),
+        ([None], {"shape": {"x": 5}}, (5,)),
         ([1, 3, 4], {"batch": 2, "shape": {"x": (2, 3, 4)}}, (2, 3, 4)),
         (["N", 3, None, None], {"batch": 2}, "--shape x=2x3x64x64"),
         ([None, None], {"batch": 2}, "--shape x=2x64"),
