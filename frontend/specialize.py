@@ -70,6 +70,9 @@ def specialize(
     _set_inputs(graph, bound.constants)
     is_widened = widen_bfloat16(graph)
     fold_constants(graph)
+    # Of a constant If, inference would join the branch that is not taken.
+    while resolve(graph):
+        fold_constants(graph)
     if bound.exported is not None:
         _follow_batch(graph, bound.exported)
     _settle(graph)

@@ -66,7 +66,7 @@ def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     if node.op_type == "Constant":
         return _evaluate(graph, node, {})
     if node.op_type in ("Shape", "Size"):
-        shape = graph.shapes.get(node.input[0])
+        shape = _shape(graph, node.input[0])
         return None if shape is None else {node.output[0]: _measure(node, shape)}
     feeds = {name: _known(graph, name) for name in node.input if name}
     reads_nothing = any(value is not None and not value.size for value in feeds.values())
@@ -79,6 +79,12 @@ def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     if len(known) < len(feeds) or not _is_small(graph, node, known):
         return None
     return _evaluate(graph, node, known)
+
+
+def _shape(graph: Graph, name: str) -> tuple[int, ...] | None:
+    """Shape of a tensor: of what the file holds it is known before any inference."""
+    held = graph.parameters.get(name, graph.constants.get(name))
+    return graph.shapes.get(name) if held is None else held.shape
 
 
 def _without_elements(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:

@@ -173,3 +173,32 @@ def test_folded_values_are_those_of_the_reference() -> None:
     x = np.ones((2, 4), np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
     np.testing.assert_allclose((x * graph.constants["float"]) @ W, expected)
+
+
+def test_a_branch_that_is_not_taken_has_no_part_in_inference() -> None:
+    """As PyTorch's exporter asks for the rank of a table that it scatters to."""
+    branch = {
+        name: helper.make_graph(
+            [helper.make_node(op_type, [*inputs], [name], name)],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)],
+        )
+        for name, op_type, inputs in (
+            ("then", "Reshape", ("x", "flat")),
+            ("else", "Identity", ("x",)),
+        )
+    }
+    nodes = [
+        const("table", np.zeros((2, 3), np.float32)),
+        helper.make_node("Shape", ["table"], ["sizes"]),
+        helper.make_node("Size", ["sizes"], ["rank"]),
+        helper.make_node("Equal", ["rank", "zero"], ["is_scalar"]),
+        helper.make_node(
+            "If", ["is_scalar"], ["h"], then_branch=branch["then"], else_branch=branch["else"]
+        ),
+        helper.make_node("Gemm", ["h", "w"], ["y"]),
+    ]
+    given = {"zero": np.array(0), "flat": np.array([-1])}
+    graph = specialize(model_of(nodes, given), batch=2)
+    assert graph.shapes["y"] == (2, 3)
