@@ -6,6 +6,7 @@ A `Draft` is what there is before gradients: cheap enough to be made for several
 them.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -361,11 +362,13 @@ def _others(draft: Draft) -> Iterator[Draft]:
     source = dataclasses.replace(draft.source, axes=None)
     meant = hypotheses(feeds_of(source.model), source.asked)
     behind = itertools.dropwhile(lambda axes: axes != draft.source.axes, meant)
-    for sketch in _sketches(source, itertools.islice(behind, 1, None)):
-        try:
-            yield _normalised(sketch)
-        except (ModelError, UnsupportedError):
-            continue
+    # That no other fits is no fault of the model: the first one does.
+    with contextlib.suppress(ModelError):
+        for sketch in _sketches(source, itertools.islice(behind, 1, None)):
+            try:
+                yield _normalised(sketch)
+            except (ModelError, UnsupportedError):
+                continue
 
 
 def _locate(draft: Draft) -> Located:

@@ -205,3 +205,16 @@ def test_sizes_by_input(dims, options, shape, draft) -> None:
 
     asked = Asked(options.get("batch"), options.get("shape", {}))
     assert specialize(model, asked=asked).inputs[0].shape == shape
+
+
+def test_a_model_that_takes_its_own_batch_only_keeps_it(tmp_path) -> None:
+    """The body of a Scan says the size of its states: no other reading of the model fits."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[4, 3] x) => (float[4, 3] y) <float[3] h = {0, 0, 0}, float[3] w = {1, 5, 2}> {
+            last, y = Scan (h, x) <num_scan_inputs = 1, body = step
+                (float[3] s, float[3] e) => (float[3] new, float[3] out) {
+                    p = Mul (e, w) q = Add (p, s) new = Tanh (q) out = Identity (new) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    options = StepOptions(batch=4, loss="mse", params=["w"])
+    made = draft_of(read_source(tmp_path / "m.onnx", "host-cpu", options, silent))
+    assert made.graph.inputs[0].shape == (4, 3)
