@@ -1,6 +1,7 @@
 """`odtc.from_torch`; PyTorch itself is imported when it is called."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,8 @@ def from_torch(
             the number of samples is fixed.
 
     Returns:
-        What was exported: its inputs and outputs, its weights, and what was assumed.
+        What was exported: its inputs and outputs, its weights, and what was assumed, which is a
+        warning, too.
 
     Raises:
         UsageError: PyTorch is not installed; the example inputs, names or axes do not fit.
@@ -65,7 +67,7 @@ def from_torch(
     require_torch()
     from odtc.torch_export.export import export
 
-    return export(
+    exported = export(
         module,
         example_inputs,
         path,
@@ -73,6 +75,9 @@ def from_torch(
         output_names=output_names,
         batch_axis=batch_axis,
     )
+    for note in exported.notes:
+        warnings.warn(f"from_torch: {note}", stacklevel=2)
+    return exported
 
 
 def require_torch() -> None:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import dataclasses
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     require_torch()
     output = args.output or Path(f"{_stem(args.source)}.onnx")
     check_writable(output)
-    with stages() as progress:
+    with stages() as progress, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="from_torch: ")  # they are notes here
         progress("make the module")
         module, example = _made(args.source, dict(args.input))
         progress("export it, and compare")

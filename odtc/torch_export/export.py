@@ -26,7 +26,15 @@ from odtc.torch_export.calls import (
     named_tensors,
 )
 from odtc.torch_export.exporters import BATCH, EXPORTERS, Request
+from odtc.torch_export.gradients import (
+    check_embeddings,
+    frozen,
+    padding_notes,
+    stopped,
+    without_gradient,
+)
 from odtc.torch_export.kept import kept, quiet
+from odtc.torch_export.names import listed
 from odtc.torch_export.stand_ins import stand_ins
 from odtc.torch_export.tidy import tidy
 from odtc.torch_export.verify import compare, results
@@ -114,11 +122,13 @@ def export(
             module.train()
             notes.append("the module was in eval(): it is exported as it is in train()")
         check_norms(module)
+        check_embeddings(module)
         weights = weight_list(module)
         calls = _calls(call)
         with quiet():
             trained = [_called_in_training(module, each) for each in calls]
             expected = tuple(_called(lambda c=c: results(module, c)) for c in calls)
+            untrained = _called(lambda: without_gradient(module, calls[0], weights))
         value, seen = trained[0]
         own = list(named_tensors(value, "output"))
         names = own if output_names is None else _given(output_names, own)
@@ -127,10 +137,14 @@ def export(
         shapes = tuple([tuple(t.shape) for t in named_tensors(v, "").values()] for v, _ in trained)
         work = _Work(module, calls, shapes, expected, names, weights, seen)
         model, exporter = _exported(work)
+        notes += padding_notes(module)
+    if still := stopped(model, untrained):
+        weights = frozen(weights, still)
+        notes.append(f"the module stops their gradient, and they are frozen: {listed(still)}")
     write_weight_list(model, weights)
     _write(model, path)
     if weights.frozen:
-        notes.append(f"{len(weights.frozen)} parameters need no gradient; they are not trained")
+        notes.append(f"{len(weights.frozen)} parameters are frozen; they are not trained")
     return Exported(
         Path(path),
         _texts(model.graph.input),

@@ -1,7 +1,8 @@
 """Parts of a module that ONNX has no node for, computed by others while it is exported.
 
 Stochastic depth (Huang et al. 2016) draws a number for each sample, Dropout2d one for each channel:
-that is dropout of as many ones, and as a Dropout node it trains, and is left out of inference. A
+that is dropout of as many ones, and as a Dropout node it trains, and is left out of inference. What
+an embedding looks up of its padding row is zero times a word, so that nothing trains the row. A
 batch normalisation in inference mode, in a module that trains, scales and shifts by numbers that
 do not change: as a BatchNormalization node it would be trained by the statistics of the batch.
 """
@@ -14,13 +15,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from odtc.torch_export.gradients import padding_is_kept, shared_tensors
+
 Forward = Callable[[Tensor], Tensor]
 
 
 @contextlib.contextmanager
 def stand_ins(module: nn.Module) -> Iterator[None]:
     """A block in which such parts compute in another way; their classes are not touched."""
-    changed = [(part, forward) for part in module.modules() if (forward := _other(part))]
+    shared = shared_tensors(module)
+    changed = [(part, other) for part in module.modules() if (other := _other(part, shared))]
     flags: list[Any] = [part for part in module.modules() if _drops_in_place(part)]
     try:
         for part, forward in changed:
@@ -36,7 +40,7 @@ def stand_ins(module: nn.Module) -> Iterator[None]:
             part.inplace = True
 
 
-def _other(part: nn.Module) -> Forward | None:
+def _other(part: nn.Module, shared: set[int]) -> Forward | None:
     """What to compute in the place of a part; None where it is exported as it is."""
     if "forward" in vars(part):
         return None
@@ -48,7 +52,17 @@ def _other(part: nn.Module) -> Forward | None:
     is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
     if is_norm and not part.training and part.running_mean is not None:
         return _fixed_norm(part)
-    return None
+    return _padded(part) if padding_is_kept(part, shared) else None
+
+
+def _padded(part: Any) -> Forward:
+    """An embedding whose padding row, which is zeros, has no gradient."""
+
+    def forward(ids: Tensor) -> Tensor:
+        is_word = (ids != part.padding_idx).unsqueeze(-1).to(part.weight.dtype)
+        return F.embedding(ids, part.weight) * is_word
+
+    return forward
 
 
 def _is_drop_path(part: nn.Module) -> bool:

@@ -14,15 +14,7 @@ from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.weight_list import WeightList
 from odtc.torch_export.calls import Call, named_tensors
 from odtc.torch_export.kept import in_eval, own_tensors, state_tensors
-
-_SHOWN = 20
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names for a message: all of a few, the first of many."""
-    held = list(names)
-    more = f", and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
-    return ", ".join(held[:_SHOWN]) + more
+from odtc.torch_export.names import listed
 
 
 def weight_list(module: nn.Module) -> WeightList:

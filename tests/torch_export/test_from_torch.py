@@ -194,6 +194,34 @@ def test_a_fixed_batch(tmp_path: Path) -> None:
     assert exported.inputs == {"input": "float32[4, 3]"}
 
 
+class Words(nn.Module):
+    """An embedding with a padding row, and a backbone that gets no gradient."""
+
+    def __init__(self, *, tied: bool) -> None:
+        super().__init__()
+        self.words, self.body = nn.Embedding(6, 4, padding_idx=2), nn.Linear(4, 4)
+        self.head = nn.Linear(4, 6)
+        if tied:
+            self.head.weight = self.words.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids).mean(1)
+        with torch.no_grad():
+            fixed = self.body(torch.ones(4))
+        return self.head(x + fixed)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_gradients_that_onnx_does_not_know(tied: bool, tmp_path: Path) -> None:
+    """A padding row of zeros is looked up as zero times a word; a tied one is told of."""
+    ids = torch.tensor([[1, 2, 3], [2, 2, 5]])
+    with pytest.warns(UserWarning, match="stops their gradient, and they are frozen: body"):
+        exported = odtc.from_torch(Words(tied=tied), ids, tmp_path / "model.onnx")
+    assert exported.weights.frozen == ("body.bias", "body.weight")
+    assert any("padding rows that are tied" in note for note in exported.notes) == tied
+    assert ("Not" in operators(onnx.load(exported.path))) != tied
+
+
 class Repeats(nn.Module):
     """Returns its input, a tensor twice, a weight, and a number."""
 
@@ -334,6 +362,10 @@ def shared_memory() -> nn.Module:
 
 X = torch.randn(2, 3)
 REFUSED = {
+    "renormalised words": (
+        lambda: nn.Embedding(4, 2, max_norm=1.0),
+        *(torch.tensor([1, 2]), {}, UnsupportedError, "max_norm"),
+    ),
     "the batch is fixed": (Fixes, X, {}, UnsupportedError, "TorchScript: .*\n.*torch.export: "),
     "random numbers": (Draws, X, {}, UnsupportedError, "draws random numbers in inference, too"),
     "a decision": (Decides, X, {}, UnsupportedError, "goes by the values of a tensor, in .*line"),

@@ -1,0 +1,109 @@
+"""Where PyTorch's gradient is another one than that of what the forward computes.
+
+ONNX has values alone: a tensor that is detached, a block under `no_grad`, the padding row of an
+embedding are nothing to it, and whoever differentiates the file trains through them.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable
+
+import onnx
+import torch
+from torch import nn
+
+from odtc.core.errors import UnsupportedError
+from odtc.core.weight_list import WeightList
+from odtc.frontend.graph import names_read
+from odtc.torch_export.calls import Call, named_tensors
+from odtc.torch_export.kept import kept, own_tensors
+from odtc.torch_export.names import listed
+
+
+def check_embeddings(module: nn.Module) -> None:
+    """Checks that embeddings have the gradient of their values.
+
+    Raises:
+        UnsupportedError: one changes its weights in the forward, or scales its gradient.
+    """
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    other = [
+        path
+        for path, part in module.named_modules()
+        if isinstance(part, kinds) and (part.max_norm is not None or part.scale_grad_by_freq)
+    ]
+    if other:
+        raise UnsupportedError(
+            f"embeddings have max_norm or scale_grad_by_freq, which ONNX cannot say: "
+            f"{listed(other)}",
+            where="module",
+            hint="make them without",
+        )
+
+
+def padding_is_kept(part: nn.Module, shared: Iterable[int]) -> bool:
+    """Whether an embedding's padding row is zeros that nothing else trains.
+
+    What is looked up of it is then zero times something, and has no gradient, as in PyTorch.
+    """
+    return (
+        isinstance(part, nn.Embedding)
+        and part.padding_idx is not None
+        and part.weight.requires_grad
+        and id(part.weight) not in shared
+        and not bool(part.weight[part.padding_idx].any())
+    )
+
+
+def shared_tensors(module: nn.Module) -> set[int]:
+    """Identities of the parameters that have several places in a module."""
+    counts = Counter(id(tensor) for tensor in own_tensors(module).values())
+    return {identity for identity, count in counts.items() if count > 1}
+
+
+def padding_notes(module: nn.Module) -> list[str]:
+    """What is said of embeddings whose padding row odtc trains, and PyTorch does not."""
+    shared = shared_tensors(module)
+    other = [
+        path
+        for path, part in module.named_modules()
+        if isinstance(part, nn.Embedding)
+        and part.padding_idx is not None
+        and part.weight.requires_grad
+        and not padding_is_kept(part, shared)
+    ]
+    return other and [
+        f"padding rows that are tied, or not zero, are trained where padding is fed, and PyTorch "
+        f"does not train them: {listed(other)}"
+    ]
+
+
+def without_gradient(module: nn.Module, call: Call, weights: WeightList) -> set[str]:
+    """Names of the parameters that no output has a derivative by while the module trains."""
+    own = own_tensors(module)
+    leaves = {name: own[name] for name in weights.parameters if name in own}
+    with kept(module), torch.enable_grad():
+        results = named_tensors(module(*call.args, **call.kwargs), "output").values()
+        sums = [result.sum().double() for result in results if result.requires_grad]
+        if not sums:
+            return set(leaves)
+        total = torch.stack(sums).sum()
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return {name for name, gradient in zip(leaves, found, strict=True) if gradient is None}
+
+
+def stopped(model: onnx.ModelProto, names: set[str]) -> list[str]:
+    """Those of the parameters without a gradient that the file reads: it would train them."""
+    read = {name for node in model.graph.node for name in names_read(node)}
+    return sorted(names & read)
+
+
+def frozen(weights: WeightList, names: Iterable[str]) -> WeightList:
+    """The list with more parameters that are not trained."""
+    more = tuple(names)
+    return dataclasses.replace(
+        weights,
+        parameters=tuple(name for name in weights.parameters if name not in more),
+        buffers=(*weights.buffers, *more),
+        frozen=(*weights.frozen, *more),
+    )
