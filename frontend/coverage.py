@@ -6,12 +6,11 @@ The levels and their conditions are in the tables of `frontend/operators`.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import onnx
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import Graph, describe_node, names_read
-from odtc.frontend.operators.operator import Level, Node
+from odtc.frontend.operators.operator import Level, Node, is_float
 from odtc.frontend.operators.table import OPERATORS
 
 MAX_LISTED = 8
@@ -140,9 +139,7 @@ def _unknown_shape(node: Node) -> str:
 
 def _gives_floats(graph: Graph, node: onnx.NodeProto) -> bool:
     """Whether a gradient could flow through the node: integers and booleans carry none."""
-    return any(
-        np.issubdtype(graph.dtypes.get(name, "float32"), np.floating) for name in node.output
-    )
+    return any(is_float(graph.dtypes.get(name, "float32")) for name in node.output)
 
 
 def _needed_nodes(graph: Graph) -> set[int]:

@@ -28,6 +28,7 @@ EXPANDING = frozenset(
     "BlackmanWindow ConstantOfShape Expand EyeLike HammingWindow HannWindow MelWeightMatrix OneHot "
     "Pad Range Tile".split()
 )
+_FOLDED = BOUNDED | EXPANDING
 
 
 def fold_and_infer(graph: Graph) -> None:
@@ -70,7 +71,7 @@ def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
         return None if shape is None else {node.output[0]: _measure(node, shape)}
     feeds = {name: _known(graph, name) for name in node.input if name}
     reads_nothing = any(value is not None and not value.size for value in feeds.values())
-    if node.op_type not in BOUNDED | EXPANDING and not reads_nothing:
+    if node.op_type not in _FOLDED and not reads_nothing:
         return None
     if node.op_type == "CastLike" and node.input[1] in graph.dtypes:
         # Only the dtype of the second input counts, and that is known once it is inferred.

@@ -9,12 +9,12 @@ from onnx import TensorProto
 FLOATS = frozenset(
     {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
 )
+_BODIES = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
 def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The subgraphs of a node."""
-    kinds = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-    held = [item for item in node.attribute if item.type in kinds]
+    held = [item for item in node.attribute if item.type in _BODIES]
     return [body for item in held for body in (item.g, *item.graphs)]
 
 

@@ -1,5 +1,6 @@
-"""Packages that a command does without, though they are installed."""
+"""What a command that answers within seconds does without."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,3 +21,15 @@ def absent(package: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules[package]
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Does not look for cycles of garbage inside: over some 100,000 nodes that takes a sixth."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
