@@ -6,11 +6,9 @@ A `Draft` is what there is before gradients: cheap enough to be made for several
 them.
 """
 
-import contextlib
 import dataclasses
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -24,12 +22,12 @@ from odtc.backends.decisions import Book, nobody
 from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import CPU, Target, parse_target
 from odtc.core.adapters import Adapter
-from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
+from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.files import check_room
 from odtc.core.progress import Progress
 from odtc.core.specs import Role
-from odtc.frontend.coverage import check_graph, require_trainable
-from odtc.frontend.feeds import Asked, Axes, Shapes, batch_symbol, feeds_of, hypotheses
+from odtc.frontend.coverage import require_trainable
+from odtc.frontend.feeds import Asked, Axes, Shapes
 from odtc.frontend.graph import Graph, drop_unread_inputs, samples_of
 from odtc.frontend.lora import LoRA, adapt
 from odtc.frontend.losses.loss import SUM
@@ -44,7 +42,6 @@ from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import require_places, specialize
-from odtc.frontend.split.locate import Located, as_said, locate, nowhere
 from odtc.frontend.training import (
     TRAIN_STEP,
     TrainingGraph,
@@ -53,6 +50,7 @@ from odtc.frontend.training import (
 )
 from odtc.layouts import DEFAULT, NATIVE, LayoutChoice, layout_choice
 from odtc.passes.half_storage import HalfStorage
+from odtc.placing import Placing
 
 PRECISIONS = ("float32", "mixed")
 # Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
@@ -274,40 +272,7 @@ def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) 
     samples = None if batch is None else batch // micro_batches
     if source.axes is not None:
         return _sketch(source, samples, micro_batches)
-    return _likeliest(_sketches(source, hypotheses(feeds_of(source.model), source.asked)))
-
-
-def _likeliest(sketches: Iterator[Draft]) -> Draft:
-    """The first sketch that can be trained, else the first one."""
-    first = next(sketches)
-    if not _is_blocked(first):
-        return first
-    return next((each for each in sketches if not _is_blocked(each)), first)
-
-
-def _is_blocked(sketch: Draft) -> bool:
-    return any(node.blocks for node in check_graph(sketch.graph, sketch.selection.trained))
-
-
-def _sketches(source: Source, meant: Iterable[Axes]) -> Iterator[Draft]:
-    """A sketch for each way in which the samples may lie in the inputs.
-
-    Raises:
-        OdtcError: what is said of the first one, where there is none.
-    """
-    refused: ModelError | None = None
-    count = 0
-    for axes in meant:
-        try:
-            sketch = _sketch(dataclasses.replace(source, axes=axes))
-        except ModelError as error:
-            # The first one is what the model most likely means.
-            refused = refused or error
-            continue
-        count += 1
-        yield sketch
-    if refused and not count:
-        raise refused
+    return _PLACING.likeliest(source)
 
 
 def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) -> Draft:
@@ -336,7 +301,7 @@ def complete(sketch: Draft) -> Draft:
         UsageError: the user says that the samples are where they are not.
     """
     draft = _normalised(sketch)
-    return draft if draft.micro_batches > 1 else _located(draft)
+    return draft if draft.micro_batches > 1 else _PLACING.located(draft)
 
 
 def _normalised(sketch: Draft) -> Draft:
@@ -346,67 +311,7 @@ def _normalised(sketch: Draft) -> Draft:
     return sketch
 
 
-def _located(draft: Draft) -> Draft:
-    """The draft whose samples can be followed, of all that the model may mean; else the first."""
-    first: tuple[Draft, Located] | None = None
-    for each in itertools.chain([draft], _others(draft)):
-        found = _locate(each)
-        if not found.refusals:
-            return _with_places(each, found)
-        first = first or (each, found)
-    assert first
-    return _with_places(*first)
-
-
-def _others(draft: Draft) -> Iterator[Draft]:
-    source = dataclasses.replace(draft.source, axes=None)
-    meant = hypotheses(feeds_of(source.model), source.asked)
-    behind = itertools.dropwhile(lambda axes: axes != draft.source.axes, meant)
-    # That no other fits is no fault of the model: the first one does.
-    with contextlib.suppress(ModelError):
-        for sketch in _sketches(source, itertools.islice(behind, 1, None)):
-            try:
-                yield _normalised(sketch)
-            except (ModelError, UnsupportedError):
-                continue
-
-
-def _locate(draft: Draft) -> Located:
-    """Where the samples lie, by comparison with twice the batch."""
-    aims, asked = draft.objective.aims, draft.source.asked
-    names = {aim.output: number for number, aim in enumerate(aims)} | dict(
-        draft.objective.evaluated
-    )
-    try:
-        twin = _normalised(_sketch(draft.source, 2 * draft.batch))
-        found = locate(draft.graph, twin.graph)
-    except OdtcError as error:
-        found = nowhere(draft.graph, error)
-    return as_said(found, draft.graph, names, asked.batch_axes)
-
-
-def _with_places(draft: Draft, found: Located) -> Draft:
-    graph, source = draft.graph, draft.source
-    graph.places |= found.labels
-    if batch_symbol(feeds_of(source.model), source.asked.batch_axes) is None:
-        elsewhere = {name: p.axis for name, p in graph.places.items() if p.axis}
-        graph.notes.extend(
-            f"{name}: the samples lie along its axis {axis}, as the graph computes each alone"
-            for name, axis in elsewhere.items()
-            if name not in source.asked.batch_axes
-        )
-    for name, number in draft.objective.evaluated:
-        if number in found.refusals:
-            error = found.refusals[number]
-            graph.notes.append(
-                f"{name}: nothing shows where the samples lie in it ({error.what}"
-                + f", {error.where}" * bool(error.where)
-                + f"): it is evaluated for whole batches only; --batch-axis {name}=AXIS, or that of an "
-                "input, says where"
-            )
-    return dataclasses.replace(
-        draft, objective=dataclasses.replace(draft.objective, places=found.outputs)
-    )
+_PLACING = Placing(_sketch, _normalised)
 
 
 def differentiate(draft: Draft, progress: Progress) -> Step:

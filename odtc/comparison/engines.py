@@ -9,11 +9,15 @@ before the update, by plain SGD.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odtc.comparison.case import Arrays, Case
 from odtc.core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import onnx
 
 Step = Callable[[Arrays, Arrays], float]
 Load = Callable[[], Step]
@@ -66,9 +70,27 @@ def _prepare_onnxruntime(case: Case, folder: Path) -> Known:
 
     from odtc.comparison.peers.onnxruntime_training import LOSSES, write_artifacts
 
-    loss = _require_loss(case, LOSSES)
-    write_artifacts(onnx.load(case.model), case.batch, folder, loss)
+    loss, model = _require_loss(case, LOSSES), onnx.load(case.model)
+    _require_leading_samples(case, model)
+    write_artifacts(model, case.batch, folder, loss)
     return {}
+
+
+def _require_leading_samples(case: Case, model: "onnx.ModelProto") -> None:
+    """Checks that samples lie along the first dimension of each input, where the peer gets them.
+
+    Raises:
+        UnsupportedError: they do not.
+    """
+    from odtc.frontend.feeds import Asked, feeds_of, hypotheses
+
+    axes = next(hypotheses(feeds_of(model), Asked(case.batch, dict(case.shape))))
+    other = next((name for name, axis in axes.items() if axis != 0), None)
+    if other is not None:
+        raise UnsupportedError(
+            "this peer is only asked for models whose inputs have the batch first",
+            where=f"input {other}",
+        )
 
 
 def _start_onnxruntime(case: Case, folder: Path) -> Load:

@@ -1,4 +1,4 @@
-"""MNN is asked only for models that its trainer can be handed."""
+"""Peers are asked only for models that their trainers can be handed."""
 
 from pathlib import Path
 
@@ -37,3 +37,13 @@ def test_one_image_is_taken(tmp_path: Path) -> None:
 def test_others_are_refused_in_words(tmp_path: Path, types: list[int], said: str) -> None:
     with pytest.raises(UnsupportedError, match=said):
         prepare(tmp_path, *types)
+
+
+def test_onnxruntime_is_asked_where_the_batch_is_first(tmp_path: Path) -> None:
+    fed = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, "N", 4])]
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, "N", 4])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", fed, [out])
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    case = Case(str(tmp_path / "m.onnx"), batch=4, threads=1)
+    with pytest.raises(UnsupportedError, match="have the batch first"):
+        ENGINES["onnxruntime-training"].prepare(case, tmp_path)

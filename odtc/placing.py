@@ -1,0 +1,131 @@
+"""Which axes of a model's inputs and outputs hold the samples of a batch: found, not guessed.
+
+A file may mean several things, of which each makes a draft. A draft is compared with one of twice
+the batch; the first one is taken whose samples can be followed to all outputs.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odtc.core.errors import ModelError, OdtcError, UnsupportedError
+from odtc.frontend.coverage import check_graph
+from odtc.frontend.feeds import Axes, batch_symbol, feeds_of, hypotheses
+from odtc.frontend.split.locate import Located, as_said, locate, nowhere
+
+if TYPE_CHECKING:
+    from odtc.preparation import Draft, Source
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Makes drafts of a model, and finds the samples in them.
+
+    Attributes:
+        sketch: a draft of the model's own nodes, with the axes of the source and so many samples;
+            as many as the user says if None.
+        normalise: the same with its graph normalised; raises where nodes cannot be trained.
+    """
+
+    sketch: "Callable[[Source, int | None], Draft]"
+    normalise: "Callable[[Draft], Draft]"
+
+    def likeliest(self, source: "Source") -> "Draft":
+        """The first sketch that can be trained, of all that the model may mean, else the first.
+
+        Raises:
+            OdtcError: there is none; what is said of the first one.
+        """
+        sketches = self._sketches(source, hypotheses(feeds_of(source.model), source.asked))
+        first = next(sketches)
+        if not _is_blocked(first):
+            return first
+        return next((each for each in sketches if not _is_blocked(each)), first)
+
+    def located(self, draft: "Draft") -> "Draft":
+        """The first draft whose samples can be followed, of all that the model may mean, else this.
+
+        Raises:
+            UsageError: the user says that the samples are where they are not.
+        """
+        first: tuple[Draft, Located] | None = None
+        for each in itertools.chain([draft], self._others(draft)):
+            found = self._locate(each)
+            if not found.refusals:
+                return _with_places(each, found)
+            first = first or (each, found)
+        assert first
+        return _with_places(*first)
+
+    def _sketches(self, source: "Source", meant: Iterable[Axes]) -> "Iterator[Draft]":
+        refused: ModelError | None = None
+        count = 0
+        for axes in meant:
+            try:
+                sketch = self.sketch(dataclasses.replace(source, axes=axes), None)
+            except ModelError as error:
+                refused = refused or error
+                continue
+            count += 1
+            yield sketch
+        if refused and not count:
+            raise refused
+
+    def _others(self, draft: "Draft") -> "Iterator[Draft]":
+        source = draft.source
+        meant = hypotheses(feeds_of(source.model), source.asked)
+        behind = itertools.dropwhile(lambda axes: axes != source.axes, meant)
+        sketches = self._sketches(source, itertools.islice(behind, 1, None))
+        while True:
+            try:
+                yield self.normalise(next(sketches))
+            except StopIteration:
+                return
+            except (ModelError, UnsupportedError):
+                continue
+
+    def _locate(self, draft: "Draft") -> Located:
+        """Where the samples lie, by comparison with twice the batch."""
+        aims, evaluated = draft.objective.aims, dict(draft.objective.evaluated)
+        names = {aim.output: number for number, aim in enumerate(aims)} | evaluated
+        try:
+            twin = self.normalise(self.sketch(draft.source, 2 * draft.batch))
+            found = locate(draft.graph, twin.graph)
+        except OdtcError as error:
+            found = nowhere(draft.graph, error)
+        return as_said(found, draft.graph, names, draft.source.asked.batch_axes)
+
+
+def _is_blocked(sketch: "Draft") -> bool:
+    return any(node.blocks for node in check_graph(sketch.graph, sketch.selection.trained))
+
+
+def _with_places(draft: "Draft", found: Located) -> "Draft":
+    draft.graph.places |= found.labels
+    draft.graph.notes += [*_said_of_inputs(draft), *_said_of_outputs(draft, found)]
+    objective = dataclasses.replace(draft.objective, places=found.outputs)
+    return dataclasses.replace(draft, objective=objective)
+
+
+def _said_of_inputs(draft: "Draft") -> Iterator[str]:
+    """What is said of axes that no symbol of the file and no user names."""
+    source = draft.source
+    if batch_symbol(feeds_of(source.model), source.asked.batch_axes) is not None:
+        return
+    for name, place in draft.graph.places.items():
+        if place.axis and name not in source.asked.batch_axes:
+            yield f"{name}: the samples lie along its axis {place.axis}, each computed alone there"
+
+
+def _said_of_outputs(draft: "Draft", found: Located) -> Iterator[str]:
+    """What is said of outputs in which nothing shows where the samples are."""
+    for name, number in draft.objective.evaluated:
+        error = found.refusals.get(number)
+        if error is not None:
+            why = f"{error.what}, {error.where}" if error.where else error.what
+            yield (
+                f"{name}: nothing shows where the samples lie in it ({why}): it is evaluated for "
+                f"whole batches only; --batch-axis {name}=AXIS, or that of an input, says where"
+            )
