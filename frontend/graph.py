@@ -7,7 +7,8 @@ a model of any size passes under protobuf's 2 GB limit.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,13 @@ class Graph:
         self.nodes = kept[::-1]
         self.constants = {k: v for k, v in self.constants.items() if k in needed}
         self.parameters = {k: v for k, v in self.parameters.items() if k in needed}
+
+
+def copy_of(graph: Graph) -> Graph:
+    """A graph to be changed on its own; the arrays are shared."""
+    fresh = {item.name: copy(getattr(graph, item.name)) for item in fields(graph) if item.init}
+    fresh["nodes"] = [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.nodes]
+    return Graph(**fresh)
 
 
 def drop_unread_inputs(graph: Graph) -> None:

@@ -11,7 +11,7 @@ from odtc.core.place import Place
 from odtc.core.weight_places import FLOATS, float_tensors
 from odtc.frontend.bind_inputs import bind, check_batch_axes
 from odtc.frontend.feeds import Asked, Axes, Shapes, feeds_of, hypotheses
-from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, numpy_dtype
+from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, copy_of, numpy_dtype
 from odtc.frontend.lift import Lifted, lift
 from odtc.frontend.normalize.branches import select_branches
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
@@ -39,6 +39,7 @@ def specialize(
     asked: Asked | None = None,
     axes: Axes | None = None,
     samples: int | None = None,
+    read: Graph | None = None,
 ) -> Graph:
     """Binds the batch and all other symbolic dimensions.
 
@@ -52,6 +53,8 @@ def specialize(
         asked: batch, shape and what else a user says of the inputs, in place of those two.
         axes: of the inputs, along which the samples lie; the likeliest if None.
         samples: of a batch, whatever the user says.
+        read: what `read_graph` made of the model in its modern form; it stays as it is, and the
+            result shares its arrays.
 
     Raises:
         UsageError: a symbolic dimension is not given, or the batch is not in [1, 2**20].
@@ -59,7 +62,7 @@ def specialize(
         UnsupportedError: all outputs need operators outside ONNX's default set.
     """
     model = modern(model)
-    graph = read_graph(model, promoted)
+    graph = copy_of(read_graph(model, promoted) if read is None else read)
     set_aside(graph)
     asked = asked or Asked(batch, shape or {})
     feeds = feeds_of(model)

@@ -35,13 +35,13 @@ from odtc.frontend.losses.objective import Aim, Objective, join_losses
 from odtc.frontend.losses.terms import Losses, Term, terms_of
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
-from odtc.frontend.onnx_file import load_model
+from odtc.frontend.onnx_file import load_model, modern
 from odtc.frontend.operators.dropout import set_dropout
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
-from odtc.frontend.specialize import require_places, specialize
+from odtc.frontend.specialize import read_graph, require_places, specialize
 from odtc.frontend.training import (
     TRAIN_STEP,
     TrainingGraph,
@@ -101,6 +101,7 @@ class Source:
         times: what calls of them were measured to take.
         layouts: of images, as `odtc/layouts.py` reads them.
         axes: of the inputs, along which the samples lie; None before it is known.
+        read: the model's graph as it was read, whose arrays all drafts share.
     """
 
     model: onnx.ModelProto
@@ -115,6 +116,7 @@ class Source:
     layouts: LayoutChoice = NATIVE
     times: MeasuredTimes = NOTHING
     axes: Axes | None = None
+    read: Graph | None = None
 
     @property
     def asked(self) -> Asked:
@@ -250,6 +252,7 @@ def read_source(
             is_tight=is_tight,
         ),
         times,
+        read=read_graph(modern(onnx_model), _wanted(options)[0]),
     )
 
 
@@ -283,6 +286,7 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
         asked=source.asked,
         axes=source.axes,
         samples=samples,
+        read=source.read,
     )
     require_places(graph, source.model)
     set_dropout(graph, options.get("dropout", True), options.get("seed", 0))
