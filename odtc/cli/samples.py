@@ -12,7 +12,7 @@ import numpy as np
 from odtc.core.errors import DataError
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, take
-from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.core.specs import Argument, Role, TensorSpec, batch_of
 from odtc.runtime_rpc.batches import count_samples, fitted_argument
 
 Arrays = dict[str, np.ndarray]
@@ -39,6 +39,15 @@ class Samples:
 
     def __len__(self) -> int:
         return self.count
+
+    def order(self, seed: int, epoch: int) -> np.ndarray:
+        """The numbers of the samples in the order of an epoch.
+
+        It is that of the file where a label holds no entry for each sample: it is one of them all.
+        """
+        if any(self.places[name] is None for name in self.labels):
+            return np.arange(self.count)
+        return np.random.default_rng([seed, epoch]).permutation(self.count)
 
 
 def read_samples(path: Path, manifest: Manifest) -> Samples:
@@ -71,6 +80,7 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
     count = count_samples(cut, str(path)) or 1
     for item in inputs:
         _check_samples(found[item.spec.name], item, count, str(path))
+    _check_whole(labels, count, batch_of(inputs), str(path))
     return Samples(
         {item.spec.name: found[item.spec.name] for item in inputs},
         {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels},
@@ -121,7 +131,7 @@ def batches(samples: Samples, batch: int, seed: int, start: int) -> Iterator[Bat
     per_epoch = len(samples) // batch
     while True:
         epoch, first = divmod(start, per_epoch)
-        order = np.random.default_rng([seed, epoch]).permutation(len(samples))
+        order = samples.order(seed, epoch)
         for index in range(first, per_epoch):
             chosen = order[index * batch : (index + 1) * batch]
             yield (_taken(samples, samples.inputs, chosen), _taken(samples, samples.labels, chosen))
@@ -167,6 +177,23 @@ def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) 
             where=where,
             hint="reshape the array, or compile with --batch-axis NAME=AXIS if the samples lie "
             "elsewhere",
+        )
+
+
+def _check_whole(labels: Sequence[Argument], samples: int, batch: int, where: str) -> None:
+    """Checks that a label of a whole batch goes with all samples that there are.
+
+    Raises:
+        DataError: there are more, and nothing shows which of them it is of.
+    """
+    whole = next((item for item in labels if item.place is None), None)
+    if whole is not None and samples != batch:
+        raise DataError(
+            f"nothing shows where the samples lie in {whole.spec}, so it is of one batch of "
+            f"{batch}; the data holds {samples} samples",
+            where=where,
+            hint="bring one batch, or compile with --batch-axis OUTPUT=AXIS for the output that it "
+            "is compared with",
         )
 
 

@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import odtc
 from odtc.cli.main import main
+from odtc.cli.samples import batches, read_samples
 from odtc.core.errors import DataError, UsageError
 
 BATCH, STEPS, CLASSES = 4, 5, 3
@@ -131,3 +132,10 @@ def test_an_output_whose_samples_are_not_known_is_evaluated_whole(tmp_path: Path
     np.testing.assert_allclose(trainer.evaluate(x), expected, atol=1e-5)
     with pytest.raises(DataError, match="nothing shows where the samples lie"):
         trainer.evaluate(fed(2 * BATCH))
+    for samples in (BATCH, 2 * BATCH):
+        np.savez(tmp_path / f"{samples}.npz", **fed(samples), y=np.zeros((STEPS, BATCH, CLASSES)))
+    # As it stands in the file: in another order a label would be another sample's.
+    one = read_samples(tmp_path / f"{BATCH}.npz", artifact.manifest)
+    np.testing.assert_array_equal(next(batches(one, BATCH, 0, 0))[0]["x"], one.inputs["x"])
+    with pytest.raises(DataError, match="so it is of one batch of 4; the data holds 8"):
+        read_samples(tmp_path / f"{2 * BATCH}.npz", artifact.manifest)
