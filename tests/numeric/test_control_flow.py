@@ -9,6 +9,7 @@ from onnx import numpy_helper
 import odtc
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.coverage import check_graph
+from odtc.frontend.graph import names_read
 from odtc.frontend.specialize import specialize
 from tests.numeric.conftest import relative_error, weight
 
@@ -116,6 +117,13 @@ def model_of(body: str, weights: dict[str, np.ndarray] | None = None) -> onnx.Mo
     return model
 
 
+def weights_of(model: onnx.ModelProto) -> list[str]:
+    """Names of the float tensors that a node reads."""
+    read = {name for node in model.graph.node for name in names_read(node)}
+    floats = [item for item in model.graph.initializer if item.data_type == onnx.TensorProto.FLOAT]
+    return [item.name for item in floats if item.name in read]
+
+
 def loss_of(body: str, weights: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> float:
     """Mean cross-entropy by ONNX Runtime in double precision.
 
@@ -135,7 +143,8 @@ def loss_of(body: str, weights: dict[str, np.ndarray], x: np.ndarray, y: np.ndar
 def test_known_control_flow(name: str, saved) -> None:
     """The loss and its slopes are those of ONNX Runtime."""
     body, x, y = BODIES[name], weight(3, 6, seed=4), np.array([1, 5, 2])
-    trainer = odtc.compile(saved(model_of(body))).trainer()
+    model = model_of(body)
+    trainer = odtc.compile(saved(model), params=weights_of(model)).trainer()
     before = trainer.parameters()
     loss = trainer.step(x, y, lr=1.0)
     gradients = {key: before[key] - value for key, value in trainer.parameters().items()}
@@ -164,8 +173,9 @@ def test_a_scan_backwards(saved) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_the_data_decide_is_refused(name: str, saved) -> None:
     body, reason = REFUSED[name]
+    model = model_of(body)
     with pytest.raises(UnsupportedError) as failure:
-        odtc.compile(saved(model_of(body)))
+        odtc.compile(saved(model), params=weights_of(model))
     assert reason in str(failure.value)
 
 
