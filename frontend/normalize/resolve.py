@@ -1,7 +1,7 @@
 """Puts static operators in the place of those whose outputs no shape inference could know.
 
-That are the control flow and the sequences, and operators whose output is as large as a constant
-input says. What cannot be resolved is left, and refused later with the reason.
+That are the control flow, sequences and optionals, and operators whose output is as large as a
+constant input says. What cannot be resolved is left, and refused later with the reason.
 """
 
 from collections.abc import Callable
@@ -11,12 +11,13 @@ import onnx
 from onnx import helper
 
 from odtc.frontend.graph import Graph, attributes
-from odtc.frontend.normalize import sequences
+from odtc.frontend.normalize import optionals, sequences
 from odtc.frontend.normalize.sequences import Held
 from odtc.frontend.normalize.shapes import unpooled_shape
 from odtc.frontend.normalize.subgraphs import Inlined, inline_if, inline_loop, inline_scan, rename
 
 PADS_INPUT_SINCE = 11
+_HELD = sequences.RULES | optionals.RULES
 _BODIES = {"If": inline_if, "Loop": inline_loop, "Scan": inline_scan}
 
 
@@ -51,8 +52,8 @@ def resolve(graph: Graph) -> bool:
 def _resolved(graph: Graph, node: onnx.NodeProto, inlined: Inlined, held: Held) -> bool:
     if node.op_type in _BODIES:
         return _BODIES[node.op_type](graph, node, inlined)
-    if node.op_type in sequences.RULES:
-        return sequences.RULES[node.op_type](graph, node, inlined, held)
+    if node.op_type in _HELD:
+        return _HELD[node.op_type](graph, node, inlined, held)
     rule = _SIZED.get(node.op_type)
     return rule is not None and rule(graph, node, inlined)
 
@@ -139,6 +140,4 @@ _SIZED: dict[str, Callable[[Graph, onnx.NodeProto, Inlined], bool]] = {
     **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), _scatter),
 }
 # Operators that others, or their values (`constants.py`), stand for where that can be.
-RESOLVED = frozenset(
-    {*_SIZED, *_BODIES, *sequences.RULES, "NonMaxSuppression", "NonZero", "Unique"}
-)
+RESOLVED = frozenset({*_SIZED, *_BODIES, *_HELD, "NonMaxSuppression", "NonZero", "Unique"})

@@ -1,4 +1,4 @@
-"""Control flow and sequences: what is left of them could not be resolved, and says why.
+"""Control flow, sequences and optionals: what is left of them could not be resolved, and says why.
 
 `frontend/normalize/resolve.py` has put other operators in the place of all that are static.
 """
@@ -8,6 +8,7 @@ from odtc.frontend.normalize.subgraphs import loop_refusal
 from odtc.frontend.operators.operator import Level, Node, Operator
 
 _FOUND = "what it searches must be constant: how many elements it finds depends on that"
+_OPTIONAL = "only optionals that surely hold a tensor or a sequence, or nothing, are supported"
 _SEQUENCE = "only sequences whose positions and lengths are constant are supported"
 
 
@@ -36,6 +37,9 @@ OPERATORS: dict[str, Operator] = {
     "Loop": Operator(Level.UNSUPPORTED, condition=_loop),
     "NonMaxSuppression": _refused(_FOUND),
     "NonZero": _refused(_FOUND),
+    "Optional": _refused(_OPTIONAL),
+    "OptionalGetElement": _refused(_OPTIONAL),
+    "OptionalHasElement": _refused(_OPTIONAL),
     "Scan": _refused("the number of steps must be known, and the opset 9 or newer"),
     "SequenceAt": _refused(_SEQUENCE),
     "SequenceConstruct": _refused(_SEQUENCE),

@@ -90,3 +90,25 @@ def test_an_output_without_elements_has_no_loss(tmp_path) -> None:
         UnsupportedError, match=r"the output has no elements: its shape is \[0, 4\]"
     ):
         odtc.compile(tmp_path / "m.onnx", loss={"curve": "mse", "joined": "mse"}, params=["p"])
+
+
+OPTIONALS = """<ir_version: 9, opset_import: ["" : 18]>
+net (float[3, 4] x) => (float[3, 4] y) {
+    o = Optional (x) has = OptionalHasElement (o) got = OptionalGetElement (o)
+    none = OptionalHasElement () both = And (has, none) only = Xor (both, has)
+    y = If (only) <then_branch = yes () => (float[3, 4] t) { t = Neg (got) },
+        else_branch = no () => (float[3, 4] e) { e = Exp (got) }>
+}"""
+
+
+def test_an_optional_is_what_it_holds() -> None:
+    """ONNX's reference implementation has a list for the answer whether it holds any."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (found,) = onnx_backend.run_model(onnx.parser.parse_model(OPTIONALS), [x])
+    np.testing.assert_array_equal(found, -x)
+
+
+def test_an_empty_optional_is_refused() -> None:
+    text = OPTIONALS.replace("Optional (x)", "Optional <type = float[3, 4]> ()")
+    with pytest.raises(UnsupportedError, match="only optionals that surely hold"):
+        onnx_backend.run_model(onnx.parser.parse_model(text), [np.ones((3, 4), np.float32)])
