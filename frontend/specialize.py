@@ -14,6 +14,7 @@ from odtc.frontend.feeds import Asked, Axes, Shapes, feeds_of, hypotheses
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, copy_of, numpy_dtype
 from odtc.frontend.lift import Lifted, lift
 from odtc.frontend.normalize.branches import select_branches
+from odtc.frontend.normalize.classical import lower_classical
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.drop_casts import drop_casts
 from odtc.frontend.normalize.resolve import resolve
@@ -63,6 +64,7 @@ def specialize(
     """
     model = modern(model)
     graph = copy_of(read_graph(model, promoted) if read is None else read)
+    lower_classical(graph)
     set_aside(graph)
     asked = asked or Asked(batch, shape or {})
     feeds = feeds_of(model)

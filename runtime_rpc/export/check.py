@@ -18,6 +18,7 @@ from odtc.core.specs import Role
 from odtc.runtime_rpc.export.comparison import difference, in_front, samples_of, tolerance_of
 from odtc.runtime_rpc.export.engine import Engine, Results, brief, load_engine
 from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_of, made_inputs
+from odtc.runtime_rpc.export.maps import as_scores, maps_of, probabilities
 from odtc.runtime_rpc.free_memory import available_bytes
 
 # What loading and running a file takes, over its size and that of an evaluation: a file is read,
@@ -185,9 +186,12 @@ class _Checking:
 
     def _run(self, arrays: Mapping[str, np.ndarray], count: int) -> Results | None:
         try:
-            return self.engine.run(
+            results = self.engine.run(
                 as_the_file_takes(self.model.graph, self.batches.of(arrays, count))
             )
+            maps = maps_of(self.model.graph).items()
+            scores = {name: as_scores(results[name], labels) for name, labels in maps}
+            return {**results, **scores}
         except Exception as error:  # Each library has exceptions of its own.
             self.check.notes.append(f"the file does not run at batch {count}: {brief(error)}")
             return None
@@ -217,7 +221,10 @@ class _Checking:
                 f"{list(expected.shape)} of {have}"
             )
             return
-        apart = min(difference(each, wanted) for each in found)
+        forms = [wanted]
+        if name in maps_of(self.model.graph):
+            forms.append(probabilities(wanted))
+        apart = min(difference(each, form) for each in found for form in forms)
         self.check.difference = max(self.check.difference or 0.0, apart)
         if apart > self.tolerance:
             mixes = have in self.check.batches and count != have
