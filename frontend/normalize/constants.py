@@ -15,6 +15,8 @@ from odtc.frontend.graph import Graph
 
 # A causal mask of 1024 positions; anything larger is left to the compiler.
 MAX_ELEMENTS = 1 << 20
+# The largest tensor of what counts the trips of a loop.
+MAX_COUNTERS = 64
 # Their output is at most as large as the product of their inputs' sizes.
 BOUNDED = frozenset(
     "Abs Add And Cast CastLike Ceil Concat CumSum Div Equal Floor Gather GatherElements GatherND "
@@ -29,6 +31,9 @@ EXPANDING = frozenset(
     "Pad Range Tile".split()
 )
 _FOLDED = BOUNDED | EXPANDING
+
+
+Values = dict[str, np.ndarray]
 
 
 def fold_and_infer(graph: Graph) -> None:
@@ -102,6 +107,16 @@ def _known(graph: Graph, name: str) -> np.ndarray | None:
     if name not in graph.constants and 0 in shape and name in graph.dtypes:
         return np.zeros(shape, graph.dtypes[name])
     return graph.constants.get(name)
+
+
+def evaluate_small(graph: Graph, node: onnx.NodeProto, values: Values) -> Values | None:
+    """The outputs of a node of a body, where all that it reads is known and small."""
+    if node.op_type != "Constant" and node.op_type not in BOUNDED:
+        return None
+    names = [name for name in node.input if name]
+    if any(name not in values or values[name].size > MAX_COUNTERS for name in names):
+        return None
+    return _evaluate(graph, node, {name: values[name] for name in names})
 
 
 def _measure(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:

@@ -14,11 +14,10 @@ import onnx
 from onnx import helper, numpy_helper
 
 from odtc.frontend.graph import Graph, attributes
+from odtc.frontend.normalize.trips import trips_of
 
 UNSQUEEZE_INPUT_SINCE = 13
 SPLIT_INPUT_SINCE = 13
-# What a loop may become; longer steps would take minutes to compile.
-MOST_NODES = 10_000
 
 
 @dataclass
@@ -109,20 +108,6 @@ def _rename_captured(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
         value.name = outer.get(value.name, value.name)
 
 
-def passes_on(body: onnx.GraphProto, condition: str) -> bool:
-    """Whether a loop's body only hands on the condition that it got, or gives a constant true."""
-    made = {name: node for node in body.node for name in node.output}
-    name = body.output[0].name
-    while name in made and made[name].op_type in ("Identity", "Cast"):
-        name = made[name].input[0]
-    if name == condition:
-        return True
-    values = {tensor.name: tensor for tensor in body.initializer}
-    if name in made and made[name].op_type == "Constant":
-        values[name] = attributes(made[name])["value"]
-    return name in values and bool(numpy_helper.to_array(values[name]).all())
-
-
 def inline_if(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     """Takes the branch of a constant condition."""
     condition = graph.constants.get(node.input[0])
@@ -133,32 +118,17 @@ def inline_if(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     return True
 
 
-def loop_refusal(graph: Graph, node: onnx.NodeProto) -> str:
-    """Why a Loop cannot be unrolled; empty where it can."""
-    trips, condition = (*node.input, "", "")[:2]
-    if not trips or trips not in graph.constants:
-        return "the number of trips must be constant"
-    if condition and (condition not in graph.constants or not graph.constants[condition].all()):
-        return "the condition to start must be constant and true"
-    body = attributes(node)["body"]
-    if not passes_on(body, body.input[1].name):
-        return "it may end early, as its data say"
-    count = graph.constants[trips].item()
-    if count * len(body.node) > MOST_NODES:
-        return f"its {count} trips would become {count * len(body.node)} nodes, over {MOST_NODES}"
-    return "" if count > 0 else "it has no trips"
-
-
 def inline_loop(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     """The body, once for each trip; what each trip gives out is stacked."""
-    if loop_refusal(graph, node):
+    trips = trips_of(graph, node)
+    if isinstance(trips, str):
         return False
     body = attributes(node)["body"]
     weights = inlined.adopt(body)
     true = graph.add_constant("condition", np.array(True))
     state, given = list(node.input[2:]), []
     formal = [value.name for value in body.input]
-    for trip in range(graph.constants[node.input[0]].item()):
+    for trip in range(trips):
         counter = graph.add_constant("trip", np.array(trip))
         actual = dict(zip(formal, [counter, true, *state], strict=True))
         _, *outputs = inlined.body(body, actual | weights, f"{trip}::")

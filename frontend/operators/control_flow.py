@@ -4,7 +4,7 @@
 """
 
 from odtc.frontend.normalize.branches import branch_refusal
-from odtc.frontend.normalize.subgraphs import loop_refusal
+from odtc.frontend.normalize.trips import loop_refusal
 from odtc.frontend.operators.operator import Level, Node, Operator
 
 _FOUND = "what it searches must be constant: how many elements it finds depends on that"

@@ -41,6 +41,30 @@ BODIES = {
         mean = ReduceMean <axes = [0], keepdims = 0> (all)
         logits = Add (mean, last)
     """,
+    # As Keras' GRU is written: the body counts, and says whether there is a further step.
+    "counted": """
+        three = Constant <value = int64[3] {3, 2, 3}> () apart = Reshape (h, three)
+        steps = Transpose <perm = [1, 0, 2]> (apart) rows = Constant <value = int64[3] {3, 2, 1}> ()
+        kernel, recurrent, rest = Split <axis = 0> (w, rows)
+        shape = Shape (steps) zero = Constant <value = int64 {0}> ()
+        size = Gather (shape, zero) n = Cast <to = 6> (size)
+        begin = Constant <value = int32 {0}> () a1 = Less (begin, n) a2 = Less (begin, n)
+        c = And (a1, a2) trips = Constant <value = int64 {9223372036854775807}> ()
+        halves = Constant <value = int64[2] {2, 4}> () state, others = Split <axis = 1> (h, halves)
+        nothing = Sub (state, state)
+        time, count, last, all = Loop (trips, c, begin, begin, nothing) <body = step
+            (int64 i, bool go, int32 t, int32 k, float[3, 2] s)
+            => (bool next, int32 t1, int32 k1, float[3, 2] new, float[3, 2] out) {
+                at = Cast <to = 7> (t) xt = Gather (steps, at)
+                xm = MatMul (xt, kernel) xb = Add (xm, b) xz, xr, xh = Split <axis = 1> (xb)
+                rm = MatMul (s, recurrent) rb = Add (rm, b) rz, rr, rh = Split <axis = 1> (rb)
+                zs = Add (xz, rz) z = Sigmoid (zs) rs = Add (xr, rr) r = Sigmoid (rs)
+                rg = Mul (r, rh) hs = Add (xh, rg) hh = Tanh (hs)
+                d = Sub (s, hh) zd = Mul (z, d) new = Add (hh, zd) out = Identity (new)
+                one = Constant <value = int32 {1}> () t1 = Add (t, one) k1 = Add (k, one)
+                l1 = Less (k1, n) l2 = Less (t1, n) next = And (l1, l2) }>
+        m = ReduceMean <axes = [0], keepdims = 0> (all) logits = Concat <axis = 1> (m, last, state)
+    """,
     "nested": """
         trips = Constant <value = int64 {2}> () c = Constant <value = bool {1}> ()
         logits = Loop (trips, c, h) <body = step
@@ -93,6 +117,17 @@ REFUSED = {
             (int64 i, bool go, float[3, 6] s) => (bool next, float[3, 6] new) {
                 new = Tanh (s) m = ReduceMax <keepdims = 0> (new)
                 z = Constant <value = float {0}> () next = Less (z, m) }>""",
+        "(Loop): unsupported: it may end early, as its data say",
+    ),
+    "counted": (
+        """trips = Constant <value = int64 {30}> () c = Constant <value = bool {1}> ()
+        z = Constant <value = int64 {0}> ()
+        last, logits = Loop (trips, c, z, h) <body = step
+            (int64 i, bool go, int64 k, float[3, 6] s)
+            => (bool next, int64 new, float[3, 6] out) {
+                out = Tanh (s) m = ReduceMax <keepdims = 0> (out) f = Ceil (m)
+                d = Cast <to = 7> (f) new = Add (k, d)
+                most = Constant <value = int64 {3}> () next = Less (new, most) }>""",
         "(Loop): unsupported: it may end early, as its data say",
     ),
     "nonzero": (
@@ -188,3 +223,23 @@ def test_weights_of_a_branch_are_trained() -> None:
     assert "inner" in graph.parameters
     assert not any(report.blocks for report in check_graph(graph))
     assert relative_error(graph.parameters["inner"], weight(6, 6)) == 0
+
+
+@pytest.mark.parametrize(
+    ("trips", "step", "bound", "expected"),
+    [(9, 1, 4, 4), (3, 1, 4, 3), (9, 3, 4, 2), (9, -1, 4, 9), (9, 1, 0, 1), (0, 1, 4, 0)],
+)
+def test_trips_are_counted(trips: int, step: int, bound: int, expected: int) -> None:
+    """A counter, one trip behind its use, until it reaches a bound."""
+    body = f"""
+        trips = Constant <value = int64 {{{trips}}}> () c = Constant <value = bool {{1}}> ()
+        zero = Constant <value = int64 {{0}}> ()
+        last, logits = Loop (trips, c, zero, h) <body = step
+            (int64 i, bool go, int64 k, float[3, 6] s)
+            => (bool next, int64 new, float[3, 6] out) {{
+                by = Constant <value = int64 {{{step}}}> () new = Add (k, by) out = Tanh (s)
+                most = Constant <value = int64 {{{bound}}}> () next = Less (new, most) }}>
+    """
+    graph = specialize(model_of(body))
+    assert [node.op_type for node in graph.nodes].count("Tanh") == expected
+    assert any(node.op_type == "Loop" for node in graph.nodes) == (expected == 0)
