@@ -31,7 +31,7 @@ from odtc.torch_export.gradients import (
     frozen,
     padding_notes,
     stopped,
-    without_gradient,
+    stops_of,
 )
 from odtc.torch_export.kept import kept, quiet
 from odtc.torch_export.names import listed
@@ -128,7 +128,7 @@ def export(
         with quiet():
             trained = [_called_in_training(module, each) for each in calls]
             expected = tuple(_called(lambda c=c: results(module, c)) for c in calls)
-            untrained = _called(lambda: without_gradient(module, calls[0], weights))
+            stops = _called(lambda: stops_of(module, calls[0], weights))
         value, seen = trained[0]
         own = list(named_tensors(value, "output"))
         names = own if output_names is None else _given(output_names, own)
@@ -138,7 +138,12 @@ def export(
         work = _Work(module, calls, shapes, expected, names, weights, seen)
         model, exporter = _exported(work)
         notes += padding_notes(module)
-    if still := stopped(model, untrained):
+    if stops.places:
+        notes.append(
+            "the gradient is stopped where ONNX cannot say so; a step of the file has it there: "
+            f"{listed(stops.places)}"
+        )
+    if still := stopped(model, stops.parameters):
         weights = frozen(weights, still)
         notes.append(f"the module stops their gradient, and they are frozen: {listed(still)}")
     write_weight_list(model, weights)

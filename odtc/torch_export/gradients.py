@@ -7,6 +7,7 @@ embedding are nothing to it, and whoever differentiates the file trains through 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import onnx
 import torch
@@ -18,6 +19,7 @@ from odtc.frontend.graph import names_read
 from odtc.torch_export.calls import Call, named_tensors
 from odtc.torch_export.kept import kept, own_tensors
 from odtc.torch_export.names import listed
+from odtc.torch_export.stops import Stops
 
 
 def check_embeddings(module: nn.Module) -> None:
@@ -78,18 +80,35 @@ def padding_notes(module: nn.Module) -> list[str]:
     ]
 
 
-def without_gradient(module: nn.Module, call: Call, weights: WeightList) -> set[str]:
-    """Names of the parameters that no output has a derivative by while the module trains."""
+@dataclass(frozen=True)
+class Stopped:
+    """Where a training forward has no gradient.
+
+    Attributes:
+        parameters: names of those that no output has a derivative by.
+        places: lines at which the gradient stops of what has one elsewhere.
+    """
+
+    parameters: set[str]
+    places: list[str]
+
+
+def stops_of(module: nn.Module, call: Call, weights: WeightList) -> Stopped:
+    """Where a forward stops the gradient while the module trains."""
     own = own_tensors(module)
     leaves = {name: own[name] for name in weights.parameters if name in own}
+    names = set(leaves)
+    # What restores buffers comes behind the derivative, which reads them.
     with kept(module), torch.enable_grad():
-        results = named_tensors(module(*call.args, **call.kwargs), "output").values()
+        with Stops() as stops:
+            value = module(*call.args, **call.kwargs)
+        results = named_tensors(value, "output").values()
         sums = [result.sum().double() for result in results if result.requires_grad]
-        if not sums:
-            return set(leaves)
-        total = torch.stack(sums).sum()
-        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-    return {name for name, gradient in zip(leaves, found, strict=True) if gradient is None}
+        if sums:
+            total = torch.stack(sums).sum()
+            found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+            names = {name for name, grad in zip(leaves, found, strict=True) if grad is None}
+    return Stopped(names, stops.places(leaves[name] for name in names))
 
 
 def stopped(model: onnx.ModelProto, names: set[str]) -> list[str]:

@@ -22,7 +22,8 @@ def written(
 ) -> tuple[onnx.ModelProto, WeightList]:
     """The file of a module, and its list of weights."""
     path = folder / "model.onnx"
-    odtc.from_torch(module, example, path, **options)
+    exported = odtc.from_torch(module, example, path, **options)
+    assert not [note for note in exported.notes if "gradient is stopped" in note]
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
     weights = read_weight_list(model)
@@ -220,6 +221,31 @@ def test_gradients_that_onnx_does_not_know(tied: bool, tmp_path: Path) -> None:
     assert exported.weights.frozen == ("body.bias", "body.weight")
     assert any("padding rows that are tied" in note for note in exported.notes) == tied
     assert ("Not" in operators(onnx.load(exported.path))) != tied
+
+
+class Detaches(nn.Module):
+    """One path of two has a gradient, which a line stops."""
+
+    def __init__(self, stop: Any) -> None:
+        super().__init__()
+        self.fc, self.stop = nn.Linear(3, 3), stop
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.fc(x)
+        return y + self.stop(y)
+
+
+def under_no_grad(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return x * 2
+
+
+@pytest.mark.parametrize("stop", [Tensor.detach, under_no_grad])
+def test_a_gradient_that_is_stopped_is_told_of(stop: Any, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"gradient is stopped .*test_from_torch\.py, line"):
+        odtc.from_torch(Detaches(stop), X, tmp_path / "model.onnx")
+    exported = odtc.from_torch(Detaches(torch.tanh), X, tmp_path / "model.onnx")
+    assert not exported.notes
 
 
 class Repeats(nn.Module):
