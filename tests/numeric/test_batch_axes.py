@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -45,7 +46,7 @@ def artifact(request: pytest.FixtureRequest, model: Path) -> odtc.Artifact:
     )
 
 
-def fed(samples: int, seed: int = 0) -> dict[str, np.ndarray]:
+def fed(samples: int, seed: int = 0) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     return {
         "x": random.standard_normal((samples, STEPS, 4)).astype(np.float32),
@@ -87,7 +88,8 @@ def test_any_number_of_samples_is_evaluated(artifact: odtc.Artifact, model: Path
     trainer, run = artifact.trainer(threads=1), ReferenceEvaluator(str(model)).run
     for samples in (1, 3, 4, 7):
         x = fed(samples)
-        np.testing.assert_allclose(trainer.evaluate(x), run(["y"], x)[0], atol=1e-5)
+        (expected,) = run(["y"], x)
+        np.testing.assert_allclose(trainer.evaluate(x), expected, atol=1e-5)
     with pytest.raises(DataError, match="h0 4 along axis 1"):
         trainer.evaluate(fed(3) | {"h0": fed(4)["h0"]})
     with pytest.raises(DataError, match=r"h0 has shape \[4, 2, 3\]"):
@@ -107,6 +109,7 @@ def test_data_files_are_cut_where_the_samples_lie(
     assert main([*command, "--lr", "0.5", "--epochs", "30", "--threads", "1", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     trainer, shuffled = artifact.trainer(threads=1), np.random.default_rng
+    loss = 0.0
     for step in range(60):
         order = shuffled([0, step // 2]).permutation(samples)[step % 2 * BATCH :][:BATCH]
         x = fed(samples)
@@ -128,7 +131,7 @@ def test_an_output_whose_samples_are_not_known_is_evaluated_whole(tmp_path: Path
     artifact = odtc.compile(tmp_path / "m.onnx", batch=BATCH, loss="mse")
     assert any("--batch-axis y=AXIS" in note for note in artifact.manifest.notes)
     trainer, x = artifact.trainer(threads=1), fed(BATCH)
-    expected = ReferenceEvaluator(proto).run(["y"], x)[0]
+    (expected,) = ReferenceEvaluator(proto).run(["y"], x)
     np.testing.assert_allclose(trainer.evaluate(x), expected, atol=1e-5)
     with pytest.raises(DataError, match="nothing shows where the samples lie"):
         trainer.evaluate(fed(2 * BATCH))
