@@ -12,10 +12,17 @@ def _cached(node: Node) -> str:
     """The shapes must be known, and the axis not the batch."""
     if any(name not in node.graph.shapes for name in node.inputs if name):
         return "the inputs' shapes are not static"
+    axis = node.attrs.get("axis", -2) % node.rank()
+    cache, update = list(node.shape()), list(node.shape(1))
+    if len(update) != len(cache) or update[axis] > cache[axis]:
+        return f"an update of shape {update} does not fit a cache of shape {cache}"
+    cache[axis] = update[axis]
+    if cache != update or (node.has(2) and node.shape(2) != (cache[0],)):
+        return f"an update of shape {update} does not fit a cache of shape {list(node.shape())}"
     mode = node.attrs.get("mode", "linear")
     if mode not in ("linear", "circular"):
         return f"mode {mode!r} is neither linear nor circular"
-    return "" if node.attrs.get("axis", -2) % node.rank() else "the axis is that of the batch"
+    return "" if axis else "the axis is that of the batch"
 
 
 def _tensor_scatter(node: Node, emit: Emit) -> str:

@@ -97,7 +97,11 @@ def _constant_target(node: Node) -> str:
     """The target's sizes must be constant, the input's shape known."""
     if node.constant(1) is None:
         return "the sizes to crop and pad to must be constant"
-    return "" if node.inputs[0] in node.graph.shapes else "the input's shape is not static"
+    if node.inputs[0] not in node.graph.shapes:
+        return "the input's shape is not static"
+    sizes, axes = node.ints("", 1) or [], node.attrs.get("axes", range(node.rank()))
+    valid = len(sizes) == len(axes) and all(-node.rank() <= axis < node.rank() for axis in axes)
+    return "" if valid else f"{len(sizes)} sizes do not fit the axes {list(axes)}"
 
 
 def _center_crop_pad(node: Node, emit: Emit) -> str:

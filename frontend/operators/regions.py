@@ -23,6 +23,9 @@ def _aligned(node: Node) -> str:
     """The shapes must be known, and how many samples a bin has."""
     if any(name not in node.graph.shapes for name in node.inputs):
         return "the inputs' shapes are not static"
+    count = node.shape(2)[0] if node.rank(2) == 1 else -1
+    if node.rank() != 4 or node.shape(1) != (count, 4):
+        return f"regions of shape {list(node.shape(1))} do not fit {list(node.shape(2))} images"
     if node.attrs.get("mode", "avg") not in ("avg", "max"):
         return f"mode {node.attrs['mode']!r} is neither avg nor max"
     if node.attrs.get("sampling_ratio", 0) < 1:
@@ -30,10 +33,13 @@ def _aligned(node: Node) -> str:
     return ""
 
 
-def _static(node: Node) -> str:
+def _pooled(node: Node) -> str:
     """The shapes must be known."""
-    known = all(name in node.graph.shapes for name in node.inputs)
-    return "" if known else "the inputs' shapes are not static"
+    if any(name not in node.graph.shapes for name in node.inputs):
+        return "the inputs' shapes are not static"
+    if node.rank() == 4 and node.rank(1) == 2 and node.shape(1)[1] == 5:
+        return ""
+    return f"regions of shape {list(node.shape(1))} are no lists of 5 numbers over images"
 
 
 def _noted(node: Node, region: relax.Expr) -> relax.Expr:
@@ -184,6 +190,6 @@ def _any(builder: relax.BlockBuilder, mask: relax.Expr) -> relax.Expr:
 
 
 OPERATORS: dict[str, Operator] = {
-    "MaxRoiPool": Operator(condition=_static, convert=_max_roi_pool),
+    "MaxRoiPool": Operator(condition=_pooled, convert=_max_roi_pool),
     "RoiAlign": Operator(condition=_aligned, convert=_roi_align),
 }

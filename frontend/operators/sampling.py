@@ -39,6 +39,9 @@ def _samples(node: Node) -> str:
     attrs = node.attrs
     if any(name not in node.graph.shapes for name in node.inputs):
         return "the inputs' shapes are not static"
+    image, grid = node.shape(), node.shape(1)
+    if len(grid) != len(image) or (grid[0], grid[-1]) != (image[0], len(image) - 2):
+        return f"a grid of shape {list(grid)} does not fit an image of shape {list(image)}"
     if node.dtype(0) != node.dtype(1) or not is_float(node.dtype(0)):
         return f"an image of {node.dtype(0)} and a grid of {node.dtype(1)}: floats of one type"
     if attrs.get("mode", _MODE) not in _KERNELS:
@@ -123,7 +126,12 @@ def _affine(node: Node) -> str:
     size = node.constant(1)
     if size is None:
         return "the size must be constant"
-    return "" if size.size in (4, 5) else f"a size of 4 or 5 numbers is supported, not {size.size}"
+    if size.size not in (4, 5):
+        return f"a size of 4 or 5 numbers is supported, not {size.size}"
+    given, expected = node.graph.shapes.get(node.inputs[0]), (size[0], size.size - 2, size.size - 1)
+    if given != expected:
+        return f"theta has shape {given and list(given)}, not {[int(each) for each in expected]}"
+    return "" if size.min() > 0 else f"a size of {size.tolist()} has no elements"
 
 
 def _affine_grid(node: Node, emit: Emit) -> str:

@@ -18,7 +18,21 @@ def _blocks(node: Node) -> str:
         return "the sizes of image and blocks must be constant"
     if not 1 <= len(image) <= 3:
         return f"1 to 3 spatial axes are supported; the image has {len(image)}"
-    return static_input(node)
+    return static_input(node) or _apart(node, image, block)
+
+
+def _apart(node: Node, image: list[int], block: list[int]) -> str:
+    """Whether the blocks are those of such an image."""
+    attrs, axes, shape = node.attrs, range(len(image)), node.shape()
+    lists = [attrs.get(name) or [1 for _ in axes] for name in ("strides", "dilations")]
+    pads = attrs.get("pads") or [0 for _ in axes] * 2
+    if len(block) != len(image) or len(pads) != 2 * len(image) or min(*map(min, lists), *block) < 1:
+        return f"blocks of {block} with strides {lists[0]} and dilations {lists[1]} do not fit"
+    room = [image[i] + pads[i] + pads[i + len(image)] - lists[1][i] * (block[i] - 1) for i in axes]
+    count = math.prod(max((room[i] - 1) // lists[0][i] + 1, 0) for i in axes)
+    if len(shape) == 3 and shape[1] % math.prod(block) == 0 and shape[2] == count > 0:
+        return ""
+    return f"{count} blocks of {block} make the image, the input has shape {list(shape)}"
 
 
 def _col2im(node: Node, emit: Emit) -> str:
@@ -71,6 +85,8 @@ def _unpooled(node: Node) -> str:
     """The shapes must be known, and an output of another size constant, and no smaller."""
     if any(name not in node.graph.shapes for name in node.inputs[:2]):
         return "the inputs' shapes are not static"
+    if node.shape() != node.shape(1) or len(node.attrs["kernel_shape"]) != node.rank() - 2:
+        return f"indices of shape {list(node.shape(1))} do not fit {list(node.shape())}"
     least = unpooled_shape(node.shape(), node.attrs).tolist()
     if node.has(2) and node.constant(2) is None:
         return "the shape of the output must be constant"

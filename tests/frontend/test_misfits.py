@@ -1,0 +1,91 @@
+"""Operators whose inputs do not fit together are refused before anything is compiled."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from odtc.core.errors import OdtcError
+from odtc.frontend.coverage import require_runnable
+from odtc.frontend.normalize.pipeline import normalize
+from odtc.frontend.specialize import specialize
+
+SHAPE = (2, 4, 5, 6)
+CONSTANTS = {
+    "grid": np.zeros((2, 3, 3, 3), np.float32),
+    "others": np.zeros((3, 3, 3, 2), np.float32),
+    "size": np.array([2, 1, 3, 3]),
+    "theta": np.zeros((2, 2, 3), np.float32),
+    "image": np.array([5, 5]),
+    "block": np.array([2, 2]),
+    "columns": np.zeros((2, 8, 3), np.float32),
+    "nothing": np.array([0, 2]),
+    "regions": np.zeros((3, 4), np.float32),
+    "two": np.zeros(2, np.int64),
+    "three": np.zeros(3, np.int64),
+    "many": np.zeros((2, 4, 9, 6), np.float32),
+    "w": np.zeros((3, 4, 2, 2), np.float32),
+    "offset": np.zeros((2, 8, 3, 3), np.float32),
+    "scales": np.ones(7, np.float32),
+    "places": np.zeros((2, 4, 5, 5), np.int64),
+}
+# Nodes that compute `y` from an image `x`.
+MISFITS = {
+    "GridSample": "y = GridSample (x, grid)",
+    "GridSample-batch": "y = GridSample (x, others)",
+    "GridSample-mode": 'y = GridSample <mode = "best"> (x, grid)',
+    "AffineGrid": "y = AffineGrid (x, size)",
+    "Col2Im": "t = Reshape (x, image) y = Col2Im (x, image, block)",
+    "Col2Im-blocks": "y = Col2Im (columns, image, block)",
+    "Col2Im-nothing": "y = Col2Im (columns, image, nothing)",
+    "RoiAlign": "y = RoiAlign <sampling_ratio = 2> (x, regions, two)",
+    "RoiAlign-adaptive": "y = RoiAlign (x, regions, three)",
+    "MaxRoiPool": "y = MaxRoiPool <pooled_shape = [2, 2]> (x, regions)",
+    "TensorScatter": "y = TensorScatter (x, many)",
+    "TensorScatter-batch": "y = TensorScatter (x, x, three)",
+    "CenterCropPad": "y = CenterCropPad <axes = [1]> (x, block)",
+    "CenterCropPad-axis": "y = CenterCropPad <axes = [1, 7]> (x, block)",
+    "DeformConv": "y = DeformConv (x, w, offset)",
+    "MaxUnpool": "y = MaxUnpool <kernel_shape = [2, 2]> (x, places)",
+    "QuantizeLinear": "q = QuantizeLinear (x, scales) y = Cast <to = 1> (q)",
+    "Det": "y = Det (x)",
+    "CumProd": "n = ReduceMax <keepdims = 0> (x) i = Cast <to = 7> (n) y = CumProd (x, i)",
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_misfits_are_refused(name: str) -> None:
+    nodes = MISFITS[name]
+    graph = helper.make_graph(
+        onnx.parser.parse_graph(f"g () => () {{ {nodes} }}").node,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(v, k) for k, v in CONSTANTS.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 26)], ir_version=12)
+    with pytest.raises(OdtcError) as refusal:
+        require_runnable(specialize(model))
+    assert refusal.value.hint
+    assert "report this model" not in str(refusal.value)
+
+
+def test_what_fits_is_not() -> None:
+    """The same shapes, but for what does not fit above."""
+    text = (
+        "g = AffineGrid (theta, size) a = GridSample (x, g) "
+        "y = CenterCropPad <axes = [2, 3]> (a, image)"
+    )
+    graph = helper.make_graph(
+        onnx.parser.parse_graph(f"g () => () {{ {text} }}").node,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(v, k) for k, v in CONSTANTS.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 26)], ir_version=12)
+    found = specialize(model)
+    require_runnable(found)
+    normalize(found)
+    assert found.shapes[found.outputs[0]] == (2, 4, 5, 5)
