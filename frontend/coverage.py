@@ -14,6 +14,10 @@ from odtc.frontend.operators.operator import Level, Node, is_float
 from odtc.frontend.operators.table import OPERATORS
 
 MAX_LISTED = 8
+_ENCODES = (
+    "no gradient passes through integers that stand for floats; train the model before it is "
+    "quantised"
+)
 DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 )
@@ -111,7 +115,7 @@ def _level(node: Node) -> tuple[Level, str]:
         return Level.UNSUPPORTED, reason
     encodes = operator.encodes or _gives_floats(node.graph, node.proto)
     if operator.level is Level.FORWARD_ONLY and encodes:
-        return Level.FORWARD_ONLY, "no gradient in this version"
+        return Level.FORWARD_ONLY, _ENCODES if operator.encodes else "no gradient in this version"
     return Level.TRAINABLE, ""
 
 
