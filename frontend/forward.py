@@ -12,6 +12,7 @@ from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.resolve import resolve
+from odtc.frontend.normalize.widen import widen_bfloat16
 from odtc.frontend.onnx_file import modern
 from odtc.frontend.random_masks import DRAWING
 from odtc.frontend.specialize import check_domains, read_graph
@@ -27,7 +28,7 @@ def inference_graph(
 
     Args:
         model: a checked ONNX model.
-        inputs: what is fed at each run.
+        inputs: what is fed at each run; bfloat16 becomes float32, there and in the whole graph.
         bound: inputs that are constants of the program.
 
     Raises:
@@ -39,6 +40,7 @@ def inference_graph(
     graph = read_graph(model, bakes_constants=True)
     graph.inputs = inputs
     graph.constants |= bound
+    widen_bfloat16(graph)
     fold_and_infer(graph)
     while resolve(graph):
         fold_and_infer(graph)

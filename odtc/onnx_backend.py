@@ -5,7 +5,8 @@
 
 It is there for ONNX's conformance tests, and to try what the importer makes of a model. Programs
 have static shapes: one is compiled for the shapes of the inputs that it is given, and for the
-values of those that a shape or an operator's setting depends on.
+values of those that a shape or an operator's setting depends on. What is bfloat16 is computed in
+float32, and outputs are rounded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from odtc.runtime_rpc.session import LocalSession
 
 # A longer tensor is data: no shape or setting has so many numbers.
 LONGEST_SETTING = 64
+_BFLOAT16 = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
 
 
 class Prepared(BackendRep):
@@ -47,6 +49,11 @@ class Prepared(BackendRep):
     def __init__(self, model: onnx.ModelProto) -> None:
         self.bound: list[str] = []
         self._outputs = [value.name for value in model.graph.output]
+        self._rounded = {
+            value.name
+            for value in model.graph.output
+            if value.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
+        }
         self._model, self._gradient = take_gradient(model)
         self._names = _fed(model)
 
@@ -73,7 +80,10 @@ class Prepared(BackendRep):
                 continue
             self.bound = bound
             results = program.run(feeds)
-            return tuple(results[name] for name in self._outputs)
+            return tuple(
+                results[name].astype(_BFLOAT16) if name in self._rounded else results[name]
+                for name in self._outputs
+            )
         raise refused or UnsupportedError("the model has no form that odtc can run")
 
 
@@ -118,7 +128,8 @@ class Program:
         """The outputs by name, for inputs that fit."""
         if self._forward is None:
             return self._empty
-        values = [feeds[spec.name] for spec in self._graph.inputs]
+        # Others than bfloat16 have their own dtype already.
+        values = [feeds[spec.name].astype(spec.dtype, copy=False) for spec in self._graph.inputs]
         with device_errors("this machine"):
             tensors = [
                 tvm.runtime.tensor(np.ascontiguousarray(value).reshape(value.shape))

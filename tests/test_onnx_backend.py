@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
@@ -88,3 +89,17 @@ def test_what_cannot_be_run_is_refused() -> None:
         onnx_backend.run_model(model(helper.make_node("Neg", ["x"], ["y"])), [X.astype(complex)])
     with pytest.raises(ModelError, match="breaks the ONNX standard"):
         onnx_backend.prepare(model(helper.make_node("Nothing", ["x"], ["y"])))
+
+
+def test_bfloat16_is_computed_in_float32_and_rounded_once() -> None:
+    """The product alone, rounded, would be 1: nothing would be left."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 22]> '
+        "f (bfloat16[2] x, bfloat16[2] w) => (bfloat16[2] y) { m = Mul (x, w) y = Sub (m, w) }"
+    )
+    dtype = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+    x, w = np.array([1.0078125, 3], dtype), np.array([0.9921875, -2], dtype)
+    (y,) = onnx_backend.run_model(model, [x, w])
+    assert y.dtype == dtype
+    wide = [each.astype(np.float32) for each in (x, w)]
+    np.testing.assert_array_equal(y, (wide[0] * wide[1] - wide[1]).astype(dtype))
