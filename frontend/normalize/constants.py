@@ -36,9 +36,6 @@ _FOLDED = BOUNDED | EXPANDING
 Values = dict[str, np.ndarray]
 
 
-Values = dict[str, np.ndarray]
-
-
 def fold_and_infer(graph: Graph) -> None:
     """Folds constants and infers shapes, until neither finds anything new.
 
