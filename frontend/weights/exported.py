@@ -26,6 +26,7 @@ from odtc.frontend.weights.torch_metadata import (
 from odtc.frontend.weights.views import add_bias, give_view
 
 _MEASURES = ("Shape", "Size")
+_NORMS = (["BatchNormalization"], ["InstanceNormalization"], ["LayerNormalization"])
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,17 @@ class Group:
 def separate_exported(model: onnx.ModelProto, torch: TorchMetadata) -> None:
     """Gives each parameter the name and shape that it has in the module, in place."""
     editing, targets = Editing(model.graph), torch.targets
+    known = {name for node in model.graph.node for name in node.output}
+    known |= {value.name for value in model.graph.input} | torch.entries.keys()
     replaced: set[str] = set()
     for group in _groups(editing, torch, targets):
-        replaced |= _undo(group, editing, torch, targets)
+        wanted = [torch.entries[name].target for name in group.call.reads if name in torch.entries]
+        if _are_in_order(group, editing, wanted):
+            for read, target in zip(group.reads, wanted, strict=True):
+                _give(read, target, group.call, editing, targets)
+        else:
+            is_known = known.issuperset(group.call.reads)
+            replaced |= _undo(group, editing, wanted, targets, is_known=is_known)
     editing.insert_nodes()
     editing.drop_unread(replaced)
 
@@ -93,24 +102,46 @@ def _sources(name: str, torch: TorchMetadata, targets: Mapping[str, str]) -> tup
     return tuple(each for each in torch.folded_from.get(name, ()) if each in targets)
 
 
+def _are_in_order(group: Group, editing: Editing, wanted: Sequence[str]) -> bool:
+    """Whether a call is one normalisation, whose parameters and buffers stand in ONNX's order.
+
+    A fresh one may read a tensor twice: of zeros, as shift and as mean.
+    """
+    types = [editing.graph.node[place].op_type for place in group.places]
+    return types in _NORMS and len(group.reads) == len(wanted) == len(set(wanted))
+
+
 def _undo(
-    group: Group, editing: Editing, torch: TorchMetadata, targets: Mapping[str, str]
+    group: Group,
+    editing: Editing,
+    wanted: Sequence[str],
+    targets: Mapping[str, str],
+    *,
+    is_known: bool,
 ) -> set[str]:
-    """Lets the nodes of a call read what it read; returns the folded tensors that gave way."""
+    """Lets the nodes of a call read what it read; returns the folded tensors that gave way.
+
+    Args:
+        group: the nodes.
+        editing: of their graph.
+        wanted: names of the parameters and buffers that the call read.
+        targets: kinds of all of them.
+        is_known: whether the graph has all that the call read. Otherwise a tensor may be what is
+            missing: a parameter through a cast, say, that the exporter dropped.
+    """
     call = group.call
-    wanted = [torch.entries[name].target for name in call.reads if name in torch.entries]
     right, wrong = list[Read](), list[Read]()
     for read in group.reads:
         (right if _is_right(read, call, wanted, targets) else wrong).append(read)
     used = {name for read in right for name in read.sources}
     left = [name for name in dict.fromkeys(wanted) if name not in used]
     replaced: set[str | None] = set()
-    for read, target in _paired(wrong, left, call, targets):
+    for read, target in _paired(wrong, left, call, targets, in_order=is_known):
         replaced.add(_give(read, target, call, editing, targets))
         left = [name for name in left if name != target]
         wrong = [each for each in wrong if each is not read]
     for read in wrong:
-        if not wanted and read.name in targets:
+        if is_known and not wanted and targets.get(read.name) == PARAMETER:
             _make_number(read, editing)
     for read in right:
         is_folded = read.name not in targets and len(read.sources) == 1
@@ -129,7 +160,12 @@ def _is_right(read: Read, call: Call, wanted: Sequence[str], targets: Mapping[st
 
 
 def _paired(
-    wrong: Sequence[Read], left: Sequence[str], call: Call, targets: Mapping[str, str]
+    wrong: Sequence[Read],
+    left: Sequence[str],
+    call: Call,
+    targets: Mapping[str, str],
+    *,
+    in_order: bool,
 ) -> list[tuple[Read, str]]:
     """Which parameter each read should be of: by its last name, by order, or by the module."""
     by_name = [(read, _alike(read.sources[0], left)) for read in wrong]
@@ -137,7 +173,7 @@ def _paired(
         {read.name for read in wrong}
     ):
         return by_name
-    if len(wrong) == len(left):
+    if in_order and len(wrong) == len(left):
         return list(zip(wrong, left, strict=True))
     by_module = [(read, _in_module(read.sources[0], call, targets)) for read in wrong]
     return [(read, target) for read, target in by_module if target]
@@ -162,6 +198,8 @@ def _give(
 ) -> str | None:
     """Lets a node read the parameter that it should, with the elements of the merged one."""
     how = f"{APART}: {read.name}"
+    if read.name == target:
+        return None
     if read.name not in targets:
         return give_view(editing, read.place, read.slot, target, call, how)
     if target not in editing.tensors:

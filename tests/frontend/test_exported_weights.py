@@ -42,6 +42,7 @@ class Layers(nn.Module):
         self.plain = nn.LayerNorm(8, elementwise_affine=False)
         self.scales = nn.ParameterList([torch.full((8,), 1e-3), torch.full((8,), 1e-3)])
         self.logit_scale = nn.Parameter(torch.tensor(2.66))
+        self.tail = nn.Parameter(torch.randn(8))
         self.copy = nn.Linear(8, 8)
         self.copy.load_state_dict(self.dense.state_dict())
         nn.init.zeros_(self.other.bias)
@@ -49,7 +50,8 @@ class Layers(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.norms[0](self.dense(x - self.mean)) * self.scales[0]
         x = self.norms[1](torch.tanh(self.other(x))) * self.scales[1].reshape(1, -1)
-        return self.copy(self.plain(x)) * self.logit_scale.exp()
+        # The exporter drops what leaves the tail as it is, and with it how the product reads it.
+        return self.copy(self.plain(x) * self.tail.contiguous()) * self.logit_scale.exp()
 
 
 class Language(nn.Module):
@@ -71,17 +73,18 @@ class Language(nn.Module):
 
 
 class Images(nn.Module):
-    """Convolutions with normalisations, and one without."""
+    """Convolutions with normalisations behind and in front, and one without."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.front = nn.BatchNorm2d(3)
         self.first, self.norm = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)
         self.second, self.after = nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)
         self.last = nn.Conv2d(4, 5, 1)
         nn.init.zeros_(self.last.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.relu(self.norm(self.first(x)))
+        x = torch.relu(self.norm(self.first(self.front(x))))
         return self.last(torch.relu(self.after(self.second(x)))).mean((2, 3))
 
 
