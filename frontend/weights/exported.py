@@ -12,6 +12,7 @@ A parameter that modules share has one name in the program; it stays one.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx
 
 from odtc.frontend.weights.editing import APART, NUMBER, TURNED, Editing
@@ -204,6 +205,8 @@ def _give(
         return give_view(editing, read.place, read.slot, target, call, how)
     if target not in editing.tensors:
         editing.copy(read.name, target, how)
+    elif not np.array_equal(editing.value(target), editing.value(read.name)):
+        return None
     editing.graph.node[read.place].input[read.slot] = target
     return None
 

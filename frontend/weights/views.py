@@ -81,10 +81,10 @@ def add_bias(editing: Editing, place: int, target: str) -> None:
     weight = node.input[1]
     if weight not in editing.tensors or len(editing.tensors[weight].dims) < 2:
         return
+    size = _outputs(node, editing.value(weight).shape)
     if target not in editing.tensors:
-        size = _outputs(node, editing.value(weight).shape)
         editing.store(target, np.zeros(size), weight, f"{LEFT_OUT}: {weight}")
-    elif editing.value(target).any():
+    elif not np.array_equal(editing.value(target), np.zeros(size)):
         return
     node.input.append(target)
 

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -230,6 +231,25 @@ def test_a_result_with_the_name_of_a_buffer_is_told_apart(tmp_path: Path) -> Non
     (found,) = run.run(None, {"x": x.numpy()})
     np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)
     assert read(tmp_path / "m.onnx")[1] == {"dense.weight", "dense.bias"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_file_that_lies_computes_the_same(seed: int, exported, tmp_path: Path) -> None:
+    """Calls that are said to have read other parameters than they did."""
+    path, _ = exported("layers", "default")
+    model, rng = onnx.load(path), np.random.default_rng(seed)
+    said = next(pair.value for pair in model.graph.metadata_props if "signature" in pair.key)
+    names = re.findall(r"^(p_\w+):", said, re.MULTILINE)
+    for node in model.graph.node:
+        for pair in node.metadata_props:
+            pair.value = re.sub(r"%p_\w+", lambda _: f"%{rng.choice(names)}", pair.value)
+    onnx.save(model, tmp_path / "m.onnx")
+    x = {"x": MODULES["layers"][1]().numpy()}
+    before, after = (
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, x)[0]
+        for each in (onnx.load(path), load_model(tmp_path / "m.onnx"))
+    )
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
 
 
 def test_metadata_is_text_and_never_run(tmp_path: Path) -> None:
