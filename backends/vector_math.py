@@ -154,11 +154,43 @@ def tanh(x: Expr, exp: Callable[[Expr], Expr] = exp) -> Expr:
     return named(x, body)
 
 
+def _by_halves(x: Expr, build: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Half of e to the magnitude, and half of its inverse: the root of it overflows later."""
+
+    def parts(root: Expr) -> Expr:
+        half = root * _like(root, 0.5)
+        return build(half * root, _like(root, 0.5) / root / root)
+
+    return named(exp(tirx.abs(x) * _like(x, 0.5)), parts)
+
+
+def cosh(x: Expr) -> Expr:
+    """By the exponential, finite as far as it is."""
+    return named(x, lambda x: _by_halves(x, lambda grows, falls: grows + falls))
+
+
+def sinh(x: Expr) -> Expr:
+    """By the exponential; near zero by its series."""
+
+    def series(x: Expr, square: Expr) -> Expr:
+        return x + x * square * _horner(square, (1 / 362880, 1 / 5040, 1 / 120, 1 / 6))
+
+    def body(x: Expr) -> Expr:
+        size = _by_halves(x, lambda grows, falls: grows - falls)
+        signed = named(size, lambda s: tirx.Select(x < 0.0, -s, s))
+        near = named(x * x, lambda square: series(x, square))
+        return tirx.Select(tirx.abs(x) < 1.0, near, signed)
+
+    return named(x, body)
+
+
 _FUNCTIONS = {
+    "tirx.cosh": cosh,
     "tirx.erf": erf,
     "tirx.exp": exp,
     "tirx.log": log,
     "tirx.sigmoid": sigmoid,
+    "tirx.sinh": sinh,
     "tirx.tanh": tanh,
 }
 

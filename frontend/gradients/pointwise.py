@@ -6,9 +6,10 @@ Where one can choose, it is the result: the next operator mostly keeps that anyw
 
 from collections.abc import Callable
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 from tvm.ir import Expr
 
+from odtc.frontend.gradients.lowered import require_lowered
 from odtc.frontend.gradients.rule import Rule
 
 # From an element, and what the operator's attributes give, to the slope there.
@@ -21,7 +22,7 @@ def elementwise(value: Slope, *tensors: te.Tensor, name: str) -> te.Tensor:
 
     def element(*index: Expr) -> Expr:
         # A number of Python makes float32 of float16.
-        found = value(*(tensor(*index) for tensor in tensors))
+        found = require_lowered(value(*(tensor(*index) for tensor in tensors)))
         return found.astype(first.dtype) if str(first.dtype).startswith("float") else found
 
     return te.compute(first.shape, element, name=name)
@@ -39,10 +40,20 @@ def scaled_by(
 
 
 def by_input(slope: Slope) -> Rule:
-    """Rule of an operator without attributes, whose slope is a function of its input."""
+    """Rule of an operator without attributes, whose slope is a function of its input.
+
+    Raises:
+        ValueError: no code can be made of the slope on some targets.
+    """
+    require_lowered(slope(tirx.Var("x", "float32")))
     return lambda _, call, grad, builder: scaled_by(slope, grad, call.args[0], builder)
 
 
 def by_result(slope: Slope) -> Rule:
-    """Rule of an operator without attributes, whose slope is a function of its result."""
+    """Rule of an operator without attributes, whose slope is a function of its result.
+
+    Raises:
+        ValueError: no code can be made of the slope on some targets.
+    """
+    require_lowered(slope(tirx.Var("y", "float32")))
     return lambda result, _, grad, builder: scaled_by(slope, grad, result, builder)
