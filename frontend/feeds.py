@@ -184,8 +184,12 @@ def _where_symbolic(
         # A square of samples, such as an adjacency matrix, has no axis of its own.
         return [feed.dims.index(symbol) if sized or feed.dims.count(symbol) == 1 else None]
     first = feed.dims[0] if feed.dims else 1
-    if first == "" and given_size(feed, 0, asked) in (None, size):
+    if first == "" and given_size(feed, 0, asked) is None:
         return [0]
+    nameless = [axis for axis, dim in enumerate(feed.dims) if dim == ""]
+    likely = [axis for axis in nameless if size and given_size(feed, axis, asked) == size]
+    if likely:
+        return [*likely, None]
     if isinstance(first, str) and first and asked.shape.get(first) == size is not None:
         # Exporters give each input a symbol of its own.
         return [0, None]

@@ -4,13 +4,14 @@ A file may mean several things, of which each makes a draft. A draft is compared
 the batch; the first one is taken whose samples can be followed to all outputs.
 """
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odtc.core.errors import ModelError, OdtcError, UnsupportedError
+from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
 from odtc.frontend.coverage import check_graph
 from odtc.frontend.feeds import Axes, batch_symbol, feeds_of, hypotheses
 from odtc.frontend.split.locate import Located, as_said, locate, nowhere
@@ -60,6 +61,7 @@ class Placing:
         return _with_places(*first)
 
     def _sketches(self, source: "Source", meant: Iterable[Axes]) -> "Iterator[Draft]":
+        """A sketch of each meaning that fits the model."""
         refused: ModelError | None = None
         count = 0
         for axes in meant:
@@ -68,23 +70,26 @@ class Placing:
             except ModelError as error:
                 refused = refused or error
                 continue
+            except UsageError:
+                # What the user says is of the likeliest meaning: others may not fit it.
+                if refused or count:
+                    continue
+                raise
             count += 1
             yield sketch
         if refused and not count:
             raise refused
 
     def _others(self, draft: "Draft") -> "Iterator[Draft]":
+        """Drafts of what else the model may mean."""
         source = draft.source
         meant = hypotheses(feeds_of(source.model), source.asked)
         behind = itertools.dropwhile(lambda axes: axes != source.axes, meant)
-        sketches = self._sketches(source, itertools.islice(behind, 1, None))
-        while True:
-            try:
-                yield self.normalise(next(sketches))
-            except StopIteration:
-                return
-            except (ModelError, UnsupportedError):
-                continue
+        for axes in itertools.islice(behind, 1, None):
+            # That another meaning does not fit is no fault of the model: this one does.
+            with contextlib.suppress(ModelError, UnsupportedError, UsageError):
+                sketch = self.sketch(dataclasses.replace(source, axes=axes), None)
+                yield self.normalise(sketch)
 
     def _locate(self, draft: "Draft") -> Located:
         """Where the samples lie, by comparison with twice the batch."""

@@ -79,6 +79,9 @@ BY_STEPS = "u = Transpose <perm = [1, 0, 2]> (x) " + CELL.replace("(x,", "(u,")
         (CELL, {"h0": [1, "s7", 3], "x": ["T", "s7", 4]},
          {"batch": 2, "shape": {"T": 2}, "batch_axes": {"x": 1}}, {"h0": 1, "x": 1}, 1),
         (BY_STEPS, {"h0": [1, "s7", 3], "x": ["s7", 5, 4]}, {"batch": 2}, {"h0": 1, "x": 0}, 1),
+        # Nothing has a name; the user gives all sizes.
+        (BY_STEPS, {"x": [None, None, 4], "h0": [1, None, 3]},
+         {"shape": {"x": (3, 5, 4), "h0": (1, 3, 3)}}, {"x": 0, "h0": 1}, 1),
         # A file of a fixed batch, whose other inputs have that size elsewhere too.
         (CELL, {"x": [2, 2, 4], "h0": [1, 2, 3]}, {}, {"x": 1, "h0": 1}, 1),
         (BY_STEPS, {"x": [1, 5, 4], "h0": [1, 1, 3]}, {"batch": 2}, {"x": 0, "h0": 1}, 1),
@@ -100,6 +103,9 @@ BY_STEPS = "u = Transpose <perm = [1, 0, 2]> (x) " + CELL.replace("(x,", "(u,")
          {"batch": 3, "batch_axes": {"y": 0}}, {"x": 0}, 0),
         ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axes": {"x": 1}}, {"x": 1}, 1),
         ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axes": {"x": None}}, {}, None),
+        # It could have no batch, too, and the user gives one.
+        ("m = ReduceMean <axes = [0]> (x) d = Sub (x, m) y = MatMul (d, w)", {"x": [None, 4]},
+         {"batch": 3, "shape": {"x": (3, 4)}}, {"x": 0}, None),
         # A batch that is fixed inside of the model.
         ("f = Reshape (x, fixed) y = MatMul (f, w)", {"x": ["N", 5, 4]}, {"batch": 2}, {"x": 0},
          None),
@@ -115,7 +121,8 @@ def test_samples_are_followed(nodes, inputs, options, places, output, draft) -> 
     notes = [note for note in found.graph.notes if "--batch-axis y" in note]
     assert bool(notes) == (is_lost and output is None)
     if places and len({*places.values()}) == 1 and output is not None:
-        assert found.batch == options.get("batch", inputs["x"][places["x"]])
+        batch = options.get("batch", inputs["x"][places["x"]])
+        assert found.batch == (batch or options["shape"]["x"][0])
 
 
 def test_unread_inputs_are_not_fed(draft) -> None:
