@@ -150,8 +150,8 @@ def run(args: argparse.Namespace) -> int:
     artifact = load(args.artifact)
     manifest = artifact.manifest
     _check_manifest(args, manifest)
-    samples = read_samples(args.data, manifest)
     held_out = _held_out(args, manifest)
+    samples = read_samples(args.data, manifest)
     per_epoch = steps_per_epoch(samples, manifest.batch, args.data)
     total = args.steps or (args.epochs or 1) * per_epoch
     left = len(samples) - per_epoch * manifest.batch
