@@ -44,10 +44,12 @@ class Prepared(BackendRep):
 
     Attributes:
         bound: names of the inputs whose values the last program was compiled for.
+        is_folded: whether these were all that it has: nothing is left to compute then.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.bound: list[str] = []
+        self.is_folded = False
         self._outputs = [value.name for value in model.graph.output]
         self._rounded = {
             value.name
@@ -78,7 +80,7 @@ class Prepared(BackendRep):
                 # What the first attempt says is of the model as it is.
                 refused = refused or error
                 continue
-            self.bound = bound
+            self.bound, self.is_folded = bound, len(bound) == len(feeds)
             results = program.run(feeds)
             return tuple(
                 results[name].astype(_BFLOAT16) if name in self._rounded else results[name]

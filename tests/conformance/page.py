@@ -24,6 +24,11 @@ TRAINING = re.compile(
 )
 _NODE = re.compile(r"\((?P<op>\w+)\): unsupported: (?P<reason>.+)")
 _DETAIL = re.compile(r"'[^']*'|\[[^\]]*\]|-?\b\d+(\.\d+)?\b")
+# Why a test is refused that is not of tensors of real numbers.
+_FOREIGN = re.compile(
+    r"array of object|is a (sequence|optional)|of another domain|of the domain"
+    r"|dtype u?int[24]\b|dtype float[48]_|float8|float4|String|Regex"
+)
 _OPERATOR = "the operator is not supported in this version"
 
 HEAD = """# ONNX conformance
@@ -35,7 +40,13 @@ is another value than ONNX expects, and a *fault* any other end.
 
 Programs have static shapes. Where the size of a result, or how an operator works, depends on the
 value of an input, such as the axes of a reduction, the program is compiled for that value. So it
-was with {bound} of the tests that passed.
+was with {bound} of the tests that passed. With {folded} of these all inputs were such values: what
+they compute is known when they are compiled, by ONNX's reference implementation, and shows nothing
+of odtc's kernels.
+
+Of the node tests {foreign} are refused for what is no tensor of real numbers of at least 8 bits:
+strings, sequences, optionals, floats of 8 or 4 bits, integers of 4 or 2, other domains. Of the {real}
+others {share:.1%} pass.
 """
 
 
@@ -48,9 +59,19 @@ def write_page(found: Mapping[str, Outcome]) -> None:
 def page(found: Mapping[str, Outcome]) -> list[str]:
     """Its lines."""
     passed = [outcome for outcome in found.values() if outcome.kind is Kind.PASSED]
-    bound = sum(bool(outcome.bound) for outcome in passed)
+    nodes = _of_group(found, "node")
+    foreign = sum(bool(_FOREIGN.search(each.reason)) for each in nodes)
+    real = len(nodes) - foreign
+    head = HEAD.format(
+        version=onnx.__version__,
+        bound=sum(bool(outcome.bound) for outcome in passed),
+        folded=sum(outcome.is_folded for outcome in passed),
+        foreign=foreign,
+        real=real,
+        share=sum(each.kind is Kind.PASSED for each in nodes) / max(real, 1),
+    )
     return [
-        HEAD.format(version=onnx.__version__, bound=bound),
+        head,
         *_table(
             ["group", "what it holds", *map(str, Kind)],
             [[group, text, *_by_kind(_of_group(found, group))] for group, text in GROUPS.items()],

@@ -39,12 +39,15 @@ class Outcome:
         reason: why it did not pass.
         bound: inputs that the program had as constants.
         operators: types of the model's nodes.
+        is_folded: whether it had all of them so: then what it computes is known when it is
+            compiled, mostly by ONNX's reference implementation.
     """
 
     kind: Kind
     reason: str = ""
     bound: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
+    is_folded: bool = False
 
 
 class _Recorder(OdtcBackend):
@@ -104,7 +107,8 @@ def check(name: str) -> Outcome:
     _Recorder.last, _Recorder.operators = None, ()
     kind, reason = _run(name)
     bound = tuple(_Recorder.last.bound) if _Recorder.last else ()
-    return Outcome(kind, reason, bound, _Recorder.operators)
+    is_folded = bool(bound) and _Recorder.last is not None and _Recorder.last.is_folded
+    return Outcome(kind, reason, bound, _Recorder.operators, is_folded)
 
 
 def _run(name: str) -> tuple[Kind, str]:
