@@ -45,8 +45,8 @@ they compute is known when they are compiled, by ONNX's reference implementation
 of odtc's kernels.
 
 Of the node tests {foreign} are refused for what is no tensor of real numbers of at least 8 bits:
-strings, sequences, optionals, floats of 8 or 4 bits, integers of 4 or 2, other domains. Of the {real}
-others {share:.1%} pass.
+strings, sequences, optionals, floats of 8 or 4 bits, integers of 4 or 2, other domains. Of the
+{real} others {share:.1%} pass.
 """
 
 
