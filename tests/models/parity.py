@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import onnx
 import torch
 from onnx import numpy_helper
 
@@ -15,6 +14,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import TorchModel, batches, make, norm_parameters
 from benchmarks.reference.initializers import Match, match_initializers
 from odtc.comparison.peers.torch_module import ModuleTrainer
+from odtc.frontend.onnx_file import load_model
 from odtc.layouts import DEFAULT
 from odtc.runtime_rpc.trainer import Trainer
 
@@ -52,8 +52,8 @@ class Pair:
 
 
 def initializers(path: Path) -> dict[str, np.ndarray]:
-    """Values of an ONNX file by name."""
-    return {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
+    """Values of an ONNX file by name, merged parameters apart."""
+    return {t.name: numpy_helper.to_array(t) for t in load_model(path).graph.initializer}
 
 
 def pair(
