@@ -175,9 +175,10 @@ def _added(stored: Stored, read: Read, uses: Uses) -> Finding:
     maker = uses.source(other)
     if maker is not None and _fits(stored.value, maker, uses):
         return parameter(f"a bias behind {maker.op_type}")
-    if maker is not None and _is_scaled(stored.value, maker, uses):
+    if maker is not None and _is_scaled(stored.value, maker, uses, read.node):
         return parameter("a shift behind a scale")
-    if other in uses.learned and stored.is_entry and stored.value.size > 1:
+    is_table = stored.value.size > 1 and not _is_output(read.node, uses)
+    if other in uses.learned and stored.is_entry and is_table:
         return parameter("a table that is added behind a layer", is_doubtful=True)
     return constant(f"added, but {_NOT_APPLIED}")
 
@@ -186,14 +187,13 @@ def _scaled(stored: Stored, read: Read, uses: Uses) -> Finding:
     """The scale of a normalisation or of a layer."""
     other = read.others[0] if read.others else read.node.input[1 - read.slot]
     if stored.value.size == 1:
-        if other not in uses.learned:
-            return constant("a single number")
-        reason = "a number that scales a layer's result"
-        return parameter(reason, is_doubtful=True) if stored.is_entry else _SCALES
+        return _number(stored, other, uses)
     if not _is_row(stored.value):
         return constant(f"multiplied, but {_NOT_APPLIED}")
     if _is_normalized(other, uses):
         return parameter("a scale of a normalisation")
+    if other in uses.learned and _has_shift(stored.value, read.node, uses):
+        return parameter("a scale with a shift behind it")
     layer = _layer(other, uses)
     ends = _is_output(read.node, uses)
     if layer is not None and _fits(stored.value, layer, uses) and not ends:
@@ -201,10 +201,18 @@ def _scaled(stored: Stored, read: Read, uses: Uses) -> Finding:
     return constant(f"multiplied, but {_NOT_APPLIED}")
 
 
+def _number(stored: Stored, other: str, uses: Uses) -> Finding:
+    """A single number that multiplies."""
+    if other not in uses.learned:
+        return constant("a single number")
+    reason = "a number that scales a layer's result"
+    return parameter(reason, is_doubtful=True) if stored.is_entry else _SCALES
+
+
 def _subtracted(stored: Stored, read: Read, uses: Uses) -> Finding:
     """The shift of a normalisation that is written shift - mean * scale."""
     maker = uses.source(read.others[0]) if read.others else None
-    if read.slot == 0 and maker is not None and _is_scaled(stored.value, maker, uses):
+    if read.slot == 0 and maker is not None and _is_scaled(stored.value, maker, uses, read.node):
         return parameter("a shift behind a scale")
     return constant("a term of a difference")
 
@@ -224,6 +232,16 @@ _BY_USE: Mapping[str, Callable[[Stored, Read, Uses], Finding]] = {
     "Mul": _scaled,
     "Sub": _subtracted,
 }
+
+
+def _has_shift(value: np.ndarray, node: onnx.NodeProto, uses: Uses) -> bool:
+    """Whether as many stored numbers are added to a product, and that is not the output."""
+    return any(
+        each.node.op_type == "Add"
+        and any(_is_as_long(uses.origin(name), value) for name in each.others if name in uses.still)
+        and not _is_output(each.node, uses)
+        for each in uses.readers.get(node.output[0], ())
+    )
 
 
 def _is_row(value: np.ndarray) -> bool:
@@ -309,8 +327,13 @@ def _measures(name: str, uses: Uses) -> bool:
     return False
 
 
-def _is_scaled(value: np.ndarray, maker: onnx.NodeProto, uses: Uses) -> bool:
-    """Whether a tensor was normalised, or multiplied by a row of this many numbers behind that."""
+def _is_scaled(
+    value: np.ndarray, maker: onnx.NodeProto, uses: Uses, reader: onnx.NodeProto
+) -> bool:
+    """Whether a tensor was normalised, or multiplied by a row of this many numbers behind that.
+
+    At the output a row may be the deviation of what is predicted, unless something was normalised.
+    """
     if maker.op_type in _NORMS:
         return _is_row(value)
     for _ in range(_DEEPEST):
@@ -319,7 +342,8 @@ def _is_scaled(value: np.ndarray, maker: onnx.NodeProto, uses: Uses) -> bool:
         rows = [uses.origin(name) for name in maker.input if name in uses.still]
         if maker.op_type == "Mul" and any(_is_as_long(row, value) for row in rows):
             data = next((name for name in maker.input if name not in uses.still), "")
-            return data in uses.learned or _is_normalized(data, uses)
+            inside = data in uses.learned and not _is_output(reader, uses)
+            return inside or _is_normalized(data, uses)
         makers = [uses.source(name) for name in maker.input if name not in uses.still]
         deeper = next((each for each in makers if each is not None and each.op_type == "Mul"), None)
         if deeper is None:

@@ -134,6 +134,20 @@ CASES = {
         {"w": W, "gamma": draw(8)},
         {},
     ),
+    "scale and shift of a sum": (
+        "torch",
+        "h = MatMul (x, w) r = Add (h, x) s = Mul (r, scale) t = Add (s, shift) y = Relu (t)",
+        ROW,
+        {"w": W, "scale": draw(8), "shift": draw(8)},
+        {},
+    ),
+    "mean and deviation of the output": (
+        "torch",
+        "h = MatMul (x, w) r = Add (h, x) s = Mul (r, std) y = Add (s, mean)",
+        ROW,
+        {"w": W},
+        {"std": draw(8), "mean": draw(8)},
+    ),
     "deviation of the output": (
         "torch",
         "h = MatMul (x, w) s = Mul (h, std) y = Identity (s)",
@@ -157,7 +171,7 @@ CASES = {
     ),
     "learned positions": (
         "torch",
-        "h = MatMul (x, w) y = Add (h, pos_embed)",
+        "h = MatMul (x, w) p = Add (h, pos_embed) y = Relu (p)",
         [2, 6, 8],
         {"w": W, "pos_embed": draw(1, 6, 8)},
         {},
