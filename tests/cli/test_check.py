@@ -55,36 +55,26 @@ def without_weights() -> onnx.ModelProto:
     return model([node("Tanh", "x", "y")], [value("x", ["N", 8])], [value("y", ["N", 8])], {})
 
 
-def scores_and_map() -> onnx.ModelProto:
-    """As scikit-learn's exporter writes a classifier: labels, and a map of the scores."""
+def scores_and_others() -> onnx.ModelProto:
+    """A classifier whose file has operators of its own behind the scores."""
     nodes = [
-        node("ArrayFeatureExtractor", "c p", "label", domain="ai.onnx.ml"),
         node("MatMul", "x w", "scores"),
         node("ArgMax", "scores", "p", axis=1),
-        node("ZipMap", "scores", "map", domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2]),
+        node("Names", "p", "label", domain="com.example"),
+        node("Pairs", "scores", "map", domain="com.example"),
     ]
-    nodes = [nodes[1], nodes[2], nodes[0], nodes[3]]
-    kinds = helper.make_map_type_proto(I64, helper.make_tensor_type_proto(F32, []))
-    outputs = [
-        value("label", [1, "N"], I64),
-        helper.make_value_info("map", helper.make_sequence_type_proto(kinds)),
-        value("scores", ["N", 3]),
-    ]
-    weights = {"w": W, "c": np.arange(3)}
-    made = model(nodes, [value("x", ["N", 8])], outputs, weights)
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    outputs = [value("label", ["N", 1], I64), value("map", ["N", 3]), value("scores", ["N", 3])]
+    made = model(nodes, [value("x", ["N", 8])], outputs, {"w": W})
+    made.opset_import.append(helper.make_opsetid("com.example", 1))
     return made
 
 
 def only_foreign() -> onnx.ModelProto:
-    made = model(
-        [node("Scaler", "x", "y", domain="ai.onnx.ml", scale=[2.0], offset=[1.0])],
-        [value("x", ["N", 8])],
-        [value("y", ["N", 8])],
-        {},
-    )
+    """A file without default operators, which it names no version of."""
+    nodes = [node("Own", "x w", "y", domain="com.example")]
+    made = model(nodes, [value("x", ["N", 8])], [value("y", ["N", 3])], {"w": W})
     del made.opset_import[:]
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    made.opset_import.append(helper.make_opsetid("com.example", 1))
     return made
 
 
@@ -106,12 +96,12 @@ REFUSED: dict[str, tuple[Model, list[str], ExitCode, str]] = {
         ExitCode.UNSUPPORTED,
         "[4, 2, 4] cannot become [1, 8]: the batch",
     ),
-    "other domains only": (only_foreign, [], ExitCode.UNSUPPORTED, "operator Scaler is of the dom"),
+    "other domains only": (only_foreign, [], ExitCode.UNSUPPORTED, "operator Own is of the domain"),
     "a loss on a map": (
-        scores_and_map,
+        scores_and_others,
         ["--loss", "map=mse"],
         ExitCode.UNSUPPORTED,
-        "the output 'map' cannot be trained: it needs -> map (ZipMap) of the domain 'ai.onnx.ml'",
+        "the output 'map' cannot be trained: it needs -> map (Pairs) of the domain 'com.example'",
     ),
     "a loss on an input": (
         lambda: linear([value("x", ["N", 8]), value("y", ["N", 3])]),
@@ -170,8 +160,8 @@ def test_check_refuses_with_the_words_of_compile(name: str, both) -> None:
 
 # Name: the model, and what is said of it. Each is whole once it comes out again.
 TRAINED: dict[str, tuple[Model, str]] = {
-    "a map and labels": (
-        scores_and_map,
+    "outputs of another domain": (
+        scores_and_others,
         "the loss is on 'scores', the first output that can be trained\n"
         "note: outputs without a loss are left out: label, map",
     ),
