@@ -110,8 +110,12 @@ def _cumprod(node: Node, emit: Emit) -> str:
 
 
 def _constant_lengths(node: Node) -> str:
-    """The lengths must be constant."""
-    return "" if node.constant(1) is not None else "the lengths must be constant"
+    """The lengths must be constant, and one for each sample."""
+    lengths, shape = node.constant(1), node.graph.shapes.get(node.inputs[0])
+    if lengths is None or shape is None:
+        return "the lengths must be constant"
+    samples = shape[node.attrs.get("batch_axis", 1)]
+    return "" if lengths.size == samples else f"{lengths.size} lengths for {samples} samples"
 
 
 def _reverse_sequence(node: Node, emit: Emit) -> str:
