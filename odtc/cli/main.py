@@ -38,7 +38,7 @@ from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (
-    *(export, compile, train, inspect, check, adapt, plan, profile, sweep, tune, db, compare),
+    *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),
     *(bench, report, pack, targets, devices, device),
 )
 

@@ -40,6 +40,17 @@ def behind(op_type: str, data: str = "h", **attributes: Any) -> onnx.ModelProto:
     )
 
 
+# Attributes of a TfIdfVectorizer.
+WORDS: dict[str, Any] = {
+    "max_gram_length": 1,
+    "max_skip_count": 0,
+    "min_gram_length": 1,
+    "mode": "TF",
+    "ngram_counts": [0],
+    "ngram_indexes": [0],
+    "pool_int64s": [1],
+}
+
 # A weight on the left of a product, and a weight that two products share.
 LEFT_OPERAND = dense(
     node("Transpose", ["x"], "t", perm=[1, 0]),

@@ -91,6 +91,7 @@ from tests.errors.models import (
     LINEAR,
     SHARED,
     TWO_GRADIENTS,
+    WORDS,
     behind,
     dense,
     looping,
@@ -128,15 +129,15 @@ CAUSES: dict[str, Cause] = {
     "unsupported operator": compile_model(
         dense(
             node("MatMul", ["x", "v"], "h"),
-            node("RandomNormalLike", ["h"], "y"),
-        ),
+            node("Cast", ["h"], "i", to=7),
+            node("TfIdfVectorizer", ["i"], "y", **WORDS),
+        )
     ),
     "division by zero": compile_model(DIVIDED_BY_ZERO),
     "loop of too many trips": compile_model(looping(2**31 - 1)),
     "operator of another domain": compile_model(
         dense(node("MatMul", ["x", "w"], "h"), node("Fancy", ["h"], "y", domain="com.example"))
     ),
-    "Bernoulli on the trained path": compile_model(behind("Bernoulli")),
     "Hardmax on the trained path": compile_model(behind("Hardmax")),
     "shapes that do not fit": compile_model(
         dense(node("MatMul", ["x", "w"], "h"), node("MatMul", ["h", "v"], "y"))
