@@ -20,9 +20,8 @@ from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import DataError, NumericError, UsageError
-from odtc.core.manifest import Evaluation, StepPlan
+from odtc.core.manifest import StepPlan
 from odtc.core.memory_plan import parse_memory_plans
-from odtc.core.place import join, take
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters import (
     adapter_arguments,
@@ -31,15 +30,9 @@ from odtc.runtime_rpc.adapters import (
     write_adapters,
 )
 from odtc.runtime_rpc.allocation import Placement, allocate, averaged
-from odtc.runtime_rpc.batches import (
-    Feed,
-    Intake,
-    check_bound,
-    fitted,
-    named_arrays,
-    padded_batches,
-)
+from odtc.runtime_rpc.batches import Feed, Intake
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
+from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.export.write import Exported, write_model
 from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
@@ -92,9 +85,11 @@ class Trainer:
         self._intake = Intake(bundle.manifest)
         self.use_threads(threads, cores)
         with session.guard():
-            self._evaluate = {e: machine[e.function] for e in bundle.manifest.evaluations}
             self._tensors = allocate(bundle, session, placement)
             self._stepping = Stepping(bundle.manifest, session, machine, self._host, self._tensors)
+            self._evaluations = Evaluations(
+                bundle.manifest, session, machine, self._tensors, self._stepping
+            )
 
     @property
     def updates(self) -> int:
@@ -267,48 +262,7 @@ class Trainer:
             DeviceError: the device failed.
             UsageError: the step keeps no averages.
         """
-        evaluation = self._evaluation(output)
-        averages = self._averages() if ema else {}
-        place, feed = evaluation.place, self._fed_to(evaluation, x)
-        if place is None:
-            _check_whole(evaluation, feed, self._manifest.micro_batch)
-            return self._run(evaluation, feed, averages)
-        parts = [
-            take(self._run(evaluation, batch, averages), place, slice(length))
-            for batch, length in padded_batches(feed, self._manifest.micro_batch)
-        ]
-        return join(parts, place)
-
-    def _fed_to(self, evaluation: Evaluation, x: Feed) -> dict[Argument, np.ndarray]:
-        """What an evaluation needs of what a caller feeds."""
-        inputs, bound = self._manifest.of_role(Role.INPUT), self._manifest.bound
-        check_bound(x, bound)
-        needed = {i.spec.name: i for i in inputs if i.spec.name in evaluation.inputs}
-        others = {item.spec.name for item in inputs} - needed.keys() | bound.keys()
-        arrays = named_arrays(x, [*needed], ignored=others)
-        return {item: arrays[name] for name, item in needed.items()}
-
-    def _evaluation(self, output: str | None) -> Evaluation:
-        known = {item.output.name: item for item in self._manifest.evaluations}
-        if output is not None and output not in known:
-            raise UsageError(
-                f"the output {output!r} cannot be evaluated", hint=f"one of: {', '.join(known)}"
-            )
-        return self._manifest.evaluations[0] if output is None else known[output]
-
-    def _run(
-        self,
-        evaluation: Evaluation,
-        arrays: Mapping[Argument, np.ndarray],
-        instead: Mapping[str, Argument],
-    ) -> np.ndarray:
-        """One evaluation of one batch, with other tensors in the place of some weights."""
-        weights = self._manifest.of_role(*WEIGHT_ROLES)
-        arguments = [*arrays, *(instead.get(item.spec.name, item) for item in weights)]
-        feed = {item: fitted(array, item.spec) for item, array in arrays.items()}
-        with self.session.guard():
-            tensors = self._tensors | self._stepping.feeder.put(feed)
-            return self._evaluate[evaluation](*(tensors[i] for i in arguments)).numpy()
+        return self._evaluations.of(x, output, self._instead(ema))
 
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
         """The weights now, running statistics too, by ONNX initializer name.
@@ -446,21 +400,12 @@ class Trainer:
             adapter_arguments(self._manifest)
         select = merge_adapters if merge else without_adapters
         weights = select(self.parameters(ema=ema), self._manifest.adapters)
-        evaluate = partial(self._evaluate_all, ema=ema) if verify and merge else None
-        exported = write_model(path, self._bundle, weights, evaluate, training=training)
+        evaluate = partial(self._evaluations.all, instead=self._instead(ema))
+        seen = evaluate if verify and merge else None
+        exported = write_model(path, self._bundle, weights, seen, training=training)
         for note in exported.notes:
             warnings.warn(f"export: {note}", stacklevel=2)
         return exported
-
-    def _evaluate_all(
-        self, arrays: Mapping[str, np.ndarray], *, ema: bool
-    ) -> dict[str, np.ndarray]:
-        """Each output of one batch as it was compiled, whatever its shape."""
-        averages = self._averages() if ema else {}
-        return {
-            each.output.name: self._run(each, self._fed_to(each, arrays), averages)
-            for each in self._manifest.evaluations
-        }
 
     def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
         """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
@@ -493,6 +438,10 @@ class Trainer:
             for item in adapter_arguments(self._manifest):
                 self._tensors[item].copyfrom(tensors[item.spec.name])
 
+    def _instead(self, ema: bool) -> dict[str, Argument]:
+        """What stands in the place of weights: the averages, or nothing."""
+        return self._averages() if ema else {}
+
     def _averages(self) -> dict[str, Argument]:
         """The moving averages, by the name of their parameter."""
         averages = {averaged(item): item for item in self._manifest.of_role(Role.AVERAGE)}
@@ -511,7 +460,7 @@ class Trainer:
 
     def _weights(self, arguments: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
         """Weights by name, or the averages of those that have one."""
-        averages = self._averages() if ema else {}
+        averages = self._instead(ema)
         with self.session.guard():
             return {
                 item.spec.name: self._tensors[averages.get(item.spec.name, item)].numpy()
@@ -521,24 +470,6 @@ class Trainer:
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
         with self.session.guard():
             return {item.spec.name: self._tensors[item].numpy() for item in arguments}
-
-
-def _check_whole(evaluation: Evaluation, feed: Mapping[Argument, np.ndarray], batch: int) -> None:
-    """Checks what is fed for an output that cannot be cut: it must be one batch.
-
-    Raises:
-        DataError: it is another number of samples.
-    """
-    name = evaluation.output.name
-    wrong = [i for i, array in feed.items() if i.place and array.shape != i.spec.shape]
-    if wrong:
-        raise DataError(
-            f"{wrong[0].spec.name} has shape {list(feed[wrong[0]].shape)}; nothing shows where the "
-            f"samples lie in {evaluation.output}, so it is evaluated for one batch of {batch}",
-            where=f"output {name}",
-            hint=f"feed {list(wrong[0].spec.shape)}; or compile with --batch-axis {name}=0 if they "
-            "lie along its axis 0, and none depends on another",
-        )
 
 
 def _nothing() -> None:

@@ -118,7 +118,7 @@ def checked(trainer: Trainer, path: Path, node: onnx.NodeProto | None = None) ->
         last.output[0] = node.input[0]
         model.graph.node.append(node)
         onnx.save(model, path)
-    evaluate = partial(trainer._evaluate_all, ema=False)
+    evaluate = partial(trainer._evaluations.all, instead={})
     return check.check_file(path, model, trainer._manifest, evaluate, "the file")
 
 

@@ -1,0 +1,107 @@
+"""Evaluates outputs on a device: cuts what is fed into batches, and joins the results."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odtc.core.errors import DataError, UsageError
+from odtc.core.manifest import Evaluation, Manifest
+from odtc.core.place import join, take
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.runtime_rpc.batches import Feed, check_bound, fitted, named_arrays, padded_batches
+from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.stepping import Stepping
+
+# Tensors that stand in the place of weights, by the name of the weight.
+Instead = Mapping[str, Argument]
+
+
+class Evaluations:
+    """The evaluations of a loaded library.
+
+    Args:
+        manifest: of the step.
+        session: where it runs.
+        machine: the loaded library.
+        tensors: on the device, by the argument that they are.
+        stepping: whose feeder brings inputs to the device.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        session: Session,
+        machine: Any,
+        tensors: Mapping[Argument, Any],
+        stepping: Stepping,
+    ) -> None:
+        self._manifest, self._session = manifest, session
+        self._tensors, self._stepping = tensors, stepping
+        self._functions = {each: machine[each.function] for each in manifest.evaluations}
+
+    def of(self, x: Feed, output: str | None, instead: Instead) -> np.ndarray:
+        """An output for any number of samples; see `Trainer.evaluate` for arguments and errors."""
+        evaluation = self._named(output)
+        place, feed = evaluation.place, self._fed_to(evaluation, x)
+        if place is None:
+            _check_whole(evaluation, feed, self._manifest.micro_batch)
+            return self._run(evaluation, feed, instead)
+        parts = [
+            take(self._run(evaluation, batch, instead), place, slice(length))
+            for batch, length in padded_batches(feed, self._manifest.micro_batch)
+        ]
+        return join(parts, place)
+
+    def all(self, arrays: Mapping[str, np.ndarray], instead: Instead) -> dict[str, np.ndarray]:
+        """Each output of one batch as it was compiled, whatever its shape."""
+        return {
+            each.output.name: self._run(each, self._fed_to(each, arrays), instead)
+            for each in self._manifest.evaluations
+        }
+
+    def _named(self, output: str | None) -> Evaluation:
+        known = {item.output.name: item for item in self._manifest.evaluations}
+        if output is not None and output not in known:
+            raise UsageError(
+                f"the output {output!r} cannot be evaluated", hint=f"one of: {', '.join(known)}"
+            )
+        return self._manifest.evaluations[0] if output is None else known[output]
+
+    def _fed_to(self, evaluation: Evaluation, x: Feed) -> dict[Argument, np.ndarray]:
+        """What an evaluation needs of what a caller feeds."""
+        inputs, bound = self._manifest.of_role(Role.INPUT), self._manifest.bound
+        check_bound(x, bound)
+        needed = {i.spec.name: i for i in inputs if i.spec.name in evaluation.inputs}
+        others = {item.spec.name for item in inputs} - needed.keys() | bound.keys()
+        arrays = named_arrays(x, [*needed], ignored=others)
+        return {item: arrays[name] for name, item in needed.items()}
+
+    def _run(
+        self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
+    ) -> np.ndarray:
+        """One evaluation of one batch."""
+        weights = self._manifest.of_role(*WEIGHT_ROLES)
+        arguments = [*arrays, *(instead.get(item.spec.name, item) for item in weights)]
+        feed = {item: fitted(array, item.spec) for item, array in arrays.items()}
+        with self._session.guard():
+            tensors = {**self._tensors, **self._stepping.feeder.put(feed)}
+            return self._functions[evaluation](*(tensors[i] for i in arguments)).numpy()
+
+
+def _check_whole(evaluation: Evaluation, feed: Mapping[Argument, np.ndarray], batch: int) -> None:
+    """Checks what is fed for an output that cannot be cut: it must be one batch.
+
+    Raises:
+        DataError: it is another number of samples.
+    """
+    name = evaluation.output.name
+    wrong = [i for i, array in feed.items() if i.place and array.shape != i.spec.shape]
+    if wrong:
+        raise DataError(
+            f"{wrong[0].spec.name} has shape {list(feed[wrong[0]].shape)}; nothing shows where the "
+            f"samples lie in {evaluation.output}, so it is evaluated for one batch of {batch}",
+            where=f"output {name}",
+            hint=f"feed {list(wrong[0].spec.shape)}; or compile with --batch-axis {name}=0 if they "
+            "lie along its axis 0, and none depends on another",
+        )
