@@ -24,7 +24,7 @@ class Bound:
         specs: of what is fed, in order.
         places: where the samples lie in those that hold some.
         constants: values of those that are not fed.
-        exported: the batch that the file was exported for, where it is another.
+        exported: the batch that the file was exported for, where that is fixed.
     """
 
     specs: tuple[TensorSpec, ...]
@@ -69,7 +69,7 @@ def bind(feeds: Sequence[Feed], asked: Asked, axes: Axes, samples: int | None = 
     places = {spec.name: Place(axis) for spec in fed if (axis := axes.get(spec.name)) is not None}
     exported = [feed.dims[axis] for feed in feeds if (axis := axes.get(feed.name)) is not None]
     fixed = next((dim for dim in exported if isinstance(dim, int)), None)
-    return Bound(fed, places, constants, fixed if symbol is None and fixed != batch else None)
+    return Bound(fed, places, constants, fixed if symbol is None else None)
 
 
 def _said_batch(feeds: Sequence[Feed], asked: Asked, axes: Axes, symbol: str | None) -> int | None:

@@ -227,9 +227,11 @@ def _follow_batch(graph: Graph, fixed: int) -> None:
             continue
         data.update(node.output)
         target = node.input[1] if node.op_type == "Reshape" else None
-        if target not in graph.constants or attributes(node).get("allowzero"):
+        if target not in graph.constants:
             continue
         sizes = graph.constants[target].copy()
-        if sizes.size > 1 and sizes[0] == fixed:
-            sizes[0] = 0
+        # With allowzero, which PyTorch's exporter writes, a zero is a size.
+        copied = -1 if attributes(node).get("allowzero") else 0
+        if sizes.size > 1 and sizes[0] == fixed and (copied == 0 or -1 not in sizes):
+            sizes[0] = copied
             node.input[1] = graph.add_constant("reshape", sizes)

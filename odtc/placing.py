@@ -7,13 +7,13 @@ the batch; the first one is taken whose samples can be followed to all outputs.
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
 from odtc.frontend.coverage import check_graph
-from odtc.frontend.feeds import Axes, batch_symbol, feeds_of, hypotheses
+from odtc.frontend.feeds import batch_symbol, feeds_of, hypotheses
 from odtc.frontend.split.locate import Located, as_said, locate, nowhere
 
 if TYPE_CHECKING:
@@ -34,16 +34,29 @@ class Placing:
     normalise: "Callable[[Draft], Draft]"
 
     def likeliest(self, source: "Source") -> "Draft":
-        """The first sketch that can be trained, of all that the model may mean, else the first.
+        """The first sketch, or where that cannot be trained another whose samples can be followed.
 
         Raises:
             OdtcError: there is none; what is said of the first one.
         """
-        sketches = self._sketches(source, hypotheses(feeds_of(source.model), source.asked))
-        first = next(sketches)
-        if not _is_blocked(first):
-            return first
-        return next((each for each in sketches if not _is_blocked(each)), first)
+        first, *others = hypotheses(feeds_of(source.model), source.asked)
+        refused: OdtcError | None = None
+        likeliest: Draft | None = None
+        try:
+            likeliest = self.sketch(dataclasses.replace(source, axes=first), None)
+            if not _is_blocked(likeliest):
+                return likeliest
+        except ModelError as error:
+            refused = error
+        for axes in others:
+            with contextlib.suppress(ModelError, UnsupportedError, UsageError):
+                other = self.sketch(dataclasses.replace(source, axes=axes), None)
+                if not _is_blocked(other) and self._shows(other.source):
+                    return other
+        if likeliest is None:
+            assert refused
+            raise refused
+        return likeliest
 
     def located(self, draft: "Draft") -> "Draft":
         """The first draft whose samples can be followed, of all that the model may mean, else this.
@@ -51,34 +64,20 @@ class Placing:
         Raises:
             UsageError: the user says that the samples are where they are not.
         """
-        first: tuple[Draft, Located] | None = None
-        for each in itertools.chain([draft], self._others(draft)):
+        likeliest = self._locate(draft)
+        if not likeliest.refusals:
+            return _with_places(draft, likeliest)
+        for each in self._others(draft):
             found = self._locate(each)
-            if not found.refusals:
+            if found.is_shown:
                 return _with_places(each, found)
-            first = first or (each, found)
-        assert first
-        return _with_places(*first)
+        return _with_places(draft, likeliest)
 
-    def _sketches(self, source: "Source", meant: Iterable[Axes]) -> "Iterator[Draft]":
-        """A sketch of each meaning that fits the model."""
-        refused: ModelError | None = None
-        count = 0
-        for axes in meant:
-            try:
-                sketch = self.sketch(dataclasses.replace(source, axes=axes), None)
-            except ModelError as error:
-                refused = refused or error
-                continue
-            except UsageError:
-                # What the user says is of the likeliest meaning: others may not fit it.
-                if refused or count:
-                    continue
-                raise
-            count += 1
-            yield sketch
-        if refused and not count:
-            raise refused
+    def _shows(self, source: "Source") -> bool:
+        """Whether the samples can be followed from the axes of a source to an output."""
+        with contextlib.suppress(OdtcError):
+            return self._locate(self.normalise(self.sketch(source, None))).is_shown
+        return False
 
     def _others(self, draft: "Draft") -> "Iterator[Draft]":
         """Drafts of what else the model may mean."""

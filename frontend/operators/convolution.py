@@ -92,9 +92,20 @@ def _transpose_pads(node: Node, windows: Windows) -> tuple[list[int], list[int]]
     return pads, [extra[i] + max(-total[i], 0) for i in axes]
 
 
+def _fitting(node: Node) -> str:
+    """1 to 3 spatial axes: rank 3 to 5; the weight is of the input's channels."""
+    refused = one_to_three_axes(node)
+    if refused or node.inputs[1] not in node.graph.shapes:
+        return refused
+    given, (_, taken, *_), groups = node.shape()[1], node.shape(1), node.attrs.get("group", 1)
+    if given != taken * groups:
+        return f"the input has {given} channels; the weight takes {taken * groups}"
+    return ""
+
+
 OPERATORS: dict[str, Operator] = {
     "Conv": Operator(
-        condition=one_to_three_axes,
+        condition=_fitting,
         expand=first_of(explicit_pads, as_image),
         convert=_converter(_CONV, "OI"),
     ),

@@ -29,6 +29,14 @@ class Located:
     labels: dict[str, Place]
     refusals: Mapping[int, OdtcError]
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether every output is followed, and one of them holds samples.
+
+        Where no output grows with an axis that is taken for the batch, nothing says that it is.
+        """
+        return not self.refusals and any(self.outputs)
+
 
 def locate(graph: Graph, twin: Graph) -> Located:
     """Follows the samples through a graph.

@@ -27,6 +27,10 @@ CONSTANTS = {
     "flat": np.array([-1, 4]),
     "fixed": np.array([2, 5, 4]),
     "rate": np.array(16000),
+    "rows": np.array([4, 48]),
+    "window": np.ones((3, 3, 3, 3), np.float32),
+    "head": np.ones((48, 2), np.float32),
+    "first": np.ones((4, 3, 4, 4), np.float32),
     "wi": np.ones((1, 9, 4), np.float32),
     "wr": np.ones((1, 9, 3), np.float32),
 }
@@ -225,3 +229,33 @@ def test_a_model_that_takes_its_own_batch_only_keeps_it(tmp_path) -> None:
     options = StepOptions(batch=4, loss="mse", params=["w"])
     made = draft_of(read_source(tmp_path / "m.onnx", "host-cpu", options, silent))
     assert made.graph.inputs[0].shape == (4, 3)
+
+
+CONVOLVED = "c = Conv <pads = [1, 1, 1, 1]> (x, window) "
+FLAT = "f = Reshape <allowzero = 1> (c, rows) y = MatMul (f, head)"
+SHIFTED = CONVOLVED + "d = Add (c, first) " + FLAT.replace("(c,", "(d,")
+
+
+@pytest.mark.parametrize("batch", [None, 4, 8])
+def test_a_fixed_batch_of_pytorchs_exporter_is_followed(draft, batch: int | None):
+    """It writes the batch into reshapes, with allowzero: a zero would be a size there."""
+    model = model_of(CONVOLVED + FLAT, {"x": [4, 3, 4, 4]})
+    found = draft(model, batch=batch, params=["window", "head"])
+    assert found.batch == (batch or 4)
+    assert found.graph.places["x"] == found.objective.places[0] == Place(0)
+
+
+def test_channels_are_not_taken_for_samples_where_the_batch_cannot_be_followed(draft):
+    model = model_of(SHIFTED, {"x": [4, 3, 4, 4]})
+    found = draft(model, params=["window", "head"])
+    assert found.graph.places["x"] == Place(0)
+    assert found.objective.places == (None,)
+    assert any("nothing shows where the samples lie" in note for note in found.graph.notes)
+    with pytest.raises(OdtcError, match="shapes do not fit together"):
+        draft(model, batch=8, params=["window", "head"])
+
+
+def test_a_convolution_of_other_channels_is_refused(draft):
+    model = model_of(CONVOLVED + "y = Relu (c)", {"x": ["N", 4, 4, 4]})
+    with pytest.raises(OdtcError, match="the input has 4 channels; the weight takes 3"):
+        draft(model, batch=2)
