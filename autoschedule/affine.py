@@ -98,6 +98,23 @@ def is_contiguous(steps: Sequence[Steps], extents: Sequence[int]) -> bool:
     return all(each[innermost] in (0, 1) for each in steps)
 
 
+def period_of(block: SBlock, extent: int) -> int:
+    """Iterations of the innermost loop after which indices or conditions start anew.
+
+    That is the least number, a divisor of `extent`, by which its variable is divided; `extent`
+    where there is none.
+    """
+    variable = block.iter_vars[-1].var
+    found = {extent}
+
+    def visit(node: tirx.FloorMod | tirx.FloorDiv) -> None:
+        if isinstance(node.b, tirx.IntImm) and variable in loads_and_variables(node.a)[1]:
+            found.add(int(node.b))
+
+    tvm_ffi.structural_walk(block.body, [(tirx.FloorMod, visit), (tirx.FloorDiv, visit)])
+    return min(each for each in found if 1 < each <= extent and extent % each == 0)
+
+
 def _is_flat(steps: Sequence[Steps], outer: int, inner: int, extent: int) -> bool:
     """Whether every access goes over two loops as over one."""
     pairs = [(each[outer], each[inner]) for each in steps]

@@ -19,6 +19,7 @@ from odtc.autoschedule.affine import (
     is_contiguous,
     loads_and_variables,
     operations,
+    period_of,
     steps_of,
 )
 from odtc.autoschedule.loops import (
@@ -91,6 +92,20 @@ def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) 
         schedule.parallel(schedule.fuse(*around))
     if vectors:
         vectorize(schedule, inner, lanes)
+    else:
+        cut_at_period(schedule, block, inner)
+
+
+def cut_at_period(schedule: s_tir.Schedule, block: SBlockRV, loop: LoopRV) -> None:
+    """Makes two loops of one whose indices start anew, so that none is a remainder.
+
+    LLVM 22 takes `x[i % 8]` in a loop of 16 for sixteen neighbours where it makes vectors of 16
+    (Zen 4 and 5): half of them are other elements. Without the remainder they are neighbours.
+    """
+    size = extent(schedule, loop)
+    period = period_of(schedule.get(block), size) if size > 1 else size
+    if 1 < period < size:
+        schedule.split(loop, [None, period])
 
 
 def vectorize(schedule: s_tir.Schedule, loop: LoopRV, lanes: int) -> None:
