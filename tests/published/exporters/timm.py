@@ -1,0 +1,39 @@
+"""timm's models, by `odtc.from_torch` and by PyTorch's default; run as a script."""
+
+import sys
+import types
+
+import torch
+
+import odtc
+from tests.published.exporters.asked import asked
+
+if torch.version.cuda is None:
+    # Torchvision does not load beside a torch without CUDA, but for this module of it.
+    name = "torchvision._meta_registrations"
+    sys.modules.setdefault(name, types.ModuleType(name))
+
+import timm
+
+SIZE = 32
+OPTIONS = {"vit_tiny_patch16_224": {"img_size": SIZE, "depth": 2}}
+
+
+def main() -> None:
+    """Exports what the command line names: MODEL by EXPORTER."""
+    for name, path in asked():
+        model, _, exporter = name.partition(" by ")
+        torch.manual_seed(0)
+        module = timm.create_model(model, num_classes=10, **OPTIONS.get(model, {}))
+        example = torch.randn(2, 3, SIZE, SIZE)
+        if exporter == "from_torch":
+            odtc.from_torch(module, (example,), path)
+        else:
+            batch = {0: torch.export.Dim("batch")}
+            torch.onnx.export(
+                module.eval(), (example,), path, dynamic_shapes=(batch,), external_data=False
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Models of ultralytics with random weights, by its own export."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from ultralytics import YOLO
+
+from tests.published.exporters.asked import asked
+
+SIZE = 64
+
+
+def main() -> None:
+    """Exports what the command line names."""
+    wanted = [(name, path.resolve()) for name, path in asked()]
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        for name, path in wanted:
+            made = YOLO(f"{name}.yaml").export(
+                format="onnx", imgsz=SIZE, simplify=False, dynamic=True
+            )
+            shutil.move(Path(made), path)
+
+
+if __name__ == "__main__":
+    main()

