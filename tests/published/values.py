@@ -22,11 +22,13 @@ class Values:
         inputs: by name.
         label: of the loss.
         is_class: whether the label holds class numbers.
+        sizes: of symbolic dimensions, for inputs that the step does not take.
     """
 
     inputs: dict[str, np.ndarray]
     label: np.ndarray
     is_class: bool
+    sizes: Mapping[str, Any]
 
     @classmethod
     def of(cls, manifest: Manifest, options: Options) -> "Values":
@@ -40,9 +42,9 @@ class Values:
         }
         (label,) = manifest.of_role(Role.LABEL)
         is_class = options.loss == "cross-entropy"
-        return cls(
-            inputs, _drawn(rng, label.spec, label.classes.count if label.classes else 2), is_class
-        )
+        sizes = {"batch": options.batch, **options.shape}
+        label_of = _drawn(rng, label.spec, label.classes.count if label.classes else 2)
+        return cls(inputs, label_of, is_class, sizes)
 
 
 def _drawn(rng: np.random.Generator, spec: TensorSpec, high: int, scale: float = 1.0) -> np.ndarray:
@@ -66,11 +68,7 @@ def ran(
 ) -> dict[str, np.ndarray]:
     """The outputs of a file by onnxruntime; one of a fixed batch of 1 runs once a sample."""
     machine = session(path)
-    types = {item.name: item.type for item in machine.get_inputs()}
-    feed = {
-        name: values.inputs.get(name, np.asarray(bound.get(name, 0), _TYPES[kind]))
-        for name, kind in types.items()
-    }
+    feed = {item.name: _fed(item, values, bound) for item in machine.get_inputs()}
     names = [item.name for item in machine.get_outputs()]
     if not _takes_one(machine, feed):
         return dict(zip(names, map(_plain, machine.run(names, feed)), strict=True))
@@ -79,6 +77,15 @@ def ran(
         for n in range(len(next(iter(feed.values()))))
     ]
     return dict(zip(names, map(np.concatenate, zip(*each, strict=True)), strict=True))
+
+
+def _fed(item: Any, values: Values, bound: Mapping[str, Any]) -> np.ndarray:
+    """An input; one that is neither fed nor bound has no part in what is compared."""
+    if item.name in values.inputs:
+        return values.inputs[item.name]
+    if item.name in bound:
+        return np.asarray(bound[item.name], _TYPES[item.type])
+    return np.ones([values.sizes.get(size, size) for size in item.shape], _TYPES[item.type])
 
 
 def _plain(output: Any) -> np.ndarray:
