@@ -51,7 +51,8 @@ def _judged(case: Case, place: Path) -> Outcome:
         return replace(found, word=word, reason=told + _first(error))
     except Exception as error:
         where = traceback.format_exc(limit=-4)
-        return replace(found, word=Word.FAULT, reason=f"{_first(error)}\n{where}")
+        reason = f"{_first(error)}\n{where}".replace(case.path, Path(case.path).name)
+        return replace(found, word=Word.FAULT, reason=reason)
     return _bounded(found)
 
 

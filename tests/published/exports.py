@@ -46,7 +46,7 @@ TOOLS = (
                 "vit_tiny_patch16_224",
             )
             for exporter in ("from_torch", "torch.onnx")
-            # Random weights behind normalisations that keep their statistics give no gradient there.
+            # Its random weights have no gradient where normalisations keep their statistics.
             if (model, exporter) != ("lcnet_035", "from_torch")
         },
     ),

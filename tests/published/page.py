@@ -45,6 +45,11 @@ the way. *FAULT* is any other end.
 
 def write_page(found: Mapping[str, Outcome], seconds: float) -> None:
     """Writes the page and the numbers that it is of."""
+    # Tracebacks are for who runs it.
+    found = {
+        name: dataclasses.replace(item, reason="".join(item.reason.splitlines()[:1]))
+        for name, item in sorted(found.items())
+    }
     data = {name: dataclasses.asdict(found[name]) for name in found}
     FOUND.write_text(json.dumps({"seconds": seconds, "files": data}, indent=1) + "\n")
     PAGE.write_text("\n".join(page(found, seconds)), encoding="utf-8")
