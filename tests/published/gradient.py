@@ -14,7 +14,7 @@ from odtc.runtime_rpc.trainer import Trainer
 from tests.published.values import Values, ran
 
 # Of the parameter's length; the best one counts, as long ones bend and short ones round.
-_STEPS = (1e-3, 3e-4, 3e-3, 1e-4, 1e-2, 3e-5, 1e-5)
+_STEPS = (1e-3, 3e-4, 3e-3, 1e-4, 1e-2, 3e-5, 1e-5, 3e-6, 1e-6)
 _GOOD = 1e-3
 _LEAST = 1e-3
 _TINY = 1e-30
