@@ -62,7 +62,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     *,
     batch: int | None = None,
     loss: Losses | Sequence[Term] = "cross-entropy",
-    optimizer: Optimizer | Update | None = None,
+    optimizer: Optimizer | Update | str | None = None,
     params: Sequence[str] | str | None = None,
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
@@ -93,8 +93,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
             ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
             gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`.
-        optimizer: the update rule, plain SGD by default, or an `Update` with what is around it. The
-            learning rate is given at each step.
+        optimizer: the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by
+            default; or an `Update` with what is around it. The learning rate is given at each step.
         params: what to train: globs over ONNX initializers and other choices, as text; see
             `odtc.frontend.choices`. The others are frozen. By default all are trained, or with
             `lora` none beside the adapters.

@@ -39,6 +39,7 @@ from odtc.frontend.onnx_file import load_model, modern
 from odtc.frontend.operators.dropout import set_dropout
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
+from odtc.frontend.optimizers.table import parse_optimizer
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import read_graph, require_places, specialize
@@ -63,7 +64,7 @@ class StepOptions(TypedDict, total=False):
 
     batch: int | None
     loss: Losses | Sequence[Term]
-    optimizer: Optimizer | Update | None
+    optimizer: Optimizer | Update | str | None
     params: Sequence[str] | str | None
     freeze: Sequence[str] | str
     freeze_batch_norm: bool
@@ -226,7 +227,7 @@ def read_source(
     _check_offload(target, options)
     is_mixed = _is_mixed(options)
     has_half = is_mixed and target.has_half_arithmetic
-    update = as_update(options.get("optimizer") or SGD())
+    update = as_update(_optimizer(options))
     if has_half and update.scaling is None:
         update = dataclasses.replace(update, loss_scale="dynamic")
     terms = terms_of(options.get("loss", "cross-entropy"))
@@ -375,6 +376,11 @@ def _known(target: Target, options: StepOptions) -> tuple[Book, MeasuredTimes]:
     database = options.get("database")
     of = shelf(target, None if database is None else Path(database), options.get("device"))
     return of, of.times
+
+
+def _optimizer(options: StepOptions) -> Optimizer | Update:
+    given = options.get("optimizer") or SGD()
+    return parse_optimizer(given) if isinstance(given, str) else given
 
 
 def _check_offload(target: Target, options: StepOptions) -> None:

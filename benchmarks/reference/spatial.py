@@ -107,7 +107,7 @@ def _max_pool(attrs: Attributes, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     padding = [(before, after + past) for before, after, past in _window(attrs, x, kernel)]
     stride, dilation = _per_axis(attrs, "strides", x), _per_axis(attrs, "dilations", x)
     padded = _pad(x, padding, -math.inf)
-    if attrs["outputs"] == 1:
+    if attrs.get("outputs", 1) == 1:
         return _MAX_POOL[x.ndim](padded, kernel, stride, 0, dilation)
     found, places = _MAX_POOL[x.ndim](padded, kernel, stride, 0, dilation, return_indices=True)
     at = torch.unravel_index(places, padded.shape[2:])

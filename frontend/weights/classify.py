@@ -44,7 +44,7 @@ def classify(
         ModelError: what the file says is damaged.
     """
     uses = Uses(tuple(flattened(nodes)), values)
-    own, torch = read_own_metadata(model), read_torch_metadata(model)
+    own, torch = read_own_metadata(model, values), read_torch_metadata(model)
     producer, by_module = model.producer_name, names_modules(model)
 
     def found(name: str) -> Finding:

@@ -1,20 +1,35 @@
 """Reads the list of weights that odtc's own export leaves in a file."""
 
+from collections.abc import Collection
+
 import onnx
 
+from odtc.core.errors import ModelError
 from odtc.core.weight_list import KEY, read_weight_list
 from odtc.frontend.weights.finding import Finding, Kind, said
 
 
-def read_own_metadata(model: onnx.ModelProto) -> dict[str, Finding] | None:
+def read_own_metadata(model: onnx.ModelProto, stored: Collection[str]) -> dict[str, Finding] | None:
     """What the file says of its tensors, by name; None where it has no such list.
 
+    Args:
+        model: as it was read.
+        stored: names of its float tensors.
+
     Raises:
-        ModelError: the list is damaged.
+        ModelError: the list is damaged, or names parameters that the file does not have.
     """
     listed = read_weight_list(model)
     if listed is None:
         return None
+    unknown = [name for name in (*listed.parameters, *listed.frozen) if name not in stored]
+    if unknown:
+        raise ModelError(
+            f"the list of parameters names {len(unknown)} tensors that the file does not have, "
+            f"such as {unknown[0]!r}",
+            where=f"metadata {KEY}",
+            hint="export the model again",
+        )
     kinds = dict.fromkeys(listed.buffers, Kind.BUFFER)
     kinds |= dict.fromkeys(listed.parameters, Kind.PARAMETER)
     kinds |= dict.fromkeys(listed.frozen, Kind.FROZEN)

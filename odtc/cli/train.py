@@ -1,6 +1,7 @@
 """`odtc train`: runs a training step over a data set, here or on a device."""
 
 import argparse
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -306,7 +307,7 @@ def _check_options(args: argparse.Namespace) -> None:
     """Finds what is wrong with the options before any work is done.
 
     Raises:
-        UsageError: an option needs `--checkpoint` or `--export`.
+        UsageError: an option needs `--checkpoint` or `--export`, or files are the same.
         OutputError: a file that is to be written cannot be.
     """
     for option in ("resume", "checkpoint_every"):
@@ -314,7 +315,18 @@ def _check_options(args: argparse.Namespace) -> None:
             name = option.replace("_", "-")
             raise UsageError(f"--{name} needs a checkpoint", hint="pass --checkpoint FILE")
     check_export_options(args)
+    read = {os.path.realpath(p): p for p in (args.artifact, args.data, args.eval_data) if p}
+    written: dict[str, Path] = {}
     for path in filter(None, (args.checkpoint, args.export, args.export_adapters)):
+        place = os.path.realpath(path)
+        if place in read or place in written:
+            kind = "what the run reads" if place in read else "another of its results"
+            raise UsageError(
+                f"a file that is to be written would replace {kind}",
+                where=str(path),
+                hint="give it a name of its own",
+            )
+        written[place] = path
         check_writable(path)
 
 

@@ -1,6 +1,7 @@
 """`odtc train --export`: its options, a rehearsal before the training, and the file."""
 
 import argparse
+import contextlib
 import shutil
 import warnings
 from pathlib import Path
@@ -89,11 +90,18 @@ def _write_or_save(trainer: "Trainer", args: argparse.Namespace) -> "Exported":
     try:
         return _write(trainer, args.export, args)
     except (ParityError, OutputError):
-        if not args.checkpoint:
-            kept = Path(f"{args.export}.ckpt")
-            trainer.save_checkpoint(kept)
-            say(f"saved {kept}: with --checkpoint {kept} --resume, the same command exports again")
+        # Where there is no room for a model there may be none for a checkpoint: that is no news.
+        with contextlib.suppress(OutputError):
+            _save_without_checkpoint(trainer, args)
         raise
+
+
+def _save_without_checkpoint(trainer: "Trainer", args: argparse.Namespace) -> None:
+    """Keeps what was trained where nothing else does."""
+    if not args.checkpoint:
+        kept = Path(f"{args.export}.ckpt")
+        trainer.save_checkpoint(kept)
+        say(f"saved {kept}: with --checkpoint {kept} --resume, the same command exports again")
 
 
 def _write(trainer: "Trainer", path: Path, args: argparse.Namespace) -> "Exported":

@@ -1,5 +1,6 @@
 """`odtc train`: its steps, what it writes, interrupts, resuming, devices."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -190,3 +191,18 @@ def test_times_of_an_emulated_device_are_no_results(
     captured = capsys.readouterr()
     assert EMULATED in captured.out
     assert " ms" not in captured.out + captured.err
+
+
+@pytest.mark.parametrize("option", ["--export", "--checkpoint"])
+@pytest.mark.parametrize("what", ["data", "artifact"])
+def test_what_is_read_is_not_replaced(
+    digits: Digits, here: Path, capsys: pytest.CaptureFixture[str], option: str, what: str
+):
+    paths = {"artifact": here / "a.odtc", "data": here / "d.npz"}
+    shutil.copy(digits.artifact, paths["artifact"])
+    np.savez(paths["data"], x=np.zeros((32, 1, 8, 8), np.float32), y=np.zeros(32, np.int64))
+    before = paths[what].read_bytes()
+    argv = ["train", paths["artifact"], "--data", paths["data"], "--steps", 1, "--lr", 0.1]
+    assert main([*map(str, argv), option, str(paths[what])]) == ExitCode.USAGE
+    assert "would replace what the run reads" in capsys.readouterr().err
+    assert paths[what].read_bytes() == before

@@ -10,13 +10,15 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from torch import nn
 
 import odtc
+from odtc.core.errors import ModelError
+from odtc.core.weight_list import WeightList, write_weight_list
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.onnx_file import load_model
-from odtc.frontend.specialize import specialize
+from odtc.frontend.specialize import read_graph, specialize
 
 DYNAMO = {"dynamo": True, "verbose": False, "external_data": False}
 WAYS = {
@@ -266,3 +268,20 @@ def test_metadata_is_text_and_never_run(tmp_path: Path) -> None:
     (tmp_path / "n.onnx").write_bytes(stream.getvalue())
     graph, _ = read(tmp_path / "n.onnx")
     assert "dense.weight" in graph.parameters
+
+
+def test_a_list_of_other_tensors_is_refused() -> None:
+    """A parameter that is silently no longer trained would be lost."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (2, 3))],
+        [numpy_helper.from_array(np.ones((3, 3), np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    write_weight_list(model, WeightList(("w", "v")))
+    with pytest.raises(
+        ModelError, match="names 1 tensors that the file does not have, such as 'v'"
+    ):
+        read_graph(model)
