@@ -1,5 +1,6 @@
 """Turns a loaded ONNX model into a `Graph` of static shapes: batch and other symbols are bound."""
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -219,19 +220,47 @@ def check_domains(model: onnx.ModelProto) -> None:
             raise foreign_operator(node)
 
 
-def _follow_batch(graph: Graph, fixed: int) -> None:
-    """Lets reshapes of data whose target starts with the old batch copy it from their input."""
-    data = {name for name, place in graph.places.items() if place == Place(0)}
-    for node in graph.nodes:
-        if not data.intersection(node.input):
+def _follow_batch(graph: Graph, exported: int) -> None:
+    """Lets reshapes of whole batches copy the batch from their input, where they name it.
+
+    Args:
+        graph: its inputs of the sizes that are wanted.
+        exported: the batch of the file.
+    """
+    named = [node for node in graph.nodes if _starts_with(graph, node, exported)]
+    shapes = _exported_shapes(graph, exported) if named else {}
+    for node in named:
+        if shapes.get(node.input[0], (0,))[0] != exported:
             continue
-        data.update(node.output)
-        target = node.input[1] if node.op_type == "Reshape" else None
-        if target not in graph.constants:
-            continue
-        sizes = graph.constants[target].copy()
+        sizes = graph.constants[node.input[1]].copy()
         # With allowzero, which PyTorch's exporter writes, a zero is a size.
         copied = -1 if attributes(node).get("allowzero") else 0
-        if sizes.size > 1 and sizes[0] == fixed and (copied == 0 or -1 not in sizes):
+        if copied == 0 or -1 not in sizes:
             sizes[0] = copied
             node.input[1] = graph.add_constant("reshape", sizes)
+
+
+def _starts_with(graph: Graph, node: onnx.NodeProto, size: int) -> bool:
+    """Whether a node is a Reshape to a constant shape that begins with a size."""
+    target = graph.constants.get(node.input[1]) if node.op_type == "Reshape" else None
+    return target is not None and target.size > 1 and target[0] == size
+
+
+def _exported_shapes(graph: Graph, exported: int) -> Mapping[str, tuple[int, ...]]:
+    """Shapes of the file as it was exported; what merely has the batch's size is told by them."""
+    probe = copy_of(graph)
+    probe.inputs = tuple(
+        dataclasses.replace(spec, shape=_with_size(spec.shape, graph.places[spec.name], exported))
+        if spec.name in graph.places
+        else spec
+        for spec in graph.inputs
+    )
+    try:
+        fold_and_infer(probe)
+    except ModelError:
+        return {}
+    return {name: shape for name, shape in probe.shapes.items() if shape}
+
+
+def _with_size(shape: tuple[int, ...], place: Place, size: int) -> tuple[int, ...]:
+    return (*shape[: place.axis], size, *shape[place.axis + 1 :])
