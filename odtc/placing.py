@@ -128,7 +128,8 @@ def _said_of_outputs(draft: "Draft", found: Located) -> Iterator[str]:
     for name, number in draft.objective.evaluated:
         error = found.refusals.get(number)
         if error is not None:
-            why = f"{error.what}, {error.where}" if error.where else error.what
+            what = error.what.splitlines()[0].removesuffix(":")
+            why = f"{what}, {error.where}" if error.where else what
             yield (
                 f"{name}: nothing shows where the samples lie in it ({why}): it is evaluated for "
                 f"whole batches only; --batch-axis {name}=AXIS, or that of an input, says where"
