@@ -23,8 +23,9 @@ FAST = [
 ]
 
 
-@pytest.mark.parametrize(("name", "way"), fast_if(lambda cell: cell in FAST, CELLS))
-def test_no_cell_is_silent(name: str, way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", fast_if(lambda cell: cell in FAST, CELLS), ids="-".join)
+def test_no_cell_is_silent(case: tuple[str, str], tmp_path: Path) -> None:
+    name, way = case
     cell = fill(name, way, tmp_path)
     assert cell.outcome is not Outcome.SILENT, cell
     if way == "from_torch":
