@@ -60,8 +60,9 @@ def node_model(
 
 
 def listing(model: onnx.ModelProto, parameters: Iterable[str]) -> onnx.ModelProto:
-    """The model, with a list of its parameters inside: no rule need find them."""
-    lists = {"parameters": [name for name in parameters if name], "buffers": []}
+    """The model, with a list of those of the parameters that it has: no rule need find them."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    lists = {"parameters": [name for name in parameters if name in held], "buffers": []}
     helper.set_model_props(model, {"odtc.weights": json.dumps(lists)})
     return model
 
