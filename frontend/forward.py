@@ -7,7 +7,7 @@ import onnx
 
 from odtc.core.errors import UnsupportedError
 from odtc.core.specs import TensorSpec
-from odtc.frontend.coverage import require_runnable
+from odtc.frontend.coverage import DTYPES, require_runnable
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.normalize.pipeline import normalize
@@ -47,8 +47,21 @@ def inference_graph(
     expand_training_mode(graph)
     graph.drop_unused()
     require_runnable(graph)
+    _require_held(graph)
     _require_no_draws(graph)
     return normalize(graph)
+
+
+def _require_held(graph: Graph) -> None:
+    """Outputs that are known when the model is compiled are of dtypes that programs hold."""
+    for name in graph.outputs:
+        value = graph.constants.get(name)
+        if value is not None and value.dtype.name not in DTYPES:
+            raise UnsupportedError(
+                f"the dtype {value.dtype.name} of {name!r} is not supported",
+                where=f"output {name}",
+                hint="export the model with another type",
+            )
 
 
 def _require_no_draws(graph: Graph) -> None:

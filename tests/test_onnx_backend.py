@@ -103,3 +103,11 @@ def test_bfloat16_is_computed_in_float32_and_rounded_once() -> None:
     assert y.dtype == dtype
     wide = [each.astype(np.float32) for each in (x, w)]
     np.testing.assert_array_equal(y, (wide[0] * wide[1] - wide[1]).astype(dtype))
+
+
+def test_a_value_of_a_type_that_no_program_holds_is_refused() -> None:
+    """It is known when the model is compiled, and could not leave the program."""
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT4)
+    x = np.ones((3, 5), np.float32)
+    with pytest.raises(UnsupportedError, match="int4"):
+        onnx_backend.run_node(node, [x])
