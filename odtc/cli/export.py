@@ -8,14 +8,14 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from odtc.cli.console import aligned, emit, emit_json, say, stages
 from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from odtc.torch_export.export import Exported
 
 _NO_BATCH = "none"
@@ -105,12 +105,14 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def parse_input(text: str) -> tuple[str, np.ndarray]:
+def parse_input(text: str) -> tuple[str, "np.ndarray"]:
     """Reads `NAME=2x3x224x224` or `NAME=2x16:int64`.
 
     Raises:
         UsageError: it has another form.
     """
+    import numpy as np
+
     name, _, rest = text.partition("=")
     sizes, _, kind = rest.partition(":")
     dims = sizes.split("x") if sizes else []
@@ -142,7 +144,7 @@ def _stem(source: str) -> str:
     return Path(source.rpartition(":")[0] or source).stem.rpartition(".")[2]
 
 
-def _made(source: str, given: dict[str, np.ndarray]) -> tuple[Any, Any]:
+def _made(source: str, given: dict[str, "np.ndarray"]) -> tuple[Any, Any]:
     """The module, and example inputs.
 
     Raises:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
-from odtc.core.bundle import private_folder
 from odtc.core.errors import OutputError, ParityError, UsageError
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ def rehearse_export(trainer: "Trainer", args: argparse.Namespace) -> None:
         OdtcError: the model cannot be exported; see `Trainer.export_onnx`.
     """
     if args.export:
+        from odtc.core.bundle import private_folder
+
         folder = private_folder()
         try:
             with warnings.catch_warnings():
