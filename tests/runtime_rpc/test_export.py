@@ -125,7 +125,9 @@ def checked(trainer: Trainer, path: Path, node: onnx.NodeProto | None = None) ->
 def test_live_dropout_is_seen_by_two_runs(trainer: Trainer, tmp_path: Path) -> None:
     """The training form is what an export was that left it in."""
     trainer.export_onnx(tmp_path / "again.onnx", training=True)
-    with pytest.raises(ParityError, match=r"differs (between two runs|from evaluate),? at batch 4: by "):
+    with pytest.raises(
+        ParityError, match=r"differs (between two runs|from evaluate),? at batch 4: by "
+    ):
         checked(trainer, tmp_path / "again.onnx")
 
 
