@@ -34,9 +34,14 @@ def embedding_model(ids: tuple[int, ...], table: tuple[int, ...], axis: int = 0)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+# One row of scores for all that is fed: it is a step of one whole batch.
+WHOLE = {"ids": None}
+
+
 def check_embedding(saved, ids: np.ndarray, table: tuple[int, ...], axis: int) -> None:
     """One step against PyTorch's own indexing."""
-    trainer = odtc.compile(saved(embedding_model(ids.shape, table, axis))).trainer()
+    model = saved(embedding_model(ids.shape, table, axis))
+    trainer = odtc.compile(model, batch_axes=WHOLE).trainer()
     before = trainer.parameters()["table"]
     loss = trainer.step(ids, np.array([1]), lr=1.0)
     reference = torch.tensor(before, requires_grad=True)
@@ -71,7 +76,8 @@ def test_a_large_embedding_is_summed_by_several_threads(saved) -> None:
 
 def test_the_sum_is_the_same_from_run_to_run(saved) -> None:
     ids = RNG.integers(0, 5, (8, 40))
-    artifact = odtc.compile(saved(embedding_model(ids.shape, (5, 4 * CHUNK))))
+    model = saved(embedding_model(ids.shape, (5, 4 * CHUNK)))
+    artifact = odtc.compile(model, batch_axes=WHOLE)
     tables = []
     for _ in range(3):
         trainer = artifact.trainer()
