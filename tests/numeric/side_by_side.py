@@ -78,6 +78,5 @@ def check(model: onnx.ModelProto, x: np.ndarray, save: Callable[..., Path]) -> N
     ours, theirs = gradients(model, x, save), torch_gradients(model, x)
     assert ours.keys() == theirs.keys()
     for name, expected in theirs.items():
-        # Where terms of about a quarter cancel, a unit of their last place is left.
-        size = max(float(np.nanmax(np.abs(expected))), 1e-2)
+        size = max(float(np.nanmax(np.abs(expected))), 1e-3)
         np.testing.assert_allclose(ours[name], expected, rtol=1e-4, atol=2e-5 * size, err_msg=name)
