@@ -1,4 +1,4 @@
-"""Changes to an ONNX model that peers need."""
+"""What peers need of an ONNX model: changes to it, and the names of its parameters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,6 +44,15 @@ def specialized(
     )
     end_in_logits(static.graph)
     return static
+
+
+def default_parameters(model: onnx.ModelProto) -> frozenset[str]:
+    """Names of the tensors that odtc trains where nobody says what: a peer trains the same."""
+    from odtc.frontend.onnx_file import modern
+    from odtc.frontend.selection import select
+    from odtc.frontend.specialize import read_graph
+
+    return frozenset(select(read_graph(modern(model))).trained)
 
 
 def replace_entries(repeated: Any, entries: list[Any]) -> None:

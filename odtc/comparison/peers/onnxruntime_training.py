@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference, version_converter
 
-from odtc.comparison.peers.onnx_edits import end_in_logits, replace_entries
+from odtc.comparison.peers.onnx_edits import default_parameters, end_in_logits, replace_entries
 from odtc.comparison.peers.quiet import written_to
 
 # The newest file format that onnxruntime 1.19 reads, and the opset that older models are taken to.
@@ -48,7 +48,7 @@ def ort_trainer(
 
 
 class OrtTrainer:
-    """Trains all float weights of a model with SGD, without momentum.
+    """Trains what odtc trains of a model by default, with SGD, without momentum.
 
     Batch normalisation is in training mode, but its running statistics stay as they were.
 
@@ -132,18 +132,17 @@ def write_artifacts(
     """
     artifacts, _ = import_training()
     name, axis = LOSSES[loss]
+    parameters = default_parameters(model)
     model = _prepare(model, batch, axis)
     folder.mkdir(parents=True, exist_ok=True)
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     statistics = {name for node in norms for name in node.input[3:5]}
-    floats = {
-        t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT and t.dims
-    }
+    floats = {t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT}
     # The gradient builder logs to standard error and heeds no log level.
     with written_to(folder / "generate.log", 2):
         artifacts.generate_artifacts(
             model,
-            requires_grad=sorted(floats - statistics),
+            requires_grad=sorted(floats & parameters),
             frozen_params=sorted(statistics),
             loss=artifacts.LossType[name],
             optimizer=artifacts.OptimType.SGD,
