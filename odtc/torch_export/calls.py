@@ -46,6 +46,12 @@ class Call:
         """The same call with its first samples, over and over, as often as it takes."""
         return self._with({k: _resized(v, self.axes[k], size) for k, v in self.tensors.items()})
 
+    def backwards(self) -> "Call":
+        """The same call with its samples in reverse order."""
+        return self._with(
+            {k: v if (a := self.axes[k]) is None else v.flip(a) for k, v in self.tensors.items()}
+        )
+
     def _with(self, tensors: Mapping[str, Tensor]) -> "Call":
         args, kwargs = self.filled(tensors.values())
         return dataclasses.replace(self, args=args, kwargs=kwargs, tensors=tensors)

@@ -34,6 +34,7 @@ from odtc.torch_export.gradients import (
     stops_of,
 )
 from odtc.torch_export.kept import kept, quiet
+from odtc.torch_export.mixing import mixing_notes
 from odtc.torch_export.names import listed
 from odtc.torch_export.stand_ins import stand_ins
 from odtc.torch_export.tidy import tidy
@@ -129,6 +130,7 @@ def export(
             trained = [_called_in_training(module, each) for each in calls]
             expected = tuple(_called(lambda c=c: results(module, c)) for c in calls)
             stops = _called(lambda: stops_of(module, calls[0], weights))
+            notes += mixing_notes(module, calls, expected)
         value, seen = trained[0]
         own = list(named_tensors(value, "output"))
         names = own if output_names is None else _given(output_names, own)
