@@ -60,9 +60,12 @@ def find_places(whole: Graph, part: Graph) -> Found:
     """The same, as far as they can be followed.
 
     Raises:
-        UnsupportedError: the graphs have other nodes.
+        UnsupportedError: the graphs have other nodes, or read other inputs.
         ModelError: the model cannot take one of the batches.
     """
+    # A recurrence of one step reads no weights of its state: these are no inputs there.
+    if [spec.name for spec in whole.inputs] != [spec.name for spec in part.inputs]:
+        raise UnsupportedError(_ANOTHER)
     walk = _Walk(whole, part)
     for spec, other in zip(whole.inputs, part.inputs, strict=True):
         walk.feed(spec.name, spec.shape, other.shape)
