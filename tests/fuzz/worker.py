@@ -92,6 +92,15 @@ def _train(path: Path, options: Mapping[str, Any]) -> Outcome:
     return Outcome("trained", f"loss {loss:g}")
 
 
+def agreement(path: Path, options: Mapping[str, Any]) -> Outcome:
+    """Whether check and compile say the same of a model: `compiled`, `refused`, or `fault`."""
+    try:
+        made = _compiled(path, options, _checked(path, options))
+    except Exception as error:
+        return Outcome("fault", f"{type(error).__name__}: {str(error)[:300]}")
+    return made if isinstance(made, Outcome) else Outcome("compiled")
+
+
 def _compiled(path: Path, options: Mapping[str, Any], said: str) -> Artifact | Outcome:
     """The artifact, or what became of a mutant that has none.
 
