@@ -50,6 +50,7 @@ from odtc.backends.write_products import WriteProducts
 from odtc.passes.bind_loops import BindLoops
 from odtc.passes.check_launches import CheckLaunches
 from odtc.passes.contract import Pass, tvm_passes
+from odtc.passes.gather_marks import GatherMarks
 from odtc.passes.half_in_memory import HalfInMemory
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
@@ -163,7 +164,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         | concat_last_rules(machine.lanes)
         | _plain_rules(machine),
         WriteProducts(machine, CPU_LOOPS),
-        _block_passes(),
+        (*_block_passes(), GatherMarks()),
         LiftWorkspaces(slots),
         TakeOffsets(),
         slots,

@@ -67,17 +67,17 @@ class Control:
     update: Update
 
     def kernel(self) -> tirx.PrimFunc:
-        """`(step, [total], [loss scale, updates]) -> control`."""
+        """`(step, [total], [loss scale], [updates]) -> control`."""
         update = self.update
         with kernel("control") as made:
             step = _scalar("step", "int32")
             total = T.arg("total", T.buffer(TOTAL, "float32")) if update.needs_total else None
             scale = _scalar("scale", "float32") if update.scaling else None
-            updates = _scalar("updates", "int32") if update.scaling else None
+            updates = _scalar("updates", "int32") if update.skips else None
             control = T.arg("control", T.buffer(CONTROL, "float32"))
             made_before = updates[()] if updates is not None else step[()] // update.accumulate
             applies = _is_last(step, update.accumulate)
-            if scale is not None and total is not None:
+            if update.skips and total is not None:
                 applies = tirx.And(applies, total[NOT_FINITE] == 0.0)
             with T.sblock("control"):
                 T.buffer_store(control, tirx.Select(applies, f32(1.0), f32(0.0)), [APPLIES])
@@ -94,6 +94,18 @@ class Control:
         norm = T.bind(tirx.sqrt(total[SQUARES]) * share)
         wanted = T.bind(f32(self.update.clip_norm) / (norm + f32(_NORM_EPS)))
         return factor * MATHS.minimum(wanted, 1.0)
+
+
+def count_kernel(every: int) -> tirx.PrimFunc:
+    """`(updates, total, step)`: the first is changed, where the update was made."""
+    with kernel("count") as made:
+        updates = _scalar("updates", "int32")
+        total = T.arg("total", T.buffer(TOTAL, "float32"))
+        step = _scalar("step", "int32")
+        is_made = tirx.And(_is_last(step, every), total[NOT_FINITE] == 0.0)
+        with T.If(is_made), T.Then():
+            T.buffer_store(updates, updates[()] + 1, [])
+    return made()
 
 
 def rescale_kernel(scaling: LossScale, every: int) -> tirx.PrimFunc:

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from odtc.core.specs import ACCUMULATOR, Argument, Block, Role, of_role
-from odtc.frontend.control_kernels import TOTAL, Control, rescale_kernel, total_kernel
+from odtc.frontend.control_kernels import TOTAL, Control, count_kernel, rescale_kernel, total_kernel
 from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
 from odtc.frontend.gradient_pieces import pieces
 from odtc.frontend.merge_products import MergeProducts
@@ -15,11 +15,11 @@ from odtc.frontend.optimizers.update import (
     LOSS_SCALE,
     Update,
     parameter_arguments,
-    scaling_arguments,
+    scalar_arguments,
 )
 from odtc.frontend.part_update import on_block
 from odtc.frontend.rebuild import builder_with_kernels, inner_results, replay_body
-from odtc.frontend.update_kernels import CONTROL, accumulate_kernel, assign_kernel, update_kernel
+from odtc.frontend.update_kernels import CONTROL, accumulate_kernel, statistic_kernel, update_kernel
 
 
 def add_updates(
@@ -44,11 +44,11 @@ def add_updates(
     with builder.function(name, params):
         with builder.dataflow():
             replay_body(builder, adjoint, MergeProducts(adjoint))
-            phase = UpdatePhase(builder, update, variables)
+            phase = UpdatePhase(builder, update, variables, results[0])
             updated = phase.emit(trained, gradients)
             for item, value in zip(statistics, results[1 : 1 + len(statistics)], strict=True):
-                kernel = assign_kernel(item.spec.shape)
-                updated.append(in_place(builder, kernel, [variables[item]], [value]))
+                kernel = statistic_kernel(item.spec.shape)
+                updated.append(in_place(builder, kernel, [variables[item]], [value, results[0]]))
             returned = [builder.emit_output(value) for value in (results[0], *updated)]
         builder.emit_func_output(relax.Tuple(returned))
     return builder.finalize()
@@ -61,12 +61,17 @@ class UpdatePhase:
         builder: its dataflow block is open.
         update: how gradients change the weights.
         variables: of the training step's arguments.
+        loss: of the step; updates mark it.
     """
 
     def __init__(
-        self, builder: relax.BlockBuilder, update: Update, variables: Mapping[Argument, relax.Var]
+        self,
+        builder: relax.BlockBuilder,
+        update: Update,
+        variables: Mapping[Argument, relax.Var],
+        loss: relax.Expr,
     ) -> None:
-        self._builder = builder
+        self._builder, self._loss = builder, loss
         self._update = update
         self._named = {item.spec.name: variable for item, variable in variables.items()}
         roles = {item.role: variable for item, variable in variables.items()}
@@ -98,14 +103,15 @@ class UpdatePhase:
         update, operands = self._update, [self._step]
         if update.needs_total:
             operands.append(self._total(trained, gradients))
-        if not update.scaling:
+        *scaled, made = [self._named[item.spec.name] for item in scalar_arguments(update)] or [None]
+        if made is None:
             return self._call(Control(update).kernel(), operands, CONTROL)
-        scale, good, updates = (
-            self._named[item.spec.name] for item in scaling_arguments(update.scaling)
-        )
-        control = self._call(Control(update).kernel(), [*operands, scale, updates], CONTROL)
-        rescale = rescale_kernel(update.scaling, update.accumulate)
-        self._change(rescale, [scale, good, updates], [*operands[1:], self._step])
+        control = self._call(Control(update).kernel(), [*operands, *scaled[:1], made], CONTROL)
+        if update.scaling:
+            counts = rescale_kernel(update.scaling, update.accumulate)
+        else:
+            counts = count_kernel(update.accumulate)
+        self._change(counts, [*scaled, made], [*operands[1:], self._step])
         return control
 
     def _total(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> relax.Var:
@@ -146,7 +152,7 @@ class UpdatePhase:
             own = (0,) if update.ema is None else (0, len(changed) - 1)
             whole = own if item.block else range(len(changed))
             kernel = on_block(kernel, whole, item.spec.shape, block)
-        self._change(kernel, changed, [gradient, self._rate, clock])
+        self._change(kernel, changed, [gradient, self._rate, clock, self._loss])
 
     def _change(
         self,

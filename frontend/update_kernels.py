@@ -12,7 +12,8 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.core.kernel_marks import ONE_OF, PLAIN_UPDATE
+from odtc.core.kernel_marks import MARKS_LOSS, ONE_OF, PLAIN_UPDATE
+from odtc.core.mark_loss import is_not_finite, mark_where_not_finite
 from odtc.frontend.elementwise import Index, for_each, kernel, sums
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.optimizer import Change, Element
@@ -74,7 +75,9 @@ def update_kernel(
     clip_value: float | None = None,
     ema: float | None = None,
 ) -> tirx.PrimFunc:
-    """`(w, slots..., [average], g, lr, clock)`: all but the last three are changed.
+    """`(w, slots..., [average], g, lr, clock, loss)`: all but the last four are changed.
+
+    The loss is marked where what is written is not finite.
 
     Args:
         rule: of the parameter.
@@ -95,6 +98,7 @@ def update_kernel(
         }
         lr = T.arg("lr", T.buffer((), "float32"))
         clock = T.arg("clock", T.buffer(*((CONTROL,) if controlled else ((), "int32"))))
+        loss = T.arg("loss", T.buffer((), "float32"))
         with _when(clock, controlled):
             updates = T.bind(clock[UPDATES] if controlled else tirx.Cast("float32", clock[()]))
             once = {k: T.bind(v) for k, v in optimizer.once(updates, MATHS).items()}
@@ -117,14 +121,16 @@ def update_kernel(
                 w = T.bind(old["w"] - rate * changed.direction)
                 new = {"w": w, **{slot: T.bind(v) for slot, v in changed.state.items()}}
                 if ema is not None:
-                    new["average"] = old["average"] + f32(1 - ema) * (w - old["average"])
+                    average = old["average"] + f32(1 - ema) * (w - old["average"])
+                    new["average"] = T.bind(average)
                 for name, value in new.items():
                     T.buffer_store(buffers[name], value, at)
+                mark_where_not_finite(loss, list(new.values()))
 
             for_each(shape, update)
     is_plain = optimizer.is_plain and not controlled and clip_value is None and ema is None
     marks = {PLAIN_UPDATE: tirx.const(rule.lr_factor, "float32")} if is_plain else {}
-    return made().with_attr({ONE_OF: every, **marks})
+    return made().with_attr({ONE_OF: every, MARKS_LOSS: True, **marks})
 
 
 def _when(clock: Any, controlled: bool) -> Any:
@@ -168,9 +174,21 @@ def accumulate_kernel(shape: tuple[int, ...], every: int) -> tirx.PrimFunc:
     return made()
 
 
-def assign_kernel(shape: tuple[int, ...]) -> tirx.PrimFunc:
-    """`(old, new)`: copies `new` over `old`, float32 tensors of `shape`."""
-    with kernel("assign") as made:
+def statistic_kernel(shape: tuple[int, ...]) -> tirx.PrimFunc:
+    """`(old, new, loss)`: copies `new` over `old`, float32 tensors of `shape`.
+
+    Those of a batch whose loss is not finite are not taken. The loss is marked where what is
+    written is not finite.
+    """
+    with kernel("statistic") as made:
         old, new = (T.arg(name, T.buffer(shape, "float32")) for name in ("old", "new"))
-        for_each(shape, lambda at: T.buffer_store(old, new[at], at))
-    return made()
+        loss = T.arg("loss", T.buffer((), "float32"))
+
+        def assign(at: Index) -> None:
+            value = T.bind(new[at])
+            T.buffer_store(old, value, at)
+            mark_where_not_finite(loss, [value])
+
+        with _then(tirx.Not(is_not_finite([loss[()]]))):
+            for_each(shape, assign)
+    return made().with_attr(MARKS_LOSS, True)

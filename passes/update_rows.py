@@ -2,9 +2,9 @@
 
 The gradient of reading rows of a table is as large as the table, and zero for all other rows:
 
-    g = take_gradient(adjoint, table, indices);  update(table, g, rate)
+    g = take_gradient(adjoint, table, indices);  update(table, g, rate, loss)
       ─update-rows→
-    update_rows(table, adjoint, indices, rate)
+    update_rows(table, adjoint, indices, rate, loss)
 
 Where the optimizer has a momentum, decays weights or keeps averages, all rows move in each step,
 and clipping by norm and accumulators read the whole gradient: these updates stay as they are.
@@ -25,7 +25,7 @@ from odtc.passes.contract import Pass
 from odtc.passes.immediate_update import IN_PLACE
 
 # From rows and columns of the table, the number of indices, their dtype, and what the learning rate
-# is multiplied by, to a kernel `(table, adjoint [count, columns], indices [count], rate)`.
+# is multiplied by, to a kernel `(table, adjoint [count, columns], indices [count], rate, loss)`.
 Kernel = Callable[[int, int, int, str, float], tirx.PrimFunc]
 
 _GRADIENT = "relax.grad.take_backward"
@@ -77,6 +77,7 @@ class _Update:
         adjoint: of what was read of it.
         indices: of the rows that were read.
         rate: the learning rate.
+        loss: that is marked where what is written is not finite.
         factor: of the learning rate.
     """
 
@@ -84,6 +85,7 @@ class _Update:
     adjoint: relax.Expr
     indices: relax.Expr
     rate: relax.Expr
+    loss: relax.Expr
     factor: float
 
     def call(self, builder: relax.BlockBuilder, kernel: Kernel) -> relax.Call:
@@ -99,6 +101,7 @@ class _Update:
                     builder.emit(relax.op.reshape(self.adjoint, (count, columns))),
                     builder.emit(relax.op.reshape(self.indices, (count,))),
                     self.rate,
+                    self.loss,
                 ]
             ),
             [0],
@@ -115,11 +118,11 @@ def _updates_in(module: tvm.IRModule, function: relax.Function) -> dict[relax.Va
         factor = _factor(module, value)
         if factor is None:
             continue
-        table, gradient, rate, _ = value.args[1].fields
+        table, gradient, rate, _, loss = value.args[1].fields
         made = values.get(gradient)
         if is_call(made, _GRADIENT) and readers[gradient] == 1 and _is_of(made, table):
             adjoint, _, indices = made.args
-            found[variable] = _Update(table, adjoint, indices, rate, factor)
+            found[variable] = _Update(table, adjoint, indices, rate, loss, factor)
     return found
 
 

@@ -19,7 +19,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
-from odtc.core.errors import DataError, NumericError, UsageError
+from odtc.core.errors import DataError, UsageError
 from odtc.core.manifest import StepPlan
 from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
@@ -37,6 +37,7 @@ from odtc.runtime_rpc.export.write import Exported, write_model
 from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.metrics.sampling import PERIOD
+from odtc.runtime_rpc.not_finite import is_marked, not_finite
 from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
-_SCALE = "update/loss-scale"
+_SCALE, _MADE = "update/loss-scale", "update/count"
 IN_MEMORY = Placement()
 
 
@@ -98,6 +99,12 @@ class Trainer:
         A schedule is a function of this: `trainer.step(x, y, lr=schedule(trainer.updates))`.
         """
         return self.steps // self._manifest.accumulate
+
+    @property
+    def skipped(self) -> int:
+        """Number of updates that were left out, as not all of their gradients were finite."""
+        made = [item for item in self._manifest.arguments if item.spec.name == _MADE]
+        return self.updates - int(self._read(*made)[_MADE]) if made else 0
 
     @property
     def plan(self) -> StepPlan:
@@ -160,12 +167,13 @@ class Trainer:
             lr: the learning rate; it has to be given, and only a step that updates uses it.
 
         Returns:
-            The mean loss of the batch before the update. With a loss scale it may be infinite or
-            NaN: the update was left out then, and the scale made smaller.
+            The mean loss of the batch before the update. With a loss scale, or `on_nonfinite`
+            "skip", it may be infinite or NaN: the update was left out then.
 
         Raises:
             DataError: a shape, a dtype or a label does not fit.
-            NumericError: the loss is not finite; the parameters cannot be used any more.
+            NumericError: the loss, or what the step wrote, is not finite; the message names the
+                first tensor. The parameters cannot be used any more.
             DeviceError: the device failed.
         """
         return next(self._take([self._intake.parts(x, y)], _nothing, lambda _: lr))
@@ -192,7 +200,8 @@ class Trainer:
 
         Raises:
             DataError: a shape, a dtype or a label does not fit, once the steps before are taken.
-            NumericError: the loss is not finite; the parameters cannot be used any more.
+            NumericError: the loss, or what the step wrote, is not finite; the message names the
+                first tensor. The parameters cannot be used any more.
             DeviceError: the device failed.
             UsageError: `steps_per_call` is less than 1.
         """
@@ -215,12 +224,11 @@ class Trainer:
         rates = [_checked(schedule((first + n) // accumulate)) for n in range(len(steps))]
         losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
         self.steps += len(steps)
-        for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first + 1):
-            if not math.isfinite(loss) and self._loss_scale() < _LEAST_SCALE:
-                raise NumericError(
-                    f"the loss is {loss} at step {number} (learning rate {rate:g})",
-                    hint="load the last checkpoint, and train with a lower learning rate",
-                )
+        for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first):
+            if not math.isfinite(loss) and (is_marked(loss) or not self._may_skip()):
+                parts = (part.items() for part in steps[number - first])
+                fed = ((item.spec.name, array) for part in parts for item, array in part)
+                raise not_finite(loss, number + 1, rate, fed, self._kept())
             yield loss
 
     def profile(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Profiling]:
@@ -452,11 +460,21 @@ class Trainer:
             )
         return averages
 
-    def _loss_scale(self) -> float:
-        """The loss scale now; 0 where there is none."""
+    def _may_skip(self) -> bool:
+        """Whether a loss that is not finite is no error: its update was left out."""
+        if self._manifest.skips:
+            return True
         if not self._manifest.update["loss_scale"]:
-            return 0.0
-        return float(self._read(*self._manifest.of_role(Role.STATE))[_SCALE])
+            return False
+        scale = float(self._read(*self._manifest.of_role(Role.STATE))[_SCALE])
+        return scale >= _LEAST_SCALE
+
+    def _kept(self) -> Iterator[tuple[str, np.ndarray]]:
+        """What steps change, one after the other."""
+        for item in self._manifest.of_role(
+            Role.PARAMETER, Role.STATISTIC, Role.STATE, Role.AVERAGE
+        ):
+            yield from self._read(item).items()
 
     def _weights(self, arguments: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
         """Weights by name, or the averages of those that have one."""

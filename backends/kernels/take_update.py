@@ -12,13 +12,23 @@ from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.take import CHUNK, loop_of, of_rows
+from odtc.core.kernel_marks import MARKS_LOSS
+from odtc.core.mark_loss import is_not_finite, marked
 
 # Behind the last index of a row.
 _END = -1
 
 
+@T.inline
+def _mark(loss, found):
+    if found[0] != 0:
+        loss[()] = marked(loss[()])
+
+
 def take_update(rows: int, columns: int, count: int, index: str, factor: float) -> tirx.PrimFunc:
-    """A kernel `(table [rows, columns], adjoint [count, columns], indices [count], rate)`.
+    """A kernel `(table [rows, columns], adjoint [count, columns], indices [count], rate, loss)`.
+
+    The loss is marked where what is written is not finite.
 
     A thread has a range of columns to itself, so that rows that are read often burden all threads
     alike.
@@ -40,6 +50,7 @@ def take_update(rows: int, columns: int, count: int, index: str, factor: float) 
         adjoint: T.Buffer((count, columns), "float32"),
         indices: T.Buffer((count,), index),
         rate: T.Buffer((), "float32"),
+        loss: T.Buffer((), "float32"),
     ):
         # Of each row that is read the first index, and of each index the next one of its row.
         first = T.sblock_alloc_buffer((rows,), "int32")
@@ -70,14 +81,16 @@ def take_update(rows: int, columns: int, count: int, index: str, factor: float) 
                     first[0:rows],
                     following[0:count],
                 )
-                T.writes(table[0:rows, 0:columns])
+                T.writes(table[0:rows, 0:columns], loss[()])
                 total = T.sblock_alloc_buffer((width,), "float32", scope="local")
                 at = T.sblock_alloc_buffer((1,), "int32", scope="local")
                 row = T.sblock_alloc_buffer((1,), index, scope="local")
                 begin = T.sblock_alloc_buffer((1,), "int64", scope="local")
                 length = T.sblock_alloc_buffer((1,), "int64", scope="local")
+                found = T.sblock_alloc_buffer((1,), "int32", scope="local")
                 begin[0] = T.int64(width) * c
                 length[0] = T.min(T.int64(width), columns - begin[0])
+                found[0] = 0
                 for n in range(count):
                     row[0] = T.floormod(indices[n], rows)
                     if first[row[0]] == n:
@@ -90,9 +103,12 @@ def take_update(rows: int, columns: int, count: int, index: str, factor: float) 
                                 )
                             at[0] = following[at[0]]
                         for j in range(length[0]):
-                            table[row[0], begin[0] + j] = (
+                            total[j] = (
                                 table[row[0], begin[0] + j]
                                 - (rate[()] * T.float32(factor)) * total[j]
                             )
+                            table[row[0], begin[0] + j] = total[j]
+                            found[0] = found[0] | T.cast(is_not_finite([total[j]]), "int32")
+                _mark(loss, found)
 
-    return of_rows(update_rows, rows, 4 * columns, count)
+    return of_rows(update_rows, rows, 4 * columns, count).with_attr(MARKS_LOSS, True)

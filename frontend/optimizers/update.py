@@ -18,6 +18,7 @@ from odtc.core.checked_options import (
     options_of,
     parse_choice,
     positive,
+    text,
 )
 from odtc.core.errors import UsageError
 from odtc.core.specs import ACCUMULATOR, Argument, Role, TensorSpec
@@ -25,6 +26,7 @@ from odtc.frontend.optimizers.groups import Group, ParameterRule, check_groups, 
 from odtc.frontend.optimizers.optimizer import Optimizer
 
 AVERAGE = "ema"
+STOP, SKIP = _ON_NONFINITE = ("stop", "skip")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,9 @@ class Update:
         accumulate: every so many steps the mean of their gradients makes one update.
         ema: keeps a moving average of each trained parameter, and how much of itself it keeps.
         loss_scale: `dynamic`, or its options.
+        on_nonfinite: what becomes of a step whose gradients are not all finite: `stop` is an error,
+            `skip` leaves weights, state and the count of updates as they were, to the bit. That
+            needs all gradients at once, as `clip_norm` does. A loss scale skips in any case.
 
     Raises:
         UsageError: a value is outside its bound, or there are two kinds of clipping.
@@ -87,6 +92,7 @@ class Update:
     accumulate: int = count(1)
     ema: float | None = fraction(None)
     loss_scale: LossScale | str | None = field(default=None)
+    on_nonfinite: str = text(STOP)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -101,6 +107,10 @@ class Update:
             raise UsageError(
                 f"loss_scale {self.loss_scale!r} is neither a LossScale nor its text",
                 hint=f"write such as dynamic, or LossScale(initial={self.loss_scale!r})",
+            )
+        if self.on_nonfinite not in _ON_NONFINITE:
+            raise UsageError(
+                f"on_nonfinite {self.on_nonfinite!r}", hint=f"give {' or '.join(_ON_NONFINITE)}"
             )
         for group in self.groups:
             group.applied(self.optimizer)
@@ -119,7 +129,12 @@ class Update:
     @property
     def needs_total(self) -> bool:
         """Whether an update hangs on all gradients."""
-        return self.clip_norm is not None or self.scaling is not None
+        return self.clip_norm is not None or self.skips
+
+    @property
+    def skips(self) -> bool:
+        """Whether an update is left out for a gradient that is not finite."""
+        return self.on_nonfinite == SKIP or self.scaling is not None
 
     def rule_of(self, parameter: str) -> ParameterRule:
         """How the parameter of that name is updated."""
@@ -138,8 +153,9 @@ def as_update(optimizer: Optimizer | Update) -> Update:
     return optimizer if isinstance(optimizer, Update) else Update(optimizer)
 
 
-# A name that no parameter's state has.
+# Names that no parameter's state has.
 LOSS_SCALE = "update/loss-scale"
+UPDATES_MADE = "update/count"
 
 
 def state_arguments(update: Update, trained: Sequence[Argument]) -> tuple[Argument, ...]:
@@ -149,18 +165,24 @@ def state_arguments(update: Update, trained: Sequence[Argument]) -> tuple[Argume
         UsageError: a group matches no parameter.
     """
     check_groups(update.groups, [item.spec.name for item in trained])
-    scaling = update.scaling
-    scalars = scaling_arguments(scaling) if scaling else ()
-    return (*scalars, *(state for item in trained for state in parameter_arguments(update, item)))
-
-
-def scaling_arguments(scaling: LossScale) -> tuple[Argument, ...]:
-    """The scale, the updates since it was changed, and those that were made at all."""
     return (
-        Argument(Role.STATE, TensorSpec(LOSS_SCALE, ()), initial=scaling.initial),
-        Argument(Role.STATE, TensorSpec("update/good", (), "int32")),
-        Argument(Role.STATE, TensorSpec("update/count", (), "int32")),
+        *scalar_arguments(update),
+        *(state for item in trained for state in parameter_arguments(update, item)),
     )
+
+
+def scalar_arguments(update: Update) -> tuple[Argument, ...]:
+    """What an update that may be left out keeps: the updates that were made.
+
+    With a loss scale the scale and the updates since it was changed are in front of it.
+    """
+    if not update.skips:
+        return ()
+    made = Argument(Role.STATE, TensorSpec(UPDATES_MADE, (), "int32"))
+    if update.scaling is None:
+        return (made,)
+    scale = Argument(Role.STATE, TensorSpec(LOSS_SCALE, ()), initial=update.scaling.initial)
+    return (scale, Argument(Role.STATE, TensorSpec("update/good", (), "int32")), made)
 
 
 def parameter_arguments(update: Update, parameter: Argument) -> tuple[Argument, ...]:

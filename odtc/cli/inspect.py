@@ -28,7 +28,13 @@ _SIZES = {
 }
 
 # Options of an update that does nothing but call the optimizer.
-_PLAIN = {"clip_value": None, "clip_norm": None, "accumulate": 1, "ema": None}
+_PLAIN = {
+    "clip_value": None,
+    "clip_norm": None,
+    "accumulate": 1,
+    "ema": None,
+    "on_nonfinite": "stop",
+}
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -245,7 +251,8 @@ def _update_rows(update: dict[str, Any]) -> list[tuple[str, str]]:
     """What is around the optimizer, where there is something."""
     from odtc.core.checked_options import format_choice
 
-    changed = {key: update[key] for key, plain in _PLAIN.items() if update[key] != plain}
+    known = {key: update.get(key, plain) for key, plain in _PLAIN.items()}
+    changed = {key: value for key, value in known.items() if value != _PLAIN[key]}
     groups = [
         (
             "group",

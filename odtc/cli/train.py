@@ -175,6 +175,7 @@ def run(args: argparse.Namespace) -> int:
         train(trainer, feed, total, schedule, args, done)
         if args.checkpoint:
             trainer.save_checkpoint(args.checkpoint)
+        _say_skipped(trainer)
         if trainer.steps < total:
             return None
         summary = _summary(trainer.steps, done, manifest.batch, args)
@@ -220,6 +221,12 @@ def train(
                 saved = step
             if interrupted.is_set():
                 break
+
+
+def _say_skipped(trainer: "Trainer") -> None:
+    if count := trainer.skipped:
+        what = f"{count} of {trainer.updates} updates were left out"
+        say(f"note: {what}: not all of their gradients were finite")
 
 
 def _plan_text(trainer: "Trainer") -> str:

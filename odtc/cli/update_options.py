@@ -45,6 +45,13 @@ def add_update_options(parser: argparse.ArgumentParser) -> None:
         "--ema", type=float, metavar="F", help="keep a moving average of the weights, such as 0.999"
     )
     add("--loss-scale", metavar="S", help="dynamic, or dynamic{initial=65536,interval=2000}")
+    add(
+        "--on-nonfinite",
+        choices=("stop", "skip"),
+        default="stop",
+        help="gradients that are not finite are an error, or their update is left out "
+        "(default: stop)",
+    )
 
 
 def read_update(args: argparse.Namespace) -> "Update":
@@ -67,4 +74,5 @@ def read_update(args: argparse.Namespace) -> "Update":
         accumulate=args.accumulate,
         ema=args.ema,
         loss_scale=args.loss_scale,
+        on_nonfinite=args.on_nonfinite,
     )

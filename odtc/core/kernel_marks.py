@@ -4,6 +4,8 @@
 IS_SCHEDULED = "tirx.is_scheduled"
 # Attribute of a kernel that does its work in one of so many calls.
 ONE_OF = "odtc.one_of"
+# Attribute of a kernel that marks the loss, its last argument, where it writes what is not finite.
+MARKS_LOSS = "odtc.marks_loss"
 # Attribute of a kernel that has rows by their number: bytes of its tensors that it leaves alone.
 UNTOUCHED = "odtc.untouched"
 # Attribute of an update that does nothing but take the gradient, times the learning rate and this

@@ -182,6 +182,11 @@ class Manifest:
         """Steps to an update: the last of them updates."""
         return int(self.update["accumulate"])
 
+    @property
+    def skips(self) -> bool:
+        """Whether an update is left out whose gradients are not finite; older steps do not."""
+        return self.update.get("on_nonfinite") == "skip"
+
     def to_json(self) -> str:
         """The manifest as JSON text."""
         return json.dumps(dataclasses.asdict(self), indent=1)

@@ -61,7 +61,7 @@ def trained(case_optimizer, start: np.ndarray, gradients: Sequence[np.ndarray]) 
         *(device(np.full(start.shape, value)) for value in case_optimizer.slots.values()),
     ]
     for step, gradient in enumerate(gradients):
-        kernel(*changed, device(gradient), device(LR), device(step, "int32"))
+        kernel(*changed, device(gradient), device(LR), device(step, "int32"), device(0.0))
     return changed[0].numpy()
 
 
@@ -157,7 +157,7 @@ def test_control_and_average(applies: float, clip_value: float | None) -> None:
         )
     )
     changed = [device(start), device(momentum), device(average)]
-    kernel(*changed, device(g), device(0.1), device([applies, 0.25, 7.0]))
+    kernel(*changed, device(g), device(0.1), device([applies, 0.25, 7.0]), device(0.0))
     scaled = 0.25 * g if clip_value is None else np.clip(0.25 * g, -clip_value, clip_value)
     v = 0.5 * momentum + scaled
     w = start - 0.3 * v
@@ -169,7 +169,7 @@ def test_control_and_average(applies: float, clip_value: float | None) -> None:
 def test_clipping_by_value_passes_nan_on() -> None:
     kernel = compiled(update_kernels.update_kernel(ParameterRule(odtc.SGD()), (3,), clip_value=1.0))
     w = device(np.zeros(3))
-    kernel(w, device([math.nan, math.inf, -0.5]), device(1.0), device(0, "int32"))
+    kernel(w, device([math.nan, math.inf, -0.5]), device(1.0), device(0, "int32"), device(0.0))
     np.testing.assert_array_equal(w.numpy(), np.float32([math.nan, -1.0, 0.5]))
 
 

@@ -89,7 +89,7 @@ def test_what_is_read_often_is_summed_before_it_is_taken(tmp_path: Path) -> None
     kernel = families.take_update(5, 1, 64, "int64", 1.0)
     table, adjoint = np.zeros((5, 1), np.float32), np.full((64, 1), 2.0**-24, np.float32)
     table[3] = 1.0
-    run_kernel(kernel, table, adjoint, np.full(64, 3), np.array(1.0, np.float32))
+    run_kernel(kernel, table, adjoint, np.full(64, 3), *np.float32([1, 0]))
     assert table[:, 0].tolist() == [0, 0, 0, 1 - 64 * 2.0**-24, 0]
 
 

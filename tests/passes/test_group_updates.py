@@ -15,12 +15,12 @@ import odtc
 from benchmarks.models.digits import bn_model, digits_data
 from odtc.backends import lowering
 from odtc.core.relax_calls import operator_of
-from odtc.frontend.update_kernels import assign_kernel
 from odtc.passes.bind_loops import BindLoops
 from odtc.passes.bindings import bindings_of
 from odtc.passes.contract import run_pipeline, tvm_passes
 from odtc.passes.group_updates import GroupUpdates
 from tests.gpu.on_device import KINDS
+from tests.passes.assigning import assign_kernel
 
 UPDATE = odtc.Update(
     odtc.Adam(), groups=[odtc.Group("*.bias", {"beta1": 0.5})], clip_norm=1.0, ema=0.9

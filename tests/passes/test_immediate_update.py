@@ -5,8 +5,8 @@ from tvm import relax
 from tvm.relax import op
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.frontend.update_kernels import assign_kernel
 from odtc.passes.immediate_update import ImmediateUpdate
+from tests.passes.assigning import assign_kernel
 
 SHAPE = (4,)
 TENSOR = relax.TensorType(SHAPE, "float32")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tvm import relax, te, tirx
 from tvm.relax import op
 
-from odtc.frontend.update_kernels import assign_kernel
 from odtc.passes.order_calls import OrderCalls
+from tests.passes.assigning import assign_kernel
 
 NARROW, WIDE = 16, 4096
 # What kernels compute, told apart by their names.

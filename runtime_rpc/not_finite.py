@@ -1,0 +1,56 @@
+"""Why a step's loss is not finite: which tensor was the first that is not, and how much of it."""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from odtc.core.errors import NumericError
+from odtc.core.marked_loss import loss_inside
+
+_HINT = "load the last checkpoint, and train with a lower learning rate"
+_FED = (
+    "look for such values in the data, and load the last checkpoint; a step that is compiled with "
+    "--on-nonfinite skip leaves such batches out"
+)
+
+
+def is_marked(loss: float) -> bool:
+    """Whether a loss says that its step wrote what is not finite."""
+    return loss_inside(loss) is not None
+
+
+def not_finite(
+    loss: float,
+    step: int,
+    rate: float,
+    fed: Iterable[tuple[str, np.ndarray]],
+    kept: Iterable[tuple[str, np.ndarray]],
+) -> NumericError:
+    """The error of a step.
+
+    Args:
+        loss: as the step returned it.
+        step: its number, from 1.
+        rate: its learning rate.
+        fed: inputs and labels of the step, with their names.
+        kept: weights and state after it; read only where what was fed is finite.
+    """
+    inside = loss_inside(loss)
+    shown = loss if inside is None else inside
+    at = f"at step {step} (loss {shown:.3g}, learning rate {rate:g})"
+    if said := _first(fed):
+        return NumericError(f"{said} {at}", hint=_FED)
+    if said := _first(kept):
+        return NumericError(f"{said} {at}", hint=_HINT)
+    return NumericError(f"the loss is {loss} at step {step} (learning rate {rate:g})", hint=_HINT)
+
+
+def _first(tensors: Iterable[tuple[str, np.ndarray]]) -> str:
+    """What is said of the first tensor that is not finite; empty where all are."""
+    for name, value in tensors:
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            wrong = value[~np.isfinite(value)]
+            such = "nan" if math.isnan(wrong.flat[0]) else str(wrong.flat[0])
+            return f"{wrong.size} of {value.size} elements of {name!r} are {such}"
+    return ""
