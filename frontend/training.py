@@ -21,6 +21,7 @@ from odtc.frontend.evaluation import add_evaluations
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph
 from odtc.frontend.importer import FORWARD, import_forward
+from odtc.frontend.indexed_inputs import indexed_rows
 from odtc.frontend.losses.objective import Objective
 from odtc.frontend.optimizers.update import Update, state_arguments
 from odtc.frontend.origins import origins_of
@@ -109,9 +110,10 @@ def _arguments(
     graph: Graph, losses: Sequence[Trained], update: Update, selection: Selection
 ) -> tuple[Argument, ...]:
     weights = selection.arguments(graph)
-    fed = ((Role.INPUT, graph.inputs), (Role.LABEL, graph.labels))
+    rows = indexed_rows(graph)
     return (
-        *(_fed(graph, role, spec) for role, specs in fed for spec in specs),
+        *(_fed(graph, Role.INPUT, spec, rows.get(spec.name, 0)) for spec in graph.inputs),
+        *(_fed(graph, Role.LABEL, spec) for spec in graph.labels),
         *(item.label for item in losses if item.label is not None),
         Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
         Argument(Role.STEP, TensorSpec("step", (), "int32")),
@@ -120,7 +122,7 @@ def _arguments(
     )
 
 
-def _fed(graph: Graph, role: Role, spec: TensorSpec) -> Argument:
+def _fed(graph: Graph, role: Role, spec: TensorSpec, rows: int = 0) -> Argument:
     """The argument for what a caller feeds."""
-    name = spec.name
-    return Argument(role, spec, graph.classes.get(name), place=graph.places.get(name))
+    classes, place = graph.classes.get(spec.name), graph.places.get(spec.name)
+    return Argument(role, spec, classes, place=place, rows=rows)

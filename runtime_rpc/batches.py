@@ -10,6 +10,7 @@ from odtc.core.errors import DataError
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, pad, take
 from odtc.core.specs import Argument, Classes, Role, TensorSpec
+from odtc.runtime_rpc.indices import check_indices
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
 
@@ -74,6 +75,7 @@ def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
         DataError: the shape differs, the dtype is of another kind, or a class number is none.
     """
     if item.classes is None:
+        check_indices(array, item)
         return fitted(array, item.spec, item.role)
     _check_classes(array, item.classes, item.spec.name, item.place)
     return fitted(array.astype(item.spec.dtype, copy=False), item.spec, item.role)

@@ -10,6 +10,7 @@ from odtc.core.manifest import Evaluation, Manifest
 from odtc.core.place import join, take
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.batches import Feed, check_bound, fitted, named_arrays, padded_batches
+from odtc.runtime_rpc.indices import check_indices
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.stepping import Stepping
 
@@ -75,6 +76,8 @@ class Evaluations:
         needed = {i.spec.name: i for i in inputs if i.spec.name in evaluation.inputs}
         others = {item.spec.name for item in inputs} - needed.keys() | bound.keys()
         arrays = named_arrays(x, [*needed], ignored=others)
+        for name, item in needed.items():
+            check_indices(arrays[name], item)
         return {item: arrays[name] for name, item in needed.items()}
 
     def _run(

@@ -3,6 +3,9 @@
 TVM computes the place of every element anew, has a right gradient only for one dimension, and adds
 up on one thread. These kernels look at an index once per row. Sums are taken in the order of the
 indices, each by one thread, so they are the same from run to run.
+
+An index below zero counts from the end. One that is out of bounds reads another row, never other
+memory; what is read or written by it becomes NaN, so that the loss tells of it.
 """
 
 # TVMScript writes shapes where Python has types.
@@ -53,6 +56,15 @@ def loop_of(elements: int) -> Callable:
     return T.parallel if elements >= PARALLEL_ELEMENTS else T.serial
 
 
+def _known(index: Any, size: int, value: Any) -> Any:
+    """A value that an index leads to; NaN where the index is out of bounds and there is a NaN."""
+    dtype = str(value.ty.dtype)
+    if "float" not in dtype:
+        return value
+    inside = tirx.And(index >= -size, index < size)
+    return tirx.Select(inside, value, tirx.const(float("nan"), dtype))
+
+
 def take_kernel(
     outer: int, size: int, inner: int, count: int, dtype: str, index: str
 ) -> tirx.PrimFunc:
@@ -73,7 +85,9 @@ def take_kernel(
                 source = T.sblock_alloc_buffer((1,), index, scope="local")
                 source[0] = T.floormod(indices[r % count], size)
                 for i in range(inner):
-                    result[r // count, r % count, i] = data[r // count, source[0], i]
+                    result[r // count, r % count, i] = _known(
+                        indices[r % count], size, data[r // count, source[0], i]
+                    )
 
     return of_rows(take, size, outer * inner * np.dtype(dtype).itemsize, count)
 
@@ -170,8 +184,10 @@ def scatter_kernel(
                 for n in range(count):
                     target[0] = T.floormod(indices[n, 0], rows)
                     for i in range(length[0]):
-                        result[target[0], first[0] + i] = combined(
-                            result[target[0], first[0] + i], updates[n, first[0] + i]
+                        result[target[0], first[0] + i] = _known(
+                            indices[n, 0],
+                            rows,
+                            combined(result[target[0], first[0] + i], updates[n, first[0] + i]),
                         )
 
     return finished(scatter)

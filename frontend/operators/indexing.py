@@ -2,7 +2,7 @@
 
 Whatever their form, they become Relax's `take` along one axis, or its `scatter_nd` of whole rows:
 an index into several dimensions is one into their product. So there are two kernels and two
-gradients. An index below zero counts from the end; one that is out of bounds wraps around.
+gradients. An index below zero counts from the end; one that is out of bounds gives NaN.
 """
 
 import math
@@ -16,6 +16,9 @@ from tvm.relax import op as R  # noqa: N812
 from odtc.frontend.operators.forms import reshape, slice_axis
 from odtc.frontend.operators.operator import Emit, Node, Operator
 from odtc.frontend.operators.shape import static_input
+
+# Below all rows that there can be, and still an int64 once it is multiplied by a stride.
+_NOWHERE = -(1 << 31)
 
 
 def _static(node: Node) -> str:
@@ -47,10 +50,19 @@ def _constant(value: Any) -> relax.Expr:
 
 
 def _wrapped(builder: relax.BlockBuilder, indices: relax.Expr, sizes: Any) -> relax.Expr:
-    """Indices of int64, none below zero. `sizes` broadcasts against them."""
+    """Indices of int64, none below zero but those out of bounds. `sizes` broadcasts against them.
+
+    Those out of bounds stay so, by far: whatever is added to them, no row is there.
+    """
     if str(indices.ty.dtype) != "int64":
         indices = builder.emit(R.astype(indices, "int64"))
-    return builder.emit(R.floor_mod(indices, _constant(sizes)))
+    low, high = (
+        builder.emit(compare(indices, _constant(bound)))
+        for compare, bound in ((R.less, -np.asarray(sizes)), (R.greater_equal, sizes))
+    )
+    outside = builder.emit(R.logical_or(low, high))
+    inside = builder.emit(R.floor_mod(indices, _constant(sizes)))
+    return builder.emit(R.where(outside, _constant(_NOWHERE), inside))
 
 
 def _element_rows(

@@ -251,7 +251,9 @@ def _argument(data: Mapping[str, Any]) -> Argument:
     block = None if data["block"] is None else Block(**data["block"])
     initial, spec = float(data["initial"]), _spec(data["spec"])
     place = _place(data["place"], spec.shape)
-    return Argument(Role(data["role"]), spec, classes, block, initial=initial, place=place)
+    # Steps that were compiled before indices were checked do not say it.
+    known = {"initial": initial, "place": place, "rows": int(data.get("rows", 0))}
+    return Argument(Role(data["role"]), spec, classes, block, **known)
 
 
 def _place(data: Mapping[str, Any] | None, shape: Sequence[int]) -> Place | None:

@@ -112,6 +112,8 @@ class Argument:
         block: the part of a parameter that is trained, where that is not all of it.
         initial: what all elements of a state start at. An average starts at its parameter.
         place: where the samples lie in an input or label; None where it is one for all of them.
+        rows: what an input's values address is so many, counted from either end; 0 where they are
+            no indices.
     """
 
     role: Role
@@ -120,6 +122,7 @@ class Argument:
     block: Block | None = None
     initial: float = field(default=0.0, kw_only=True)
     place: Place | None = field(default=None, kw_only=True)
+    rows: int = field(default=0, kw_only=True)
 
     @property
     def is_accumulator(self) -> bool:
