@@ -10,6 +10,7 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
+from odtc.frontend.ask_rules import all_rules_answer
 from odtc.frontend.batch_norm import TrainBatchNorm
 from odtc.frontend.dropout import TrainDropout
 from odtc.frontend.gradients.structural import SEED
@@ -30,7 +31,8 @@ from odtc.frontend.recurrent import save_steps
 from odtc.frontend.sparse_gradients import SparseGradients
 from odtc.frontend.stop_gradient import StopGradient
 
-# What TVM's gradient pass makes of the function `loss`.
+_LOSS = "loss"
+# What TVM's gradient pass makes of it.
 ADJOINT = "loss_adjoint"
 
 
@@ -90,6 +92,40 @@ def differentiate(
         arguments: of the training step; their roles say what is trained.
         losses: whose weighted sum is minimised.
     """
+    trained = _with_losses(module, arguments, losses)
+    adjoint = relax.transform.Gradient(_LOSS, trained.wanted)(trained.module)
+    return trained.sparse.detached(_without_seed(adjoint), ADJOINT)
+
+
+def try_to_differentiate(
+    module: tvm.IRModule, arguments: Sequence[Argument], losses: Sequence[Trained]
+) -> None:
+    """Raises what `differentiate` would, in less time and memory; see there for the arguments."""
+    trained = _with_losses(module, arguments, losses)
+    if not all_rules_answer(trained.module, _LOSS, trained.seed):
+        relax.transform.Gradient(_LOSS, trained.wanted)(trained.module)
+
+
+@dataclass(frozen=True)
+class _WithLosses:
+    """The forward function in training mode, with its losses.
+
+    Attributes:
+        module: holds it as `loss`.
+        seed: the variable that the gradient pass differentiates.
+        wanted: the variables that it differentiates by.
+        sparse: which of these stand for a part of a weight.
+    """
+
+    module: tvm.IRModule
+    seed: relax.Var
+    wanted: Sequence[relax.Var]
+    sparse: SparseGradients
+
+
+def _with_losses(
+    module: tvm.IRModule, arguments: Sequence[Argument], losses: Sequence[Trained]
+) -> _WithLosses:
     forward = module[FORWARD]
     every = differentiated(arguments)
     params = [*forward.params, *map(variable_of, every[len(forward.params) :])]
@@ -100,7 +136,7 @@ def differentiate(
     sparse = SparseGradients({variables[i]: i.block for i in arguments if i.block})
     outputs = results_of(forward)
     builder = builder_with_kernels(module)
-    with builder.function("loss", [*params, *sparse.parts.values()]):
+    with builder.function(_LOSS, [*params, *sparse.parts.values()]):
         with builder.dataflow():
             drawn = TrainDropout(params[-1]), TrainRandom(params[-1])
             modes = (batch_norm, *drawn, save_steps)
@@ -114,8 +150,7 @@ def differentiate(
             results = [builder.emit_output(result) for result in (seed, value, *new)]
         builder.emit_func_output(relax.Tuple(results))
     wanted = [sparse.parts.get(variable, variable) for variable in trained]
-    adjoint = _without_seed(relax.transform.Gradient("loss", wanted)(builder.finalize()))
-    return sparse.detached(adjoint, ADJOINT)
+    return _WithLosses(builder.finalize(), results[0], wanted, sparse)
 
 
 def _emitted(

@@ -16,7 +16,7 @@ import tvm
 from odtc.core.manifest import Evaluation
 from odtc.core.memory_plan import Origin
 from odtc.core.specs import Argument, Role, TensorSpec, of_role
-from odtc.frontend.differentiate import Trained, differentiate
+from odtc.frontend.differentiate import Trained, differentiate, try_to_differentiate
 from odtc.frontend.evaluation import add_evaluations
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph
@@ -65,7 +65,8 @@ def build_training_graph(
         ModelError: the loss does not fit the output.
         UnsupportedError: the graph cannot be imported.
     """
-    imported, arguments, adjoint = _adjoint(graph, objective, update, selection)
+    imported, arguments, losses = _forward(graph, objective, update, selection)
+    adjoint = differentiate(imported, arguments, losses)
     module = add_updates(TRAIN_STEP, adjoint, arguments, update)
     evaluations = add_evaluations(module, imported, arguments, objective)
     origins = tuple(origins_of(graph).values())
@@ -76,18 +77,18 @@ def try_training_graph(
     graph: Graph, objective: Objective, update: Update, selection: Selection
 ) -> None:
     """Raises what `build_training_graph` would, in less time: it stops behind the gradients."""
-    _adjoint(graph, objective, update, selection)
+    try_to_differentiate(*_forward(graph, objective, update, selection))
 
 
-def _adjoint(
+def _forward(
     graph: Graph, objective: Objective, update: Update, selection: Selection
-) -> tuple[tvm.IRModule, tuple[Argument, ...], tvm.IRModule]:
-    """The forward function, the arguments of the step, and the adjoint."""
+) -> tuple[tvm.IRModule, tuple[Argument, ...], list[Trained]]:
+    """The forward function, the arguments of the step, and the losses."""
     register_gradients()
     imported = import_forward(graph, selection.trained)
     losses = _losses(objective, imported)
     arguments = _arguments(graph, losses, update, selection)
-    return imported, arguments, differentiate(imported, arguments, losses)
+    return imported, arguments, losses
 
 
 def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
