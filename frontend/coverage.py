@@ -54,7 +54,7 @@ def check_graph(graph: Graph, trained: Iterable[str] | None = None) -> list[Node
     reports = []
     for node in graph.nodes:
         level, reason = _level(Node(graph, node, in_use))
-        differentiated = bool(learned.intersection(node.input))
+        differentiated = not learned.isdisjoint(node.input)
         if differentiated and _gives_floats(graph, node):
             learned.update(node.output)
         allowed = (Level.TRAINABLE,) if differentiated else (Level.TRAINABLE, Level.FORWARD_ONLY)
@@ -63,17 +63,18 @@ def check_graph(graph: Graph, trained: Iterable[str] | None = None) -> list[Node
     return reports
 
 
-def require_trainable(graph: Graph, trained: Iterable[str] | None = None) -> None:
+def require_trainable(graph: Graph, reports: Iterable[NodeReport] | None = None) -> None:
     """Checks that the graph can be trained.
 
     Args:
         graph: specialised, not yet normalised.
-        trained: the parameters that are to be trained; all by default.
+        reports: of its nodes; with all parameters trained by default.
 
     Raises:
         UnsupportedError: it cannot; the message names the nodes and the reasons.
     """
-    _refuse([item for item in check_graph(graph, trained) if item.blocks], graph, "trained")
+    reports = check_graph(graph) if reports is None else reports
+    _refuse([item for item in reports if item.blocks], graph, "trained")
     for name in graph.outputs:
         if 0 in graph.shapes.get(name, ()):
             raise UnsupportedError(
@@ -110,7 +111,8 @@ def _level(node: Node) -> tuple[Level, str]:
     operator = OPERATORS.get(op_type)
     if operator is None:
         return Level.UNSUPPORTED, f"operator {op_type} is not supported in this version"
-    reason = _no_tensors(node) or operator.condition(node) or _unknown_shape(node)
+    read = _read_outputs(node)
+    reason = _no_tensors(node, read) or operator.condition(node) or _unknown_shape(node, read)
     if reason:
         return Level.UNSUPPORTED, reason
     encodes = operator.encodes or _gives_floats(node.graph, node.proto)
@@ -123,9 +125,9 @@ def _read_outputs(node: Node) -> list[str]:
     return [name for slot, name in enumerate(node.proto.output) if node.is_read(slot)]
 
 
-def _no_tensors(node: Node) -> str:
-    """Why no program can hold the node's tensors."""
-    graph, names = node.graph, [*filter(None, node.inputs), *_read_outputs(node)]
+def _no_tensors(node: Node, read: list[str]) -> str:
+    """Why no program can hold the node's tensors, of whose outputs some are read."""
+    graph, names = node.graph, [*filter(None, node.inputs), *read]
     for name in names:
         if graph.dtypes.get(name, "float32") not in DTYPES:
             return f"the dtype {graph.dtypes[name]} of {name!r} is not supported"
@@ -135,9 +137,9 @@ def _no_tensors(node: Node) -> str:
     return ""
 
 
-def _unknown_shape(node: Node) -> str:
+def _unknown_shape(node: Node, read: list[str]) -> str:
     """Programs have static shapes; a size that depends on values is none."""
-    unknown = [name for name in _read_outputs(node) if name not in node.graph.shapes]
+    unknown = [name for name in read if name not in node.graph.shapes]
     return f"the shape of {unknown[0]!r} is not known before the run" if unknown else ""
 
 
@@ -150,7 +152,7 @@ def _needed_nodes(graph: Graph) -> set[int]:
     """Identities of the nodes that the outputs depend on."""
     needed, nodes = set(graph.outputs), set()
     for node in reversed(graph.nodes):
-        if needed.intersection(node.output):
+        if not needed.isdisjoint(node.output):
             needed.update(names_read(node))
             nodes.add(id(node))
     return nodes

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import onnx
 
 from odtc.core.weight_places import FLOATS, bodies_of, constant_tensor
+from odtc.frontend.graph import copies_of
 
 
 @dataclass
@@ -39,15 +40,18 @@ def _without_weights(nodes: Iterable[onnx.NodeProto], lifted: Lifted) -> list[on
     for node in nodes:
         tensor = constant_tensor(node)
         if tensor is None:
-            kept.append(_copied(node, lifted))
+            kept.append(node)
         else:
             lifted.tensors[node.output[0]] = tensor
             lifted.written.add(node.output[0])
-    return kept
+    copies = copies_of(kept)
+    for node, copy in zip(kept, copies, strict=True):
+        _lift_out_of_bodies(node, copy, lifted)
+    return copies
 
 
-def _copied(node: onnx.NodeProto, lifted: Lifted) -> onnx.NodeProto:
-    copy = onnx.NodeProto.FromString(node.SerializeToString())
+def _lift_out_of_bodies(node: onnx.NodeProto, copy: onnx.NodeProto, lifted: Lifted) -> None:
+    """Takes the float tensors out of the bodies of a node's copy."""
     for original, body in zip(bodies_of(node), bodies_of(copy), strict=True):
         floats = [tensor for tensor in original.initializer if tensor.data_type in FLOATS]
         lifted.tensors |= {tensor.name: tensor for tensor in floats}
@@ -56,4 +60,3 @@ def _copied(node: onnx.NodeProto, lifted: Lifted) -> onnx.NodeProto:
         del body.initializer[:], body.node[:]
         body.initializer.extend(others)
         body.node.extend(inner)
-    return copy

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
-from odtc.frontend.coverage import check_graph
 from odtc.frontend.feeds import batch_symbol, feeds_of, hypotheses
 from odtc.frontend.split.locate import Located, as_said, locate, nowhere
 
@@ -103,7 +102,7 @@ class Placing:
 
 
 def _is_blocked(sketch: "Draft") -> bool:
-    return any(node.blocks for node in check_graph(sketch.graph, sketch.selection.trained))
+    return any(node.blocks for node in sketch.reports)
 
 
 def _with_places(draft: "Draft", found: Located) -> "Draft":

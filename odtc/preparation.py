@@ -10,6 +10,7 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -26,7 +27,7 @@ from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.files import check_room
 from odtc.core.progress import Progress
 from odtc.core.specs import Role
-from odtc.frontend.coverage import require_trainable
+from odtc.frontend.coverage import NodeReport, check_graph, require_trainable
 from odtc.frontend.feeds import Asked, Axes, Shapes
 from odtc.frontend.graph import Graph, drop_unread_inputs, samples_of
 from odtc.frontend.lora import LoRA, adapt
@@ -155,6 +156,11 @@ class Draft:
     def batch(self) -> int:
         """Samples in a step."""
         return samples_of(self.graph) * self.micro_batches
+
+    @cached_property
+    def reports(self) -> Sequence[NodeReport]:
+        """What can be done with each node of the model: asked before the graph is normalised."""
+        return check_graph(self.graph, self.selection.trained)
 
 
 @dataclass(frozen=True)
@@ -310,7 +316,7 @@ def complete(sketch: Draft) -> Draft:
 
 
 def _normalised(sketch: Draft) -> Draft:
-    require_trainable(sketch.graph, sketch.selection.trained)
+    require_trainable(sketch.graph, sketch.reports)
     normalize(sketch.graph)
     drop_unread_inputs(sketch.graph)
     return sketch

@@ -9,7 +9,6 @@ import math
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from odtc.frontend.graph import Graph
 
@@ -74,6 +73,13 @@ def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     if node.op_type in ("Shape", "Size"):
         shape = _shape(graph, node.input[0])
         return None if shape is None else {node.output[0]: _measure(node, shape)}
+    if node.op_type != "CastLike" and _reads_data(graph, node):
+        return None
+    return _folded(graph, node)
+
+
+def _folded(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
+    """The outputs of a node that computes them from constants and dtypes."""
     feeds = {name: _known(graph, name) for name in node.input if name}
     reads_nothing = any(value is not None and not value.size for value in feeds.values())
     if node.op_type not in _FOLDED and not reads_nothing:
@@ -87,6 +93,15 @@ def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     return _evaluate(graph, node, known)
 
 
+def _reads_data(graph: Graph, node: onnx.NodeProto) -> bool:
+    """Whether it reads what is no constant and has elements, as most nodes do."""
+    constants, shapes = graph.constants, graph.shapes
+    for name in node.input:
+        if name and name not in constants and 0 not in shapes.get(name, ()):
+            return True
+    return False
+
+
 def _shape(graph: Graph, name: str) -> tuple[int, ...] | None:
     """Shape of a tensor: of what the file holds it is known before any inference."""
     held = graph.parameters.get(name, graph.constants.get(name))
@@ -96,8 +111,9 @@ def _shape(graph: Graph, name: str) -> tuple[int, ...] | None:
 def _without_elements(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     """The outputs of a node none of which has an element: whatever it computes, they are known."""
     names = [name for name in node.output if name]
-    if not all(0 in graph.shapes.get(name, ()) and name in graph.dtypes for name in names):
-        return None
+    for name in names:
+        if 0 not in graph.shapes.get(name, ()) or name not in graph.dtypes:
+            return None
     return {name: np.zeros(graph.shapes[name], graph.dtypes[name]) for name in names}
 
 
@@ -139,6 +155,9 @@ def _evaluate(
     graph: Graph, node: onnx.NodeProto, feeds: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray] | None:
     """Runs one node with ONNX's reference implementation; None where that refuses it."""
+    # Tens of megabytes, for models that have something to fold.
+    from onnx.reference import ReferenceEvaluator
+
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), None)
         for name, value in feeds.items()

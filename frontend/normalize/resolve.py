@@ -27,6 +27,8 @@ def resolve(graph: Graph) -> bool:
     Args:
         graph: constants folded and shapes inferred; both have to be done again after a change.
     """
+    if all(node.op_type not in _RULED for node in graph.nodes):
+        return False
     alias: dict[str, str] = {}
     held: Held = {}
     nodes: list[onnx.NodeProto] = []
@@ -139,5 +141,6 @@ _SIZED: dict[str, Callable[[Graph, onnx.NodeProto, Inlined], bool]] = {
     "Split": _split,
     **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), _scatter),
 }
+_RULED = frozenset({*_SIZED, *_BODIES, *_HELD})
 # Operators that others, or their values (`constants.py`), stand for where that can be.
-RESOLVED = frozenset({*_SIZED, *_BODIES, *_HELD, "NonMaxSuppression", "NonZero", "Unique"})
+RESOLVED = _RULED | {"NonMaxSuppression", "NonZero", "Unique"}

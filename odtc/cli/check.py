@@ -96,7 +96,6 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
     Raises:
         OdtcError: as of `odtc.compile`, but where nodes cannot be trained: those are in the report.
     """
-    from odtc.frontend.coverage import check_graph
     from odtc.frontend.feeds import lacks_batch
     from odtc.preparation import complete, read_source, sketch_of, try_to_differentiate
     from odtc.splitting import Cuts
@@ -106,7 +105,7 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
         source = dataclasses.replace(source, options={**options, "batch": 1})
     sketch = sketch_of(source)
     graph = sketch.graph
-    nodes = check_graph(graph, sketch.selection.trained)
+    nodes = sketch.reports
     parameters = [spec for spec in graph.parameter_specs() if spec.name in sketch.selection.trained]
     if not any(node.blocks for node in nodes):
         draft = Cuts(source, silent, complete(sketch)).first_draft()

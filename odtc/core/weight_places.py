@@ -14,7 +14,10 @@ _BODIES = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The subgraphs of a node."""
-    held = [item for item in node.attribute if item.type in _BODIES]
+    attributes = node.attribute
+    if not attributes:  # Most nodes; all walks ask.
+        return []
+    held = [item for item in attributes if item.type in _BODIES]
     return [body for item in held for body in (item.g, *item.graphs)]
 
 

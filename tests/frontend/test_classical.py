@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import odtc
 from odtc.core.errors import UnsupportedError, UsageError
-from odtc.frontend.coverage import require_trainable
+from odtc.frontend.coverage import check_graph, require_trainable
 from odtc.frontend.graph import Graph
 from odtc.frontend.specialize import specialize
 
@@ -109,7 +109,7 @@ def reference(model: onnx.ModelProto, names: list[str] | None, **feeds: np.ndarr
 
 
 def run(graph: Graph, x: np.ndarray) -> np.ndarray:
-    require_trainable(graph, ())
+    require_trainable(graph, check_graph(graph, ()))
     return reference(graph.to_model(), None, x=x, **graph.parameters)
 
 
