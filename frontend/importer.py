@@ -13,14 +13,16 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from odtc.core.errors import UnsupportedError
 from odtc.core.tensor_tags import Tag
+from odtc.frontend.batch_norm import INFERENCE
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.join_scales import join_scales
 from odtc.frontend.on_rows import on_rows
 from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.origins import tagged, tags_of_tensors
+from odtc.frontend.rebuild import operators_of
 from odtc.frontend.recognize import recognize
-from odtc.frontend.recognize_attention import recognize_attention
+from odtc.frontend.recognize_attention import SOFTMAX, recognize_attention
 
 FORWARD = "forward"
 
@@ -80,11 +82,22 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
                 result = builder.emit_output(relax.Tuple(outputs))
         builder.emit_func_output(result)
     module = builder.finalize()
-    module[FORWARD] = recognize(tagged(module[FORWARD], held))
     names = graph.parameters if varied is None else varied
     wanted = [var for spec, var in zip(specs, params, strict=True) if spec.name in names]
-    module = recognize_attention(module, FORWARD, wanted)
-    return join_scales(on_rows(module, FORWARD), FORWARD)
+    return _simplified(module, tagged(module[FORWARD], held), wanted)
+
+
+def _simplified(
+    module: tvm.IRModule, forward: relax.Function, varied: Sequence[relax.Var]
+) -> tvm.IRModule:
+    """The module with fewer and larger operators; each step is left out where it finds none."""
+    operators = operators_of(forward)
+    module[FORWARD] = relax.analysis.remove_all_unused(recognize(forward, operators))
+    if not SOFTMAX.isdisjoint(operators):
+        module = recognize_attention(module, FORWARD, varied)
+    if "relax.matmul" in operators:
+        module = on_rows(module, FORWARD)
+    return join_scales(module, FORWARD) if INFERENCE in operators else module
 
 
 def _convert(

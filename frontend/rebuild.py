@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 import tvm
 from tvm import relax
 
+from odtc.core.relax_calls import operator_of
+
 Replay = Callable[[relax.BlockBuilder, relax.Binding], relax.Expr | None]
 
 
@@ -14,6 +16,12 @@ def builder_with_kernels(module: tvm.IRModule) -> relax.BlockBuilder:
     return relax.BlockBuilder(
         tvm.IRModule({name: f for name, f in functions if not isinstance(f, relax.Function)})
     )
+
+
+def operators_of(function: relax.Function) -> set[str]:
+    """Names of all operators that the function's bindings call."""
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    return {operator_of(binding.value) for binding in bindings} - {""}
 
 
 def replay_body(builder: relax.BlockBuilder, function: relax.Function, *rules: Replay) -> None:

@@ -6,7 +6,7 @@ softmax under a mask as `where(isnan(s), 0, s)`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, is_op, rewrite_call, wildcard
@@ -103,20 +103,28 @@ def _masked_softmax() -> tuple[DFPattern, Replace]:
     return pattern, replace
 
 
+# What stands for a chain, behind the operators without which there is no such chain: to look for
+# one takes a walk over the whole function.
 _FUNCTIONS = (
-    _silu(),
-    _hard_swish(),
-    _gelu(lambda root: is_op("relax.divide")(_X, root), math.sqrt(2)),
-    _gelu(lambda root: _times(_X, root), math.sqrt(0.5)),
-    _gelu_tanh(),
-    _masked_softmax(),
+    ({"relax.sigmoid"}, *_silu()),
+    ({"odtc.hard_sigmoid"}, *_hard_swish()),
+    ({"relax.erf"}, *_gelu(lambda root: is_op("relax.divide")(_X, root), math.sqrt(2))),
+    ({"relax.erf"}, *_gelu(lambda root: _times(_X, root), math.sqrt(0.5))),
+    ({"relax.tanh", "odtc.integer_power"}, *_gelu_tanh()),
+    ({"relax.isnan", "relax.nn.softmax"}, *_masked_softmax()),
 )
 
 
-def recognize(function: relax.Function) -> relax.Function:
-    """The function with each of these in place of its chain; arguments and results stay."""
-    for pattern, replace in _FUNCTIONS:
-        function = rewrite_call(pattern, _unless_other(replace), function)
+def recognize(function: relax.Function, operators: Collection[str]) -> relax.Function:
+    """The function with each of these in place of its chain; arguments and results stay.
+
+    Args:
+        function: of any number of blocks.
+        operators: names of all that it calls.
+    """
+    for needed, pattern, replace in _FUNCTIONS:
+        if needed.issubset(operators):
+            function = rewrite_call(pattern, _unless_other(replace), function)
     return function
 
 

@@ -25,6 +25,8 @@ from odtc.frontend.relax_ops.attention import attention
 
 _HEADS_INSIDE = [0, 2, 1, 3]
 _SOFTMAX = {"relax.nn.softmax": False, "odtc.safe_softmax": True}
+# Of these there is one in each attention; `recognize` makes the second of the first.
+SOFTMAX = _SOFTMAX.keys()
 
 
 def recognize_attention(
