@@ -4,18 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.backends.layout_cost import ERROR, layout_costs
 from odtc.backends.targets import CPU, Target
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.contract import Pass
-from odtc.passes.layout.plan_text import parse_plan
-from odtc.passes.layout.select import SelectLayouts
 
 AUTO, CHEAPEST, ONNX = "auto", "cheapest", "native"
 DEFAULT = ONNX
-# Those that are found by a model: the share by which they have to be better than that of ONNX.
-_FOUND = {AUTO: ERROR, CHEAPEST: 0.0}
+# Those that are found by a model.
+_FOUND = (AUTO, CHEAPEST)
 
 
 @dataclass(frozen=True)
@@ -25,21 +22,26 @@ class LayoutChoice:
     Attributes:
         is_native: whether all images stay as ONNX has them.
         plan: layouts of operators, by name; None for the best ones.
-        margin: share of a step by which these have to be better than the layout of ONNX.
+        is_surer: whether these have to be better than the layout of ONNX by what the model errs.
         is_tight: whether bytes of the arena are worth something, as there is a budget.
     """
 
     is_native: bool = False
     plan: Mapping[str, str] | None = None
-    margin: float = 0.0
+    is_surer: bool = False
     is_tight: bool = False
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
         """What gives a training step for a target its layouts."""
         if self.is_native:
             return ()
+        # Kernels come with them, which a dry run goes without.
+        from odtc.backends.layout_cost import ERROR, layout_costs
+        from odtc.passes.layout.select import SelectLayouts
+
         costs = layout_costs(target, is_tight=self.is_tight)
-        return (SelectLayouts(TRAIN_STEP, costs, self.plan, self.margin),)
+        margin = ERROR if self.is_surer else 0.0
+        return (SelectLayouts(TRAIN_STEP, costs, self.plan, margin),)
 
 
 NATIVE = LayoutChoice(is_native=True)
@@ -62,7 +64,7 @@ def layout_choice(target: Target, layout: str, *, is_mixed: bool, is_tight: bool
     if layout == ONNX or (layout in _FOUND and has_one):
         return NATIVE
     if layout in _FOUND:
-        return LayoutChoice(margin=_FOUND[layout], is_tight=is_tight)
+        return LayoutChoice(is_surer=layout == AUTO, is_tight=is_tight)
     if has_one:
         raise UnsupportedError(
             "images of a step for a GPU, or in mixed precision, have the layout NCHW only",
@@ -78,4 +80,6 @@ def layout_choice(target: Target, layout: str, *, is_mixed: bool, is_tight: bool
             where="layout",
             hint="`odtc inspect ART --layouts` prints a plan",
         ) from error
+    from odtc.passes.layout.plan_text import parse_plan
+
     return LayoutChoice(plan=parse_plan(text, layout), is_tight=is_tight)

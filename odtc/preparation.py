@@ -16,7 +16,6 @@ from typing import Any, TypedDict
 
 import onnx
 
-from odtc.autoschedule.table import schedule_passes
 from odtc.autoschedule.tuning.record import Device
 from odtc.autoschedule.tuning.shelf import shelf
 from odtc.backends.decisions import Book, nobody
@@ -51,7 +50,6 @@ from odtc.frontend.training import (
     try_training_graph,
 )
 from odtc.layouts import DEFAULT, NATIVE, LayoutChoice, layout_choice
-from odtc.passes.half_storage import HalfStorage
 from odtc.placing import Placing
 
 PRECISIONS = ("float32", "mixed")
@@ -180,6 +178,10 @@ class Step:
     @property
     def kernels(self) -> tuple[Any, ...]:
         """What lowering to kernels takes: module, target, training step, schedule, rewrites."""
+        # Kernels come with them, which a dry run goes without.
+        from odtc.autoschedule.table import schedule_passes
+        from odtc.passes.half_storage import HalfStorage
+
         source = self.source
         half = (HalfStorage(TRAIN_STEP),) if source.saves_half else ()
         # Kernels of images with channels last read float32.

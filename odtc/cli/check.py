@@ -97,8 +97,8 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
         OdtcError: as of `odtc.compile`, but where nodes cannot be trained: those are in the report.
     """
     from odtc.frontend.feeds import lacks_batch
+    from odtc.parts import Parts
     from odtc.preparation import complete, read_source, sketch_of, try_to_differentiate
-    from odtc.splitting import Cuts
 
     source = read_source(path, target, options, silent)
     if lacks_batch(source.model, source.asked):
@@ -108,7 +108,8 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
     nodes = sketch.reports
     parameters = [spec for spec in graph.parameter_specs() if spec.name in sketch.selection.trained]
     if not any(node.blocks for node in nodes):
-        draft = Cuts(source, silent, complete(sketch)).first_draft()
+        parts = Parts(source, complete(sketch))
+        draft = parts.draft(parts.fewest)
         try_to_differentiate(draft)
         graph = draft.graph
     return Report(path, nodes, parameters, graph.notes, graph.findings)

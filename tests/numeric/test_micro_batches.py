@@ -389,7 +389,7 @@ def test_without_a_budget_no_smaller_batch_is_looked_at(
     def unexpected(*_, **__) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("odtc.splitting.check_part", unexpected)
+    monkeypatch.setattr("odtc.parts.check_part", unexpected)
     assert mlp_artifact(tmp_path, odtc.SGD()).manifest.micro_batches == 1
 
 

@@ -16,7 +16,6 @@ from tvm.relax import op as R  # noqa: N812
 
 import odtc
 from benchmarks.models.pytorch.export import export
-from odtc import layouts
 from odtc.artifact import Artifact
 from odtc.backends import layout_cost
 from odtc.backends.families import family_of
@@ -215,7 +214,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_what_the_model_is_too_rough_for_leaves_the_step_as_it_is(
     model: Path, eager: pytest.MonkeyPatch
 ) -> None:
-    eager.setitem(layouts._FOUND, "auto", 1e9)
+    eager.setattr(layout_cost, "ERROR", 1e9)
     plan = layouts_of(odtc.compile(model, batch=BATCH, layout="auto"))
     assert {each.layout for each in plan.operators} == {SECOND}
     assert plan.bound < plan.seconds == plan.native_seconds
