@@ -15,6 +15,7 @@ from odtc.frontend.function_weights import without_function_weights
 from odtc.frontend.graph import MAIN_DOMAINS
 from odtc.frontend.node_order import sort_nodes
 from odtc.frontend.weight_names import name_weights
+from odtc.frontend.weights.in_file import read_in_file
 from odtc.frontend.weights.restore import restore, untangle_names
 
 # Broadcasting became that of NumPy.
@@ -24,10 +25,14 @@ FREE_INITIALIZERS = 4
 _EXPORT_HINT = "export the model again, and check that the file was copied whole"
 
 
-def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
+def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.ModelProto:
     """Reads and checks an ONNX model; external data is looked up in the model's folder only.
 
     Parameters that the exporter merged are separate again: `odtc.frontend.weights.restore`.
+
+    Args:
+        path: of the file.
+        in_file: whether the elements of large tensors may stay in the file: `array_of` reads them.
 
     Raises:
         ModelError: the file is missing, empty, truncated, not ONNX, or breaks the ONNX standard.
@@ -39,7 +44,10 @@ def load_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     if file.stat().st_size == 0:
         raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)
     try:
-        model = onnx.load(file, format="protobuf")
+        model = read_in_file(file) if in_file else onnx.load(file, format="protobuf")
+        if in_file and (model.functions or _is_old(model)):
+            # ONNX's own code is to make another model of it, and elements go with that.
+            model = onnx.load(file, format="protobuf")
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
         raise ModelError(
             f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
@@ -95,7 +103,7 @@ def modern(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         if model.functions:
             model = inliner.inline_local_functions(model)
-        if _declares_opset(model) and opset_of(model) < OLDEST_OPSET:
+        if _is_old(model):
             model = version_converter.convert_version(_of_modern_ir(model), OLDEST_OPSET)
     except (onnx.checker.ValidationError, ConvertError, RuntimeError, ValueError) as error:
         raise ModelError(
@@ -103,6 +111,11 @@ def modern(model: onnx.ModelProto) -> onnx.ModelProto:
             hint=f"export it with opset {OLDEST_OPSET} or later, and without functions",
         ) from error
     return model
+
+
+def _is_old(model: onnx.ModelProto) -> bool:
+    """Whether its operator set has to be converted."""
+    return _declares_opset(model) and opset_of(model) < OLDEST_OPSET
 
 
 def _declares_opset(model: onnx.ModelProto) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.place import Place
@@ -24,6 +23,7 @@ from odtc.frontend.onnx_file import modern, opset_of
 from odtc.frontend.set_aside import foreign_operator, set_aside
 from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.finding import Kind
+from odtc.frontend.weights.in_file import array_of
 from odtc.frontend.weights.losses import losses_of
 from odtc.frontend.weights.notes import listed, notes_of
 from odtc.frontend.weights.uses import flattened
@@ -200,7 +200,7 @@ def require_places(graph: Graph, model: onnx.ModelProto) -> None:
 
 def _value(name: str, tensor: onnx.TensorProto) -> np.ndarray:
     try:
-        return numpy_helper.to_array(tensor)
+        return array_of(tensor)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"the data of an initializer is damaged: {error}",

@@ -220,6 +220,7 @@ def read_source(
     progress: Progress,
     *,
     is_tight: bool = False,
+    is_dry: bool = False,
 ) -> Source:
     """Reads a model and what is asked of it; see `odtc.compile` for other arguments and errors.
 
@@ -229,6 +230,7 @@ def read_source(
         options: of the step.
         progress: called with the name of each stage as it starts.
         is_tight: whether the step has to keep within a budget, so that bytes are worth something.
+        is_dry: whether nothing is to be compiled: the model then holds no large tensors.
     """
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
@@ -241,7 +243,7 @@ def read_source(
     terms = terms_of(options.get("loss", "cross-entropy"))
 
     progress("read the model")
-    onnx_model = load_model(model)
+    onnx_model = load_model(model, in_file=is_dry)
     check_room(ROOM + Path(model).stat().st_size)
     book, times = _known(target, options)
     return Source(

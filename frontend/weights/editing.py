@@ -8,6 +8,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from odtc.core.errors import ModelError
+from odtc.frontend.weights.in_file import array_of, bytes_of
 from odtc.frontend.weights.uses import flattened
 
 # Says of a tensor what odtc made it from, such as `apart: n1.weight`.
@@ -44,7 +45,7 @@ class Editing:
             ModelError: they are damaged.
         """
         try:
-            return numpy_helper.to_array(self.tensors[name])
+            return array_of(self.tensors[name])
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"the data of an initializer is damaged: {error}",
@@ -86,7 +87,7 @@ class Editing:
                 del self.graph.initializer[place]
 
     def _note(self, tensor: TensorProto, how: str) -> None:
-        self.added += tensor.ByteSize()
+        self.added += bytes_of(tensor)
         if self.added > _MOST:
             raise ModelError(
                 f"its merged parameters take more than {_MOST:,} bytes when they are separate",

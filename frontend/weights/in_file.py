@@ -1,0 +1,214 @@
+"""Reads an ONNX file whose large float tensors stay in the file until somebody asks for one.
+
+Protobuf holds the file's bytes beside the message that it makes of them, and gives a copy of what
+it holds: of weights there would be three. Here they are in memory once, in the arrays that they are
+read into. Such a tensor has the form of ONNX's external data, with the absolute path of a file.
+"""
+
+import mmap
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import (
+    load_external_data_for_model,
+    load_external_data_for_tensor,
+)
+
+from odtc.core.weight_places import FLOATS
+
+# What is smaller may well be in memory three times.
+_LARGE_FILE, _LARGE_TENSOR = 16 << 20, 1 << 16
+# Numbers of fields in ONNX's messages, and types of fields in protobuf's encoding.
+_GRAPH, _INITIALIZER = 7, 5
+_DATA_TYPE, _SEGMENT, _RAW_DATA, _DATA_LOCATION = 2, 3, 9, 14
+_NUMBER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+
+# The number of a field, its type, and where it, and what it holds, begin and end.
+Field = tuple[int, int, int, int, int]
+
+
+def read_in_file(path: Path) -> onnx.ModelProto:
+    """The model with its large float initializers left in the file, or in those of external data.
+
+    Raises:
+        DecodeError, OSError, ValueError, ValidationError: as of `onnx.load`.
+    """
+    path = path.absolute()
+    is_large = sys.byteorder == "little" and path.stat().st_size >= _LARGE_FILE
+    model = _without_elements(path) if is_large else None
+    if model is None:
+        model = onnx.load(path, format="protobuf", load_external_data=False)
+    places = {
+        number: _place_of(tensor, path)
+        for number, tensor in enumerate(model.graph.initializer)
+        if _is_in_file(tensor) and tensor.data_type in FLOATS
+    }
+    tensors = {number: model.graph.initializer[number] for number in places}
+    for tensor in tensors.values():
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+    load_external_data_for_model(model, os.fspath(path.parent))
+    for number, tensor in tensors.items():
+        tensor.MergeFrom(places[number])
+    return model
+
+
+def array_of(tensor: TensorProto) -> np.ndarray:
+    """The elements of a tensor, wherever they are.
+
+    Raises:
+        KeyError, TypeError, ValueError: they are damaged, as of `numpy_helper.to_array`.
+    """
+    if not _is_in_file(tensor):
+        return numpy_helper.to_array(tensor)
+    where = {entry.key: entry.value for entry in tensor.external_data}
+    length, offset = int(where["length"]), int(where["offset"])
+    raw = np.fromfile(where["location"], np.uint8, length, offset=offset)
+    raw.flags.writeable = False
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    return np.frombuffer(raw, dtype).reshape(tensor.dims)
+
+
+def bytes_of(tensor: TensorProto) -> int:
+    """What a tensor takes in a file that holds its elements."""
+    where = {entry.key: entry.value for entry in tensor.external_data}
+    return tensor.ByteSize() + (int(where["length"]) if _is_in_file(tensor) else 0)
+
+
+def _is_in_file(tensor: TensorProto) -> bool:
+    return tensor.data_location == TensorProto.EXTERNAL
+
+
+def _without_elements(path: Path) -> onnx.ModelProto | None:
+    """None where the file is damaged, or its graph in pieces: who reads it as a whole says so."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            return onnx.ModelProto.FromString(_skeleton(data, os.fspath(path)))
+        except (DecodeError, IndexError, ValueError):
+            return None
+
+
+def _place_of(tensor: TensorProto, path: Path) -> TensorProto:
+    """Where the elements of a tensor are: in the file at this path, or in one that it names.
+
+    Raises:
+        OSError, ValueError, ValidationError: they are not there, or nowhere that ONNX allows.
+    """
+    where = {entry.key: entry.value for entry in tensor.external_data}
+    if where.get("location") == os.fspath(path):
+        return _external(where, tensor.name)
+    # ONNX checks the place of nothing as that of everything.
+    folder, nothing = os.fspath(path.parent), _external(where | {"length": "0"}, tensor.name)
+    load_external_data_for_tensor(nothing, folder)
+    location = path.parent / where["location"]
+    offset = int(where.get("offset", 0))
+    most = location.stat().st_size - offset
+    length = int(where.get("length", most))
+    if not 0 <= length <= most:
+        load_external_data_for_tensor(_external(where, tensor.name), folder)
+    return _place(os.fspath(location), offset, length, tensor.name)
+
+
+def _skeleton(data: mmap.mmap, path: str) -> bytes:
+    """The encoded model, with places in place of the elements of large tensors.
+
+    Raises:
+        IndexError, ValueError: it is damaged, or its graph is in pieces.
+    """
+    fields = list(_fields(data, 0, len(data)))
+    (graph,) = [field for field in fields if field[0] == _GRAPH]
+    parts = [data[begin:end] for number, _, begin, _, end in fields if number != _GRAPH]
+    inner = b"".join(_graph_parts(data, graph, path))
+    return b"".join([*parts, _framed(_GRAPH, inner)])
+
+
+def _graph_parts(data: mmap.mmap, graph: Field, path: str) -> Iterator[bytes]:
+    for number, type_, begin, held, end in _fields(data, graph[3], graph[4]):
+        if number == _INITIALIZER and type_ == _BYTES and end - held >= _LARGE_TENSOR:
+            yield _framed(_INITIALIZER, _tensor(data, held, end, path))
+        else:
+            yield data[begin:end]
+
+
+def _tensor(data: mmap.mmap, begin: int, end: int, path: str) -> bytes:
+    """An encoded tensor; one of floats says where its elements are."""
+    fields = list(_fields(data, begin, end))
+    numbers = [number for number, *_ in fields]
+    raw = [field for field in fields if field[0] == _RAW_DATA]
+    types = [data[held] for number, _, _, held, _ in fields if number == _DATA_TYPE]
+    is_plain = len(raw) == len(types) == 1 and not {_SEGMENT, _DATA_LOCATION}.intersection(numbers)
+    if not is_plain or types[0] not in FLOATS:
+        return data[begin:end]
+    parts = [data[first:last] for number, _, first, _, last in fields if number != _RAW_DATA]
+    ((_, _, _, offset, stop),) = raw
+    return b"".join([*parts, _place(path, offset, stop - offset).SerializeToString()])
+
+
+def _place(path: str, offset: int, length: int, name: str | None = None) -> TensorProto:
+    where = {"location": path, "offset": str(offset), "length": str(length)}
+    return _external(where, name)
+
+
+def _external(where: Mapping[str, str], name: str | None) -> TensorProto:
+    """A tensor that says no more than where its elements are."""
+    tensor = TensorProto(data_location=TensorProto.EXTERNAL, name=name)
+    for key, value in where.items():
+        tensor.external_data.add(key=key, value=value)
+    return tensor
+
+
+def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[Field]:
+    """The fields of an encoded message.
+
+    Raises:
+        IndexError, ValueError: it is damaged.
+    """
+    while at < end:
+        begin = at
+        key, at = _varint(data, at)
+        number, type_ = key >> 3, key & 7
+        held = at
+        if type_ == _NUMBER:
+            _, at = _varint(data, at)
+        elif type_ == _BYTES:
+            length, held = _varint(data, at)
+            at = held + length
+        elif type_ in (_EIGHT_BYTES, _FOUR_BYTES):
+            at += 8 if type_ == _EIGHT_BYTES else 4
+        else:
+            raise ValueError(f"a field of type {type_}")
+        if at > end:
+            raise ValueError("a field ends behind its message")
+        yield number, type_, begin, held, at
+
+
+def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
+    """A number of seven bits a byte, the lowest first, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _framed(number: int, held: bytes) -> bytes:
+    """A field of bytes."""
+    return _encoded(number << 3 | _BYTES) + _encoded(len(held)) + held
+
+
+def _encoded(value: int) -> bytes:
+    parts = bytearray()
+    while value >= 0x80:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
