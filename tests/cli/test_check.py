@@ -1,9 +1,6 @@
 """`odtc check` refuses what `odtc compile` would refuse, with the same words and the same code."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -191,35 +188,3 @@ def test_what_no_loss_needs_is_left_aside(name: str, both, tmp_path: Path) -> No
     trainer.export_onnx(tmp_path / "out.onnx")
     names = [each.name for each in onnx.load(tmp_path / "out.onnx").graph.output]
     assert names == [each.name for each in made().graph.output]
-
-
-def chain(length: int) -> onnx.ModelProto:
-    names = [f"c{at}" for at in range(length)]
-    nodes = [
-        node("MatMul", "x v", "c0"),
-        *(node("Tanh", *pair) for pair in pairwise(names)),
-        node("MatMul", f"{names[-1]} w", "y"),
-    ]
-    weights = {"v": np.eye(8, dtype=np.float32), "w": W}
-    return model(nodes, [value("x", ["N", 8])], [value("y", ["N", 3])], weights)
-
-
-# A process of its own, because what starts one gives it its own size to begin with.
-MEASURED = """
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(used.ru_utime, used.ru_maxrss)
-"""
-
-
-def test_time_and_memory_follow_the_nodes(tmp_path: Path) -> None:
-    """10,000 nodes in seconds; what grew with their square took minutes."""
-    onnx.save(chain(10_000), tmp_path / "m.onnx")
-    command = [sys.executable, "-m", "odtc", "check", str(tmp_path / "m.onnx")]
-    run = subprocess.run(
-        [sys.executable, "-c", MEASURED, *command], check=True, capture_output=True, text=True
-    )
-    seconds, kilobytes = map(float, run.stdout.split())
-    assert seconds < 20
-    assert kilobytes < 500 << 10

@@ -1,0 +1,160 @@
+"""What `odtc check` takes: `python -m benchmarks.check_cost`.
+
+Each model is checked in a process of its own, several times; the least processor time is told, as
+what else the machine does only adds to it, and the most memory, beside the bytes of the file.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.models.decoder import Shape, decoder
+from benchmarks.options import listed, positive
+from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+
+_WIDTH, _SHARED = 8, 5
+# A process of its own: what starts a command gives it its own size to begin with.
+_MEASURED = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took.
+
+    Attributes:
+        seconds: of a processor, in the system too.
+        peak_bytes: of memory, at most.
+    """
+
+    seconds: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model, and what its checks took.
+
+    Attributes:
+        model: its name.
+        nodes: in its graph.
+        file_bytes: of its file.
+        costs: of each run.
+    """
+
+    model: str
+    nodes: int
+    file_bytes: int
+    costs: Sequence[Cost]
+
+    @property
+    def seconds(self) -> float:
+        """The least of the runs."""
+        return min(cost.seconds for cost in self.costs)
+
+    @property
+    def beyond_bytes(self) -> int:
+        """Memory beyond the size of the file, at most."""
+        return max(cost.peak_bytes for cost in self.costs) - self.file_bytes
+
+
+def chain(length: int) -> onnx.ModelProto:
+    """A product, and elementwise nodes one behind the other: Mul, Add with weights, and Tanh."""
+    rng = np.random.default_rng(0)
+    weights = {"first.weight": rng.standard_normal((_WIDTH, _WIDTH), np.float32)}
+    nodes = [helper.make_node("MatMul", ["x", "first.weight"], ["y"], "first")]
+    for number in range(length):
+        turn = number // 3 % _SHARED
+        op_type, name = (
+            ("Mul", f"norm{turn}.weight"),
+            ("Add", f"norm{turn}.bias"),
+            ("Tanh", ""),
+        )[number % 3]
+        if name:
+            weights[name] = rng.uniform(0.5, 1, _WIDTH).astype(np.float32)
+        read, output = [nodes[-1].output[0], name], f"y{number}"
+        nodes.append(helper.make_node(op_type, list(filter(None, read)), [output], output))
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", _WIDTH])
+        for name in ("x", nodes[-1].output[0])
+    ]
+    tensors = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def measured(*command: str) -> Cost:
+    """What a command takes that ends well.
+
+    Raises:
+        CalledProcessError: it ends otherwise.
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *command], check=True, capture_output=True, text=True
+    )
+    seconds, kilobytes = run.stdout.split()
+    return Cost(float(seconds), int(kilobytes) << 10)
+
+
+def check(path: str | os.PathLike[str]) -> Cost:
+    """What `odtc check` takes for a file."""
+    return measured(sys.executable, "-m", "odtc", "check", os.fspath(path))
+
+
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "one node": partial(chain, 0),
+    "chain": partial(chain, 10_000),
+    "decoder": partial(decoder, Shape()),
+}
+
+
+def _row(name: str, runs: int, folder: Path) -> Row:
+    model, path = MODELS[name](), folder / "model.onnx"
+    onnx.save(model, path)
+    nodes, size = len(model.graph.node), path.stat().st_size
+    del model
+    return Row(name, nodes, size, [check(path) for _ in range(runs)])
+
+
+def main() -> int:
+    """Measures; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.check_cost", description=(__doc__ or "").splitlines()[0]
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--models", default="all", help=f"of {', '.join(MODELS)}, joined by commas")
+    add("--runs", type=positive, default=3, help="of each check")
+    add_files(parser, "check_cost")
+    options = parser.parse_args()
+    names = listed(options.models, list(MODELS), "model")
+    console, said = terminal(), about()
+    introduce(console, said, f"{options.runs} runs")
+    table = numbers_table("model", "nodes", "file, MB", "processor, s", "memory beyond, MB")
+    rows = []
+    for name in names:
+        with TemporaryDirectory() as folder:
+            rows.append(_row(name, options.runs, Path(folder)))
+        row = rows[-1]
+        sizes = f"{row.file_bytes / 1e6:.1f}", f"{row.seconds:.1f}", f"{row.beyond_bytes / 1e6:.0f}"
+        table.add_row(name, f"{row.nodes:,}", *sizes)
+    console.print(table)
+    write_json(said, "rows", rows, options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
