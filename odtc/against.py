@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from odtc.frontend.onnx_file import load_model
-from odtc.frontend.weights.matching import Entry, Match, match
-from odtc.weight_files import read_state
+from odtc.frontend.weights.fates import Entry, Match
+from odtc.frontend.weights.matching import match
+from odtc.weight_files import entry_of, is_float, read_state
 
 
 def match_weights(
@@ -21,19 +22,23 @@ def match_weights(
     Args:
         model: path of the ONNX file.
         weights: a `.safetensors` file, one that `torch.save` wrote of a state dict, or the arrays
-            by name.
+            or tensors of PyTorch by name.
 
     Returns:
         What became of each tensor of the state dict, and which parameters the file has beside:
-        `equal`, `tied`, `renamed`, `reshaped`, of another type, or lost: `merged`, `torn apart`,
-        `folded`, `different`, `missing`.
+        `equal`, exactly or up to rounding, `tied`, `renamed`, `reshaped`, of another type, or lost:
+        `merged`, `torn apart`, `folded`, `different`, `missing`.
 
     Raises:
         OdtcError: a file cannot be read.
     """
     if isinstance(weights, Mapping):
-        arrays = {name: np.asarray(value) for name, value in weights.items()}
-        state = {name: Entry(v) for name, v in arrays.items() if v.dtype.kind == "f"}
+        entries = {name: _entry(value) for name, value in weights.items()}
+        state = {name: entry for name, entry in entries.items() if is_float(entry.value)}
     else:
         state = read_state(os.fspath(weights))
     return match(load_model(model), state)
+
+
+def _entry(value: Any) -> Entry:
+    return entry_of(value) if hasattr(value, "untyped_storage") else Entry(np.asarray(value))

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto, helper
 from safetensors import SafetensorError, safe_open
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
-from odtc.frontend.weights.matching import Entry
+from odtc.frontend.weights.fates import Entry
 
 _PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 _SAFE = ".safetensors"
@@ -53,7 +54,7 @@ def _read_safetensors(file: Path) -> dict[str, Entry]:
         raise ModelError(
             f"not a readable safetensors file: {error}", where=str(file), hint="write it again"
         ) from error
-    return {name: Entry(value) for name, value in values.items() if _is_float(value)}
+    return {name: Entry(value) for name, value in values.items() if is_float(value)}
 
 
 def _read_torch(file: Path) -> dict[str, Entry]:
@@ -74,7 +75,7 @@ def _read_torch(file: Path) -> dict[str, Entry]:
             hint="save a state dict: torch.save(module.state_dict(), path)",
         ) from error
     tensors = _state_in(held, torch.Tensor, file)
-    return {name: _entry(value) for name, value in tensors.items() if value.is_floating_point()}
+    return {name: entry_of(value) for name, value in tensors.items() if value.is_floating_point()}
 
 
 def _state_in(held: Any, kind: type, file: Path) -> dict[str, Any]:
@@ -94,15 +95,19 @@ def _state_in(held: Any, kind: type, file: Path) -> dict[str, Any]:
     )
 
 
-def _entry(tensor: Any) -> Entry:
-    """A tensor as NumPy's, and what is the same of tied ones: where and how it lies."""
+def entry_of(tensor: Any) -> Entry:
+    """A tensor of PyTorch as NumPy's, and what is the same of tied ones: where and how it lies."""
     place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tuple(tensor.stride()))
-    whole = tensor.detach().contiguous()
-    if whole.element_size() == 2 and "bfloat16" in str(whole.dtype):
-        # NumPy has no such type of its own: every number of it is one of float32.
-        whole = whole.float()
-    return Entry(whole.numpy(), (place, tuple(tensor.shape)))
+    whole = tensor.detach().cpu().contiguous()
+    if "bfloat16" in str(whole.dtype):
+        # PyTorch does not convert it to the type that ONNX has for it.
+        bfloat16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+        value = whole.float().numpy().astype(bfloat16)
+    else:
+        value = whole.numpy()
+    return Entry(value, (place, tuple(tensor.shape)))
 
 
-def _is_float(value: np.ndarray) -> bool:
+def is_float(value: np.ndarray) -> bool:
+    """Whether an array has a type of floating-point numbers that models have."""
     return value.dtype.kind == "f" or value.dtype.name == "bfloat16"

@@ -64,7 +64,7 @@ class Editing:
         """Stores new elements, in the type of another tensor."""
         dtype = helper.tensor_dtype_to_np_dtype(self.tensors[like].data_type)
         tensor = self.graph.initializer.add()
-        tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(value, dtype), name))
+        tensor.CopyFrom(numpy_helper.from_array(np.asarray(value, dtype, order="C"), name))
         self._note(tensor, how)
 
     def store_sizes(self, name: str, sizes: Sequence[int]) -> None:

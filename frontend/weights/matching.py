@@ -1,10 +1,7 @@
 """Compares the float tensors of a file with those of a state dict, by name and by value."""
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -12,7 +9,10 @@ from onnx import numpy_helper
 
 from odtc.core.weight_places import float_tensors
 from odtc.frontend.lift import lift
+from odtc.frontend.weights.alike import Held, coarser, gap, is_rounded, is_same
 from odtc.frontend.weights.classify import classify
+from odtc.frontend.weights.editing import restored
+from odtc.frontend.weights.fates import Entry, Fate, Match
 from odtc.frontend.weights.finding import Kind
 from odtc.frontend.weights.torch_metadata import (
     FOLDED_NORM,
@@ -20,86 +20,8 @@ from odtc.frontend.weights.torch_metadata import (
     call_of,
     read_torch_metadata,
 )
-
-
-class Fate(StrEnum):
-    """What became of a tensor of a state dict in the file."""
-
-    EQUAL = "equal"
-    TIED = "tied"
-    RENAMED = "renamed"
-    RESHAPED = "reshaped"
-    OTHER_TYPE = "other type"
-    MERGED = "merged"
-    TORN = "torn apart"
-    FOLDED = "folded"
-    DIFFERENT = "different"
-    MISSING = "missing"
-    EXTRA = "extra"
-
-
-# What the file trains otherwise than the module would, or does not have.
-LOST = frozenset({Fate.MERGED, Fate.TORN, Fate.FOLDED, Fate.DIFFERENT, Fate.MISSING})
-
-
-@dataclass(frozen=True)
-class Match:
-    """What became of one tensor.
-
-    Attributes:
-        name: of the tensor in the state dict; of an extra one, in the file.
-        fate: what became of it.
-        tensor: the tensor of the file that it is, where there is one.
-        detail: more about it, as text.
-    """
-
-    name: str
-    fate: Fate
-    tensor: str = ""
-    detail: str = ""
-
-    def __str__(self) -> str:
-        became = f" -> {self.tensor}" if self.tensor and self.tensor != self.name else ""
-        return f"{self.name}{became}" + (f" ({self.detail})" if self.detail else "")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A float tensor of a state dict.
-
-    Attributes:
-        value: its elements.
-        storage: where they lie in memory, where the reader knows: those of tied tensors are equal.
-    """
-
-    value: np.ndarray
-    storage: object = None
-
-
-@dataclass(frozen=True)
-class _Held:
-    """The float tensors of a file, by name and by what they hold."""
-
-    values: Mapping[str, np.ndarray]
-    by_digest: Mapping[tuple[str, bytes], Sequence[str]]
-
-    @classmethod
-    def of(cls, values: Mapping[str, np.ndarray]) -> "_Held":
-        """Of these tensors."""
-        found: dict[tuple[str, bytes], list[str]] = {}
-        for name, value in values.items():
-            found.setdefault((value.dtype.name, _digest(value)), []).append(name)
-        return cls(values, found)
-
-    def like(self, value: np.ndarray) -> list[tuple[str, str]]:
-        """Tensors with these elements, in any of the file's types, and how they lie."""
-        turned = [(value.T, "transposed")] if value.ndim == 2 and min(value.shape) > 1 else []
-        found: dict[str, str] = {}
-        for dtype in {each.dtype for each in self.values.values()}:
-            for form, how in [(value, ""), *turned]:
-                for name in self.by_digest.get((dtype.name, _digest(form.astype(dtype))), ()):
-                    found.setdefault(name, how)
-        return list(found.items())
+from odtc.frontend.weights.torn import torn_names, torn_tensors
+from odtc.frontend.weights.views import is_exp
 
 
 def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:
@@ -113,20 +35,26 @@ def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:
         ModelError: what the file says of itself is damaged.
     """
     floats = {name: numpy_helper.to_array(t) for name, t in float_tensors(model.graph)}
-    torch, held = read_torch_metadata(model), _Held.of(floats)
+    torch, held = read_torch_metadata(model), Held(floats)
     folded = _folded(model, torch)
-    found = {name: _fate(name, entry, held, state, folded) for name, entry in state.items()}
-    found |= dict(_sharing(found, state))
-    found |= _torn(found, state)
-    matched = {each.tensor for each in found.values()} | {
-        name for name in torch.folded_from if torch.parameters_in(name)
+    logarithms = {name for name, (_, source) in restored(model.graph).items() if is_exp(source)}
+    found = {
+        name: _fate(name, entry, held, state, folded, of_logarithm=name in logarithms)
+        for name, entry in state.items()
     }
+    found |= dict(_sharing(found, state, held))
+    found |= torn_names(found, state)
+    matched = {each.tensor for each in found.values()}
     lifted = lift(model.graph)
     findings = classify(model, lifted.nodes, floats, written=lifted.written)
+    trained = [name for name, finding in findings.items() if finding.kind is Kind.PARAMETER]
+    beside = {name: torch.parameters_in(name) for name in findings if name not in matched}
+    twice = torn_tensors(beside, trained, found, state, held)
+    found |= twice.found
     extra = [
         Match(name, Fate.EXTRA, name, "")
-        for name, finding in findings.items()
-        if finding.kind is Kind.PARAMETER and name not in matched
+        for name in trained
+        if name not in matched and name not in twice.tensors and not beside[name]
     ]
     return [*found.values(), *extra]
 
@@ -138,10 +66,17 @@ def counts(matches: Iterable[Match]) -> dict[str, int]:
 
 
 def _fate(
-    name: str, entry: Entry, held: _Held, state: Mapping[str, Entry], folded: Mapping[str, str]
+    name: str,
+    entry: Entry,
+    held: Held,
+    state: Mapping[str, Entry],
+    folded: Mapping[str, str],
+    *,
+    of_logarithm: bool,
 ) -> Match:
     if name in held.values:
-        return _of_name(name, entry.value, held.values[name], folded)
+        tensor = held.values[name]
+        return _of_name(name, entry.value, tensor, folded, of_logarithm=of_logarithm)
     alike = held.like(entry.value)
     for other, how in alike:
         if other not in state:
@@ -159,21 +94,31 @@ def _fate(
     return Match(name, Fate.MISSING)
 
 
-def _of_name(name: str, value: np.ndarray, tensor: np.ndarray, folded: Mapping[str, str]) -> Match:
+def _of_name(
+    name: str,
+    value: np.ndarray,
+    tensor: np.ndarray,
+    folded: Mapping[str, str],
+    *,
+    of_logarithm: bool,
+) -> Match:
     shapes = f"{list(value.shape)} in the state dict, {list(tensor.shape)} in the file"
     if value.size != tensor.size:
         return Match(name, Fate.DIFFERENT, name, shapes)
-    same = np.array_equal(value.astype(tensor.dtype).ravel(), tensor.ravel())
-    if not same:
+    if not is_same(value, tensor):
         if name in folded:
             return Match(name, Fate.FOLDED, name, folded[name])
-        gap = np.abs(value.astype(np.float64).ravel() - tensor.astype(np.float64).ravel()).max()
-        return Match(name, Fate.DIFFERENT, name, f"by {gap:.3g} at most")
+        rounded = is_rounded(value, tensor, of_logarithm=of_logarithm)
+        fate = Fate.ROUNDED if rounded and value.shape == tensor.shape else Fate.DIFFERENT
+        return Match(name, fate, name, f"by {gap(value, tensor):.3g} at most")
     if value.shape != tensor.shape:
         return Match(name, Fate.RESHAPED, name, shapes)
     if value.dtype != tensor.dtype:
         types = f"{value.dtype.name} in the state dict, {tensor.dtype.name} in the file"
-        return Match(name, Fate.OTHER_TYPE, name, types)
+        dtype = coarser(value.dtype, tensor.dtype)
+        is_exact = np.array_equal(value.astype(np.float64), tensor.astype(np.float64))
+        rounded = "" if is_exact else f", equal when rounded to {dtype.name}"
+        return Match(name, Fate.OTHER_TYPE, name, types + rounded)
     return Match(name, Fate.EQUAL, name)
 
 
@@ -195,8 +140,10 @@ def _folded(model: onnx.ModelProto, torch: TorchMetadata) -> dict[str, str]:
     return found
 
 
-def _sharing(found: Mapping[str, Match], state: Mapping[str, Entry]) -> Iterator[tuple[str, Match]]:
-    """Entries that have a renamed tensor in common: they are tied, or were merged."""
+def _sharing(
+    found: Mapping[str, Match], state: Mapping[str, Entry], held: Held
+) -> Iterator[tuple[str, Match]]:
+    """Entries that have a renamed tensor in common: tied, or merged where the file has no other."""
     first: dict[str, str] = {}
     for name, each in found.items():
         if each.fate is not Fate.RENAMED:
@@ -207,30 +154,13 @@ def _sharing(found: Mapping[str, Match], state: Mapping[str, Entry]) -> Iterator
         storage = state[name].storage
         if storage is not None and storage == state[owner].storage:
             yield name, Match(name, Fate.TIED, each.tensor, each.detail)
+            continue
+        alike = held.like(state[name].value)
+        free = [(t, how) for t, how in alike if t not in state and t not in first]
+        if free:
+            tensor, how = free[0]
+            first[tensor] = name
+            yield name, Match(name, Fate.RENAMED, tensor, how)
         else:
             detail = ", ".join(filter(None, (each.detail, f"one tensor with {owner}")))
             yield name, Match(name, Fate.MERGED, each.tensor, detail)
-
-
-def _torn(found: Mapping[str, Match], state: Mapping[str, Entry]) -> dict[str, Match]:
-    """Entries that are one tensor in the module and several in the file."""
-    groups: dict[object, list[str]] = {}
-    for name, entry in state.items():
-        if entry.storage is not None and found[name].tensor:
-            groups.setdefault(entry.storage, []).append(name)
-    return dict(_apart(groups.values(), found))
-
-
-def _apart(
-    groups: Iterable[Sequence[str]], found: Mapping[str, Match]
-) -> Iterator[tuple[str, Match]]:
-    for names in groups:
-        first = found[names[0]].tensor
-        for name in names[1:]:
-            if found[name].tensor != first:
-                detail = f"one tensor with {names[0]} in the module"
-                yield name, Match(name, Fate.TORN, found[name].tensor, detail)
-
-
-def _digest(value: np.ndarray) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).digest()

@@ -54,11 +54,16 @@ def give_view(
     return folded
 
 
+def is_exp(folded: str) -> bool:
+    """Whether the name of a folded tensor says that it is the exponential of another."""
+    return _EXP.fullmatch(folded) is not None
+
+
 def _form(folded: str, value: np.ndarray, *, is_weight: bool) -> tuple[str, np.ndarray | None]:
     """The operator that makes a folded tensor, and the parameter that it is made of."""
     if is_weight and value.ndim == 2:
         return "Transpose", value.T
-    if _EXP.fullmatch(folded) and (value > 0).all():
+    if is_exp(folded) and (value > 0).all():
         return "Exp", np.log(value)
     if value.ndim > 1 and sum(size != 1 for size in value.shape) == 1:
         return "Reshape", value.ravel()

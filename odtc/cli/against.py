@@ -7,7 +7,7 @@ from odtc.cli.console import emit, emit_json
 from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from odtc.frontend.weights.matching import Match
+    from odtc.frontend.weights.fates import Match
 
 
 def compare(model: str, weights: str, *, as_json: bool, everything: bool) -> int:
@@ -20,7 +20,7 @@ def compare(model: str, weights: str, *, as_json: bool, everything: bool) -> int
         everything: list equal tensors, too.
     """
     from odtc.against import match_weights
-    from odtc.frontend.weights.matching import LOST
+    from odtc.frontend.weights.fates import LOST
 
     matches = match_weights(model, weights)
     lost = any(match.fate in LOST for match in matches)
@@ -49,7 +49,8 @@ def _data(model: str, weights: str, matches: Sequence["Match"], *, lost: bool) -
 def _lines(
     model: str, weights: str, matches: Sequence["Match"], *, everything: bool
 ) -> Iterator[str]:
-    from odtc.frontend.weights.matching import LOST, Fate, counts
+    from odtc.frontend.weights.fates import LOST, Fate
+    from odtc.frontend.weights.matching import counts
 
     found = ", ".join(f"{number} {fate}" for fate, number in counts(matches).items())
     yield f"{model} against {weights}: {found or 'no float tensors'}"
