@@ -9,7 +9,9 @@ import numpy as np
 from odtc.core.errors import DataError
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, pad, take
-from odtc.core.specs import Argument, Classes, Role, TensorSpec
+from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.runtime_rpc.arrays import as_array, cast
+from odtc.runtime_rpc.class_numbers import check_class_numbers
 from odtc.runtime_rpc.indices import check_indices
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
@@ -27,7 +29,7 @@ def named_arrays(
         ignored: names of others, that the model has too; they may be fed, and are left aside.
 
     Raises:
-        DataError: one is missing, or one is fed that the model does not have.
+        DataError: one is missing, one is fed that the model does not have, or is no array.
     """
     if not isinstance(feed, Mapping):
         if len(names) != 1:
@@ -35,22 +37,22 @@ def named_arrays(
                 f"the model has {len(names)} {what}s, and one array was fed",
                 hint=f"feed {{name: array}} with {', '.join(names)}",
             )
-        return {names[0]: np.asarray(feed)}
+        return {names[0]: as_array(feed, _where(what, names[0]))}
     if set(feed) - set(ignored) != set(names) - set(ignored):
         raise DataError(
-            f"the {what}s fed are {', '.join(sorted(feed)) or 'none'}",
+            f"the {what}s fed are {', '.join(sorted(map(str, feed))) or 'none'}",
             hint=f"feed {', '.join(names) or 'none'}",
         )
-    return {name: np.asarray(feed[name]) for name in names}
+    return {name: as_array(feed[name], _where(what, name)) for name in names}
 
 
 def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarray:
     """The array in the dtype of the spec.
 
     Raises:
-        DataError: the shape differs, or the dtype is of another kind.
+        DataError: the shape differs, the dtype is of another kind, or its numbers do not fit.
     """
-    where = what if what == spec.name else f"{what} {spec.name}"
+    where = _where(what, spec.name)
     if array.shape != spec.shape:
         raise DataError(
             f"{spec.name} has shape {list(array.shape)}; the step takes {list(spec.shape)}",
@@ -65,7 +67,11 @@ def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarr
             where=where,
             hint=f"convert it to {spec.dtype}",
         )
-    return np.asarray(array, spec.dtype, order="C")
+    return cast(array, spec.dtype, where)
+
+
+def _where(what: str, name: str) -> str:
+    return what if what == name else f"{what} {name}"
 
 
 def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
@@ -77,7 +83,7 @@ def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
     if item.classes is None:
         check_indices(array, item)
         return fitted(array, item.spec, item.role)
-    _check_classes(array, item.classes, item.spec.name, item.place)
+    check_class_numbers(array, item.classes, item.spec, item.place)
     return fitted(array.astype(item.spec.dtype, copy=False), item.spec, item.role)
 
 
@@ -149,37 +155,6 @@ def _part(array: np.ndarray, item: Argument, part: int) -> np.ndarray:
     return np.ascontiguousarray(taken)
 
 
-def _check_classes(labels: np.ndarray, classes: Classes, name: str, place: Place | None) -> None:
-    """Checks class numbers: one outside would be read past the end of a row of scores."""
-    if labels.dtype.kind not in "iu":
-        raise DataError(
-            f"labels are {labels.dtype}; they must be integers",
-            where=name,
-            hint="number the classes from 0, and convert the labels to an integer dtype",
-        )
-    wrong = (labels < 0) | (labels >= classes.count)
-    also = ""
-    if classes.ignored is not None:
-        wrong &= labels != classes.ignored
-        also = f" and is not {classes.ignored}, which is ignored"
-    if np.count_nonzero(wrong):
-        first = int(np.flatnonzero(wrong)[0])
-        sample = _sample_of(labels, first, place or Place(0))
-        raise DataError(
-            f"label {labels.flat[first]} is outside [0, {classes.count}){also}",
-            where=f"{name}, sample {sample}",
-            hint=f"the model has {classes.count} classes, counted from 0",
-        )
-
-
-def _sample_of(array: np.ndarray, element: int, place: Place) -> int:
-    """The sample that an element belongs to, by its number in the flat array."""
-    if not place.fits(array.shape):
-        return 0
-    index = int(np.unravel_index(element, array.shape)[place.axis])
-    return index // place.inner % place.count(array.shape)
-
-
 def padded_batches(
     inputs: Mapping[Argument, np.ndarray], batch: int
 ) -> Iterator[tuple[dict[Argument, np.ndarray], int]]:
@@ -212,7 +187,16 @@ def padded_batches(
 
 def _check_others(array: np.ndarray, item: Argument, samples: int) -> None:
     """Checks an input for so many samples; padding would hide the size that it really has."""
-    wanted = item.place.shape_of(item.spec.shape, samples) if item.place else item.spec.shape
+    shape = item.spec.shape
+    if item.place and array.ndim != len(shape):
+        sizes = ["samples" if axis == item.place.axis else n for axis, n in enumerate(shape)]
+        raise DataError(
+            f"{item.spec.name} has shape {list(array.shape)}; an evaluation takes "
+            f"[{', '.join(map(str, sizes))}]",
+            where=_where("input", item.spec.name),
+            hint="a single sample is a batch of one: x[None]",
+        )
+    wanted = item.place.shape_of(shape, samples) if item.place else shape
     fitted(array, replace(item.spec, shape=wanted))
 
 

@@ -19,7 +19,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
-from odtc.core.errors import DataError, UsageError
+from odtc.core.errors import UsageError
 from odtc.core.manifest import StepPlan
 from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
@@ -31,6 +31,7 @@ from odtc.runtime_rpc.adapters import (
 )
 from odtc.runtime_rpc.allocation import Placement, allocate, averaged
 from odtc.runtime_rpc.batches import Feed, Intake
+from odtc.runtime_rpc.calling import learning_rate, pairs, plain_arguments
 from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.export.write import Exported, write_model
@@ -49,7 +50,6 @@ from odtc.runtime_rpc.weights import fitted_weight
 if TYPE_CHECKING:
     from torch.nn import Module
 
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
 _SCALE, _MADE = "update/loss-scale", "update/count"
@@ -156,12 +156,14 @@ class Trainer:
         left = available or self.session.available_bytes
         self._stepping.calls.follow(left, parse_bytes(reserve, "reserve"))
 
+    @plain_arguments
     def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
         """Takes one step of training, in as many micro-batches as it was compiled for.
 
         Args:
-            x: the input, or `{input name: array}`; shapes as compiled. Inputs of the model that
-                nothing needs may be left out.
+            x: the input, or `{input name: array}`; shapes as compiled. Arrays, lists of numbers,
+                and tensors of PyTorch, which are detached. Inputs of the model that nothing needs
+                may be left out.
             y: the label, or `{output: array}` where several outputs are trained; shapes and dtypes
                 as the loss wants them. None where the model's inputs hold the labels.
             lr: the learning rate; it has to be given, and only a step that updates uses it.
@@ -172,12 +174,15 @@ class Trainer:
 
         Raises:
             DataError: a shape, a dtype or a label does not fit.
+            UsageError: there are other arguments, or the learning rate is no number.
             NumericError: the loss, or what the step wrote, is not finite; the message names the
                 first tensor. The parameters cannot be used any more.
             DeviceError: the device failed.
         """
-        return next(self._take([self._intake.parts(x, y)], _nothing, lambda _: lr))
+        rate = learning_rate(lr)
+        return next(self._take([self._intake.parts(x, y)], _nothing, lambda _: rate))
 
+    @plain_arguments
     def train(
         self,
         batches: Iterable[tuple[Feed, Feed | None]],
@@ -203,13 +208,14 @@ class Trainer:
             NumericError: the loss, or what the step wrote, is not finite; the message names the
                 first tensor. The parameters cannot be used any more.
             DeviceError: the device failed.
-            UsageError: `steps_per_call` is less than 1.
+            UsageError: `steps_per_call` is less than 1, a batch is no pair, or a learning rate is
+                no number.
         """
-        if steps_per_call < 1:
+        if not isinstance(steps_per_call, int) or steps_per_call < 1:
             raise UsageError(f"{steps_per_call} steps in a call", hint="give a number of 1 or more")
         most = self._stepping.at_once(steps_per_call)
         schedule = lr if callable(lr) else lambda _: lr
-        upcoming = Upcoming(self._intake.parts(x, y) for x, y in batches)
+        upcoming = Upcoming(self._intake.parts(x, y) for x, y in pairs(batches))
         while steps := upcoming.take(most):
             yield from self._take(steps, upcoming.look, schedule)
 
@@ -221,7 +227,7 @@ class Trainer:
     ) -> Iterator[float]:
         """The steps of one call; those behind them may be looked at meanwhile."""
         first, accumulate = self.steps, self._manifest.accumulate
-        rates = [_checked(schedule((first + n) // accumulate)) for n in range(len(steps))]
+        rates = [learning_rate(schedule((first + n) // accumulate)) for n in range(len(steps))]
         losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
         self.steps += len(steps)
         for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first):
@@ -251,6 +257,7 @@ class Trainer:
         measured = self.session, self._machine, self._host
         return profiling(*measured, self._manifest, plans, period, root)
 
+    @plain_arguments
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.
 
@@ -326,6 +333,7 @@ class Trainer:
         moved = [item.spec.name for item in self._manifest.of_role(Role.STATISTIC)]
         return state_of(self._bundle.model, weights, moved, self.steps)
 
+    @plain_arguments
     def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
         """Gives weights of any kind new values; state and averages stay as they are.
 
@@ -334,9 +342,16 @@ class Trainer:
 
         Raises:
             DataError: a name, a shape or a dtype does not fit; nothing is changed.
+            UsageError: it is no mapping.
             DeviceError: the device failed.
         """
         weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
+        if not isinstance(values, Mapping):
+            raise UsageError(
+                f"the values are a {type(values).__name__}, and no mapping",
+                where="trainer.set_parameters",
+                hint="give {name: array}, such as dict(module.named_parameters())",
+            )
         checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
         with self.session.guard():
             for name, value in checked.items():
@@ -492,18 +507,3 @@ class Trainer:
 
 def _nothing() -> None:
     """What follows a step that is taken alone."""
-
-
-def _checked(rate: float) -> float:
-    """A learning rate.
-
-    Raises:
-        DataError: it is not a finite float32.
-    """
-    if not abs(rate) <= _FLOAT32_MAX:
-        raise DataError(
-            f"the learning rate {rate} is not a finite float32",
-            where="lr",
-            hint="give a lower one, such as 0.01",
-        )
-    return rate

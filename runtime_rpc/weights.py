@@ -6,13 +6,15 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.specs import Argument
+from odtc.runtime_rpc.arrays import as_array, cast
 
 
 def fitted_weight(name: str, value: np.ndarray, weights: Mapping[str, Argument]) -> np.ndarray:
     """The value in the dtype of the weight.
 
     Raises:
-        DataError: there is no such weight, or the shape or the kind of dtype differs.
+        DataError: there is no such weight, the shape or the kind of dtype differs, or a number
+            does not fit.
     """
     if name not in weights:
         raise DataError(
@@ -20,12 +22,12 @@ def fitted_weight(name: str, value: np.ndarray, weights: Mapping[str, Argument])
             where="set_parameters",
             hint="`odtc check MODEL` lists the parameters' names",
         )
-    spec, array = weights[name].spec, np.asarray(value)
+    where = f"set_parameters, {name}"
+    spec, array = weights[name].spec, as_array(value, where)
     if array.shape != spec.shape or not np.can_cast(array.dtype, spec.dtype, "same_kind"):
         raise DataError(
             f"the weight is {spec}; its new value is {array.dtype}{list(array.shape)}",
-            where=f"set_parameters, {name}",
+            where=where,
             hint="give an array of that shape and kind",
         )
-    # Not `ascontiguousarray`: it makes a row of a scalar.
-    return np.asarray(array, spec.dtype, order="C")
+    return cast(array, spec.dtype, where)

@@ -319,6 +319,25 @@ CAUSES: dict[str, Cause] = {
     "step: wrong input name": step({"picture": IMAGES}, LABELS),
     "step: no input": step({}, LABELS),
     "step: a list of words": step(["a"], LABELS),
+    "labels with an axis of one": train_on(x=IMAGES, y=LABELS[:, None]),
+    "label of void pixels": step(IMAGES, LABELS * 0 + 255),
+    "step: a pair as input": step((IMAGES, LABELS), None),
+    "step: nothing as input": step(None, LABELS),
+    "step: float64 beyond float32": step(IMAGES.astype(float) + 1e300, LABELS),
+    "step: a masked array": step(np.ma.masked_array(IMAGES, mask=True), LABELS),
+    "step: a label as learning rate": trainer(lambda it: it.step(IMAGES, IMAGES, LABELS)),
+    "step: a label as learning rate, of one": trainer(
+        lambda it: it.step(IMAGES, IMAGES, LABELS[:1])
+    ),
+    "step: a learning rate too many": trainer(lambda it: it.step(IMAGES, IMAGES, LABELS, lr=0.1)),
+    "step: no learning rate": trainer(lambda it: it.step(IMAGES, LABELS)),
+    "step: a text as learning rate": trainer(lambda it: it.step(IMAGES, LABELS, lr="0.1")),
+    "evaluate: with labels": trainer(lambda it: it.evaluate(IMAGES, LABELS)),
+    "evaluate: one sample": trainer(lambda it: it.evaluate(IMAGES[0])),
+    "evaluate: nothing": trainer(lambda it: it.evaluate()),
+    "train: no pairs": trainer(lambda it: list(it.train([IMAGES[:2]], lr=0.1))),
+    "train: nothing": trainer(lambda it: list(it.train(None, lr=0.1))),
+    "set_parameters: no mapping": trainer(lambda it: it.set_parameters(None)),
     "set_parameters: a weight that is none": trainer(
         lambda it: it.set_parameters({"conv9": np.ones(3)})
     ),

@@ -1,0 +1,102 @@
+"""Says plainly what is wrong with the arguments of a trainer's methods."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from odtc.core.errors import DataError, UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_SEVERAL = "several inputs, or labels, go as one mapping {name: array} each"
+
+
+def plain_arguments(method: Callable[P, R]) -> Callable[P, R]:
+    """A method that says by a UsageError that it was called with too many or too few arguments."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except TypeError as error:
+            # Bound after the fact: a step that is right pays nothing for it.
+            _check_bound_by(method, args, kwargs, error)
+            raise
+
+    return call
+
+
+def _check_bound_by(
+    method: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    error: TypeError,
+) -> None:
+    signature = inspect.signature(method)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as misfit:
+        taken = ", ".join([*signature.parameters][1:])
+        name = method.__name__
+        raise UsageError(
+            f"{name} does not take these arguments: {misfit}",
+            where=f"trainer.{name}",
+            hint=f"call {name}({taken}); {_SEVERAL}",
+        ) from error
+
+
+def learning_rate(rate: Any) -> float:
+    """A learning rate as a number.
+
+    Args:
+        rate: a number, or an array or tensor without dimensions.
+
+    Raises:
+        UsageError: it is no number: a label, say, that was given in its place.
+        DataError: it is not a finite float32, or was not given.
+    """
+    if isinstance(rate, str | bytes) or getattr(rate, "ndim", 0) or not hasattr(rate, "__float__"):
+        sizes = getattr(rate, "shape", None)
+        shape = "" if sizes is None else f" of shape {list(sizes)}"
+        raise UsageError(
+            f"the learning rate is a {type(rate).__name__}{shape}, and no number",
+            where="lr",
+            hint=f"call step(x, y, lr=0.01); {_SEVERAL}",
+        )
+    number = float(rate)
+    if not abs(number) <= _FLOAT32_MAX:
+        raise DataError(
+            f"the learning rate {number} is not a finite float32",
+            where="lr",
+            hint=f"give {'one' if np.isnan(number) else 'a lower one'}, such as 0.01",
+        )
+    return number
+
+
+def pairs(batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """The batches of a training, each a pair of input and label.
+
+    Raises:
+        UsageError: there is nothing to iterate over, or a batch is no pair.
+    """
+    if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
+        raise UsageError(
+            f"batches are a {type(batches).__name__}, and nothing to iterate over",
+            where="trainer.train",
+            hint="give a list of pairs (x, y), or a DataLoader",
+        )
+    for number, batch in enumerate(batches):
+        if not isinstance(batch, list | tuple) or len(batch) != 2:
+            length = f" of {len(batch)}" if hasattr(batch, "__len__") else ""
+            raise UsageError(
+                f"batch {number} is a {type(batch).__name__}{length}, and no pair of input and "
+                "label",
+                where="trainer.train",
+                hint=f"give pairs (x, y); {_SEVERAL}",
+            )
+        yield batch[0], batch[1]
