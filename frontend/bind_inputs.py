@@ -43,7 +43,8 @@ def bind(feeds: Sequence[Feed], asked: Asked, axes: Axes, samples: int | None = 
         samples: of a batch; what the user or the model says if None.
 
     Raises:
-        UsageError: a size is missing or does not fit, or the batch is not in [1, 2**20].
+        UsageError: a size is missing or does not fit, the batch is not in [1, 2**20], or it is
+            given and only inputs have it whose values are set.
         ModelError: an input has no elements.
     """
     _check_names(feeds, asked)
@@ -67,6 +68,14 @@ def bind(feeds: Sequence[Feed], asked: Asked, axes: Axes, samples: int | None = 
     constants = {name: _value(specs[name], value) for name, value in asked.set_inputs.items()}
     fed = tuple(spec for name, spec in specs.items() if name not in constants)
     places = {spec.name: Place(axis) for spec in fed if (axis := axes.get(spec.name)) is not None}
+    if asked.batch is not None and not places:
+        held = ", ".join(name for name in constants if axes.get(name) is not None)
+        raise UsageError(
+            f"a batch of {asked.batch} is given, and what holds it is set: {held}; nothing that is "
+            "fed has samples",
+            where=f"input {held}",
+            hint="feed it, or leave --batch out; --batch-axis NAME=AXIS says where else it is",
+        )
     exported = [feed.dims[axis] for feed in feeds if (axis := axes.get(feed.name)) is not None]
     fixed = next((dim for dim in exported if isinstance(dim, int)), None)
     return Bound(fed, places, constants, fixed if symbol is None else None)

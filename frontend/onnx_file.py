@@ -86,6 +86,14 @@ def check_model(model: onnx.ModelProto, where: str) -> None:
     """
     if not model.graph.node or not model.graph.output:
         raise ModelError("not an ONNX model: it holds no graph", where=where, hint=_EXPORT_HINT)
+    for tensor in model.graph.initializer:
+        # NumPy would take -1 for what is left over; ONNX's checker is not shown the weights.
+        if min(tensor.dims, default=0) < 0:
+            raise ModelError(
+                f"the shape of an initializer is damaged: {list(tensor.dims)}",
+                where=f"initializer {tensor.name}",
+                hint=_EXPORT_HINT,
+            )
     try:
         onnx.checker.check_model(_without_weights(model))
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:

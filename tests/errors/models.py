@@ -31,6 +31,15 @@ def dense(*nodes: onnx.NodeProto, x: Sequence[str | int] = ("N", 4)) -> onnx.Mod
 LINEAR = dense(node("MatMul", ["x", "w"], "y"))
 
 
+def sized(model: onnx.ModelProto, *sizes: int) -> onnx.ModelProto:
+    """The model with other sizes of its first weight, whose data stays."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.initializer[0].dims[:]
+    copy.graph.initializer[0].dims.extend(sizes)
+    return copy
+
+
 def behind(op_type: str, data: str = "h", **attributes: Any) -> onnx.ModelProto:
     """A model with that operator between two products; `data` is what it reads."""
     return dense(

@@ -30,6 +30,7 @@ from tests.errors.causes import (
     at_device,
     at_stranger,
     checkpoint_bytes,
+    compile_as_is,
     compile_bytes,
     compile_digits,
     compile_layout,
@@ -96,6 +97,7 @@ from tests.errors.models import (
     dense,
     looping,
     node,
+    sized,
 )
 from tests.errors.place import Cause, Place
 from tests.errors.tuning import merge_nothing, tune, tune_into_no_folder, with_database
@@ -195,8 +197,10 @@ CAUSES: dict[str, Cause] = {
     "batch axis of no tensor": compile_linear("--batch", "2", "--batch-axis", "z=1"),
     "batch axis that there is not": compile_linear("--batch", "2", "--batch-axis", "x=2"),
     "batch axis elsewhere": compile_linear("--batch", "2", "--batch-axis", "y=1"),
+    "weight of a negative size": compile_as_is(sized(LINEAR, 4, -1), "--batch", "2"),
     "value malformed": compile_linear("--batch", "2", "--set", "x=fast"),
     "value of no input": compile_linear("--batch", "2", "--set", "sr=16000"),
+    "value of the batch's only input": compile_linear("--batch", "2", "--set", "x=1"),
     "value of another shape": compile_linear("--batch", "2", "--set", "x=1,2,3"),
     "dimension that does not fit": compile_model(WIDE, "--shape", "width=5"),
     # options
