@@ -3,27 +3,27 @@
 Exporters spell out dropout of channels, stochastic depth and dropout for SELU, and people write
 dropout by hand: uniform numbers are compared with a constant share and cast, or rounded down with
 the share added. Such a mask is for training: evaluation takes its mean, which leaves out dropout
-whose mask is divided by the share. What is drawn otherwise is a part of the model.
+whose mask is divided by the share; an AlphaDropout, which adds a mask too, is left out as well.
+What is drawn otherwise is a part of the model.
 """
 
-from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from odtc.core.masked import AlphaDropout, alpha_dropout
+from odtc.core.random_masks import LINEAR, Constant, Mask, Producers, mask_of
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.operators.operator import Node
-from odtc.frontend.operators.random import dtype_of, low_and_high, mask_node
+from odtc.frontend.operators.random import dtype_of, mask_node
 
 DRAWING = frozenset(
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
 )
 # The only float dtype of a mask: the kernel's.
 _FLOAT = onnx.TensorProto.FLOAT
-# What a mask may go into, for its mean to have a meaning.
-_LINEAR = frozenset({"Add", "Cast", "Div", "Mul", "Sub"})
-_BELOW = frozenset({("Less", 0), ("LessOrEqual", 0), ("Greater", 1), ("GreaterOrEqual", 1)})
 
 
 def find_masks(graph: Graph, applied: bool) -> None:
@@ -34,22 +34,46 @@ def find_masks(graph: Graph, applied: bool) -> None:
         applied: whether training steps drop anything.
     """
     made = {name: node for node in graph.nodes for name in node.output}
-    nodes = []
+    constant = partial(_number, graph)
+    masks = {
+        node.output[0]: mask
+        for node in graph.nodes
+        if (mask := _mask(graph, made, node, constant)) is not None
+    }
+    sums = {
+        node.output[0]: alpha
+        for node in graph.nodes
+        if (alpha := alpha_dropout(node, made, constant)) and alpha.masked.mask in masks
+    }
+    nodes: list[onnx.NodeProto] = []
     for node in graph.nodes:
-        keep = _share(graph, made, node)
-        if keep is None or not _is_linear(graph, node):
+        output = node.output[0] if node.output else ""
+        if output in masks:
+            is_alpha = any(alpha.masked.mask == output for alpha in sums.values())
+            nodes.append(_replaced(graph, node, masks[output].share, applied, is_alpha))
+        elif output not in sums:
             nodes.append(node)
-            continue
-        output, shape = node.output[0], graph.shapes[node.output[0]]
-        nodes.append(
-            mask_node(output, shape, keep, node.name) if applied else _mean(graph, node, keep)
-        )
-        meaning = f"evaluation takes their mean, {keep:g}" if applied else "dropout is off"
-        graph.notes.append(f"{describe_node(node)}: random zeros and ones, as dropout: {meaning}")
-    found = any(old is not new for old, new in zip(graph.nodes, nodes, strict=True))
+        elif applied:
+            nodes += _left_out(graph, node, sums[output])
+        else:
+            nodes.append(helper.make_node("Identity", [sums[output].data], [output], node.name))
     graph.nodes = nodes
-    if found:
+    if masks:
         graph.drop_unused()
+
+
+def _replaced(
+    graph: Graph, node: onnx.NodeProto, keep: float, applied: bool, is_alpha: bool
+) -> onnx.NodeProto:
+    """The one node in the place of a mask."""
+    said = "random zeros and ones, as dropout"
+    meaning = f"evaluation takes their mean, {keep:g}"
+    if is_alpha:
+        said, meaning = "random zeros and ones of an AlphaDropout", "evaluation leaves it out"
+    graph.notes.append(f"{describe_node(node)}: {said}: {meaning if applied else 'dropout is off'}")
+    if not applied:
+        return _mean(graph, node, keep)
+    return mask_node(node.output[0], graph.shapes[node.output[0]], keep, node.name)
 
 
 def note_random(graph: Graph) -> None:
@@ -73,52 +97,45 @@ def _mean(graph: Graph, node: onnx.NodeProto, keep: float) -> onnx.NodeProto:
     return helper.make_node("ConstantOfShape", [shape], list(node.output), node.name, value=value)
 
 
-def _share(graph: Graph, made: Mapping[str, onnx.NodeProto], node: onnx.NodeProto) -> float | None:
-    """The share of ones in a node's result, where that is a mask of float32 and known shape."""
+def _mask(graph: Graph, made: Producers, node: onnx.NodeProto, constant: Constant) -> Mask | None:
+    """The mask that a node gives, of float32 and known shape, and read where its mean means one."""
     output = node.output[0] if node.output else ""
     if output not in graph.shapes or graph.dtypes.get(output, "float32") != "float32":
         return None
-    rule = _FORMS.get(node.op_type)
-    keep = rule(graph, made, node) if rule else None
-    return keep if keep is not None and 0 < keep <= 1 else None
-
-
-def _cast(graph: Graph, made: Mapping[str, onnx.NodeProto], node: onnx.NodeProto) -> float | None:
-    """Of a comparison of uniform numbers and a number."""
-    compared = made.get(node.input[0])
-    if compared is None or compared.op_type not in {op_type for op_type, _ in _BELOW}:
+    mask = mask_of(node, made, constant)
+    if mask is None or not _is_linear(graph, node):
         return None
-    for slot, name in enumerate(compared.input):
-        share = _number(graph, compared.input[1 - slot])
-        if share is not None and _is_uniform(graph, made.get(name)):
-            return share if (compared.op_type, slot) in _BELOW else 1 - share
-    return None
+    is_drawn_as_float = mask.drawn is node or dtype_of(Node(graph, mask.drawn)) == "float32"
+    return mask if is_drawn_as_float else None
 
 
-def _floor(graph: Graph, made: Mapping[str, onnx.NodeProto], node: onnx.NodeProto) -> float | None:
-    """Of uniform numbers and a share, added."""
-    total = made.get(node.input[0])
-    if total is None or total.op_type != "Add":
-        return None
-    for slot, name in enumerate(total.input):
-        if _is_uniform(graph, made.get(name)):
-            return _number(graph, total.input[1 - slot])
-    return None
+def _left_out(graph: Graph, node: onnx.NodeProto, alpha: AlphaDropout) -> list[onnx.NodeProto]:
+    """The sum of an AlphaDropout, to which something is added that is zero while it drops.
 
-
-def _bernoulli(graph: Graph, _: Mapping[str, onnx.NodeProto], node: onnx.NodeProto) -> float | None:
-    return _number(graph, node.input[0])
-
-
-_FORMS = {"Bernoulli": _bernoulli, "Cast": _cast, "CastLike": _cast, "Floor": _floor}
-
-
-def _is_uniform(graph: Graph, node: onnx.NodeProto | None) -> bool:
-    """Whether a node draws numbers in [0, 1)."""
-    if node is None or node.op_type not in ("RandomUniform", "RandomUniformLike"):
-        return False
-    view = Node(graph, node)
-    return low_and_high(view) == (0.0, 1.0) and dtype_of(view) == "float32"
+    Evaluation has the mean of the mask in its place: the sum then gives `slope * share * data`, and
+    `mask * (1 - mask)` times the rest makes it the data.
+    """
+    output, data, masked = node.output[0], alpha.data, alpha.masked
+    share = masked.share
+    rest = (1.0 - masked.slope * share) / (share * (1.0 - share))
+    one, factor = (graph.add_constant("mask", np.float32(number)) for number in (1.0, rest))
+    names = [f"{output}/{part}" for part in ("dropped", "zero", "none", "scale", "term")]
+    dropped, zero, none, scale, term = names
+    shape = graph.shapes[masked.mask]
+    graph.shapes |= dict.fromkeys((zero, none, scale), shape)
+    graph.shapes |= dict.fromkeys((dropped, term), graph.shapes[output])
+    graph.dtypes |= dict.fromkeys(names, "float32")
+    summed = onnx.NodeProto()
+    summed.CopyFrom(node)
+    summed.output[0] = dropped
+    return [
+        summed,
+        helper.make_node("Sub", [one, masked.mask], [zero]),
+        helper.make_node("Mul", [masked.mask, zero], [none]),
+        helper.make_node("Mul", [none, factor], [scale]),
+        helper.make_node("Mul", [data, scale], [term]),
+        helper.make_node("Add", [dropped, term], [output], node.name),
+    ]
 
 
 def _number(graph: Graph, name: str) -> float | None:
@@ -134,5 +151,5 @@ def _is_linear(graph: Graph, node: onnx.NodeProto) -> bool:
     name = node.output[0]
     readers = graph.consumers(name)
     divides = any(reader.op_type == "Div" and reader.input[1] == name for reader in readers)
-    known = all(reader.op_type in _LINEAR for reader in readers)
+    known = all(reader.op_type in LINEAR for reader in readers)
     return bool(readers) and known and not divides and name not in graph.outputs

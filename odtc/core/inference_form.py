@@ -17,12 +17,12 @@ import onnx
 from onnx import helper
 
 from odtc.core.errors import UnsupportedError
+from odtc.core.masked import dropped_out
 from odtc.core.random_masks import (
     LINEAR,
     Constant,
     Producers,
     constants_of,
-    dropped_out,
     mask_of,
     mean_of,
 )
@@ -98,7 +98,7 @@ def to_inference(model: onnx.ModelProto) -> tuple[str, ...]:
             changes.batch_norms
         ),
         f"{_count(changes.dropouts, 'dropout')} left out": changes.dropouts,
-        "masks that are added, too, by their mean: PyTorch's AlphaDropout has none in eval()": (
+        "masks that are added, too, by their mean: this is no AlphaDropout, which is left out": (
             changes.has_added_mask
         ),
         f"without the outputs {', '.join(dropped)}, which only training has": dropped,
@@ -236,6 +236,8 @@ _RULES: dict[str, Callable[[onnx.NodeProto, _Body], list[onnx.NodeProto]]] = {
 
 
 def _to_identity(node: onnx.NodeProto, data: str, body: _Body) -> None:
+    # Of an AlphaDropout's sum the data is read by a product in front of it.
+    body.reads[data] += data not in node.input
     _stop_reading([name for name in node.input if name != data], body)
     result = node.output[0]
     node.op_type = "Identity"

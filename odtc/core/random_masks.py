@@ -10,7 +10,7 @@ the model.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,9 @@ _UNIFORM = ("RandomUniform", "RandomUniformLike")
 # Where the number stands that uniform ones have to be below for the comparison to hold.
 _BELOW = {"Less": 1, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 0}
 # They change neither what an element is nor, but for a copy, the mean.
-_LIKE = ("Cast", "CastLike", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand")
+LIKE = ("Cast", "CastLike", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand")
 # What a mask may go into, for its mean to have a meaning.
 LINEAR = frozenset({"Add", "Cast", "CastLike", "Div", "Mul", "Sub"})
-# Exporters write 1 - p in float32, and its inverse.
-_NEAR = 1e-3
 # Elements of a constant that may be looked at; a share is no weight.
 _MOST = 1 << 20
 
@@ -56,7 +54,7 @@ def constants_of(producers: Producers, stored: Mapping[str, onnx.TensorProto]) -
 
     def value_of(name: str) -> float | None:
         node = producers.get(name)
-        if node is not None and node.op_type in _LIKE:
+        if node is not None and node.op_type in LIKE:
             return value_of(node.input[0])
         if node is not None and node.op_type == "ConstantOfShape":
             given = [item.t for item in node.attribute if item.name == "value"]
@@ -72,17 +70,6 @@ def mask_of(node: onnx.NodeProto, producers: Producers, constant: Constant) -> M
     rule = _FORMS.get(node.op_type)
     found = rule(node, producers, constant) if rule else None
     return found if found is not None and 0 < found.share <= 1 else None
-
-
-def dropped_out(node: onnx.NodeProto, producers: Producers, constant: Constant) -> str | None:
-    """The data of a product with a mask whose mean is one; None of other nodes."""
-    if node.op_type != "Mul":
-        return None
-    for mask, data in (node.input, reversed(node.input)):
-        mean = _mean(mask, producers, constant)
-        if mean is not None and math.isclose(mean, 1.0, rel_tol=_NEAR):
-            return data
-    return None
 
 
 def mean_of(node: onnx.NodeProto, mask: Mask) -> list[onnx.NodeProto]:
@@ -112,31 +99,6 @@ def mean_of(node: onnx.NodeProto, mask: Mask) -> list[onnx.NodeProto]:
         shape_node,
         helper.make_node("Expand", [cast, shape], [output], node.name),
     ]
-
-
-def _mean(name: str, producers: Producers, constant: Constant) -> float | None:
-    """The mean of a random mask that may be scaled; None where the tensor is none."""
-    scaled: list[onnx.NodeProto] = []
-    while (node := producers.get(name)) is not None:
-        mask = mask_of(node, producers, constant)
-        if mask is not None:
-            return _scaled(mask.share, scaled, constant)
-        if node.op_type in ("Div", "Mul"):
-            scaled.append(node)
-        elif node.op_type not in _LIKE:
-            return None
-        name = node.input[0]
-    return None
-
-
-def _scaled(mean: float, nodes: Iterable[onnx.NodeProto], constant: Constant) -> float | None:
-    """A mean behind products and quotients; None where one of them is by no known number."""
-    for node in nodes:
-        factor = constant(node.input[1])
-        if not factor:
-            return None
-        mean = mean / factor if node.op_type == "Div" else mean * factor
-    return mean
 
 
 def _cast(node: onnx.NodeProto, producers: Producers, constant: Constant) -> Mask | None:

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from odtc.torch_export.gradients import padding_is_kept, shared_tensors
 
 Forward = Callable[[Tensor], Tensor]
+# What SELU gives of numbers far below zero.
+_SATURATED = -1.7580993408473766
 
 
 @contextlib.contextmanager
@@ -49,6 +51,9 @@ def _other(part: nn.Module, shared: set[int]) -> Forward | None:
         return _dropped(ratio, 1, scaled=bool(getattr(part, "scale_by_keep", True)))
     if part.training and isinstance(part, nn.Dropout1d | nn.Dropout2d | nn.Dropout3d):
         return _dropped(part.p, 2)
+    if part.training and isinstance(part, nn.AlphaDropout | nn.FeatureAlphaDropout):
+        rank = 2 if isinstance(part, nn.FeatureAlphaDropout) else None
+        return _alpha_dropped(part.p, rank) if part.p < 1 else None
     is_norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
     if is_norm and not part.training and part.running_mean is not None:
         return _fixed_norm(part)
@@ -82,6 +87,30 @@ def _dropped(ratio: float, rank: int, *, scaled: bool = True) -> Forward:
         shape = (*x.shape[:rank], *(1 for _ in x.shape[rank:]))
         kept = F.dropout(x.new_ones(shape), ratio, training=True)
         return x * (kept if scaled else kept * (1 - ratio))
+
+    return forward
+
+
+def _alpha_dropped(ratio: float, rank: int | None) -> Forward:
+    """Dropout for SELU (Klambauer et al. 2017): what is dropped saturates, and the moments stay.
+
+    Args:
+        ratio: of what is dropped, below 1.
+        rank: how many dimensions have an index of their own; all if None.
+    """
+    keep = 1 - ratio
+    slope = (keep * (1 + ratio * _SATURATED**2)) ** -0.5
+    low = slope * _SATURATED
+
+    def forward(x: Tensor, *_) -> Tensor:
+        if not ratio:
+            return x
+        own = x.ndim if rank is None else rank
+        shape = (*x.shape[:own], *(1 for _ in x.shape[own:]))
+        # Zero or one in training; in inference `keep`, where the last factor makes x of the sum.
+        kept = F.dropout(x.new_ones(shape), ratio, training=True) * keep
+        rest = kept * (1 - kept) * ((1 - slope * keep) / (keep * ratio))
+        return x * (slope * kept + rest) + (low * (1 - kept) - low * ratio)
 
     return forward
 

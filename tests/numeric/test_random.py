@@ -168,6 +168,41 @@ def test_a_mask_drops_in_steps_and_not_in_evaluation(saved) -> None:
     np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-6)
 
 
+# What nn.AlphaDropout(0.2) multiplies and adds: PyTorch's saturation of SELU, and its moments.
+SATURATED = -1.7580993408473766
+SLOPE = (0.8 * (1 + 0.2 * SATURATED**2)) ** -0.5
+ALPHA = {
+    "slope": np.array(SLOPE, np.float32),
+    "low": np.array(-SLOPE * SATURATED, np.float32),
+    "shift": np.array(-SLOPE * SATURATED * 0.2, np.float32),
+    "minus": np.array(-1, np.float32),
+}
+
+
+@pytest.mark.parametrize("dropout", [None, False])
+def test_alpha_dropout_saturates_in_steps_and_not_in_evaluation(dropout, saved) -> None:
+    text = (
+        f"{MASKS['less']} n = Add (m, minus) l = Mul (n, low) b = Add (l, shift) "
+        "f = Mul (m, slope) k = Mul (h, f) y = Add (k, b)"
+    )
+    model = text_model(text, SHAPE, constants={**HALF, **ALPHA}, opset=17)
+    artifact = odtc.compile(saved(model), loss="mse", seed=SEED, dropout=dropout is None)
+    trainer = artifact.trainer()
+    x = np.ones(SHAPE, np.float32)
+    before = trainer.parameters()["p"]
+    np.testing.assert_allclose(trainer.evaluate(x), x + before, rtol=1e-5)
+    loss = trainer.step(x, np.zeros(SHAPE, np.float32), lr=0.1)
+    mask = (uniform(x.size, 0, 0) < 0.8).reshape(SHAPE)
+    dropped = SLOPE * np.where(mask, x + before, SATURATED) - SLOPE * SATURATED * 0.2
+    result, slope = (dropped, SLOPE * mask) if dropout is None else (x + before, np.ones(SHAPE))
+    assert loss == pytest.approx(float(np.mean(result**2)), rel=1e-5)
+    gradient = (before - trainer.parameters()["p"]) / 0.1
+    wanted = 2 * (result * slope).sum(0, keepdims=True) / x.size
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-6)
+    said = "an AlphaDropout: " + ("evaluation leaves it out" if dropout is None else "dropout is")
+    assert any(said in note for note in artifact.manifest.notes)
+
+
 def test_samples_of_a_micro_batch_have_numbers_of_their_own() -> None:
     model = text_model(
         "s = Shape <end = 1> (h) o = ConstantOfShape (s) n = RandomNormalLike (o) "

@@ -93,6 +93,12 @@ def test_statistics_of_the_batch_that_are_read_are_refused() -> None:
 
 
 _KEEP = "r = RandomUniformLike (x) k = Less (r, p) c = Cast <to = 1> (k)"
+# As PyTorch writes nn.AlphaDropout(0.25).
+_ALPHA = (
+    "a = Constant <value_float = 0.86725792> () o = Constant <value_float = -1.0> ()"
+    "t = Constant <value_float = 1.5247256> () u = Constant <value_float = 0.3811814> ()"
+    "f = Mul (c, a) h = Mul (x, f) n = Add (c, o) k2 = Mul (n, t) d = Add (k2, u)"
+)
 # Opset, and nodes that are an identity in inference.
 DROPOUTS = {
     "13, training": (13, "y, mask = Dropout (x, ratio, yes)"),
@@ -107,6 +113,8 @@ DROPOUTS = {
         "d = Div (c, q) y = Mul (x, d)",
     ),
     "Bernoulli": (17, "e = Expand (p, shape) k = Bernoulli (e) d = Div (k, p) y = Mul (x, d)"),
+    "AlphaDropout": (17, f"{_KEEP} {_ALPHA} y = Add (h, d)"),
+    "AlphaDropout, turned": (17, f"{_KEEP} {_ALPHA} y = Add (d, h)"),
 }
 
 
@@ -151,7 +159,7 @@ def test_another_mask_is_its_mean(nodes: str, factor: float) -> None:
 
 def test_a_mask_that_is_added_is_said_to_be_no_identity() -> None:
     model = model_of(f"{_KEEP} h = Mul (x, c) d = Sub (c, p) y = Add (h, d)")
-    said = "masks that are added, too, by their mean: PyTorch's AlphaDropout has none in eval()"
+    said = "masks that are added, too, by their mean: this is no AlphaDropout, which is left out"
     assert to_inference(model) == ("1 dropout left out", said)
     np.testing.assert_allclose(results(model)[0], 0.75 * X, rtol=1e-6)
 

@@ -14,7 +14,11 @@ import odtc
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.weight_list import WeightList, read_weight_list
 from odtc.torch_export import exporters
+from odtc.torch_export.stand_ins import stand_ins
 from tests.families import FAMILIES, make
+
+# What SELU gives of numbers far below zero.
+SATURATED = -1.7580993408473766
 
 
 def written(
@@ -291,8 +295,10 @@ def test_an_output_of_training_alone(tmp_path: Path) -> None:
         (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True), (2, 4, 8)),
         (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.Dropout2d(0.2)), (2, 3, 4, 4)),
         (lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.2, inplace=True)), (2, 3)),
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.SELU(), nn.AlphaDropout(0.2)), (2, 3)),
+        (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.FeatureAlphaDropout(0.2)), (2, 3, 4, 4)),
     ],
-    ids=["attention", "channels", "in place"],
+    ids=["attention", "channels", "in place", "alpha", "alpha of channels"],
 )
 def test_every_kind_of_dropout_stays(make_module: Any, shape: Any, tmp_path: Path) -> None:
     module = make_module()
@@ -300,6 +306,25 @@ def test_every_kind_of_dropout_stays(make_module: Any, shape: Any, tmp_path: Pat
     drops += [part for part in module.modules() if isinstance(part, nn.MultiheadAttention)]
     model, _ = written(module, torch.randn(shape), tmp_path)
     assert operators(model).count("Dropout") == len(drops)
+
+
+@pytest.mark.parametrize("kind", [nn.AlphaDropout, nn.FeatureAlphaDropout])
+@pytest.mark.parametrize("ratio", [0.0, 0.2, 0.7])
+def test_dropout_for_selu_gives_what_pytorch_does(kind: Any, ratio: float) -> None:
+    """The same numbers where it keeps and where it drops, and of channels whole ones."""
+    torch.manual_seed(0)
+    x, part = torch.randn(64, 32, 3), kind(ratio)
+    with stand_ins(part):
+        found = part(x)
+    wanted = part(x)
+    slope = ((1 - ratio) * (1 + ratio * SATURATED**2)) ** -0.5
+    low = slope * SATURATED * (1 - ratio)
+    for result in (found, wanted):
+        drops = torch.isclose(result, torch.tensor(low)) if ratio else result != x
+        assert abs(drops.float().mean().item() - ratio) < 0.05
+        torch.testing.assert_close(result[~drops], (slope * (x - SATURATED * ratio))[~drops])
+        if kind is nn.FeatureAlphaDropout:
+            assert (drops.all(2) == drops.any(2)).all()
 
 
 def test_a_dropout_that_an_exporter_loses_is_missed(tmp_path: Path, monkeypatch) -> None:
