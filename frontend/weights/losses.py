@@ -14,6 +14,7 @@ from odtc.frontend.weights.torch_metadata import (
     Call,
     TorchMetadata,
     call_of,
+    lost_in_look_up,
     read_torch_metadata,
 )
 from odtc.frontend.weights.uses import Read, Uses, flattened
@@ -81,6 +82,7 @@ def _of_exported(
         )
     folded = _read_by(norms.values(), torch)
     yield from _computed(torch, findings)
+    yield from _looked_up(calls, torch)
     parts = {part for name in findings for part in torch.parameters_in(name)}
     ties = dict(_ties(missing, calls, torch, findings))
     for name, other in ties.items():
@@ -109,6 +111,20 @@ def _computed(torch: TorchMetadata, findings: Mapping[str, Finding]) -> Iterator
         yield (
             "the exporter computed tensors from parameters, which are trained in their place: "
             f"{', '.join(pairs)}; {_EXPORT}"
+        )
+
+
+def _looked_up(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[str]:
+    """Tables whose gradients are others in PyTorch; nothing in the graph itself shows it."""
+    lost = {
+        torch.entries[call.reads[0]].target: what
+        for call in calls
+        if call.reads and call.reads[0] in torch.entries and (what := lost_in_look_up(call))
+    }
+    for name, what in lost.items():
+        yield (
+            f"{name}: the module treats its {what}; a step of this file does not; export by "
+            f"odtc.from_torch, or --freeze {name} freezes the table"
         )
 
 

@@ -36,6 +36,9 @@ _ENTRY = re.compile(
 _QUOTED = re.compile(r"'([^']*)'")
 _TARGET = re.compile(r"call_function\[target=([\w.]+)\]")
 _ARGUMENT = re.compile(r"%(\w+)")
+# The arguments of a look-up: the table, the numbers, the padding row, and how gradients are scaled.
+_LOOK_UP = re.compile(r"args = \(%\w+, %\w+, (?P<row>-?\d+)(?P<scaled>, True)?")
+_EMBEDDING = "torch.ops.aten.embedding.default"
 PARAMETER, BUFFER = "PARAMETER", "BUFFER"
 # How the rules begin that fold a batch normalisation into the layer in front of it.
 FOLDED_NORM = "FuseBatchNorm"
@@ -134,6 +137,17 @@ def call_of(node: onnx.NodeProto) -> Call | None:
         [scope for scope in _QUOTED.findall(pairs.get(_SCOPES, "")) if scope],
         rules_of(node),
     )
+
+
+def lost_in_look_up(call: Call) -> str:
+    """What a look-up does to its table's gradient that ONNX has no place for; empty if nothing."""
+    found = _LOOK_UP.search(call.text) if call.target == _EMBEDDING else None
+    if found is None:
+        return ""
+    row = int(found["row"])
+    said = [f"padding row {row}, which PyTorch gives no gradient"] if row >= 0 else []
+    said += ["rows by how often they are read, as scale_grad_by_freq does"] * bool(found["scaled"])
+    return ", and ".join(said)
 
 
 def rules_of(node: onnx.NodeProto) -> str:

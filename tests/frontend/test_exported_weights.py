@@ -285,3 +285,25 @@ def test_a_list_of_other_tensors_is_refused() -> None:
         ModelError, match="names 1 tensors that the file does not have, such as 'v'"
     ):
         read_graph(model)
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_a_padding_row_is_named_where_the_file_shows_it(optimize: bool, tmp_path: Path) -> None:
+    """PyTorch gives it no gradient; in the graph it is a row like any other."""
+
+    class Tables(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.plain, self.padded = nn.Embedding(5, 4), nn.Embedding(5, 4, padding_idx=2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.plain(x) + self.padded(x)
+
+    path, ids = tmp_path / "m.onnx", torch.tensor([[0, 1, 2]])
+    torch.onnx.export(Tables(), (ids,), path, **{**DYNAMO, "optimize": optimize})
+    notes = specialize(load_model(path)).notes
+    (note,) = [note for note in notes if "padding" in note]
+    assert note.startswith("padded.weight: the module treats its padding row 2")
+    assert "--freeze padded.weight" in note
+    odtc.from_torch(Tables(), ids, path)
+    assert not any("padding" in note for note in specialize(load_model(path), 1).notes)
