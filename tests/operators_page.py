@@ -39,6 +39,21 @@ of 8 to 64.
 
 [conformance.md](conformance.md) has the results of ONNX's own tests.
 
+Where a function bends or ties, its gradient is a choice, and PyTorch chooses by functions that ONNX
+has no names for. Files of PyTorch's exporter by `torch.export` name the function beside the node;
+where a file does not, an operator has one rule:
+
+| operator | at a bend or a tie | otherwise, where the file names |
+|---|---|---|
+| Clip | passes at both bounds, as `clamp` | `hardtanh`: passes at neither |
+| Clip from 0 to 6 | passes at neither bound, as `relu6` | `clamp`: passes at both |
+| Max, Min | both operands get half, as `maximum` | `clamp`: what is clamped gets all |
+
+Others have one rule always: equal elements share what ReduceMax and ReduceMin pass, as in `amax`,
+where `max(dim)` and adaptive max pooling give it to the first; MaxPool gives it to the first of a
+window, as `max_pool2d` does; TopK to the first of equal elements, as ONNX orders them, where `topk`
+may take any. Relu, LeakyRelu, Elu, HardSigmoid, HardSwish, Abs and Sign are as in PyTorch.
+
 | operator | level | opsets | condition |
 |---|---|---|---|
 """

@@ -19,6 +19,11 @@ from odtc.frontend.operators.operator import (
 )
 from odtc.frontend.relax_ops import pointwise
 from odtc.frontend.relax_ops.remainder import remainder
+from odtc.frontend.weights.torch_metadata import function_of
+
+# Functions of PyTorch that are one operator in ONNX, and differ in their gradient at the bounds.
+_HARDTANH = "hardtanh"
+_CLAMPS = frozenset({"clamp", "clamp_max", "clamp_min", "clip"})
 
 # Exponents that are products or roots: cheaper than a power, and exact. A product reads the base
 # again in its gradient, a root its result.
@@ -116,10 +121,35 @@ def _clip(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Exp
     low, high = _bounds(node)
     if (low, high) == (None, None):
         return inputs[0]
+    called = function_of(node.proto)
     # What ReLU6 is exported as; its gradient is zero at both ends, as ReLU's is at zero.
-    if (low, high) == (0.0, 6.0) and is_float(node.dtype()):
+    if (low, high) == (0.0, 6.0) and is_float(node.dtype()) and called not in _CLAMPS:
         return pointwise.relu6(inputs[0])
+    if called == _HARDTANH and low is not None and high is not None and low < high:
+        return pointwise.hardtanh(inputs[0], low=low, high=high)
     return pointwise.clip(inputs[0], low=low, high=high)
+
+
+def _extremum(op_type: str) -> Expand:
+    """Max or Min; one that the file says is a clamp to a number lets the adjoint pass there."""
+    pairs = _pairwise(op_type)
+
+    def expand(node: Node, emit: Emit) -> str | Sequence[str] | None:
+        if (
+            function_of(node.proto) not in _CLAMPS
+            or len(node.inputs) != 2
+            or not is_float(node.dtype())
+        ):
+            return pairs(node, emit)
+        for slot, data in ((0, 1), (1, 0)):
+            value = node.constant(slot)
+            if value is not None and value.size == 1 and value.ndim <= node.rank(data):
+                bound = value.reshape(())
+                bounds = (bound,) if op_type == "Max" else ("", bound)
+                return emit("Clip", node.inputs[data], *bounds)
+        return pairs(node, emit)
+
+    return expand
 
 
 def _float_only(convert: Convert) -> Convert:
@@ -147,9 +177,9 @@ OPERATORS: dict[str, Operator] = {
     "Exp": Operator(convert=unary(R.exp)),
     "Floor": Operator(convert=_float_only(unary(R.floor))),
     "Log": Operator(convert=unary(R.log)),
-    "Max": Operator(expand=_pairwise("Max"), convert=binary(R.maximum)),
+    "Max": Operator(expand=_extremum("Max"), convert=binary(R.maximum)),
     "Mean": Operator(expand=_mean),
-    "Min": Operator(expand=_pairwise("Min"), convert=binary(R.minimum)),
+    "Min": Operator(expand=_extremum("Min"), convert=binary(R.minimum)),
     "Mod": Operator(condition=_remainder, convert=_modulo),
     "Mul": Operator(convert=binary(R.multiply)),
     "Neg": Operator(convert=unary(R.negative)),

@@ -107,12 +107,18 @@ def _clip(x: Expr, low: float | None, high: float | None) -> Expr:
     return y if high is None else _choose(x, y > high, high, y)
 
 
-# PyTorch's clamp lets the adjoint pass at the bounds; its ReLU6 and hardsigmoid do not.
+# PyTorch's clamp lets the adjoint pass at the bounds; hardtanh, ReLU6 and hardsigmoid do not.
 clip = _pointwise("clip", _clip, lambda x, low, high: _choose(x, _inside(x, low, high), 1.0, 0.0))
 relu6 = _pointwise(
     "relu6",
     lambda x: _clip(x, 0.0, 6.0),
     lambda y: _choose(y, tirx.all(y > 0.0, y < 6.0), 1.0, 0.0),
+    reads_result=True,
+)
+hardtanh = _pointwise(
+    "hardtanh",
+    _clip,
+    lambda y, low, high: _choose(y, tirx.all(y > low, y < high), 1.0, 0.0),
     reads_result=True,
 )
 hard_sigmoid = _pointwise(

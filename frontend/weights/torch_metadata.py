@@ -139,6 +139,13 @@ def call_of(node: onnx.NodeProto) -> Call | None:
     )
 
 
+def function_of(node: onnx.NodeProto) -> str:
+    """The function of PyTorch that a node is a part of, such as `hardtanh`; empty if unknown."""
+    call = call_of(node)
+    parts = call.target.split(".") if call is not None else []
+    return parts[3].rstrip("_") if len(parts) > 3 and parts[2] == "aten" else ""
+
+
 def lost_in_look_up(call: Call) -> str:
     """What a look-up does to its table's gradient that ONNX has no place for; empty if nothing."""
     found = _LOOK_UP.search(call.text) if call.target == _EMBEDDING else None

@@ -1,8 +1,17 @@
 """Gradients where functions bend, tie or end: exactly there they are those of PyTorch."""
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
 import numpy as np
 import onnx
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
+import odtc
 from tests.numeric.conftest import ints
 from tests.numeric.side_by_side import check, gradients, side_by_side
 
@@ -10,6 +19,8 @@ from tests.numeric.side_by_side import check, gradients, side_by_side
 POINTS = np.array(
     [-90, -30, -6, -3, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6, 30, 90, -1e-6, 1e-6], np.float32
 )
+# Ends of the ranges below, and points between, which whole numbers are added to exactly.
+ENDS = np.array([-6, -3, -1, -0.5, 0, 0.5, 1, 3, 6], np.float32)
 UNARY = {
     "abs": "$y = Abs ($h)",
     "clip": "$y = Clip ($h, low, high)",
@@ -49,6 +60,53 @@ NUMBERS = {
 def test_activations_where_they_bend(saved) -> None:
     model = side_by_side(UNARY, (1, len(POINTS)), constants=NUMBERS, scale=1e-4, opset=20)
     check(model, POINTS[None], saved)
+
+
+class Bends(nn.Module):
+    """Functions that are one operator in ONNX, each of a parameter of its own."""
+
+    FUNCTIONS: ClassVar[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
+        "clamp": lambda h: h.clamp(-1, 1),
+        "clamp_from_0_to_6": lambda h: h.clamp(0, 6),
+        "clamp_from_below": lambda h: h.clamp(min=0),
+        "clamp_from_above": lambda h: h.clamp(max=3),
+        "hardtanh": functional.hardtanh,
+        "hardtanh_of_others": lambda h: functional.hardtanh(h, -0.5, 3),
+        "relu6": functional.relu6,
+        "maximum": lambda h: torch.maximum(h, torch.zeros(1)),
+        "minimum": lambda h: torch.minimum(h, torch.full((1,), 3.0)),
+        "amax": lambda h: h.clamp(0, 1).amax(-1, keepdim=True) * torch.ones(len(ENDS)),
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        for number, name in enumerate(self.FUNCTIONS):
+            # The exporter would take equal parameters, and with them these sums, for one.
+            self.register_parameter(name, nn.Parameter(torch.full((1, len(ENDS)), float(number))))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        results = [
+            apply(x + getattr(self, name) - number)
+            for number, (name, apply) in enumerate(self.FUNCTIONS.items())
+        ]
+        return torch.stack(results).sum(0) * 1e-2
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_functions_that_the_file_says_beside_a_node(optimize: bool, tmp_path: Path) -> None:
+    """Clip is hardtanh or a clamp, Max a clamp or a maximum: their gradients differ in a point."""
+    module, x, path = Bends(), torch.from_numpy(ENDS[None]), tmp_path / "m.onnx"
+    torch.onnx.export(
+        module, (x,), path, dynamo=True, external_data=False, optimize=optimize, verbose=False
+    )
+    trainer = odtc.compile(path, loss="mse{reduction=sum}", params=[*Bends.FUNCTIONS]).trainer()
+    ((module(x) - 1) ** 2).sum().backward()
+    before = trainer.parameters()
+    trainer.step(ENDS[None], np.ones_like(ENDS[None]), lr=1.0)
+    moved = {name: before[name] - after for name, after in trainer.parameters().items()}
+    for name, value in module.named_parameters():
+        assert value.grad is not None
+        np.testing.assert_allclose(moved[name], value.grad, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 def test_ties_and_zeros_of_two_operands(saved) -> None:
