@@ -105,6 +105,10 @@ BY_STEPS = "u = Transpose <perm = [1, 0, 2]> (x) " + CELL.replace("(x,", "(u,")
          {"batch": 3}, {"x": 0}, None),
         ("m = ReduceMean <axes = [0]> (x) d = Sub (x, m) y = MatMul (d, w)", {"x": ["N", 4]},
          {"batch": 3, "batch_axes": {"y": 0}}, {"x": 0}, 0),
+        # Nor does the second axis show it: that goes into a mean, and no output grows with it.
+        ("m = ReduceMean <axes = [0]> (x) d = Sub (x, m) "
+         "r = ReduceMean <axes = [1], keepdims = 0> (d) y = MatMul (r, w)", {"x": [2, 5, 4]}, {},
+         {"x": 0}, None),
         ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axes": {"x": 1}}, {"x": 1}, 1),
         ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axes": {"x": None}}, {}, None),
         # It could have no batch, too, and the user gives one.

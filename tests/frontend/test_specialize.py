@@ -51,6 +51,27 @@ def test_fixed_batch_is_changed_and_reshapes_of_data_follow() -> None:
     assert graph.shapes["c"] == (1, 5)
 
 
+def test_what_merely_has_the_size_of_the_batch_keeps_it() -> None:
+    """A table of two halves, in a file of two samples: its Reshape is not to copy anything."""
+    nodes = [
+        helper.make_node("Relu", ["table"], ["r"]),
+        helper.make_node("Reshape", ["r", "halves"], ["h"]),
+        helper.make_node("ReduceMax", ["h"], ["top"], axes=[0], keepdims=0),
+        helper.make_node("Reshape", ["x", "rows"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["m"]),
+        helper.make_node("Add", ["m", "top"], ["y"]),
+    ]
+    constants = {
+        **W,
+        "table": np.ones((10, 1), np.float32),
+        "halves": np.array([2, -1], np.int64),
+        "rows": np.array([2, 6], np.int64),
+    }
+    graph = normalize(specialize(model_of(nodes, [("x", [2, 2, 3])], constants), batch=4))
+    assert graph.shapes["h"] == (2, 5)
+    assert graph.shapes["y"] == (4, 5)
+
+
 def test_fixed_batch_is_changed_where_the_target_is_a_constant_node() -> None:
     target = numpy_helper.from_array(np.array([1, -1], np.int64))
     nodes = [
