@@ -194,7 +194,7 @@ class KLDiv(ElementLoss):
 
 
 @dataclass(frozen=True)
-class BCEWithLogits(Loss):
+class BCEWithLogits(ElementLoss):
     """Binary cross-entropy of logits, as `binary_cross_entropy_with_logits` of PyTorch.
 
     Args:
@@ -232,15 +232,8 @@ class BCEWithLogits(Loss):
             )
         return Label(output.shape, place=place)
 
-    def parts(self) -> str:
-        """See `Loss.parts`."""
-        return parts_of(self.reduction)
+    def error(self) -> "Error":
+        """See `ElementLoss.error`."""
+        from odtc.frontend.losses.elements import binary_cross_entropy
 
-    def emit(
-        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
-    ) -> tuple["relax.Expr", "relax.Expr"]:
-        """See `Loss.emit`."""
-        from odtc.frontend.losses.elements import binary_cross_entropy, reduced
-
-        error = binary_cross_entropy(self.pos_weight)
-        return reduced(builder, output, label, error, self.reduction)
+        return binary_cross_entropy(self.pos_weight)
