@@ -12,14 +12,13 @@ from tvm.relax.op.grad import no_grad
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
 from odtc.frontend.ask_rules import all_rules_answer
 from odtc.frontend.batch_norm import TrainBatchNorm
-from odtc.frontend.dropout import TrainDropout
+from odtc.frontend.drawing import DrawAnew
 from odtc.frontend.gradients.structural import SEED
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.max_pool import SaveChosen
 from odtc.frontend.optimizers.update import LOSS_SCALE
 from odtc.frontend.origins import LOSS
-from odtc.frontend.random import TrainRandom
 from odtc.frontend.rebuild import (
     builder_with_kernels,
     inner_results,
@@ -138,8 +137,7 @@ def _with_losses(
     builder = builder_with_kernels(module)
     with builder.function(_LOSS, [*params, *sparse.parts.values()]):
         with builder.dataflow():
-            drawn = TrainDropout(params[-1]), TrainRandom(params[-1])
-            modes = (batch_norm, *drawn, save_steps)
+            modes = (batch_norm, DrawAnew(params[-1]), save_steps)
             rules = (*modes, StopGradient(trained), SaveChosen(forward), sparse)
             replay_body(builder, forward, *rules)
             pairs = [_emitted(builder, item, outputs, variables) for item in losses]

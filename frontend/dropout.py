@@ -38,21 +38,3 @@ def dropout(data: relax.Expr, ratio: float, stream: int, seed: int) -> relax.Cal
 def is_dropout(binding: relax.Binding) -> bool:
     """Whether a binding calls the operator."""
     return operator_of(binding.value) == DROPOUT
-
-
-class TrainDropout:
-    """A replay rule that gives every dropout the step.
-
-    Args:
-        step: the number of steps before this one, an int32 scalar.
-    """
-
-    def __init__(self, step: relax.Var) -> None:
-        self._step = step
-
-    def __call__(self, _: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
-        """Returns the call as it is in training, or None where the binding is something else."""
-        if not is_dropout(binding):
-            return None
-        call = binding.value
-        return relax.Call(call.op, [call.args[0], self._step], call.attrs)

@@ -48,22 +48,6 @@ def is_random(binding: relax.Binding) -> bool:
     return operator_of(binding.value) == RANDOM
 
 
-class TrainRandom:
-    """A replay rule that gives every random tensor the step.
-
-    Args:
-        step: the number of steps before this one, an int32 scalar.
-    """
-
-    def __init__(self, step: relax.Var) -> None:
-        self._step = step
-
-    def __call__(self, _: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
-        """Returns the call as it is in training, or None where the binding is something else."""
-        call = binding.value
-        return relax.Call(call.op, [self._step], call.attrs) if is_random(binding) else None
-
-
 def without_masks(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
     """A replay rule: outside of training, a mask is its mean."""
     keep = float(binding.value.attrs["keep"]) if is_random(binding) else 0.0
