@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, say, stages
-from odtc.cli.options import add_json_option
+from odtc.cli.options import add_batch_axis, add_json_option
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from odtc.torch_export.export import Exported
 
-_NO_BATCH = "none"
 _INPUT_HINT = "write NAME=2x3x224x224, or NAME=2x16:int64 of another type than float32"
 
 
@@ -59,14 +58,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
             f"--{kind}-names", nargs="+", metavar="NAME", help=f"{kind}s' names, in place {said}"
         )
     axes = parser.add_mutually_exclusive_group()
-    axes.add_argument(
-        "--batch-axis",
-        type=parse_axis,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=AXIS",
-        help="dimension of an input along which the samples lie, none where it has no batch "
+    add_batch_axis(
+        axes,
+        "dimension of an input along which the samples lie, none where it has no batch "
         "(default: 0)",
     )
     axes.add_argument(
@@ -126,18 +120,6 @@ def parse_input(text: str) -> tuple[str, "np.ndarray"]:
     if dtype.kind != "f":
         return name, np.zeros(shape, dtype)
     return name, np.asarray(np.random.default_rng(0).standard_normal(shape), dtype)
-
-
-def parse_axis(text: str) -> tuple[str, int | None]:
-    """Reads `NAME=AXIS` or `NAME=none`.
-
-    Raises:
-        UsageError: it has another form.
-    """
-    name, _, axis = text.rpartition("=")
-    if not name or not (axis == _NO_BATCH or axis.lstrip("-").isdecimal()):
-        raise UsageError(f"{text!r} is no dimension", hint="write NAME=1, or NAME=none")
-    return name, None if axis == _NO_BATCH else int(axis)
 
 
 def _stem(source: str) -> str:

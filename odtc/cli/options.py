@@ -22,14 +22,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="sizes of symbolic dimensions other than the batch; or INPUT=2x3x48x192, those of all "
         "dimensions of an input",
     )
-    parser.add_argument(
-        "--batch-axis",
-        type=parse_axis,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=AXIS",
-        help="the axis along which the samples of a batch lie in an input or an output, where the "
+    add_batch_axis(
+        parser,
+        "the axis along which the samples of a batch lie in an input or an output, where the "
         "model does not show it; none for one that holds none",
     )
     parser.add_argument(
@@ -49,6 +44,24 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="L",
         help="a loss, an ONNX file that computes it, or in-model; for several outputs "
         "OUTPUT=[WEIGHT*]LOSS of each (default: cross-entropy)",
+    )
+
+
+def add_batch_axis(parser: argparse._ActionsContainer, said: str) -> None:
+    """`--batch-axis`.
+
+    Args:
+        parser: of the command, or a group of it.
+        said: what the axis means there.
+    """
+    parser.add_argument(
+        "--batch-axis",
+        type=parse_axis,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=AXIS",
+        help=said,
     )
 
 
