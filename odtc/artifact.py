@@ -1,10 +1,11 @@
 """The artifact as its user sees it: a compiled training step that can be saved, loaded and run."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from odtc.core import bundle as bundles
 from odtc.core.bundle import Bundle
@@ -68,6 +69,23 @@ class Artifact:
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        return f"<odtc.Artifact for {manifest.target}, batches of {manifest.batch}>"
+
+    def close(self) -> None:
+        """Removes the unpacked files; a `with` block ends with it, and so does a dropped artifact.
+
+        Trainers that were made of it take steps as before, and can export nothing any more.
+        """
+        shutil.rmtree(self._bundle.root, ignore_errors=True)
 
     @property
     def manifest(self) -> Manifest:
@@ -145,17 +163,22 @@ class Artifact:
         from odtc.runtime_rpc.allocation import Placement
         from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.trainer import Trainer
+        from odtc.runtime_rpc.turns import made_alone
 
-        placement = Placement(storage, offload_state)
+        options = threads, cores, Placement(storage, offload_state)
         if device is not None and not isinstance(device, str):
-            return Trainer(self._bundle, device, threads, cores, placement)
-        session = connect(device)
-        try:
-            return Trainer(self._bundle, session, threads, cores, placement)
-        except BaseException:
-            # Nobody else knows of the session: it would keep the device from others.
-            session.close()
-            raise
+            return made_alone(lambda: Trainer(self._bundle, device, *options))
+
+        def make() -> Trainer:
+            session = connect(device)
+            try:
+                return Trainer(self._bundle, session, *options, owns_session=True)
+            except BaseException:
+                # Nobody else knows of the session: it would keep the device from others.
+                session.close()
+                raise
+
+        return made_alone(make)
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:

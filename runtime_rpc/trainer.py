@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.state_dict import State, load_state, state_of
 from odtc.runtime_rpc.stepping import Stepping
+from odtc.runtime_rpc.turns import Turns, alone
 from odtc.runtime_rpc.weights import fitted_weight
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ IN_MEMORY = Placement()
 class Trainer:
     """A training step at work on one device.
 
+    The threads of a process may use it, one at a time: a call waits for that of another thread. A
+    process that is forked may not.
+
     Attributes:
         steps: number of steps taken, checkpoints included.
         session: where it runs.
@@ -71,9 +75,13 @@ class Trainer:
         threads: int | None = None,
         cores: str | None = None,
         placement: Placement = IN_MEMORY,
+        *,
+        owns_session: bool = False,
     ) -> None:
         check_threads(threads, cores, bundle.manifest)
         self.steps = 0
+        self._threads, self._owns_session = (threads, cores), owns_session
+        self._turns = Turns(self._settle)
         self._bundle = bundle
         self._manifest = bundle.manifest
         check_machine(session, bundle.manifest)
@@ -91,6 +99,33 @@ class Trainer:
             self._evaluations = Evaluations(
                 bundle.manifest, session, machine, self._tensors, self._stepping
             )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._turns.is_over else "at work"
+        return f"<odtc.Trainer of {self._manifest.target}, {self.steps} steps, {state}>"
+
+    def close(self) -> None:
+        """Gives back the memory of the step, and the device; a `with` block ends with it.
+
+        What the trainer is asked for after it is a UsageError.
+        """
+        if self._turns.end():
+            self._tensors.clear()
+            del self._stepping, self._evaluations, self._machine
+            if self._owns_session:
+                self.session.close()
+
+    def _settle(self) -> None:
+        """Sets the threads of the calling thread's pool as the trainer was told."""
+        count = check_cores(self.session, *self._threads, self._manifest)
+        if count is not None:
+            self.session.use_threads(count, self._threads[1])
 
     @property
     def updates(self) -> int:
@@ -111,6 +146,7 @@ class Trainer:
         """What the last step ran by, or the next one will."""
         return self._stepping.calls.plan
 
+    @alone
     def use_threads(self, threads: int | None = None, cores: str | None = None) -> None:
         """Takes steps from now on with other threads; see `Artifact.trainer`.
 
@@ -119,10 +155,14 @@ class Trainer:
             DeviceError: the device failed.
         """
         check_threads(threads, cores, self._manifest)
-        count = check_cores(self.session, threads, cores, self._manifest)
-        if count is not None:
-            self.session.use_threads(count, cores)
+        before, self._threads = self._threads, (threads, cores)
+        try:
+            self._settle()
+        except BaseException:
+            self._threads = before
+            raise
 
+    @alone
     def set_budget(self, budget: int | str) -> None:
         """Takes steps from now on by the artifact's fastest plan that fits.
 
@@ -136,6 +176,7 @@ class Trainer:
         """
         self._stepping.calls.set_budget(parse_bytes(budget, "budget"))
 
+    @alone
     def follow_memory(
         self, reserve: int | str = "256MiB", available: Available | None = None
     ) -> None:
@@ -226,16 +267,27 @@ class Trainer:
         schedule: Callable[[int], float],
     ) -> Iterator[float]:
         """The steps of one call; those behind them may be looked at meanwhile."""
-        first, accumulate = self.steps, self._manifest.accumulate
-        rates = [learning_rate(schedule((first + n) // accumulate)) for n in range(len(steps))]
-        losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
-        self.steps += len(steps)
+        call = partial(self._call, steps, following, schedule)
+        first, losses, rates = self._turns.take(call, steps=True)
         for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first):
             if not math.isfinite(loss) and (is_marked(loss) or not self._may_skip()):
                 parts = (part.items() for part in steps[number - first])
                 fed = ((item.spec.name, array) for part in parts for item, array in part)
                 raise not_finite(loss, number + 1, rate, fed, self._kept())
             yield loss
+
+    def _call(
+        self,
+        steps: Sequence[list[Part]],
+        following: Callable[[], list[Part] | None],
+        schedule: Callable[[int], float],
+    ) -> tuple[int, list[float], list[float]]:
+        """Takes the steps of one call: the number of those before them, losses and rates."""
+        first, accumulate = self.steps, self._manifest.accumulate
+        rates = [learning_rate(schedule((first + n) // accumulate)) for n in range(len(steps))]
+        losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
+        self.steps += len(steps)
+        return first, losses, rates
 
     def profile(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Profiling]:
         """A block whose steps are profiled; they train as any others.
@@ -258,6 +310,7 @@ class Trainer:
         return profiling(*measured, self._manifest, plans, period, root)
 
     @plain_arguments
+    @alone
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.
 
@@ -279,6 +332,7 @@ class Trainer:
         """
         return self._evaluations.of(x, output, self._instead(ema))
 
+    @alone
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
         """The weights now, running statistics too, by ONNX initializer name.
 
@@ -290,6 +344,7 @@ class Trainer:
         """
         return self._weights(self._manifest.of_role(*WEIGHT_ROLES), ema)
 
+    @alone
     def state_dict(self, *, ema: bool = False) -> dict[str, np.ndarray]:
         """The weights now, as the `state_dict` of the module that was exported has them.
 
@@ -310,6 +365,7 @@ class Trainer:
         """
         return dict(self._state(ema).values)
 
+    @alone
     def to_torch(self, module: "Module", *, ema: bool = False) -> "Module":
         """Gives a PyTorch module the weights as they are now, in place.
 
@@ -334,6 +390,7 @@ class Trainer:
         return state_of(self._bundle.model, weights, moved, self.steps)
 
     @plain_arguments
+    @alone
     def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
         """Gives weights of any kind new values; state and averages stay as they are.
 
@@ -357,6 +414,7 @@ class Trainer:
             for name, value in checked.items():
                 self._tensors[weights[name]].copyfrom(value)
 
+    @alone
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, optimizer state and step count, whole or not at all.
 
@@ -368,6 +426,7 @@ class Trainer:
         saved = self._read(*saved_arguments(self._manifest, self.steps))
         write_checkpoint(path, self._manifest, self.steps, saved)
 
+    @alone
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Takes up weights, optimizer state and step count.
 
@@ -381,6 +440,7 @@ class Trainer:
                 self._tensors[item].copyfrom(tensors[item.spec.name])
         self.steps = step
 
+    @alone
     def export_onnx(
         self,
         path: str | os.PathLike[str],
@@ -430,6 +490,7 @@ class Trainer:
             warnings.warn(f"export: {note}", stacklevel=2)
         return exported
 
+    @alone
     def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
         """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
 
@@ -449,6 +510,7 @@ class Trainer:
             warnings.warn(f"export: {beside}", stacklevel=2)
         write_adapters(path, self._manifest, tensors)
 
+    @alone
     def load_adapters(self, path: str | os.PathLike[str]) -> None:
         """Takes up adapters that were exported alone.
 
@@ -475,6 +537,7 @@ class Trainer:
             )
         return averages
 
+    @alone
     def _may_skip(self) -> bool:
         """Whether a loss that is not finite is no error: its update was left out."""
         if self._manifest.skips:
@@ -491,6 +554,7 @@ class Trainer:
         ):
             yield from self._read(item).items()
 
+    @alone
     def _weights(self, arguments: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
         """Weights by name, or the averages of those that have one."""
         averages = self._instead(ema)
@@ -500,6 +564,7 @@ class Trainer:
                 for item in arguments
             }
 
+    @alone
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
         with self.session.guard():
             return {item.spec.name: self._tensors[item].numpy() for item in arguments}
