@@ -15,6 +15,7 @@ from typing import Any
 import onnx
 
 from odtc.core.errors import ModelError, UsageError
+from odtc.core.onnx_sizes import size_of
 from odtc.frontend.graph import numpy_dtype
 
 # Of what a fixed batch may mean, so much is tried.
@@ -81,9 +82,8 @@ def feeds_of(model: onnx.ModelProto) -> list[Feed]:
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension) -> int | str:
-    if dim.HasField("dim_value"):
-        return dim.dim_value
-    return "" if dim.dim_param.lower() in _NAMELESS else dim.dim_param
+    size = size_of(dim)
+    return "" if isinstance(size, str) and size.lower() in _NAMELESS else size
 
 
 def batch_symbol(feeds: Sequence[Feed], batch_axes: Axes) -> str | None:

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from odtc.core.onnx_sizes import size_of
 from odtc.core.place import Place
 from odtc.core.specs import Argument
 
@@ -75,8 +76,7 @@ def batches_of(
 
 
 def _sizes(value: onnx.ValueInfoProto) -> list[int | str]:
-    dims = value.type.tensor_type.shape.dim
-    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
+    return [size_of(dim) for dim in value.type.tensor_type.shape.dim]
 
 
 def _changed(sizes: Sequence[int | str], shape: Sequence[int]) -> list[int]:

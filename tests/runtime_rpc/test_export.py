@@ -229,6 +229,26 @@ def test_a_batch_that_the_file_fixes_stays(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, made.evaluate({"x": X})[:2], rtol=1e-5)
 
 
+def test_a_batch_of_minus_one_is_an_open_one(tmp_path: Path) -> None:
+    """Exporters write so, and onnxruntime reads so."""
+    path = saved(
+        FIXED.replace("int64[2] t", "int64[N] t").replace("float[2, ", "float[N, "),
+        tmp_path / "m.onnx",
+    )
+    model = onnx.load(path)
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == "N":
+                dim.dim_value = -1
+    onnx.save(model, path)
+    made = odtc.compile(path, batch=BATCH, loss=odtc.InModel()).trainer(threads=1)
+    with pytest.warns(UserWarning, match="loss is of a whole batch"):
+        exported = made.export_onnx(tmp_path / "trained.onnx")
+    assert exported.batches == (BATCH, 1)
+    scores = in_onnxruntime(tmp_path / "trained.onnx", x=X[:3], t=LABELS[:3])[1]
+    np.testing.assert_allclose(scores, made.evaluate({"x": X})[:3], rtol=1e-5)
+
+
 def test_samples_lie_along_any_dimension() -> None:
     whole = np.arange(24).reshape(2, 4, 3)
     assert np.array_equal(samples_of(whole, (2, 1, 3), 4, 1, None), whole[:, :1])
