@@ -51,6 +51,8 @@ class Graph:
         originals: for tensors that normalisation made, the one of the model that they stand for;
             empty where there is none.
         findings: what each float tensor of the file is, and why.
+        untrainable: weights that no option trains, as they are no float tensors, each with what to
+            do instead.
     """
 
     nodes: list[onnx.NodeProto]
@@ -70,12 +72,18 @@ class Graph:
     originals: dict[str, str] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
     aside: dict[str, str] = field(default_factory=dict)
+    untrainable: list[str] = field(default_factory=list)
 
     @property
     def frozen(self) -> frozenset[str]:
         """Names of the parameters that the file says are frozen."""
         found = self.findings.items()
         return frozenset(name for name, finding in found if finding.kind is Kind.FROZEN)
+
+    def leave_untrained(self, said: str) -> None:
+        """Tells of weights that no option trains."""
+        self.untrainable.append(said)
+        self.notes.append(said)
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""

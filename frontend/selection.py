@@ -13,6 +13,9 @@ from odtc.frontend.choices import Parts, read_choice
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.weights.notes import listed
 
+_ALL = "*"
+_BY_NAME = "--train NAME trains any float tensor by its name"
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -41,7 +44,7 @@ class Selection:
 
 def select(
     graph: Graph,
-    train: Sequence[str] = ("*",),
+    train: Sequence[str] = (_ALL,),
     freeze: Sequence[str] = (),
     freeze_batch_norm: bool = False,
 ) -> Selection:
@@ -90,9 +93,12 @@ def _is_untrained(graph: Graph, text: str) -> bool:
 def _parts(graph: Graph, text: str) -> Parts:
     parts = read_choice(text).parts(graph)
     if not parts:
+        bare = _untrained(graph)
         raise UsageError(
-            f"no trainable parameter matches {text!r}",
-            hint=_untrained(graph) or "`odtc check MODEL --all` lists the parameters' names",
+            "the model holds no weights that can be trained"
+            if bare and text == _ALL
+            else f"no trainable parameter matches {text!r}",
+            hint=bare or "`odtc check MODEL --all` lists the parameters' names",
         )
     return parts
 
@@ -102,11 +108,11 @@ def _untrained(graph: Graph) -> str:
     if set(graph.parameters) - statistics_of(graph):
         return ""
     doubtful = [f"{n} ({found.reason})" for n, found in graph.findings.items() if found.is_doubtful]
-    if not doubtful:
-        return (
-            "it has no tensor that odtc takes for a parameter; --train NAME trains any by its name"
-        )
-    return f"it has {listed(doubtful)}; --train NAME trains any by its name"
+    if doubtful:
+        return "; ".join((*graph.untrainable, f"it has {listed(doubtful)}", _BY_NAME))
+    if graph.untrainable:
+        return "; ".join(graph.untrainable)
+    return f"it has no tensor that odtc takes for a parameter; {_BY_NAME}"
 
 
 def _frozen_statistics(graph: Graph, trained: Parts) -> frozenset[str]:

@@ -30,6 +30,7 @@ from odtc.frontend.weights.uses import flattened
 
 _KEPT = (Kind.PARAMETER, Kind.FROZEN)
 _FLOATS = frozenset(map(numpy_dtype, FLOATS))
+_INTEGERS = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
 
 
 def specialize(
@@ -149,6 +150,12 @@ def read_graph(
     for value in model.graph.output:
         if value.type.tensor_type.elem_type:
             graph.dtypes[value.name] = numpy_dtype(value.type.tensor_type.elem_type)
+    quantized = _quantized(values)
+    if quantized:
+        graph.leave_untrained(
+            f"{listed(quantized)}: not trained: their elements are integers of 8 bits or fewer; "
+            "train the model that this one was quantized from, and quantize that again"
+        )
     graph.notes += [
         *_said_of_constants(lifted, kept),
         *losses_of(model, findings),
@@ -169,6 +176,15 @@ def _said_of_constants(lifted: Lifted, kept: Collection[str]) -> Iterator[str]:
     ]
     if sparse:
         yield f"{listed(sparse)}: not trained: Constant nodes hold them as sparse tensors"
+
+
+def _quantized(values: Mapping[str, np.ndarray]) -> list[str]:
+    """Tables of small integers: a vector may be a zero point, or an attribute as a tensor."""
+    return [
+        name
+        for name, value in values.items()
+        if value.ndim > 1 and value.dtype.itemsize == 1 and value.dtype.name in _INTEGERS
+    ]
 
 
 def _statistics(nodes: Iterable[onnx.NodeProto]) -> set[str]:

@@ -18,6 +18,10 @@ DOMAIN = "ai.onnx.ml"
 _FLOAT = onnx.TensorProto.FLOAT
 _AXES_INPUT_SINCE = 18
 _LEARNED = frozenset({"LinearClassifier", "LinearRegressor"})
+_UNTRAINED = (
+    "{node}: its coefficients are not trained: they are attributes of a node, not tensors; a dense "
+    "layer in their place is trained, such as a torch.nn.Linear that is given them"
+)
 # Adds the nodes in place of one, and tells whether it could.
 Rule = Callable[[Graph, onnx.NodeProto, dict[str, Any], Inlined], bool]
 
@@ -43,7 +47,7 @@ def lower_classical(graph: Graph) -> None:
         }
         nodes.extend(rename(each, given) for each in inlined.nodes)
         if node.op_type in _LEARNED:
-            graph.notes.append(f"{describe_node(node)}: its coefficients are not trained")
+            graph.leave_untrained(_UNTRAINED.format(node=describe_node(node)))
     graph.nodes = nodes
     _leave_out_labels(graph)
 

@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Model, list[str], ExitCode, str]] = {
         ExitCode.UNSUPPORTED,
         "the output 'x' cannot be trained: it is an input or a constant of the model",
     ),
-    "no weights": (without_weights, [], ExitCode.USAGE, "no trainable parameter matches '*'"),
+    "no weights": (without_weights, [], ExitCode.USAGE, "holds no weights that can be trained"),
     "no such weight": (linear, ["--train", "v"], ExitCode.USAGE, "no trainable parameter matches"),
     "no such group": (
         linear,

@@ -18,6 +18,7 @@ RNG = np.random.default_rng(0)
 MAKERS = {"torch": "pytorch", "keras": "tf2onnx", "hand": ""}
 W = RNG.standard_normal((8, 8))
 IMAGE = [2, 4, 9, 9]
+BYTES = {"bytes"}
 
 
 def draw(*shape: int) -> np.ndarray:
@@ -28,7 +29,8 @@ def graph_of(
     nodes: str, tensors: dict[str, np.ndarray], *, shape: list[int], maker: str, **options
 ) -> Graph:
     """`x -> nodes -> y`, as one of the exporters writes it."""
-    held = [numpy_helper.from_array(np.asarray(v, np.float32), k) for k, v in tensors.items()]
+    arrays = {k: v if k in BYTES else np.asarray(v, np.float32) for k, v in tensors.items()}
+    held = [numpy_helper.from_array(value, name) for name, value in arrays.items()]
     graph = helper.make_graph(
         onnx.parser.parse_graph(f"g () => () {{ {nodes} }}").node,
         "g",
@@ -311,8 +313,27 @@ def test_the_user_overrules_by_the_whole_name() -> None:
 
 def test_a_model_without_parameters_says_what_it_has_in_their_place() -> None:
     graph = graph_of("y = Mul (x, taps)", {"taps": draw(8)}, shape=ROW, maker="hand")
-    with pytest.raises(UsageError, match=r"it has taps \(.*\); --train NAME trains any"):
+    with pytest.raises(UsageError, match="the model holds no weights that can be trained") as said:
         select(graph)
+    assert "; --train NAME trains any" in str(said.value).split("it has taps (")[1]
+
+
+def test_quantized_weights_are_told_of() -> None:
+    """They are no float tensors: no option trains them, also where others are trained."""
+    nodes = (
+        "q, s, z = DynamicQuantizeLinear (x) h = MatMulInteger (q, bytes, z) y = Cast <to = 1> (h)"
+    )
+    tensors = {"bytes": np.ones((8, 8), np.int8)}
+    graph = graph_of(nodes, tensors, shape=ROW, maker="hand")
+    with pytest.raises(UsageError, match="the model holds no weights that can be trained") as said:
+        select(graph)
+    assert "bytes: not trained: their elements are integers of 8 bits or fewer" in str(said.value)
+    assert "train the model that this one was quantized from" in str(said.value)
+    graph = graph_of(
+        f"{nodes} o = MatMul (y, u)", tensors | {"u": draw(8, 8)}, shape=ROW, maker="hand"
+    )
+    assert select(graph).trained.keys() == {"u"}
+    assert any(note.startswith("bytes: not trained") for note in graph.notes)
 
 
 def test_the_list_of_the_file_goes_before_the_rule() -> None:
