@@ -14,6 +14,9 @@ _SHAPING = frozenset(
     "Cast CastLike Clip Expand Flatten Gather GatherElements GatherND Identity Pad Reshape Resize "
     "Slice Split Squeeze Tile Transpose Trilu Unsqueeze".split()
 )
+# What these give of a stored tensor is that tensor in another form, whatever the other inputs are.
+# A look-up is not: its indices are mostly data.
+_LAYING_OUT = _SHAPING - {"Gather", "GatherElements", "GatherND"}
 # A measure of a tensor is no view of it.
 _MEASURING = frozenset(
     "ArgMax ArgMin ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Shape Size".split()
@@ -99,7 +102,9 @@ class Uses:
             return True
         if bodies_of(node) or node.op_type in _RANDOM:
             return False
-        return all(name in still for name in node.input if name)
+        # Sizes and places may be integers of the file, or be computed of the data's own sizes.
+        read = node.input[:1] if node.op_type in _LAYING_OUT else node.input
+        return all(name in still for name in read if name)
 
     @cached_property
     def learned(self) -> frozenset[str]:

@@ -370,3 +370,29 @@ STARTS = {
 @pytest.mark.parametrize("start", STARTS)
 def test_what_layers_start_from_looks_like_no_pattern(start: str) -> None:
     assert pattern(STARTS[start].astype(np.float32)) == ""
+
+
+@pytest.mark.parametrize(
+    ("layout", "sizes"),
+    [
+        ("v = Slice (w, starts, ends, axes)", {"starts": [2], "ends": [7], "axes": [1]}),
+        ("v = Reshape (w, to)", {"to": [8, 5]}),
+        ("v, r = Split <axis = 1> (w, parts)", {"parts": [5, 3]}),
+        ("f = Unsqueeze (w, axes) v = Squeeze (f, axes)", {"axes": [0]}),
+    ],
+)
+def test_a_weight_is_one_however_it_is_laid_out(layout: str, sizes: dict[str, list[int]]) -> None:
+    """Sizes and places that are tensors of the file are no data."""
+    width = 5 if "Reshape" in layout else 8
+    weight = draw(8, width)
+    body = onnx.parser.parse_graph(f"g () => () {{ {layout} y = MatMul (x, v) }}").node
+    tensors = {"w": weight.astype(np.float32), **{k: np.array(v) for k, v in sizes.items()}}
+    graph = helper.make_graph(
+        body,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in tensors.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert select(specialize(model)).trained.keys() == {"w"}
