@@ -254,6 +254,7 @@ CAUSES: dict[str, Cause] = {
     "averages that were not kept": train("--ema"),
     "Trainer: averages that were not kept": trainer(lambda it: it.parameters(ema=True)),
     "choice matches nothing": compile_digits("--train", "fc*", "layer9*"),
+    "nothing to choose": compile_model(dense(node("Tanh", ["x"], "y"))),
     "choice unknown": compile_digits("--train", "first{k=2}"),
     "choice malformed": compile_digits("--train", "last{k}"),
     "choice's option unknown": compile_digits("--train", "bias{k=2}"),
