@@ -15,7 +15,13 @@ from odtc.core.inference_form import random_nodes
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place
 from odtc.core.specs import Role
-from odtc.runtime_rpc.export.comparison import difference, in_front, samples_of, tolerance_of
+from odtc.runtime_rpc.export.comparison import (
+    difference,
+    in_front,
+    least_scale,
+    samples_of,
+    tolerance_of,
+)
 from odtc.runtime_rpc.export.engine import Engine, Results, brief, load_engine
 from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_of, made_inputs
 from odtc.runtime_rpc.export.maps import as_scores, maps_of, probabilities
@@ -224,7 +230,14 @@ class _Checking:
         forms = [wanted]
         if name in maps_of(self.model.graph):
             forms.append(probabilities(wanted))
-        apart = min(difference(each, form) for each in found for form in forms)
+        least = least_scale(self.model.graph, name)
+        is_small = np.abs(expected).max(initial=0) < least * self.tolerance
+        if is_small and count == have:
+            self.check.notes.append(
+                f"{name}: all of it is below {least * self.tolerance:g}, as a sigmoid gives of "
+                "very negative scores: too small to be compared"
+            )
+        apart = min(difference(each, form, least) for each in found for form in forms)
         self.check.difference = max(self.check.difference or 0.0, apart)
         if apart > self.tolerance:
             mixes = have in self.check.batches and count != have
