@@ -61,7 +61,11 @@ class Child:
         self._beaten: float | None = None
         self._left: float | None = None
         self.why = ""
-        self.pid = _fork(lambda: serve(connection, self._folder))
+        try:
+            self.pid = _fork(lambda: serve(connection, self._folder))
+        except OSError:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     def beat(self) -> None:
         """Notes a sign of life of the client."""
@@ -114,8 +118,8 @@ class Child:
         self.why = text = f"the session ended: {why}"
         say(text)
         with suppress(Exception):
-            if not _is_closed(self._connection):
-                # A client that reads nothing may not stop the server.
+            # A client that reads nothing may not stop the server: the socket blocks.
+            if not _is_closed(self._connection) and _takes_more(self._connection):
                 self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _ONE_SECOND)
                 _ffi_api.ReturnException(self._connection.fileno(), text)
         with suppress(OSError):
@@ -159,4 +163,11 @@ def _is_closed(connection: socket.socket) -> bool:
     """Whether the other side has closed a connection, whatever waits to be read from it."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def _takes_more(connection: socket.socket) -> bool:
+    """Whether there is room for a few more bytes on the way to the other side."""
+    poll = select.poll()
+    poll.register(connection, select.POLLOUT)
     return bool(poll.poll(0))

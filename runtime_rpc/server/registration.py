@@ -1,10 +1,10 @@
 """The server's place at a tracker: it comes back after a tracker that goes, for as long as it runs.
 
 TVM's own server gives up when a tracker stays away for a minute, and stops to listen when a session
-crashes. The messages are TVM's, so that any tracker of its version will do.
+crashes. The messages are TVM's, so that any tracker of its version will do. Nothing here waits for
+the tracker, and whatever it sends, the worst is that it is lost.
 """
 
-import json
 import random
 import socket
 import time
@@ -15,8 +15,10 @@ from typing import Any
 
 from tvm.rpc.base import RPC_TRACKER_MAGIC, TrackerCode
 
-from odtc.runtime_rpc.server import wire
-from odtc.runtime_rpc.server.log import say
+from odtc.runtime_rpc.server import bounds, wire
+from odtc.runtime_rpc.server.files import READ, WRITE
+from odtc.runtime_rpc.server.log import Seldom
+from odtc.runtime_rpc.server.outgoing import Outgoing
 
 _AGAIN_SECONDS = 1.0
 _ASK_SECONDS = 2.0
@@ -36,11 +38,15 @@ class Registration:
     Attributes:
         match: what the next client has to show; None while a session runs.
         socket: the connection; None while there is none.
+        closes: is told of the connection before it is closed.
     """
 
     def __init__(self, tracker: str, key: str, at: tuple[str, int]) -> None:
         self.match: str | None = None
         self.socket: socket.socket | None = None
+        self.closes: Callable[[socket.socket], None] = lambda _: None
+        self._outgoing: Outgoing | None = None
+        self._seldom = Seldom(bounds.LINES_A_MINUTE)
         self._tracker, self._key, self._at = tracker, key, at
         self._replies: deque[Callable[[Any], None]] = deque()
         self._received = wire.Received()
@@ -75,31 +81,42 @@ class Registration:
             self._asked = now
             self._send([TrackerCode.GET_PENDING_MATCHKEYS], self._note_pending)
 
-    def read(self) -> None:
-        """Takes what the tracker sends."""
-        assert self.socket
+    @property
+    def wants(self) -> int:
+        """What is to be waited for at the connection."""
+        return READ | (WRITE if self._outgoing else 0)
+
+    def take_turn(self, events: int) -> None:
+        """Takes what the tracker sends, and sends what it takes."""
+        assert self._outgoing is not None
         try:
-            data = self.socket.recv(4096)
-            if not data:
-                raise ConnectionResetError("it has gone")
-            self._received.add(data)
-            self._heard = time.monotonic()
-            self._take()
+            if events & WRITE:
+                self._outgoing.flush()
+            if events & READ:
+                self._read()
+        except BlockingIOError:
+            return
         except (OSError, ValueError, LookupError) as error:
-            self._lose(str(error))
+            self._lose(error)
+
+    def _read(self) -> None:
+        assert self.socket
+        data = self.socket.recv(4096)
+        if not data:
+            raise ConnectionResetError("it has gone")
+        self._received.add(data)
+        self._take()
 
     def _connect(self) -> None:
         try:
-            self.socket = wire.connect(self._tracker, _AGAIN_SECONDS)
+            self.socket = wire.connect(self._tracker)
         except OSError:
             return
         self._received, self._greeted = wire.Received(), False
         self._heard = time.monotonic()
         self._replies.clear()
-        try:
-            self.socket.sendall(wire.number(RPC_TRACKER_MAGIC))
-        except OSError as error:
-            self._lose(str(error))
+        self._outgoing = Outgoing(self.socket)
+        self._put(wire.number(RPC_TRACKER_MAGIC))
 
     def _introduce(self) -> None:
         """Once the tracker has answered: one that is busy would read more with the first number."""
@@ -116,32 +133,44 @@ class Registration:
                 return
             if magic != RPC_TRACKER_MAGIC:
                 raise ValueError("it is no tracker")
+            self._heard = time.monotonic()
             self._introduce()
         while (text := self._received.text()) is not None:
-            self._replies.popleft()(json.loads(text))
+            # Of parts of a message there may be no end.
+            self._heard = time.monotonic()
+            answer = wire.parsed(text)
+            self._replies.popleft()(answer)
 
     def _send(self, message: list[Any], reply: Callable[[Any], None]) -> None:
         if not self._replies:
             # It had nothing to say until now, such as for all of a session.
             self._heard = time.monotonic()
         self._replies.append(reply)
-        try:
-            if self.socket:
-                self.socket.sendall(wire.frame(message))
-        except OSError as error:
-            self._lose(str(error))
+        self._put(wire.frame(message))
 
-    def _note_pending(self, keys: list[str]) -> None:
+    def _put(self, data: bytes) -> None:
+        try:
+            if self._outgoing is not None:
+                self._outgoing.put(data)
+        except OSError as error:
+            self._lose(error)
+
+    def _note_pending(self, keys: Any) -> None:
+        if not isinstance(keys, list):
+            raise ValueError("keys that are no list")
         now = time.monotonic()
         if self.match in keys:
             self._seen = now
         elif self.match and now - self._seen > _UNUSED_SECONDS:
             self.offer()
 
-    def _lose(self, why: str) -> None:
-        say(f"the tracker at {self._tracker} is lost: {why}")
+    def _lose(self, why: Exception | str) -> None:
+        # While none is there, nobody wants to read that once a second.
+        if not isinstance(why, ConnectionRefusedError):
+            self._seldom.say(f"the tracker at {self._tracker} is lost: {str(why)[:200]}")
         if self.socket:
+            self.closes(self.socket)
             with suppress(OSError):
                 self.socket.close()
-        self.socket, self._greeted = None, False
+        self.socket, self._outgoing, self._greeted = None, None, False
         self._replies.clear()

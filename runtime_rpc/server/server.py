@@ -1,29 +1,29 @@
 """The server's one loop: it accepts, answers, looks after its session, and stays at its tracker.
 
-All is done by one thread, so that sessions can be forked at any time; nothing in it may wait long.
-What a session does, or how it ends, does not end the loop.
+All is done by one thread, so that sessions can be forked at any time; nothing in it may wait, and
+each peer has one turn a round. What a session does, or how it ends, does not end the loop, and nor
+does what a peer sends: `bounds` says what it may.
 """
 
 import os
-import select
 import signal
 import socket
-import sys
 import time
-from contextlib import suppress
+import traceback
 from pathlib import Path
 from typing import Any
 
+from odtc.runtime_rpc.server import bounds
+from odtc.runtime_rpc.server.accepting import Accepting
 from odtc.runtime_rpc.server.child import Child, Limits
-from odtc.runtime_rpc.server.log import say
+from odtc.runtime_rpc.server.crowd import Crowd
+from odtc.runtime_rpc.server.files import READ, Files
+from odtc.runtime_rpc.server.log import Seldom, say
 from odtc.runtime_rpc.server.peers import Call, Peer
 from odtc.runtime_rpc.server.registration import Registration
 from odtc.runtime_rpc.server.session import serve
 
 _TICK_SECONDS = 0.25
-# Users of a phone by number: root, and the shell that adb's daemon runs as.
-_TRUSTED = {0, 2000}
-_CREDENTIALS = 12
 
 
 class Server:
@@ -49,12 +49,17 @@ class Server:
     ) -> None:
         self._listener, self._registration, self._key = listener, registration, key
         self._about, self._folders, self._limits = about, folders, limits
-        self._peers: list[Peer] = []
+        self._files = Files()
+        self._crowd = Crowd(bounds.most_peers(), self._has_session)
+        self._accepting = Accepting(listener, self._files)
+        self._seldom = Seldom(bounds.LINES_A_MINUTE)
+        self._looked = 0.0
         self._child: Child | None = None
         # What the last session ended of, for a client whom the end of its connection came before.
         self._ended: dict[str, str] = {}
         self._sessions = 0
         self._stopping = False
+        registration.closes = self._files.forget
 
     def run(self, until_closed: int | None = None) -> None:
         """Serves until it is told to stop.
@@ -63,11 +68,18 @@ class Server:
             until_closed: a file; its end ends the server, too.
         """
         wake = _wake_on_signals()
+        self._files.want(wake, READ)
+        if until_closed is not None:
+            try:
+                self._files.want(until_closed, READ)
+            except PermissionError:
+                # A file on a disk has come to its end at any time.
+                return
         self._registration.offer()
         try:
             while not self._stopping:
                 self._registration.tick()
-                ready = self._wait(wake, until_closed)
+                ready = self._wait()
                 if until_closed in ready and not os.read(until_closed or 0, 1024):
                     break
                 if wake in ready and signal.SIGTERM in os.read(wake, 1024):
@@ -78,53 +90,95 @@ class Server:
             if self._child:
                 self._child.kill()
 
-    def _wait(self, *others: int | None) -> set[int | None]:
-        files = [one.fileno() for one in self._sockets()]
-        known = [one for one in others if one is not None]
-        ready, _, _ = select.select(files + known, [], [], _TICK_SECONDS)
-        return set(ready)
+    def _wait(self) -> dict[int, int]:
+        """What is ready; peers of whom more is there than was taken are."""
+        if self._registration.socket:
+            self._files.want(self._registration.socket, self._registration.wants)
+        more = [peer.socket.fileno() for peer in self._crowd if peer.has_more and peer.wants & READ]
+        ready = self._files.wait(0 if more else _TICK_SECONDS)
+        return dict.fromkeys(more, 0) | ready
 
-    def _serve_ready(self, ready: set[int | None]) -> None:
+    def _serve_ready(self, ready: dict[int, int]) -> None:
         tracker = self._registration.socket
         if tracker and tracker.fileno() in ready:
-            self._registration.read()
-        for peer in list(self._peers):
-            if peer.is_late:
-                self._drop(peer)
-            elif peer.socket.fileno() in ready:
-                self._read(peer)
-        if self._listener.fileno() in ready:
+            self._registration.take_turn(ready[tracker.fileno()])
+        for number, events in ready.items():
+            if peer := self._crowd.get(number):
+                self._take_turn(peer, events)
+        self._send_late_away()
+        # Behind the peers: the file of one that has gone may be that of one who comes.
+        if self._accepting.is_due(ready):
             self._accept()
 
+    def _send_late_away(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _TICK_SECONDS:
+            return
+        self._looked = now
+        for peer in self._crowd:
+            if why := peer.why_late():
+                self._drop(peer, why)
+
     def _accept(self) -> None:
-        with suppress(OSError):
-            connection, _ = self._listener.accept()
-            if is_trusted(connection):
-                self._peers.append(Peer(connection, self._answer))
-            else:
-                connection.close()
+        for connection, owner in self._accepting.take(self._make_room):
+            peer = Peer(connection, owner, self._answer, bounds.IDLE_FACTOR * self._limits.idle)
+            full = self._crowd.one_too_many(owner)
+            if full:
+                why, goes = full
+                if goes is None:
+                    self._seldom.say(f"a connection was refused: {why}")
+                    peer.close(why)
+                    continue
+                self._drop(goes, why)
+            self._crowd.add(peer)
+            self._files.want(connection, peer.wants)
 
-    def _read(self, peer: Peer) -> None:
+    def _make_room(self) -> bool:
+        """Gives the file of one peer back; whether there was one."""
+        goes = self._crowd.last()
+        if goes:
+            self._drop(goes, "no file is left for one more connection")
+        return goes is not None
+
+    def _take_turn(self, peer: Peer, events: int) -> None:
         try:
-            peer.read()
-            if peer.call:
-                self._begin(peer, peer.call)
-        except (OSError, ValueError) as error:
-            say(f"a connection ended: {error}")
-            self._drop(peer)
+            try:
+                if peer.take_turn(events):
+                    self._crowd.was_useful(peer)
+                if peer.call:
+                    self._begin(peer, peer.call)
+                    return
+            except ValueError as error:
+                self._seldom.say(f"a connection was refused: {str(error)[:200]}")
+                peer.send_away(str(error)[:200])
+            self._files.want(peer.socket, peer.wants)
+        except OSError as error:
+            self._drop(peer, str(error))
+        except Exception as error:
+            # A fault of the server's own that a peer has found is that peer's alone.
+            self._seldom.say(traceback.format_exc())
+            self._drop(peer, f"{type(error).__name__} in the server")
 
-    def _drop(self, peer: Peer) -> None:
-        self._peers.remove(peer)
-        peer.socket.close()
+    def _drop(self, peer: Peer, why: str) -> None:
+        self._seldom.say(f"a connection ended: {why}")
+        if self._crowd.get(peer.socket.fileno()) is peer:
+            self._forget(peer)
+        peer.close(why)
+
+    def _forget(self, peer: Peer) -> None:
+        self._files.forget(peer.socket)
+        self._crowd.remove(peer)
 
     def _begin(self, peer: Peer, call: Call) -> None:
         """Begins a session, if the client has the right key and no other session runs."""
         if self._child or call.key != self._registration.match:
-            peer.refuse()
-            raise ValueError("a client with another key")
+            self._seldom.say("a client with another key was refused")
+            peer.refuse_key()
+            self._files.want(peer.socket, peer.wants)
+            return
         peer.accept(self._key)
         self._registration.withdraw()
-        self._peers.remove(peer)
+        self._forget(peer)
         self._sessions += 1
         limits = Limits(call.seconds, self._limits.idle)
         try:
@@ -136,13 +190,15 @@ class Server:
 
     def _serve(self, connection: socket.socket, folder: Path) -> None:
         """In the session's process: nothing of the server may stay open there."""
-        for one in self._sockets():
-            one.close()
+        self._files.close()
+        for one in (self._listener, self._registration.socket, *(p.socket for p in self._crowd)):
+            if one:
+                one.close()
         serve(connection, folder, self._about)
 
-    def _sockets(self) -> list[socket.socket]:
-        peers = [peer.socket for peer in self._peers]
-        return [self._listener, *filter(None, [self._registration.socket]), *peers]
+    def _has_session(self, peer: Peer) -> bool:
+        """Whether a peer is of the client of the session that runs, which alone knows its key."""
+        return self._child is not None and peer.session == self._child.key
 
     def _look_after_child(self) -> None:
         if self._child and self._child.ended():
@@ -150,10 +206,11 @@ class Server:
             self._child = None
             self._registration.offer()
 
-    def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, peer: Peer, question: dict[str, Any]) -> dict[str, Any]:
         match question.get("ask"):
             case "beat":
-                return self._beaten(str(question.get("session")))
+                peer.session = str(question.get("session"))
+                return self._beaten(peer.session)
             case "stop":
                 self._stopping = True
                 return {"stopping": True}
@@ -171,18 +228,6 @@ class Server:
             return {"alive": False, "why": self._ended.get(session, "")}
         self._child.beat()
         return {"alive": True, "why": self._child.why}
-
-
-def is_trusted(connection: socket.socket) -> bool:
-    """Whether this user, root or adb's daemon is at the other end; TCP cannot tell.
-
-    On a phone, every app can reach what listens on loopback.
-    """
-    if connection.family != socket.AF_UNIX:
-        return True
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS)
-    user = int.from_bytes(credentials[4:8], sys.byteorder)
-    return user in _TRUSTED | {os.getuid()}
 
 
 def _wake_on_signals() -> int:

@@ -7,21 +7,38 @@ objects, one answer to each question, for as long as both like. It is served whi
     {"ask": "beat", "session": KEY}          a sign of life of the session's client; whether the
                                              session is alive, and why it is not
     {"ask": "stop"}                          ends the server
+
+Whoever is sent away is told why, as far as it can still read that: {"refused": WHY}.
 """
 
 import json
+import re
 import socket
 import struct
+import time
+from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
+from odtc.runtime_rpc.server import bounds
+
 GREETING = 0x6F647463
-# A frame of ours, and a header of TVM's, are never longer.
+# An answer is never longer, nor what a tracker tells a server.
 MOST_BYTES = 1 << 16
 LOOPBACK = "127.0.0.1"
 
 _NUMBER = struct.Struct("<i")
 _ABSTRACT = "abstract"
 _TCP = "tcp"
+# Closed or not, so that no character is looked at twice.
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKET = re.compile(r"[\[{\]}]")
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+_REFUSED = "refused"
+
+
+class RefusedError(ConnectionError):
+    """The server has sent its client away, and this is why."""
 
 
 def number(value: int) -> bytes:
@@ -35,11 +52,43 @@ def frame(message: object) -> bytes:
     return number(len(text)) + text
 
 
-class Received:
-    """Bytes that came so far, of which whole parts are taken from the front."""
+def refusal(why: str) -> bytes:
+    """The last message to somebody who is sent away."""
+    return frame({_REFUSED: why})
 
-    def __init__(self) -> None:
+
+def parsed(text: bytes) -> Any:
+    """The value of a message.
+
+    Raises:
+        ValueError: it is no JSON in UTF-8, or nests deeper than `bounds.DEPTH`.
+    """
+    words = text.decode()
+    if _depth(words) > bounds.DEPTH:
+        raise ValueError(f"a message that nests deeper than {bounds.DEPTH}")
+    try:
+        return json.loads(words)
+    except RecursionError:
+        raise ValueError("a message that nests too deep") from None
+
+
+def _depth(text: str) -> int:
+    if text.count("[") + text.count("{") <= bounds.DEPTH:
+        return 0
+    brackets = _BRACKET.findall(_STRING.sub("", text))
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+
+
+class Received:
+    """Bytes that came so far, of which whole parts are taken from the front.
+
+    Args:
+        most: bytes of a text.
+    """
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
         self._data = bytearray()
+        self._most = most
 
     def add(self, data: bytes) -> None:
         """Puts more bytes behind."""
@@ -54,13 +103,13 @@ class Received:
         """Takes bytes with their length in front, or None if they are not all there.
 
         Raises:
-            ValueError: the length is negative, or above `MOST_BYTES`.
+            ValueError: the length is negative, or above the bound.
         """
         if len(self._data) < _NUMBER.size:
             return None
         (length,) = _NUMBER.unpack_from(self._data)
-        if not 0 <= length <= MOST_BYTES:
-            raise ValueError(f"a message of {length} bytes")
+        if not 0 <= length <= self._most:
+            raise ValueError(f"a message of {length} bytes, where {self._most} are the most")
         taken = self._take(_NUMBER.size + length)
         return None if taken is None else taken[_NUMBER.size :]
 
@@ -81,26 +130,36 @@ def listen(address: str) -> socket.socket:
     """
     kind, name = _parts(address)
     if kind == _TCP:
-        return socket.create_server((LOOPBACK, int(name)))
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(f"\0{name}")
-    listener.listen()
+        listener = socket.create_server((LOOPBACK, int(name)), backlog=bounds.BACKLOG)
+    else:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"\0{name}")
+        listener.listen(bounds.BACKLOG)
+    listener.setblocking(False)
     return listener
 
 
-def connect(address: str, seconds: float) -> socket.socket:
-    """Connects to an address such as `listen` takes.
+def connect(address: str) -> socket.socket:
+    """Begins to connect to an address such as `listen` takes; the socket does not block.
 
     Raises:
-        OSError: nobody listens there, or does not take the connection within the time.
+        OSError: nobody listens there, or it has no room for one more.
         ValueError: the text has another form.
     """
     kind, name = _parts(address)
-    if kind == _TCP:
-        return socket.create_connection((LOOPBACK, int(name)), seconds)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(seconds)
-    connection.connect(f"\0{name}")
+    connection = socket.socket(socket.AF_INET if kind == _TCP else socket.AF_UNIX)
+    connection.setblocking(False)
+    try:
+        connection.connect((LOOPBACK, int(name)) if kind == _TCP else f"\0{name}")
+    except BlockingIOError:
+        # Over TCP it is on its way; what is sent next says whether it came about.
+        if kind == _TCP:
+            return connection
+        connection.close()
+        raise
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
@@ -114,18 +173,50 @@ def _parts(address: str) -> tuple[str, str]:
 def ask(connection: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
     """Asks over a connection that began with `GREETING`, and waits for the answer.
 
+    The answer is whole within the socket's time: one that comes byte by byte gets no more.
+
     Raises:
-        OSError: the other side is gone, or its answer does not come within the socket's time.
-        ValueError: the answer is no JSON object.
+        OSError: the other side is gone, or its answer does not come in time.
+        RefusedError: the server sends this client away.
+        ValueError: the answer is no JSON object, is too long, or nests too deep.
     """
-    connection.sendall(frame(message))
-    received = Received()
+    seconds = connection.gettimeout()
+    # Who was sent away can read why, and send no more.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        connection.sendall(frame(message))
+    try:
+        answer = parsed(receive(connection, MOST_BYTES, seconds))
+    finally:
+        connection.settimeout(seconds)
+    if not isinstance(answer, dict):
+        raise ValueError("an answer that is no object")
+    if _REFUSED in answer:
+        raise RefusedError(f"the server refuses: {str(answer[_REFUSED])[:200]}")
+    return answer
+
+
+def receive(connection: socket.socket, most: int, seconds: float | None) -> bytes:
+    """Waits for one text with its length in front; the socket's time is changed.
+
+    Args:
+        connection: to read from; nothing but this text is on its way.
+        most: bytes of the text.
+        seconds: until all of it must be there; None is without end.
+
+    Raises:
+        OSError: the other side is gone, or the text does not come in time.
+        ValueError: its length is negative, or above the bound.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    received = Received(most)
     while (text := received.text()) is None:
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            connection.settimeout(left)
         data = connection.recv(4096)
         if not data:
             raise ConnectionResetError("the connection was closed")
         received.add(data)
-    answer = json.loads(text)
-    if not isinstance(answer, dict):
-        raise ValueError(f"{answer!r} is no object")
-    return answer
+    return text

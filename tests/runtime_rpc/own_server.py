@@ -49,3 +49,11 @@ def serving(folder: Path, idle: float = 30.0, log: Path | None = None) -> Iterat
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
         yield f"rpc://127.0.0.1:{port}/here"
+
+
+def address(url: str) -> tuple[str, int]:
+    """Where the server of a URL listens."""
+    host, port = url.removeprefix("rpc://").removesuffix("/here").split(":")
+    with tracker_at((host, int(port)), 5, url) as tracker:
+        (device,) = tracker.devices()
+    return device.addresses[0]

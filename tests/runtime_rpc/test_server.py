@@ -21,13 +21,12 @@ from odtc.core.specs import Role, TensorSpec
 from odtc.runtime_rpc import allocation, remote
 from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
-from odtc.runtime_rpc.server import registration, wire
+from odtc.runtime_rpc.server import files, registration, wire
 from odtc.runtime_rpc.server.session import inside
-from odtc.runtime_rpc.trackers import tracker_at
 from odtc.runtime_rpc.watchdog import shut_down
 from tests.numeric.test_memory_budget import tower
 from tests.numeric.test_offload import in_files
-from tests.runtime_rpc.own_server import serving
+from tests.runtime_rpc.own_server import address, serving
 
 IDLE = 1.0
 
@@ -37,13 +36,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server behind a tracker; its sessions end where no sign of life comes for `IDLE`."""
     with serving(tmp_path_factory.mktemp("server") / "sessions", IDLE) as running:
         yield running
-
-
-def address(url: str) -> tuple[str, int]:
-    host, port = url.removeprefix("rpc://").removesuffix("/here").split(":")
-    with tracker_at((host, int(port)), 5, url) as tracker:
-        (device,) = tracker.devices()
-    return device.addresses[0]
 
 
 def test_a_client_that_falls_silent_loses_its_session(url: str) -> None:
@@ -111,7 +103,7 @@ def test_a_tracker_that_has_nothing_to_say_is_kept(monkeypatch: pytest.MonkeyPat
         there, _ = tracker.accept()
         with there:
             there.sendall(wire.number(RPC_TRACKER_MAGIC) + wire.frame(0))
-            one.read()
+            one.take_turn(files.READ)
             now = 500.0
             one.offer()
             one.tick()
@@ -135,7 +127,7 @@ def test_a_tracker_is_told_nothing_before_it_answers() -> None:
             with pytest.raises(TimeoutError):
                 there.recv(4096)
             there.sendall(wire.number(RPC_TRACKER_MAGIC))
-            one.read()
+            one.take_turn(files.READ)
             told = there.recv(4096)
             assert b"server:key" in told
             assert str(one.match).encode() in told

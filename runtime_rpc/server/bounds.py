@@ -1,0 +1,54 @@
+"""What those who connect may take of the server, in one table; docs/security.md repeats it.
+
+A peer is sent away at its bound, with a reason where it can still read one. When there is no room
+for one more, whoever has been of no use for longest goes: so newcomers always come in, and the
+client of the running session stays.
+"""
+
+import resource
+from contextlib import suppress
+
+# A question, or a header of TVM's: both are far shorter.
+QUESTION_BYTES = 1024
+# Lists and objects within each other, in any message; ours have three.
+DEPTH = 32
+# Connections, of all peers and of one: an address of TCP, or a user of this device.
+PEERS = 1024
+PEERS_OF_ONE = 768
+# Connections that may wait to be accepted, and how many are accepted in a turn.
+BACKLOG = 1024
+ACCEPTED_AT_ONCE = 64
+# Seconds from a connection to its greeting, or the whole header of TVM's.
+GREETING_SECONDS = 10.0
+# Seconds from one whole question to the next, as a multiple of a session's limit of silence.
+IDLE_FACTOR = 2.0
+# Answers that wait for who asks and does not read: nothing more is read of it above the bytes, and
+# it is sent away when some have waited for so long.
+WAITING_BYTES = 16384
+WAITING_SECONDS = 5.0
+# Of the system's own buffer for such answers.
+SEND_BUFFER_BYTES = 16384
+# Who is sent away may take this long to read why, and send as much meanwhile.
+LEAVING_SECONDS = 1.0
+LEAVING_BYTES = 1 << 20
+# Lines a minute in the log of what peers did.
+LINES_A_MINUTE = 30
+# Files that the server keeps for all else: sessions, the tracker, the log.
+SPARE_FILES = 64
+# Where no file is left for a connection, and none can be taken back, it waits for so long.
+NO_FILES_SECONDS = 0.5
+
+
+def most_peers() -> int:
+    """Lets this process open as many files as it may and wants, and says how many peers fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = PEERS + SPARE_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    if soft == resource.RLIM_INFINITY:
+        return PEERS
+    return max(1, min(PEERS, soft - SPARE_FILES))

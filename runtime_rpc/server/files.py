@@ -1,0 +1,42 @@
+"""The files that the server's loop waits for, however many there are: epoll, where there is one."""
+
+import selectors
+import socket
+
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+File = int | socket.socket
+
+
+class Files:
+    """Files, and what is waited for at each."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def want(self, file: File, events: int) -> None:
+        """Waits for these events at a file from here on, and for no others.
+
+        Raises:
+            PermissionError: nothing can be waited for there, as at a file on a disk.
+        """
+        known = self._selector.get_map().get(file)
+        if known is None:
+            self._selector.register(file, events)
+        elif known.events != events:
+            self._selector.modify(file, events)
+
+    def forget(self, file: File) -> None:
+        """Waits for nothing there; to be called before the file is closed.
+
+        A session's process has a copy of it for a moment, so closing it is not enough.
+        """
+        if file in self._selector.get_map():
+            self._selector.unregister(file)
+
+    def wait(self, seconds: float) -> dict[int, int]:
+        """What has happened at which file, by its number."""
+        return {key.fd: events for key, events in self._selector.select(seconds)}
+
+    def close(self) -> None:
+        """Closes what it waits with, and none of the files."""
+        self._selector.close()
