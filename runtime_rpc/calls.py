@@ -1,6 +1,5 @@
 """Calls of the compiled training step, by one of its plans at a time."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_pla
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import DOWNLOAD
 from odtc.runtime_rpc.session import Runner, Session
+from odtc.runtime_rpc.told import told, understood
 
 T = TypeVar("T")
 
@@ -130,11 +130,13 @@ class Calls:
         """
         with self._host.span(self.plan.function) as note_runs:
             what = self._machine.module, self.plan.function, places, len(losses)
-            told = json.loads(str(runner.run(*what, *tensors)))
-            note_runs(len(told["losses"]))
-        losses += told["losses"]
-        if told["failure"] is not None:
-            raise RuntimeError(told["failure"])
+            answer = told(str(runner.run(*what, *tensors)), self._session.name)
+            with understood("the device", self._session.name):
+                new, failure = [float(loss) for loss in answer["losses"]], answer["failure"]
+            note_runs(len(new))
+        losses += new
+        if failure is not None:
+            raise RuntimeError(failure)
 
     def _within_memory(self, call: Callable[[], T]) -> T:
         """What a call gives, by a smaller plan where there is no memory for this one."""

@@ -86,7 +86,7 @@ def _open(url: str, place: Place, limits: Limits) -> Session:
 def _numeric(address: Address, url: str) -> Address:
     try:
         return socket.gethostbyname(address[0]), address[1]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise DeviceError(
             f"the tracker gave the device's address as {address[0]!r}: {error}",
             where=url,

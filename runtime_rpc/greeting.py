@@ -3,7 +3,6 @@
 TVM compares no versions, and waits without end for a server that does not answer.
 """
 
-import json
 import socket
 import struct
 import sys
@@ -16,6 +15,8 @@ from odtc.runtime_rpc.trackers import Address
 
 # What has to be the same at both ends, and how messages call it.
 _COMPARED = {"odtc": "odtc", "tvm": "TVM", "ffi": "TVM's FFI", "abi": "the ABI"}
+# Of what a server says, in a message.
+_LETTERS = 80
 
 
 def own_versions() -> dict[str, str]:
@@ -44,7 +45,7 @@ def status(address: Address, seconds: float, where: str) -> dict[str, Any] | Non
     """What a device's server says of itself; None if it is TVM's own, which does not.
 
     Raises:
-        DeviceError: it does not answer in time.
+        DeviceError: it does not answer in time, sends this host away, or says what is no status.
     """
     try:
         with greet(address, seconds) as connection:
@@ -55,7 +56,18 @@ def status(address: Address, seconds: float, where: str) -> dict[str, Any] | Non
             where=where,
             hint="wake the device and check its cable; `odtc device doctor` says what is wrong",
         ) from error
-    except (OSError, json.JSONDecodeError, ValueError):
+    except wire.RefusedError as error:
+        raise DeviceError(
+            str(error), where=where, hint="try again; its log says who else connects to it"
+        ) from error
+    except ValueError as error:
+        # TVM's own server closes the connection and says nothing.
+        raise DeviceError(
+            f"what answers there is no server of a device: {str(error)[:_LETTERS]}",
+            where=where,
+            hint="check the address; `odtc device setup SERIAL` starts the server of a phone",
+        ) from error
+    except OSError:
         return None
 
 
@@ -67,7 +79,7 @@ def check_versions(found: dict[str, Any], where: str) -> None:
     """
     own = own_versions()
     differing = [
-        f"{name} is {found.get(key)} there and {own[key]} here"
+        f"{name} is {str(found.get(key))[:_LETTERS]} there and {own[key]} here"
         for key, name in _COMPARED.items()
         if found.get(key) != own[key]
     ]

@@ -33,6 +33,7 @@ from odtc.runtime_rpc.session import (
     says_nothing,
     send_parts,
 )
+from odtc.runtime_rpc.told import told, understood
 from odtc.runtime_rpc.watchdog import Watchdog
 
 # Functions of odtc's server: JSON with `emulated` and `machine`; bytes of memory that are left; a
@@ -159,7 +160,9 @@ class RemoteSession:
                 speeds = self.remote.get_function(_CORE_SPEEDS)
             except AttributeError:
                 return None
-            return {int(core): speed for core, speed in json.loads(str(speeds())).items()}
+            found = told(str(speeds()), self.name)
+            with understood("the device", self.name):
+                return {int(core): int(speed) for core, speed in found.items()}
 
     def use_threads(self, count: int, cores: str | None = None) -> None:
         """Sets the threads of the device's pool; TVM's own server knows big and little only."""
@@ -248,7 +251,7 @@ class RemoteSession:
                 describe = self.remote.get_function(_INFO)
             except AttributeError:
                 return {"emulated": False}
-            return {"emulated": False, **json.loads(str(describe()))}
+            return {"emulated": False, **told(str(describe()), self.name)}
 
 
 def _is_cut(error: Exception) -> bool:

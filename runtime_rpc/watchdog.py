@@ -104,6 +104,8 @@ class Watchdog:
             alive = self._beat(self._questions)["alive"]
         except TimeoutError:
             return f"it gave no sign of life for {self._limits.silence:g} s"
+        except wire.RefusedError as error:
+            return str(error)
         except (OSError, ValueError, KeyError):
             return "the connection to it was cut"
         if not alive:

@@ -97,7 +97,7 @@ def _found(phone: Listed) -> Found:
         said = greeting.status((LOOPBACK, known.port), _ASK_SECONDS, phone.serial)
     except DeviceError:
         said = None
-    busy = None if said is None else bool(said["busy"])
+    busy = None if said is None else bool(said.get("busy"))
     return Found(phone.serial, phone.state, facts, known.key, known.url, busy)
 
 

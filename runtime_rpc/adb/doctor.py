@@ -94,7 +94,7 @@ def _answer(phone: Phone) -> str:
     if said is None:
         raise _broken("the server closes connections", phone.serial)
     greeting.check_versions(said, phone.serial)
-    return "in use" if said["busy"] else "free"
+    return "in use" if said.get("busy") else "free"
 
 
 def _registered(phone: Phone) -> str:

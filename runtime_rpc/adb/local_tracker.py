@@ -6,15 +6,11 @@ It is TVM's own, on loopback. `odtc device setup` starts it, and stopping the la
 import json
 import secrets
 import socket
-import struct
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-
-from tvm.rpc import base
-from tvm.rpc.base import RPC_TRACKER_MAGIC, TrackerCode
 
 from odtc.core.errors import DeviceError
 from odtc.core.files import atomic_write
@@ -41,7 +37,7 @@ def ensure(port: int) -> int:
     except OSError as error:
         raise DeviceError(
             f"no tracker can listen on port {port}: {error.strerror}",
-            where=f"{LOOPBACK}:{port}",
+            where=_name(port),
             hint="give another --tracker PORT",
         ) from error
     with listener:
@@ -56,18 +52,15 @@ def stop_if_unused(port: int) -> bool:
     if not path.exists() or any(phone.tracker == port for phone in state.phones()):
         return False
     key = json.loads(path.read_text())["key"]
-    with suppress(OSError, ValueError), socket.create_connection((LOOPBACK, port), _SECONDS) as it:
-        it.sendall(struct.pack("<i", RPC_TRACKER_MAGIC))
-        base.recvall(it, 4)
-        base.sendjson(it, [TrackerCode.STOP, key])
-        base.recvjson(it)
+    with suppress(DeviceError), tracker_at((LOOPBACK, port), _SECONDS, _name(port)) as tracker:
+        tracker.stop(key)
     path.unlink()
     return True
 
 
 def _answers(port: int) -> bool:
     try:
-        with tracker_at((LOOPBACK, port), _SECONDS, f"{LOOPBACK}:{port}"):
+        with tracker_at((LOOPBACK, port), _SECONDS, _name(port)):
             return True
     except DeviceError:
         return False
@@ -103,3 +96,7 @@ def _start(listener: socket.socket, port: int) -> None:
 
 def _path(port: int) -> Path:
     return state.folder() / f"tracker-{port}.json"
+
+
+def _name(port: int) -> str:
+    return f"{LOOPBACK}:{port}"

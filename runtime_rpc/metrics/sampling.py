@@ -8,6 +8,7 @@ from odtc.core.errors import DeviceError, UsageError
 from odtc.runtime_rpc.metrics.samples import Samples, read_samples
 from odtc.runtime_rpc.metrics.usage import Usage, usage_of
 from odtc.runtime_rpc.server.measuring import START_SAMPLING, STOP
+from odtc.runtime_rpc.told import understood
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.session import Session
@@ -76,4 +77,7 @@ def sampling(session: "Session", period: float = PERIOD, root: str = "/") -> Ite
             session.measure(STOP, number)
         raise
     text = str(session.measure(STOP, number))
-    found.end(read_samples(text, emulated=bool(session.info()["emulated"])))
+    emulated = bool(session.info()["emulated"])
+    with understood("the device", session.name):
+        samples = read_samples(text, emulated=emulated)
+    found.end(samples)

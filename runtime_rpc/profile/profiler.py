@@ -1,11 +1,9 @@
 """Profiles the steps that a trainer takes within a block."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from statistics import median
-from typing import Any
 
 from tvm import relax
 
@@ -18,6 +16,7 @@ from odtc.runtime_rpc.profile.host_clock import HostClock, Span
 from odtc.runtime_rpc.profile.record import MOVES, Move, Operator, Profile, Run
 from odtc.runtime_rpc.server.measuring import START_CLOCK, STOP
 from odtc.runtime_rpc.session import DEVICES, Session
+from odtc.runtime_rpc.told import told, understood
 
 
 class Profiling:
@@ -82,7 +81,7 @@ def profiling(
             raise
         finally:
             host.spans = None
-        clocked = json.loads(str(session.measure(STOP, number)))
+        clocked = told(str(session.measure(STOP, number)), session.name)
     functions = {p.function: memory for p, memory in zip(manifest.plans, plans, strict=True)}
     called = [span for span in spans if span.what in functions and span.runs]
     if not called:
@@ -90,7 +89,10 @@ def profiling(
     ran = [functions[span.what] for span in called for _ in range(span.runs)]
     operators, firsts = _operators(ran)
     wanted = [(firsts[id(plan)], plan.calls) for plan in ran]
-    runs = runs_of(events_of(clocked), wanted, session.name)
+    with understood("the device", session.name):
+        events, waited = events_of(clocked), clocked["waited"]
+        copies = [(str(what), float(b), float(e)) for what, b, e in clocked.get("copies", [])]
+    runs = runs_of(events, wanted, session.name)
     count = manifest.micro_batches
     found.end(
         Profile(
@@ -98,11 +100,15 @@ def profiling(
             device=session.name,
             operators=operators,
             steps=tuple(tuple(runs[n : n + count]) for n in range(0, len(runs), count)),
-            moves=_moves(spans, clocked, 0.0 if session.is_local else _ahead(called, runs)),
+            moves=_moves(
+                spans,
+                copies if "copies" in clocked else None,
+                0.0 if session.is_local else _ahead(called, runs),
+            ),
             samples=sampled.samples,
             parameter_bytes=manifest.sizes.parameters,
             optimizer_bytes=manifest.sizes.optimizer,
-            waited=clocked["waited"],
+            waited=waited,
         )
     )
 
@@ -125,8 +131,9 @@ def _ahead(called: Sequence[Span], runs: Sequence[Run]) -> float:
     return median((own[0].begin + own[-1].end - span.begin - span.end) / 2 for span, own in calls)
 
 
-def _moves(spans: Sequence[Span], clocked: dict[str, Any], ahead: float) -> tuple[Move, ...]:
+def _moves(
+    spans: Sequence[Span], copies: Sequence[tuple[str, float, float]] | None, ahead: float
+) -> tuple[Move, ...]:
     """Data movement, by the device's clock: what its own timers say, or what the host saw."""
     seen = [(span.what, span.begin + ahead, span.end + ahead) for span in spans]
-    told: list[tuple[str, float, float]] = clocked.get("copies", seen)
-    return tuple(Move(*each) for each in told if each[0] in MOVES)
+    return tuple(Move(*each) for each in (seen if copies is None else copies) if each[0] in MOVES)

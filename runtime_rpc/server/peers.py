@@ -82,6 +82,11 @@ class Peer:
         """Whether it has said that it wants to ask."""
         return self._magic == wire.GREETING
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was told to go."""
+        return self._left is not None
+
     def why_late(self) -> str:
         """Which time it is over; '' for none."""
         now = time.monotonic()
@@ -107,7 +112,7 @@ class Peer:
         """
         if events & WRITE:
             self._outgoing.flush()
-        if self._left is not None:
+        if self.is_leaving:
             self._see_off()
             return False
         if len(self._outgoing) > bounds.WAITING_BYTES:
@@ -126,7 +131,7 @@ class Peer:
 
     def close(self, why: str) -> None:
         """Closes the connection at once; the peer reads why, if it can."""
-        if self._left is None and not self._outgoing:
+        if not self.is_leaving and not self._outgoing:
             with suppress(OSError):
                 self.socket.send(wire.refusal(why))
         self.socket.close()

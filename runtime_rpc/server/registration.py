@@ -162,6 +162,7 @@ class Registration:
         if self.match in keys:
             self._seen = now
         elif self.match and now - self._seen > _UNUSED_SECONDS:
+            self._seldom.say("a client that was given this device does not come; others may")
             self.offer()
 
     def _lose(self, why: Exception | str) -> None:

@@ -160,7 +160,8 @@ class Server:
             self._drop(peer, f"{type(error).__name__} in the server")
 
     def _drop(self, peer: Peer, why: str) -> None:
-        self._seldom.say(f"a connection ended: {why}")
+        if not peer.is_leaving:
+            self._seldom.say(f"a connection ended: {why}")
         if self._crowd.get(peer.socket.fileno()) is peer:
             self._forget(peer)
         peer.close(why)

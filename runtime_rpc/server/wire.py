@@ -16,9 +16,10 @@ import re
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from odtc.runtime_rpc.server import bounds
 
@@ -35,6 +36,7 @@ _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[{\]}]")
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _REFUSED = "refused"
+T = TypeVar("T")
 
 
 class RefusedError(ConnectionError):
@@ -185,7 +187,7 @@ def ask(connection: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
     with suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(frame(message))
     try:
-        answer = parsed(receive(connection, MOST_BYTES, seconds))
+        answer = parsed(receive(connection, Received(), seconds))
     finally:
         connection.settimeout(seconds)
     if not isinstance(answer, dict):
@@ -195,21 +197,34 @@ def ask(connection: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def receive(connection: socket.socket, most: int, seconds: float | None) -> bytes:
+def receive(connection: socket.socket, received: Received, seconds: float | None) -> bytes:
     """Waits for one text with its length in front; the socket's time is changed.
 
     Args:
-        connection: to read from; nothing but this text is on its way.
-        most: bytes of the text.
+        connection: to read from.
+        received: what came of it before, and stays for the next time.
         seconds: until all of it must be there; None is without end.
 
     Raises:
         OSError: the other side is gone, or the text does not come in time.
         ValueError: its length is negative, or above the bound.
     """
+    return _receive(connection, received, Received.text, seconds)
+
+
+def receive_number(connection: socket.socket, received: Received, seconds: float | None) -> int:
+    """Waits for a number, as `receive` does for a text."""
+    return _receive(connection, received, Received.number, seconds)
+
+
+def _receive(
+    connection: socket.socket,
+    received: Received,
+    take: Callable[[Received], T | None],
+    seconds: float | None,
+) -> T:
     deadline = None if seconds is None else time.monotonic() + seconds
-    received = Received(most)
-    while (text := received.text()) is None:
+    while (taken := take(received)) is None:
         if deadline is not None:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -219,4 +234,4 @@ def receive(connection: socket.socket, most: int, seconds: float | None) -> byte
         if not data:
             raise ConnectionResetError("the connection was closed")
         received.add(data)
-    return text
+    return taken

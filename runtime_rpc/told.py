@@ -1,0 +1,45 @@
+"""What a device or a tracker says, in texts: it may be of another version, broken, or an enemy."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from odtc.core.errors import DeviceError
+
+_LETTERS = 200
+
+
+@contextmanager
+def understood(who: str, where: str) -> Iterator[None]:
+    """Within the block, an answer that has another form than it should is a device error.
+
+    Args:
+        who: says it, for messages.
+        where: that is.
+
+    Raises:
+        DeviceError: it has.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = str(error)[:_LETTERS]
+        raise DeviceError(
+            f"what {who} says cannot be understood: {type(error).__name__}: {reason}",
+            where=where,
+            hint=f"check that {who} is odtc's or TVM's, of this version, and the one you mean",
+        ) from error
+
+
+def told(text: str, where: str) -> dict[str, Any]:
+    """The JSON object that a device says.
+
+    Raises:
+        DeviceError: the text is none, or nests too deep.
+    """
+    with understood("the device", where):
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise TypeError("no object")
+        return found
