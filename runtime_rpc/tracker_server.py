@@ -1,4 +1,4 @@
-"""The process of a tracker, TVM's own.
+"""The process of a tracker, TVM's own with bounds.
 
     python -m odtc.runtime_rpc.tracker_server LISTENER [--detached]
 
@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 
-from tvm.rpc import tracker
+from odtc.runtime_rpc.guarded_tracker import track
 
 _NO_STOP_KEY = ""
 
@@ -30,7 +30,7 @@ def main(listener: int, *, detached: bool) -> None:
         stop_key = sys.stdin.read()
     else:
         threading.Thread(target=_exit_with_stdin, daemon=True).start()
-    tracker._tracker_server(socket.socket(fileno=listener), stop_key)
+    track(socket.socket(fileno=listener), stop_key)
 
 
 if __name__ == "__main__":

@@ -145,9 +145,11 @@ def _text(value: Any) -> str:
 
 
 def _address(host: Any, port: Any) -> Address:
-    if not isinstance(port, int) or not 0 < port <= _LAST_PORT:
+    """TVM's server in C++ registers its port as text."""
+    number = int(port) if isinstance(port, str) else port
+    if type(number) is not int or not 0 < number <= _LAST_PORT:
         raise ValueError("no port")
-    return _text(host), port
+    return _text(host), number
 
 
 @contextmanager

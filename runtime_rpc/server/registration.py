@@ -43,6 +43,8 @@ class Registration:
 
     def __init__(self, tracker: str, key: str, at: tuple[str, int]) -> None:
         self.match: str | None = None
+        # Of a client that was given the device and did not come: it may still.
+        self._former: str | None = None
         self.socket: socket.socket | None = None
         self.closes: Callable[[socket.socket], None] = lambda _: None
         self._outgoing: Outgoing | None = None
@@ -54,7 +56,8 @@ class Registration:
         self._tried = self._asked = self._heard = self._seen = 0.0
 
     def offer(self) -> None:
-        """Lets the tracker give the device away, under a new key."""
+        """Lets the tracker give the device away, under a new key and no other."""
+        self._former = None
         # It tells clients apart, and protects nothing.
         self.match = f"{self._key}:{random.random()}"  # noqa: S311
         self._seen = time.monotonic()
@@ -62,9 +65,17 @@ class Registration:
             put = [TrackerCode.PUT, self._key, (self._at[1], self.match), self._at[0]]
             self._send(put, lambda _: None)
 
-    def withdraw(self) -> None:
-        """Notes that a client has come."""
-        self.match = None
+    def knows(self, key: str) -> bool:
+        """Whether a client with this key was given the device."""
+        return key in (self.match, self._former)
+
+    def withdraw(self, key: str) -> None:
+        """Notes that a client with this key has come."""
+        late = key != self.match
+        self.match = self._former = None
+        if late:
+            # The tracker has another key by now, and takes back what is offered when it is left.
+            self._lose("a client has come late")
 
     def tick(self) -> None:
         """What is to be done every now and then: connect, ask, give up."""
@@ -163,7 +174,9 @@ class Registration:
             self._seen = now
         elif self.match and now - self._seen > _UNUSED_SECONDS:
             self._seldom.say("a client that was given this device does not come; others may")
+            late = self.match
             self.offer()
+            self._former = late
 
     def _lose(self, why: Exception | str) -> None:
         # While none is there, nobody wants to read that once a second.

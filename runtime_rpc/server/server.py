@@ -172,13 +172,13 @@ class Server:
 
     def _begin(self, peer: Peer, call: Call) -> None:
         """Begins a session, if the client has the right key and no other session runs."""
-        if self._child or call.key != self._registration.match:
+        if self._child or not self._registration.knows(call.key):
             self._seldom.say("a client with another key was refused")
             peer.refuse_key()
             self._files.want(peer.socket, peer.wants)
             return
         peer.accept(self._key)
-        self._registration.withdraw()
+        self._registration.withdraw(call.key)
         self._forget(peer)
         self._sessions += 1
         limits = Limits(call.seconds, self._limits.idle)

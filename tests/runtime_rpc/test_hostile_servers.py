@@ -130,10 +130,10 @@ def test_a_summary_that_is_none(said: bytes, why: str) -> None:
 
 def test_what_has_no_address_is_no_device() -> None:
     """Whoever can reach a tracker can register what he likes: others still find their devices."""
-    good = {"key": "server:pixel", "addr": ["127.0.0.1", 9]}
+    good = [{"key": "server:pixel", "addr": ["127.0.0.1", port]} for port in (9, "10")]
     bad: list[Any] = [
         {"key": 5, "addr": ["127.0.0.1", 9]},
-        {"key": "server:a", "addr": ["127.0.0.1", "9"]},
+        {"key": "server:a", "addr": ["127.0.0.1", "nine"]},
         {"key": "server:b", "addr": ["127.0.0.1", 1 << 20]},
         {"key": "server:c", "addr": [None, 9]},
         {"key": "server:d", "addr": "here"},
@@ -141,14 +141,16 @@ def test_what_has_no_address_is_no_device() -> None:
         5,
         [],
     ]
-    said = summary([*bad, good], {"pixel": {"free": 1, "pending": 0}})
+    said = summary([*bad, *good], {"pixel": {"free": 1, "pending": 0}})
     with asked(MAGIC, said) as tracker:
-        assert tracker.devices() == [Registered("pixel", (("127.0.0.1", 9),), 1, 0)]
+        assert tracker.devices() == [
+            Registered("pixel", (("127.0.0.1", 9), ("127.0.0.1", 10)), 1, 0)
+        ]
 
 
 @pytest.mark.parametrize(
     "offer",
-    [5, [0], [0, 5], [0, [1, 2, 3]], [0, ["h", "9", "m"]], [0, ["h", 0, "m"]], [0, ["h", 9, 5]]],
+    [5, [0], [0, 5], [0, [1, 2, 3]], [0, ["h", "x", "m"]], [0, ["h", 0, "m"]], [0, ["h", 9, 5]]],
 )
 def test_an_offer_that_is_none(offer: Any) -> None:
     known = summary([{"key": "server:pixel", "addr": ["127.0.0.1", 9]}])

@@ -77,6 +77,29 @@ def test_keys_that_are_no_list(
     assert "keys that are no list" in capfd.readouterr().err
 
 
+def test_a_client_that_comes_late_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device was offered to others meanwhile, which ends with the tracker's connection."""
+    monkeypatch.setattr(registration, "_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(registration, "_UNUSED_SECONDS", 0.0)
+    with at_tracker() as (one, there):
+        there.sendall(MAGIC + wire.frame(0) * 2)
+        turns_until(one, lambda: not one._replies and one._greeted)
+        first = one.match
+        one.tick()
+        there.sendall(wire.frame([]))
+        turns_until(one, lambda: one.match != first)
+        assert first
+        assert one.match
+        assert one.knows(first)
+        assert one.knows(one.match)
+        assert not one.knows("key:guess")
+        one.withdraw(first)
+        assert one.socket is None
+        assert not one.knows(first)
+        one.offer()
+        assert not one.knows(first)
+
+
 def test_a_tracker_that_reads_nothing_is_not_waited_for() -> None:
     with at_tracker() as (one, there):
         there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
