@@ -12,7 +12,6 @@ import logging
 import select
 import socket
 import time
-from collections.abc import Callable
 from typing import Any
 
 from tvm.rpc import tracker
@@ -20,57 +19,15 @@ from tvm.rpc.base import TrackerCode
 
 from odtc.runtime_rpc.server import bounds
 from odtc.runtime_rpc.server.crowd import Crowd
+from odtc.runtime_rpc.tracker_forms import FORMS
 
 # Of one connection: keys that wait for a client, and requests that wait for a device.
 MOST_WAITING = 64
-# Of all: names of devices, and letters of one.
+# Of all: names of devices.
 MOST_KEYS = 4096
-MOST_LETTERS = 512
 # Bytes, and parts of answers, that wait for somebody who does not read.
 MOST_UNREAD, MOST_UNREAD_PARTS = 4 << 20, 64
-_LAST_PORT = (1 << 16) - 1
 _NO_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-
-
-def _is_key(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MOST_LETTERS
-
-
-def _is_address(host: Any, port: Any) -> bool:
-    """TVM's server in C++ registers its port as text."""
-    number = int(port) if isinstance(port, str) and port.isascii() and port.isdigit() else port
-    return (host is None or _is_key(host)) and type(number) is int and 0 < number <= _LAST_PORT
-
-
-def _is_info(info: Any) -> bool:
-    address = info["addr"]
-    fits = set(info) == {"key", "addr"} and _is_key(info["key"]) and isinstance(address, list)
-    return fits and _is_address(*address)
-
-
-def _is_offer(key: Any, at: Any, host: Any = None) -> bool:
-    port, match = at
-    # By what is in front of its last colon, the tracker finds what to forget.
-    return (
-        _is_key(key)
-        and _is_key(match)
-        and match.rpartition(":")[0] == key
-        and _is_address(host, port)
-    )
-
-
-# What may follow each code.
-_FORMS: dict[int, Callable[..., bool]] = {
-    TrackerCode.PUT: _is_offer,
-    TrackerCode.REQUEST: lambda key, user, priority: (
-        _is_key(key) and isinstance(user, str) and type(priority) in (int, float)
-    ),
-    TrackerCode.PING: lambda: True,
-    TrackerCode.GET_PENDING_MATCHKEYS: lambda: True,
-    TrackerCode.STOP: _is_key,
-    TrackerCode.UPDATE_INFO: _is_info,
-    TrackerCode.SUMMARY: lambda: True,
-}
 
 
 class Connection(tracker.TCPEventHandler):
@@ -110,7 +67,7 @@ class Connection(tracker.TCPEventHandler):
         if self._sock is None:
             raise ValueError("what came behind its end")
         code, *words = args
-        form = _FORMS.get(code)
+        form = FORMS.get(code)
         if form is None or not form(*words):
             raise ValueError("a message of another form")
         self._tracker.crowd.was_useful(self)

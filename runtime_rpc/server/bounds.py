@@ -18,6 +18,10 @@ PEERS_OF_ONE = 768
 # Connections that may wait to be accepted, and how many are accepted in a turn.
 BACKLOG = 1024
 ACCEPTED_AT_ONCE = 64
+# Seconds of turns from one look at who comes to the next; who had no turn for longest is first, and
+# who has just come is taken for one who had none for so long.
+TURNS_SECONDS = 0.05
+NEWCOMER_SECONDS = 1.0
 # Seconds from a connection to its greeting, or the whole header of TVM's.
 GREETING_SECONDS = 10.0
 # Seconds from one whole question to the next, as a multiple of a session's limit of silence.

@@ -47,6 +47,7 @@ class Peer:
         socket: the connection.
         owner: as given.
         call: it wants a session; its socket is for that from then on.
+        had_turn: when, by the monotonic clock.
         has_more: it has sent more than was taken in its last turn.
         session: key of the session that it gave a sign of life of; '' for none.
     """
@@ -66,6 +67,7 @@ class Peer:
         self._magic: int | None = None
         self._received = wire.Received(bounds.QUESTION_BYTES)
         self._useful = time.monotonic()
+        self.had_turn = self._useful - bounds.NEWCOMER_SECONDS
         self._left: float | None = None
         self._after = 0
         connection.setblocking(False)
@@ -110,6 +112,7 @@ class Peer:
             OSError: it has gone.
             ValueError: it speaks another language, or says too much.
         """
+        self.had_turn = time.monotonic()
         if events & WRITE:
             self._outgoing.flush()
         if self.is_leaving:

@@ -1,8 +1,8 @@
 """The server's one loop: it accepts, answers, looks after its session, and stays at its tracker.
 
 All is done by one thread, so that sessions can be forked at any time; nothing in it may wait, and
-each peer has one turn a round. What a session does, or how it ends, does not end the loop, and nor
-does what a peer sends: `bounds` says what it may.
+peers have turns, one after the other. What a session does, or how it ends, does not end the loop,
+and nor does what a peer sends: `bounds` says what it may.
 """
 
 import os
@@ -102,9 +102,12 @@ class Server:
         tracker = self._registration.socket
         if tracker and tracker.fileno() in ready:
             self._registration.take_turn(ready[tracker.fileno()])
-        for number, events in ready.items():
-            if peer := self._crowd.get(number):
-                self._take_turn(peer, events)
+        peers = [peer for number in ready if (peer := self._crowd.get(number))]
+        end = time.monotonic() + bounds.TURNS_SECONDS
+        for peer in sorted(peers, key=lambda one: one.had_turn):
+            if time.monotonic() > end:
+                break
+            self._take_turn(peer, ready[peer.socket.fileno()])
         self._send_late_away()
         # Behind the peers: the file of one that has gone may be that of one who comes.
         if self._accepting.is_due(ready):

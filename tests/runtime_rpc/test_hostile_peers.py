@@ -5,6 +5,7 @@ The server is real, in a process of its own; so are the thousand peers of the lo
 
 import json
 import os
+import re
 import resource
 import select
 import socket
@@ -286,6 +287,15 @@ def test_few_files_make_few_peers(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bounds.resource, "getrlimit", lambda _, both=limits: both)
         assert bounds.most_peers() == most
     assert told == [(200, 200), (1088, 1 << 20)]
+
+
+def test_the_page_has_every_bound() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    rows = re.findall(r"^\| `([A-Z_]+)` \| ([\d.]+) \|", page, re.MULTILINE)
+    told = {name: float(value) for name, value in rows}
+    assert told == {
+        name: float(value) for name, value in vars(bounds).items() if re.fullmatch("[A-Z_]+", name)
+    }
 
 
 def withstands(url: str, at: At, log: Path, seconds: float, report: Callable[[str], None]) -> None:
