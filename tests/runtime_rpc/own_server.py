@@ -44,7 +44,7 @@ def serving(folder: Path, idle: float = 30.0, log: Path | None = None) -> Iterat
         what = ["--folder", str(folder), "--odtc", version("odtc"), "--idle", str(idle)]
         start(server.__name__, *where, *what, "--until-closed")
         deadline = time.monotonic() + START_SECONDS
-        with tracker_at(("127.0.0.1", port), 60, "tracker") as tracker:
+        with tracker_at(("127.0.0.1", port), START_SECONDS, "tracker") as tracker:
             while not tracker.devices():
                 assert time.monotonic() < deadline
                 time.sleep(0.1)

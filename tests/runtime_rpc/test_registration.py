@@ -105,10 +105,12 @@ def test_a_tracker_that_reads_nothing_is_not_waited_for() -> None:
         there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         there.sendall(MAGIC)
         turns_until(one, lambda: one._greeted)
+        assert one.socket
+        one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         began = time.monotonic()
         while not one.wants & files.WRITE:
             one.offer()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         assert one.socket
 
 
