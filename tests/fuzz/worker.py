@@ -113,7 +113,7 @@ def _compiled(path: Path, options: Mapping[str, Any], said: str) -> Artifact | O
         artifact = compile_model(path, **options)
     except OdtcError as error:
         text = f"{type(error).__name__}: {str(error)[:LONGEST_MESSAGE]}"
-        if not str(error).startswith(said or OPEN_BATCH):
+        if not str(error).startswith((said or OPEN_BATCH, OPEN_BATCH)):
             return Outcome("fault", f"check says {said[:300] or 'nothing'}, and compile {text}")
         return Outcome("refused" if _is_readable(str(error)) else "fault", text)
     if said:
