@@ -3,7 +3,6 @@
 executable ─side by side─→ object files ─link─→ library
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import tvm
 
 from odtc.backends.link import link
 from odtc.backends.targets import Target
+from odtc.core.left_behind import temporary_folder
 from odtc.core.side_by_side import side_by_side
 
 # What TVM calls a module that is yet to become machine code.
@@ -33,8 +33,9 @@ def export_library(executable: tvm.runtime.Executable, output: Path, target: Tar
     def fcompile(file_name: str, objects: Sequence[str], **_: object) -> None:
         link([Path(name) for name in objects], Path(file_name), target)
 
-    with _as_objects(executable.mod):
-        executable.export_library(str(output), fcompile=fcompile)
+    # TVM's own folder would stay behind a process that is killed.
+    with temporary_folder() as folder, _as_objects(executable.mod):
+        executable.export_library(str(output), fcompile=fcompile, workspace_dir=str(folder))
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def _as_objects(module: tvm.runtime.Module) -> Iterator[None]:
     """
     imports = list(module.imports)
     code = [part for part in imports[1:] if part.kind == _CODE and not part.imports]
-    with tempfile.TemporaryDirectory(prefix="odtc-objects-") as folder:
+    with temporary_folder() as folder:
 
         def written(number: int) -> tvm.runtime.Module:
             path = str(Path(folder, f"{number}.o"))

@@ -6,7 +6,6 @@ read -> decide on micro-batches and recomputation -> lower and build -> link -> 
 import dataclasses
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -23,10 +22,11 @@ from odtc.backends.elf import check_library
 from odtc.backends.library import export_library
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
-from odtc.core.bundle import private_folder
 from odtc.core.byte_sizes import AUTO, parse_bytes
 from odtc.core.errors import UsageError
+from odtc.core.files import private_folder
 from odtc.core.layout_plan import read_layout_plan
+from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import Manifest, Sizes, StepPlan
 from odtc.core.memory_plan import memory_plans_json
 from odtc.core.progress import Progress, silent
@@ -210,7 +210,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
         return Artifact(bundles.seal(_manifest(Path(model), made, precision), root))
     except BaseException:
-        shutil.rmtree(root, ignore_errors=True)
+        remove_folder(root)
         raise
 
 

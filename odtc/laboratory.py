@@ -5,7 +5,6 @@ jobs ─orders→ Workers ─libraries→ benches ─→ outcomes
 
 import functools
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +21,8 @@ from odtc.autoschedule.tuning.workers import Failed, Workers
 from odtc.backends.targets import Target
 from odtc.benches import Bench
 from odtc.core.errors import DeviceLostError
+from odtc.core.files import private_folder
+from odtc.core.left_behind import remove_folder
 
 # Seconds in which a kernel is built.
 _BUILD_SECONDS = 60.0
@@ -64,7 +65,7 @@ class Laboratory:
         self._benches, self._lost = list(benches), lost
         self._is_in_the_way = cores < 1
         self._usual: dict[int, Path] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="odtc-tune-")
+        self._folder = private_folder()
         self._count = 0
         start = functools.partial(_builder, writer.target, writer.has_half)
         self._builders = Workers(start, cores if cores > 0 else all_cores(), _BUILD_SECONDS)
@@ -76,7 +77,7 @@ class Laboratory:
         self._builders.close()
         for bench in self._benches:
             bench.close()
-        self._folder.cleanup()
+        remove_folder(self._folder)
 
     def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
         """Numbers of jobs with the outcomes of their choices, as they come.
@@ -132,7 +133,7 @@ class Laboratory:
 
     def _path(self) -> Path:
         self._count += 1
-        return Path(self._folder.name, f"kernel{self._count}.so")
+        return self._folder / f"kernel{self._count}.so"
 
     def _finished(
         self, done: "SimpleQueue[tuple[int, Any]]", left: set[int], *, wait: bool

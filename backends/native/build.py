@@ -11,7 +11,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from odtc.core.errors import BuildError
 from odtc.core.files import cache_folder
+from odtc.core.left_behind import temporary_folder
 
 _SOURCES = Path(__file__).parent
 _FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC")
@@ -92,8 +92,8 @@ def built(runtime: Runtime) -> Path:
     path = _cache() / f"{runtime.kind}-{_hash(runtime)}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            made = Path(folder) / path.name
+        with temporary_folder(path.parent) as folder:
+            made = folder / path.name
             folders = [f"-L{folder / 'lib'}" for folder in _packages()]
             links = [f"-l{runtime.library}", *folders]
             compile_runtime(runtime, made, _compiler(runtime), links)

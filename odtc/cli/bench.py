@@ -1,7 +1,6 @@
 """`odtc bench`: a suite of models, each compared as `odtc compare` does."""
 
 import argparse
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from odtc.cli.compare import (
 from odtc.cli.console import stages
 from odtc.cli.options import add_json_option
 from odtc.core.errors import UsageError
+from odtc.core.left_behind import temporary_folder
 
 if TYPE_CHECKING:
     from odtc.comparison.comparison import Terms
@@ -88,9 +88,9 @@ def _compare(
         its = replace(terms, batches=[batch])
         if not any(missing(model, its, file.rows)):
             continue
-        with tempfile.TemporaryDirectory(prefix="odtc-bench-") as folder:
+        with temporary_folder() as folder:
             progress(f"{model}, batch {batch}: make the model")
-            case = replace(made(suite, model, batch, Path(folder)), memory_limit=memory_limit)
+            case = replace(made(suite, model, batch, folder), memory_limit=memory_limit)
             compare(case, model, its, file, progress)
 
 

@@ -2,13 +2,14 @@
 
 import argparse
 import contextlib
-import shutil
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.core.errors import OutputError, ParityError, UsageError
+from odtc.core.files import private_folder
+from odtc.core.left_behind import remove_folder
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.export.write import Exported
@@ -58,8 +59,6 @@ def rehearse_export(trainer: "Trainer", args: argparse.Namespace) -> None:
         OdtcError: the model cannot be exported; see `Trainer.export_onnx`.
     """
     if args.export:
-        from odtc.core.bundle import private_folder
-
         folder = private_folder()
         try:
             with warnings.catch_warnings():
@@ -67,7 +66,7 @@ def rehearse_export(trainer: "Trainer", args: argparse.Namespace) -> None:
                 warnings.simplefilter("ignore")
                 _write(trainer, folder / args.export.name, args)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
 
 
 def export_model(trainer: "Trainer", args: argparse.Namespace) -> "Exported | None":

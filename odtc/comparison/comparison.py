@@ -1,6 +1,5 @@
 """All cases of a comparison, in rounds, into a file that goes on where it was interrupted."""
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from odtc.comparison.case import Case
 from odtc.comparison.engines import OURS
 from odtc.comparison.row import Row, Setting
 from odtc.comparison.turns import Entry, Prepared, Round, ceilings, prepared
+from odtc.core.left_behind import temporary_folder
 from odtc.core.progress import Progress
 from odtc.core.row_file import RowFile
 
@@ -57,7 +57,7 @@ def compare(case: Case, name: str, terms: Terms, file: RowFile[Row], tell: Progr
     Raises:
         OutputError: a row cannot be written.
     """
-    with tempfile.TemporaryDirectory(prefix="odtc-compare-") as folder:
+    with temporary_folder() as folder:
         ready: dict[Setting, Prepared] = {}
         for number, setting in missing(name, terms, file.rows):
             if setting not in ready:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odtc.core.errors import ArtifactError
-from odtc.core.files import atomic_write, disk_full, disk_is_full, output_errors
+from odtc.core.files import atomic_write, disk_full, disk_is_full, private_folder
+from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import Manifest, parse_manifest
 
 MANIFEST = "manifest.json"
@@ -73,16 +74,6 @@ class Bundle:
     def memory(self) -> Path:
         """The memory plans of the training step."""
         return self.root / MEMORY
-
-
-def private_folder() -> Path:
-    """A new folder that only this user can enter.
-
-    Raises:
-        OutputError: there is no place for one.
-    """
-    with output_errors("the folder for temporary files"):
-        return Path(tempfile.mkdtemp(prefix="odtc-"))
 
 
 def seal(manifest: Manifest, root: Path) -> Bundle:
@@ -157,5 +148,5 @@ def _readable(where: str) -> Iterator[None]:
 
 def _owned(bundle: Bundle) -> Bundle:
     """Ties the folder's life to the bundle's."""
-    weakref.finalize(bundle, shutil.rmtree, bundle.root, ignore_errors=True)
+    weakref.finalize(bundle, remove_folder, bundle.root)
     return bundle

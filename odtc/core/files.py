@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from odtc.core.errors import OutputError
+from odtc.core.left_behind import new_folder, temporary_beside
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -23,15 +24,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         OutputError: the folder does not exist, is not writable, or the disk is full.
     """
     final = Path(os.path.realpath(path))
-    with output_errors(path):
-        temporary = _temporary(final)
-        try:
-            yield temporary
-            with open(temporary, "rb") as written:
-                os.fsync(written.fileno())
-            os.replace(temporary, final)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with output_errors(path), _temporary(final) as temporary:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, final)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -40,8 +37,18 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises:
         OutputError: the folder does not exist or is not writable, or `path` is not a file.
     """
-    with output_errors(path):
-        _temporary(Path(os.path.realpath(path))).unlink()
+    with output_errors(path), _temporary(Path(os.path.realpath(path))):
+        return
+
+
+def private_folder() -> Path:
+    """A new folder that only this user can enter; `left_behind.remove_folder` is its end.
+
+    Raises:
+        OutputError: there is no place for one.
+    """
+    with output_errors("the folder for temporary files"):
+        return new_folder()
 
 
 def cache_folder() -> Path:
@@ -97,15 +104,15 @@ def disk_full(error: OSError, where: str | None = None) -> OutputError:
     )
 
 
-def _temporary(final: Path) -> Path:
-    """A new empty file beside `final`, with the permissions of an ordinary one."""
+@contextmanager
+def _temporary(final: Path) -> Iterator[Path]:
+    """Yields a new empty file beside `final`, with the permissions of an ordinary one."""
     if final.exists() and not final.is_file():
         code = errno.EISDIR if final.is_dir() else errno.EINVAL
         raise OSError(code, os.strerror(code) if final.is_dir() else "it is not a regular file")
-    handle, name = tempfile.mkstemp(dir=final.parent, prefix=f".{final.name}.")
-    os.close(handle)
-    os.chmod(name, 0o666 & ~_umask())
-    return Path(name)
+    with temporary_beside(final) as path:
+        os.chmod(path, 0o666 & ~_umask())
+        yield path
 
 
 def _umask() -> int:

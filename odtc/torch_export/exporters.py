@@ -7,16 +7,15 @@ between recurrent layers. The exporter by `torch.export` has; it must not optimi
 optimiser stores equal tensors once, and folds batch normalisation.
 """
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import onnx
 import torch
 from onnx import inliner
 from torch import Tensor
 
+from odtc.core.left_behind import temporary_folder
 from odtc.torch_export.calls import Flat
 
 BATCH = "batch"
@@ -39,9 +38,9 @@ class Request:
 
 def by_torchscript(request: Request) -> onnx.ModelProto:
     """The model as the TorchScript exporter writes it, in the module's modes."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         # Above 2 GB the exporter puts weights into files of their own.
-        path = Path(folder) / "model.onnx"
+        path = folder / "model.onnx"
         torch.onnx.export(
             request.module,
             tuple(request.tensors.values()),

@@ -1,6 +1,5 @@
 """Runs an exported file beside the module that it came from."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from odtc.core.errors import ModelError
 from odtc.core.inference_form import random_nodes, to_inference
+from odtc.core.left_behind import temporary_folder
 from odtc.runtime_rpc.export.engine import load_engine
 from odtc.torch_export.calls import Call, named_tensors
 from odtc.torch_export.kept import in_eval
@@ -42,8 +42,8 @@ def compare(
     """
     names = [value.name for value in model.graph.output]
     fed = {value.name for value in model.graph.input}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "inference.onnx"
+    with temporary_folder() as folder:
+        path = folder / "inference.onnx"
         _write_inference(model, path)
         engine, reasons = load_engine(path)
         if engine is None:

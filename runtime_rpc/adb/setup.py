@@ -11,11 +11,10 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from odtc.core.errors import DeviceError
+from odtc.core.left_behind import temporary_folder
 from odtc.core.progress import Progress, silent
 from odtc.runtime_rpc import greeting
 from odtc.runtime_rpc.adb import local_tracker, state
@@ -187,8 +186,7 @@ def _push(adb: Adb, kit: Kit, progress: Progress) -> None:
         finally:
             with suppress(DeviceError):
                 adb.shell(f"rm -f {FOLDER}/kit.tar")
-    with TemporaryDirectory(prefix="odtc-push-") as scratch:
-        files = Path(scratch)
+    with temporary_folder() as files:
         write_server(files / "server")
         (files / "start").write_text(START)
         adb.shell(f"rm -rf {FOLDER}/server")
