@@ -31,7 +31,8 @@ from odtc.core.manifest import Manifest, Sizes, StepPlan
 from odtc.core.memory_plan import memory_plans_json
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
-from odtc.core.weights import strip_weights, write_tensors
+from odtc.core.tensor_file import write_tensors
+from odtc.core.weights import strip_weights
 from odtc.fitting import BuiltPlans, build_step
 from odtc.frontend.feeds import Axes, Shapes
 from odtc.frontend.graph import Graph

@@ -16,7 +16,7 @@ from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Manifest
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.core.weights import write_tensors
+from odtc.core.tensor_file import write_tensors
 
 _FORMAT = "odtc-adapters-1"
 _SHOWN = 3

@@ -32,7 +32,12 @@ from odtc.runtime_rpc.adapters import (
 from odtc.runtime_rpc.allocation import Placement, allocate, averaged
 from odtc.runtime_rpc.batches import Feed, Intake
 from odtc.runtime_rpc.calling import learning_rate, pairs, plain_arguments
-from odtc.runtime_rpc.checkpoint import read_checkpoint, saved_arguments, write_checkpoint
+from odtc.runtime_rpc.checkpoint import (
+    WITHOUT_HASHES,
+    read_checkpoint,
+    saved_arguments,
+    write_checkpoint,
+)
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.export.write import Exported, write_model
 from odtc.runtime_rpc.feeding import Part, Upcoming
@@ -66,6 +71,8 @@ class Trainer:
     Attributes:
         steps: number of steps taken, checkpoints included.
         session: where it runs.
+        run: what makes the run the one that it is, beside the compiled step, such as its data and
+            seed: texts by name. Checkpoints keep it, for `odtc train` to compare.
     """
 
     def __init__(
@@ -82,6 +89,7 @@ class Trainer:
         self.steps = 0
         self._threads, self._owns_session = (threads, cores), owns_session
         self._turns = Turns(self._settle)
+        self.run: dict[str, str] = {}
         self._bundle = bundle
         self._manifest = bundle.manifest
         check_machine(session, bundle.manifest)
@@ -416,29 +424,35 @@ class Trainer:
 
     @alone
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Writes weights, optimizer state and step count, whole or not at all.
+        """Writes weights, optimizer state and step count with hashes of them, whole or not at all.
 
         It fits the same step compiled with another number of micro-batches, too.
 
         Raises:
+            NumericError: weights or state are not finite; a checkpoint that is there stays.
             OutputError: the file cannot be written.
         """
         saved = self._read(*saved_arguments(self._manifest, self.steps))
-        write_checkpoint(path, self._manifest, self.steps, saved)
+        write_checkpoint(path, self._manifest, self.steps, saved, self.run)
 
     @alone
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Takes up weights, optimizer state and step count.
 
+        A warning tells of a checkpoint without hashes, as they were written before odtc had them:
+        a bit of it that changed cannot be seen.
+
         Raises:
             ArtifactError: the checkpoint is missing, damaged, or of another model, optimizer or
                 number of steps to an update; nothing is changed.
         """
-        step, tensors = read_checkpoint(path, self._manifest)
+        found = read_checkpoint(path, self._manifest)
+        if not found.is_hashed:
+            warnings.warn(f"{os.fspath(path)}: {WITHOUT_HASHES}", stacklevel=2)
         with self.session.guard():
-            for item in saved_arguments(self._manifest, step):
-                self._tensors[item].copyfrom(tensors[item.spec.name])
-        self.steps = step
+            for item in saved_arguments(self._manifest, found.step):
+                self._tensors[item].copyfrom(found.tensors[item.spec.name])
+        self.steps = found.step
 
     @alone
     def export_onnx(

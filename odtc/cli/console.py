@@ -4,6 +4,7 @@ Text is never read as markup: a message may hold brackets. Rich turns colour off
 no terminal, and where NO_COLOR is set.
 """
 
+import errno
 import functools
 import json
 import time
@@ -34,14 +35,26 @@ def say(text: str, style: str = "") -> None:
     """One message on stderr."""
     from rich.text import Text
 
-    console().print(Text(text, style), soft_wrap=True)
+    with _heard():
+        console().print(Text(text, style), soft_wrap=True)
 
 
 def print_error(text: str, label: str = "error") -> None:
     """An error on stderr."""
     from rich.text import Text
 
-    console().print(Text.assemble((label, "bold red"), f": {text}"), soft_wrap=True)
+    with _heard():
+        console().print(Text.assemble((label, "bold red"), f": {text}"), soft_wrap=True)
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """A block that prints; a terminal that is gone keeps no work from its end."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 def emit(*lines: str) -> None:
@@ -98,7 +111,12 @@ def progress_of(total: int, done: int) -> Iterator[Update]:
     columns = (BarColumn(), MofNCompleteColumn(), remark, TimeRemainingColumn())
     with Bar(*columns, console=console()) as bar:
         task = bar.add_task("", total=total, completed=done, remark="")
-        yield lambda step, text: bar.update(task, completed=step, remark=text)
+
+        def update(step: int, text: str) -> None:
+            with _heard():
+                bar.update(task, completed=step, remark=text)
+
+        yield update
 
 
 def _plain_progress(total: int) -> Update:

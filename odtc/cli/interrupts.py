@@ -1,37 +1,89 @@
-"""Ctrl-C, noted before it does anything else."""
+"""Signals that ask for an end, noted before they do anything else: Ctrl-C, SIGTERM and SIGHUP."""
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
+from typing import Any
+
+from odtc.core.errors import ExitCode
+
+# Each with its exit code, 128 and its number, and how people are told.
+ENDS: Mapping[int, tuple[ExitCode, str]] = {
+    signal.SIGINT: (ExitCode.INTERRUPTED, "interrupted"),
+    signal.SIGTERM: (ExitCode.TERMINATED, "terminated"),
+    signal.SIGHUP: (ExitCode.HUNG_UP, "hung up"),
+}
+
+
+@dataclass
+class Asked:
+    """Whether somebody asked for an end.
+
+    Attributes:
+        number: of the first signal that did; 0 before.
+    """
+
+    number: int = 0
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code of that end."""
+        return ENDS[self.number or signal.SIGINT][0]
+
+    @property
+    def word(self) -> str:
+        """What to call that end."""
+        return ENDS[self.number or signal.SIGINT][1]
 
 
 @contextmanager
-def interruption(*, at_once: bool) -> Iterator[threading.Event]:
-    """Yields an event that Ctrl-C sets.
+def interruption(*, at_once: bool) -> Iterator[Asked]:
+    """Yields what notes the first signal that asks for an end.
 
-    A process that was started to ignore interrupts goes on to do so, and only the main thread of
-    Python can take them.
+    A process that was started to ignore one, as by `nohup`, goes on to do so, and only the main
+    thread of Python can take them.
 
     Args:
-        at_once: the first Ctrl-C also raises KeyboardInterrupt; otherwise only the second one does.
+        at_once: the first signal also raises KeyboardInterrupt; otherwise only the second one does.
     """
-    event = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    main_thread = threading.current_thread() is threading.main_thread()
-    if not main_thread or not callable(before):
-        yield event
-        return
+    asked, before = Asked(), {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in ENDS}
+        before = {n: each for n, each in handlers.items() if each not in (signal.SIG_IGN, None)}
+    terminals = [number for number in (1, 2) if os.isatty(number)]
 
     def note(number: int, frame: FrameType | None) -> None:
-        first = not event.is_set()
-        event.set()
+        first = not asked.number
+        asked.number = asked.number or number
+        _leave(terminals)
         if at_once or not first:
-            before(number, frame)
+            _hand_on(before[number], number, frame)
 
-    signal.signal(signal.SIGINT, note)
+    for number in before:
+        signal.signal(number, note)
     try:
-        yield event
+        yield asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _hand_on(handler: Any, number: int, frame: FrameType | None) -> None:
+    """Lets who had the signal before take it; ends what goes on in any case."""
+    if callable(handler):
+        handler(number, frame)
+    raise KeyboardInterrupt
+
+
+def _leave(terminals: Sequence[int]) -> None:
+    """Lets what is printed go nowhere if the terminal is gone: to write to it is an error now."""
+    for number in terminals:
+        if not os.isatty(number):
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, number)
+                os.close(nowhere)

@@ -33,7 +33,7 @@ from odtc.cli import (
     tune,
 )
 from odtc.cli.console import print_error, say
-from odtc.cli.interrupts import interruption
+from odtc.cli.interrupts import Asked, interruption
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
@@ -47,7 +47,9 @@ TRACEBACK = "ODTC_TRACEBACK"
 _OTHER_CODES = {
     ExitCode.OK: "All went well.",
     ExitCode.INTERNAL: "A fault of odtc.",
-    ExitCode.INTERRUPTED: "Interrupted by the user.",
+    ExitCode.HUNG_UP: "Hung up: the terminal is gone (SIGHUP).",
+    ExitCode.INTERRUPTED: "Interrupted by Ctrl-C.",
+    ExitCode.TERMINATED: "Terminated (SIGTERM).",
 }
 
 
@@ -97,14 +99,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    with interruption(at_once=True) as interrupted:
+    with interruption(at_once=True) as asked:
         try:
             code = _run(argv)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except BaseException as error:
             # A Ctrl-C that TVM's C++ was in the way of comes out as an error of another class.
-            return _report(KeyboardInterrupt() if interrupted.is_set() else error)
+            return _report(KeyboardInterrupt() if asked.number else error, asked)
     return code
 
 
@@ -116,7 +118,7 @@ def _run(argv: Sequence[str] | None) -> int:
     return args.run(args)
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, asked: Asked) -> int:
     """Says what went wrong, and gives the exit code for it."""
     if isinstance(error, OSError) and disk_is_full(error):
         _abandon_stdout()
@@ -126,8 +128,8 @@ def _report(error: BaseException) -> int:
             print_error(str(error))
             return error.exit_code
         case KeyboardInterrupt():
-            say("interrupted")
-            return ExitCode.INTERRUPTED
+            say(asked.word)
+            return asked.code
         case BrokenPipeError():
             _abandon_stdout()
             return ExitCode.OUTPUT

@@ -1,6 +1,7 @@
 """Options that several commands share, and how their text is read."""
 
 import argparse
+import math
 from collections.abc import Callable
 
 from odtc.core.errors import UsageError
@@ -82,12 +83,13 @@ def add_steps_per_call(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def at_least(bound: int) -> Callable[[str], int]:
+def at_least(bound: int, most: float = math.inf) -> Callable[[str], int]:
     """A reader of whole numbers from `bound` on, for argparse."""
+    said = f"of at least {bound}" if most == math.inf else f"from {bound} to {most}"
 
     def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < bound:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {bound}")
+        if not text.isdecimal() or not bound <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {said}")
         return int(text)
 
     return read

@@ -6,6 +6,7 @@ run goes on as if nothing had been.
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -32,19 +33,22 @@ class Run:
     Args:
         artifact: with the step.
         args: of `odtc train`.
+        identity: of the run; see `resuming`.
 
     Attributes:
         trainer: at work, or as it was when its device was lost.
     """
 
-    def __init__(self, artifact: "Artifact", args: argparse.Namespace) -> None:
-        self._artifact, self._args = artifact, args
+    def __init__(
+        self, artifact: "Artifact", args: argparse.Namespace, identity: dict[str, str]
+    ) -> None:
+        self._artifact, self._args, self._identity = artifact, args, identity
         self._before = _identity(args.checkpoint)
         self._lost_at = -1
         self._times = 0
         self.trainer = self._start()
         if args.resume:
-            self.trainer.load_checkpoint(args.checkpoint)
+            self._load()
 
     def through(self, work: Callable[["Trainer"], T]) -> T:
         """Does the work, again with the trainer of the last checkpoint where the device is lost.
@@ -75,7 +79,7 @@ class Run:
             try:
                 self.trainer = self._start()
                 if self._args.resume or _identity(self._args.checkpoint) != self._before:
-                    self.trainer.load_checkpoint(self._args.checkpoint)
+                    self._load()
                 say(f"the device is back; going on from step {self.trainer.steps}")
                 return
             except DeviceError as error:
@@ -83,11 +87,19 @@ class Run:
                     raise error from lost
                 time.sleep(_AGAIN_SECONDS)
 
+    def _load(self) -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            self.trainer.load_checkpoint(self._args.checkpoint)
+        for warning in caught:
+            say(f"note: {warning.message}")
+
     def _start(self) -> "Trainer":
         args = self._args
         trainer = self._artifact.trainer(
             args.device, args.threads, args.cores, args.storage, offload_state=args.offload_state
         )
+        trainer.run = dict(self._identity)
         if args.memory_budget:
             trainer.set_budget(args.memory_budget)
         if args.follow_memory:

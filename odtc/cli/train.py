@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
-from odtc.cli.interrupts import interruption
+from odtc.cli.interrupts import Asked, interruption
 from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least
 from odtc.cli.reconnect import Run
+from odtc.cli.resuming import add_resume_options, check_same_run, run_identity
 from odtc.cli.trained_model import (
     add_export_options,
     check_export_options,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from odtc.schedules import Schedule
 
 EMULATED = "emulated, not a measurement"
+# The step number is an int32.
+_MOST = 2**31 - 1
 
 
 @dataclass
@@ -65,7 +68,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "train",
         help="train with an artifact",
         description="Runs a training step over a data set, on this machine or on a device.",
-        epilog="Ctrl-C ends the run after the step that it is in, and writes the checkpoint.",
+        epilog="Ctrl-C, SIGTERM and SIGHUP end the run after the step that it is in, and write the "
+        "checkpoint. A second one ends it at once.",
     )
     add = parser.add_argument
     add("artifact", type=Path, metavar="ART", help="the artifact")
@@ -73,11 +77,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--epochs",
-        type=at_least(1),
+        type=at_least(1, _MOST),
         metavar="N",
         help="passes over the data (default: 1)",
     )
-    length.add_argument("--steps", type=at_least(1), metavar="N", help="steps in all")
+    length.add_argument("--steps", type=at_least(1, _MOST), metavar="N", help="steps in all")
     add("--lr", type=float, required=True, metavar="F", help="the learning rate")
     add(
         "--schedule",
@@ -102,7 +106,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="STEPS",
         help="and every so many steps, behind the call that takes them",
     )
-    add("--resume", action="store_true", help="take the run up from the checkpoint")
+    add_resume_options(parser)
     add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")
     add_export_options(parser)
     add("--export-adapters", type=Path, metavar="FILE", help="write the adapters alone")
@@ -160,24 +164,25 @@ def run(args: argparse.Namespace) -> int:
         say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")
     schedule = _schedule(args, total // manifest.accumulate)
     existed = bool(args.checkpoint and args.checkpoint.exists())
-    run = Run(artifact, args)
+    identity = run_identity(samples, args.seed, schedule) if args.checkpoint else {}
+    if args.resume:
+        check_same_run(args, manifest, identity)
+    run = Run(artifact, args, identity)
     if args.resume:
         say(f"resumed from {args.checkpoint} at step {run.trainer.steps} of {total}")
     elif existed:
         say(f"note: {args.checkpoint} will be replaced; --resume would take it up")
     done = Done(emulated=bool(run.trainer.session.info()["emulated"]))
 
-    def work(trainer: "Trainer") -> dict[str, Any] | None:
-        """The whole run from the trainer's step on; None if it was interrupted."""
+    def work(trainer: "Trainer") -> dict[str, Any] | Asked:
+        """The whole run from the trainer's step on; the signal that ended it before."""
         if not done.steps:
             rehearse_export(trainer, args)
         feed = batches(samples, manifest.batch, args.seed, trainer.steps)
-        train(trainer, feed, total, schedule, args, done)
-        if args.checkpoint:
-            trainer.save_checkpoint(args.checkpoint)
+        asked = train(trainer, feed, total, schedule, args, done)
         _say_skipped(trainer)
-        if trainer.steps < total:
-            return None
+        if asked.number:
+            return asked
         summary = _summary(trainer.steps, done, manifest.batch, args)
         summary["exported"] = export_model(trainer, args)
         if held_out:
@@ -185,9 +190,9 @@ def run(args: argparse.Namespace) -> int:
         return summary
 
     summary = run.through(work)
-    if summary is None:
-        _say_interrupted(run.trainer.steps, total, args.checkpoint)
-        return ExitCode.INTERRUPTED
+    if isinstance(summary, Asked):
+        _say_ended(summary, run.trainer.steps, total, args.checkpoint)
+        return summary.code
     _print(summary, done, is_json=args.json)
     return ExitCode.OK
 
@@ -199,10 +204,14 @@ def train(
     schedule: "Schedule",
     args: argparse.Namespace,
     done: Done,
-) -> None:
-    """Takes the steps up to `total`, or to the first Ctrl-C, and adds them to what is done."""
+) -> Asked:
+    """Takes the steps up to `total`, or to a signal's end, and saves the checkpoint.
+
+    Returns:
+        Whether somebody asked for an end.
+    """
     remaining, every = max(total - trainer.steps, 0), args.checkpoint_every
-    with interruption(at_once=False) as interrupted, progress_of(total, trainer.steps) as update:
+    with interruption(at_once=False) as asked, progress_of(total, trainer.steps) as update:
         losses = trainer.train(islice(feed, remaining), schedule, args.steps_per_call)
         saved = trainer.steps
         for step in range(trainer.steps + 1, trainer.steps + remaining + 1):
@@ -219,8 +228,11 @@ def train(
             if every and step // every > saved // every:
                 trainer.save_checkpoint(args.checkpoint)
                 saved = step
-            if interrupted.is_set():
+            if asked.number:
                 break
+        if args.checkpoint:
+            trainer.save_checkpoint(args.checkpoint)
+    return asked
 
 
 def _say_skipped(trainer: "Trainer") -> None:
@@ -337,8 +349,8 @@ def _check_options(args: argparse.Namespace) -> None:
         check_writable(path)
 
 
-def _say_interrupted(step: int, total: int, checkpoint: Path | None) -> None:
-    say(f"interrupted after step {step} of {total}")
+def _say_ended(asked: Asked, step: int, total: int, checkpoint: Path | None) -> None:
+    say(f"{asked.word} after step {step} of {total}")
     if checkpoint:
         say(f"saved {checkpoint}; run the same command with --resume to go on")
     else:

@@ -28,7 +28,9 @@ class ExitCode(IntEnum):
     DEVICE_LOST = 12
     DEVICE_BUSY = 13
     PARITY = 14
+    HUNG_UP = 129
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class OdtcError(Exception):

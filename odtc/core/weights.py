@@ -1,7 +1,6 @@
 """Weights in and out of ONNX graphs and safetensors files, one tensor at a time."""
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -9,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import safe_open
 
 from odtc.core.errors import NumericError
 from odtc.core.weight_places import float_tensors
@@ -21,26 +19,6 @@ _DATA_FIELDS = (
     *("raw_data", "float_data", "int32_data", "double_data"),
     *("external_data", "data_location"),
 )
-
-
-_OS_ERROR = re.compile(r"(?P<text>[^:]*) \(os error (?P<code>\d+)\)")
-
-
-def write_tensors(
-    path: Path, tensors: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None
-) -> None:
-    """Writes tensors to a safetensors file.
-
-    Raises:
-        OSError: the system could not write it; safetensors has an error of its own for that.
-    """
-    try:
-        save_file(dict(tensors), path, metadata)
-    except SafetensorError as error:
-        match = _OS_ERROR.search(str(error))
-        if match is None:
-            raise
-        raise OSError(int(match["code"]), match["text"].strip(), str(path)) from error
 
 
 def read_tensors(path: Path) -> Iterator[tuple[str, Callable[[], Iterator[np.ndarray]]]]:

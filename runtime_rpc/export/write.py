@@ -10,8 +10,9 @@ import onnx
 from google.protobuf.message import EncodeError
 
 from odtc.core.bundle import Bundle
-from odtc.core.errors import NumericError, OutputError
+from odtc.core.errors import OutputError
 from odtc.core.files import atomic_write
+from odtc.core.finite import check_finite
 from odtc.core.inference_form import to_inference
 from odtc.core.weights import fill_weights
 from odtc.runtime_rpc.export.check import Check, Evaluate, check_file
@@ -85,7 +86,9 @@ def write_model(
         ParityError: the file does not compute what `evaluate` does.
         UnsupportedError: the model has no inference form.
     """
-    _check_finite(weights)
+    check_finite(
+        weights, "export", "load the last checkpoint, and train with a lower learning rate"
+    )
     model = onnx.load(bundle.model, load_external_data=False)
     fill_weights(model, dict(weights))
     changes = () if training else to_inference(model)
@@ -114,15 +117,3 @@ def _in_bytes(model: onnx.ModelProto, path: str | os.PathLike[str]) -> bytes:
             where=os.fspath(path),
             hint="take the weights from a checkpoint, or from trainer.parameters()",
         ) from error
-
-
-def _check_finite(weights: Mapping[str, np.ndarray]) -> None:
-    for name, value in weights.items():
-        if not np.isfinite(value).all():
-            wrong = value[~np.isfinite(value)]
-            raise NumericError(
-                f"{wrong.size} of {value.size} elements of {name!r} are not finite, such as "
-                f"{wrong.flat[0]}",
-                where="export",
-                hint="load the last checkpoint, and train with a lower learning rate",
-            )
