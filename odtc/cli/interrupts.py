@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ ENDS: Mapping[int, tuple[ExitCode, str]] = {
     signal.SIGTERM: (ExitCode.TERMINATED, "terminated"),
     signal.SIGHUP: (ExitCode.HUNG_UP, "hung up"),
 }
+# One request may come as several signals: `timeout` sends SIGTERM to the process and to its group, a
+# shell hands on the SIGHUP that the kernel sent already. A person who presses Ctrl-C twice means it.
+SAME_REQUEST_SECONDS = 1.0
 
 
 @dataclass
@@ -25,9 +29,19 @@ class Asked:
 
     Attributes:
         number: of the first signal that did; 0 before.
+        at: when it came, by the monotonic clock.
     """
 
     number: int = 0
+    at: float = 0.0
+
+    def note(self, number: int) -> bool:
+        """Notes a signal; whether it is a request of its own, and not more of the last one."""
+        now = time.monotonic()
+        if not self.number:
+            self.number, self.at = number, now
+            return True
+        return number == signal.SIGINT or now - self.at >= SAME_REQUEST_SECONDS
 
     @property
     def code(self) -> ExitCode:
@@ -58,9 +72,9 @@ def interruption(*, at_once: bool) -> Iterator[Asked]:
 
     def note(number: int, frame: FrameType | None) -> None:
         first = not asked.number
-        asked.number = asked.number or number
+        is_request = asked.note(number)
         _leave(terminals)
-        if at_once or not first:
+        if is_request and (at_once or not first):
             _hand_on(before[number], number, frame)
 
     for number in before:

@@ -1,0 +1,169 @@
+"""SIGTERM and SIGHUP end the command as Ctrl-C does, with an exit code of their own."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from odtc.cli import interrupts
+from odtc.cli import targets as targets_command
+from odtc.cli.interrupts import ENDS, interruption
+from odtc.cli.main import exit_codes, main
+from odtc.core.errors import ExitCode
+from tests.cli.digits import Digits, trained
+
+ROOT = str(Path(__file__).parents[2])
+SECONDS = 300
+
+
+@contextmanager
+def training(digits: Digits, here: Path, *before: str, **more) -> Iterator[subprocess.Popen]:
+    """A run that has written a checkpoint and would go on for hours; it ends with the block."""
+    temporary = here / "tmp"
+    temporary.mkdir()
+    options = ("--lr", "0.001", "--steps", "2000000", "--checkpoint", "c")
+    argv = trained(digits, *options, "--checkpoint-every", "5", "--threads", "1")
+    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": ROOT}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
+    command = [*before, sys.executable, "-m", "odtc", *argv]
+    with subprocess.Popen(command, env=environment, text=True, **streams) as process:
+        try:
+            until((here / "c").exists, process)
+            assert any(temporary.iterdir())
+            yield process
+        finally:
+            process.kill()
+
+
+def until(is_so, process: subprocess.Popen) -> None:
+    end = time.monotonic() + SECONDS
+    while not is_so():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_writes_the_checkpoint_and_leaves_nothing(
+    digits: Digits, here: Path, number: int, run_json
+):
+    with training(digits, here) as process:
+        before = (here / "c").read_bytes()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == ENDS[number][0] == 128 + number
+    assert not out
+    assert f"{ENDS[number][1]} after step " in err
+    assert err.endswith("saved c; run the same command with --resume to go on\n")
+    assert not any((here / "tmp").iterdir())
+    assert {path.name for path in here.iterdir()} == {"c", "tmp"}
+    assert (here / "c").read_bytes() != before
+    steps = int(err.split("after step ")[1].split()[0])
+    options = ("--lr", "0.001", "--checkpoint", "c", "--threads", "1", "--resume")
+    summary = run_json(*trained(digits, *options, "--steps", str(steps + 1)))
+    assert summary["steps_taken"] == 1
+
+
+def test_a_run_whose_terminal_goes_away_comes_to_its_checkpoint(digits: Digits, here: Path):
+    """To print there is an error from then on; the kernel sends SIGHUP."""
+    ours, theirs = pty.openpty()
+    with training(
+        digits, here, *("setsid", "--ctty", "--wait"), stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        before = (here / "c").read_bytes()
+        os.close(ours)
+        assert process.wait(SECONDS) == ExitCode.HUNG_UP
+    assert (here / "c").read_bytes() != before
+    assert not any((here / "tmp").iterdir())
+
+
+def test_under_nohup_the_run_goes_on(digits: Digits, here: Path):
+    with training(digits, here, "nohup") as process:
+        process.send_signal(signal.SIGHUP)
+        before = (here / "c").stat().st_mtime_ns
+        until(lambda: (here / "c").stat().st_mtime_ns > before, process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=SECONDS)
+    assert process.returncode == ExitCode.TERMINATED
+
+
+def test_a_signal_while_it_compiles_leaves_nothing(digits: Digits, here: Path):
+    (here / "tmp").mkdir()
+    argv = ["compile", str(digits.model), "--batch", "16", "-o", "out.odtc"]
+    environment = os.environ | {"TMPDIR": str(here / "tmp"), "PYTHONPATH": ROOT}
+    with subprocess.Popen(
+        [sys.executable, "-m", "odtc", *argv], env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if line.startswith("compile the kernels"):
+                break
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read().endswith("terminated\n")
+    assert process.returncode == ExitCode.TERMINATED
+    assert [path.name for path in here.iterdir()] == ["tmp"]
+    assert not any((here / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_that_tvm_turns_into_an_error_is_one(number: int, monkeypatch, capsys):
+    def ended(_: object) -> int:
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise RuntimeError from None
+        return 0
+
+    monkeypatch.setattr(targets_command, "run", ended)
+    before = {number: signal.getsignal(number) for number in ENDS}
+    assert main(["targets"]) == 128 + number
+    assert capsys.readouterr() == ("", f"{ENDS[number][1]}\n")
+    assert {number: signal.getsignal(number) for number in ENDS} == before
+
+
+@pytest.mark.parametrize("first", ENDS)
+@pytest.mark.parametrize("second", ENDS)
+def test_the_second_signal_does_not_wait(first: int, second: int, monkeypatch):
+    monkeypatch.setattr(interrupts, "SAME_REQUEST_SECONDS", 0.0)
+    with interruption(at_once=True) as outer, interruption(at_once=False) as asked:
+        signal.raise_signal(first)
+        assert (asked.number, outer.number) == (first, 0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(second)
+        assert asked.number == first
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_one_request_may_come_as_several_signals(number: int):
+    """Those of `timeout` and of a shell whose terminal is gone come twice, Ctrl-C does not."""
+    with interruption(at_once=True), interruption(at_once=False):
+        signal.raise_signal(number)
+        if number == signal.SIGINT:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+        else:
+            signal.raise_signal(number)
+
+
+def test_what_was_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruption(at_once=True) as asked:
+            signal.raise_signal(signal.SIGHUP)
+            assert not asked.number
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_page_of_exit_codes_has_them_all():
+    text = (Path(ROOT) / "docs" / "errors.md").read_text("utf-8")
+    assert all(f"| {int(code)} |" in text for code in exit_codes())
