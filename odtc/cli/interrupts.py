@@ -18,8 +18,9 @@ ENDS: Mapping[int, tuple[ExitCode, str]] = {
     signal.SIGTERM: (ExitCode.TERMINATED, "terminated"),
     signal.SIGHUP: (ExitCode.HUNG_UP, "hung up"),
 }
-# One request may come as several signals: `timeout` sends SIGTERM to the process and to its group, a
-# shell hands on the SIGHUP that the kernel sent already. A person who presses Ctrl-C twice means it.
+# One request may come as several signals: `timeout` sends SIGTERM to the process and to its group,
+# a shell hands on the SIGHUP that the kernel sent already. A person who presses Ctrl-C twice means
+# it.
 SAME_REQUEST_SECONDS = 1.0
 
 

@@ -24,16 +24,19 @@ SECONDS = 300
 
 
 @contextmanager
-def training(digits: Digits, here: Path, *before: str, **more) -> Iterator[subprocess.Popen]:
+def training(
+    digits: Digits, here: Path, *before: str, stream: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[str]]:
     """A run that has written a checkpoint and would go on for hours; it ends with the block."""
     temporary = here / "tmp"
     temporary.mkdir()
     options = ("--lr", "0.001", "--steps", "2000000", "--checkpoint", "c")
     argv = trained(digits, *options, "--checkpoint-every", "5", "--threads", "1")
     environment = os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": ROOT}
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
     command = [*before, sys.executable, "-m", "odtc", *argv]
-    with subprocess.Popen(command, env=environment, text=True, **streams) as process:
+    with subprocess.Popen(
+        command, env=environment, stdin=stream, stdout=stream, stderr=stream, text=True
+    ) as process:
         try:
             until((here / "c").exists, process)
             assert any(temporary.iterdir())
@@ -74,9 +77,7 @@ def test_a_signal_writes_the_checkpoint_and_leaves_nothing(
 def test_a_run_whose_terminal_goes_away_comes_to_its_checkpoint(digits: Digits, here: Path):
     """To print there is an error from then on; the kernel sends SIGHUP."""
     ours, theirs = pty.openpty()
-    with training(
-        digits, here, *("setsid", "--ctty", "--wait"), stdin=theirs, stdout=theirs, stderr=theirs
-    ) as process:
+    with training(digits, here, "setsid", "--ctty", "--wait", stream=theirs) as process:
         os.close(theirs)
         before = (here / "c").read_bytes()
         os.close(ours)
