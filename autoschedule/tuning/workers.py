@@ -116,8 +116,9 @@ class _Process:
 
 def _serve(start: Start, pipe: Connection) -> None:
     """Answers requests until nobody is at the other end of the pipe."""
-    # Ctrl-C is for the process that asks.
+    # Ctrl-C and the end of a terminal are for the process that asks; with it goes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
         answer = None
         while True:

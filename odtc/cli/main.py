@@ -34,6 +34,7 @@ from odtc.cli import (
 )
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import Asked, interruption
+from odtc.cli.last_resort import second_request_ends
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 
@@ -99,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    with interruption(at_once=True) as asked:
+    with interruption(at_once=True) as asked, second_request_ends():
         try:
             code = _run(argv)
             if sys.stdout is not None:

@@ -32,6 +32,8 @@ _LONGEST_NAME = 255 - 32
 _RANDOM = 8
 # Folders that are there, each with its lock and the process that made it: not one forked from it.
 _folders: dict[Path, tuple[int, int]] = {}
+# Files beside their targets that are there.
+_files: set[Path] = set()
 
 
 def new_folder(place: Path | None = None) -> Path:
@@ -65,9 +67,13 @@ def remove_folder(folder: Path) -> None:
 
 
 @atexit.register
-def _remove_all() -> None:
+def remove_all() -> None:
+    """Removes all that this process has; for one that ends at once."""
     for folder in list(_folders):
         remove_folder(folder)
+    for path in list(_files):
+        with suppress(OSError):
+            path.unlink()
 
 
 @contextmanager
@@ -98,10 +104,12 @@ def temporary_beside(target: Path) -> Iterator[Path]:
     prefix = f".{name}.{_machine()}-"
     _remove_files(target.parent, prefix)
     lock, path = _new_file(target.parent, prefix)
+    _files.add(path)
     try:
         yield path
     finally:
         path.unlink(missing_ok=True)
+        _files.discard(path)
         os.close(lock)
 
 
