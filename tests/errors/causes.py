@@ -253,6 +253,20 @@ def checkpoint_bytes(change: Callable[[bytes], bytes]) -> Cause:
     return cause
 
 
+def checkpoint_of(run: dict[str, str]) -> Cause:
+    """`odtc train --resume` from a checkpoint that says what run it is of."""
+
+    def cause(place: Place) -> Argv:
+        import odtc
+
+        trainer = odtc.load(place.digits.artifact).trainer()
+        trainer.run = run
+        trainer.save_checkpoint(place.inputs / "c")
+        return train("--resume", "--checkpoint", str(place.inputs / "c"))(place)
+
+    return cause
+
+
 # What a checkpoint for the digits' artifact says of itself; `sha` stands for the model's hash.
 CHECKPOINT = {
     "format": "odtc-checkpoint-2",

@@ -30,6 +30,7 @@ from tests.errors.causes import (
     at_device,
     at_stranger,
     checkpoint_bytes,
+    checkpoint_of,
     compile_as_is,
     compile_bytes,
     compile_digits,
@@ -398,6 +399,10 @@ CAUSES: dict[str, Cause] = {
     "checkpoint empty": checkpoint_bytes(lambda _: b""),
     "checkpoint truncated": checkpoint_bytes(lambda data: data[:-9]),
     "checkpoint is text": checkpoint_bytes(lambda _: b"a checkpoint of another kind"),
+    "checkpoint with a flipped bit": checkpoint_bytes(
+        lambda data: data[:-1] + bytes([data[-1] ^ 1])
+    ),
+    "checkpoint of another run": checkpoint_of({"seed": "1", "data": "99 samples"}),
     "checkpoint of another program": foreign_checkpoint({"format": "pt"}, w=IMAGES),
     "checkpoint of another model": foreign_checkpoint(CHECKPOINT | {"model_sha256": "0"}, w=IMAGES),
     "checkpoint of another optimizer": foreign_checkpoint(
