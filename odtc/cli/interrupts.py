@@ -56,7 +56,7 @@ class Asked:
 
 
 @contextmanager
-def interruption(*, at_once: bool) -> Iterator[Asked]:
+def interruption(*, at_once: bool, asked: Asked | None = None) -> Iterator[Asked]:
     """Yields what notes the first signal that asks for an end.
 
     A process that was started to ignore one, as by `nohup`, goes on to do so, and only the main
@@ -64,8 +64,9 @@ def interruption(*, at_once: bool) -> Iterator[Asked]:
 
     Args:
         at_once: the first signal also raises KeyboardInterrupt; otherwise only the second one does.
+        asked: what notes it, for who wants to know of one that comes before the block.
     """
-    asked, before = Asked(), {}
+    asked, before = asked or Asked(), {}
     if threading.current_thread() is threading.main_thread():
         handlers = {number: signal.getsignal(number) for number in ENDS}
         before = {n: each for n, each in handlers.items() if each not in (signal.SIG_IGN, None)}
@@ -78,9 +79,9 @@ def interruption(*, at_once: bool) -> Iterator[Asked]:
         if is_request and (at_once or not first):
             _hand_on(before[number], number, frame)
 
-    for number in before:
-        signal.signal(number, note)
     try:
+        for number in before:
+            signal.signal(number, note)
         yield asked
     finally:
         for number, handler in before.items():

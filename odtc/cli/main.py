@@ -100,15 +100,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    with interruption(at_once=True) as asked, second_request_ends():
-        try:
+    asked = Asked()
+    try:
+        with interruption(at_once=True, asked=asked):
+            return _reported(argv, asked)
+    except KeyboardInterrupt as error:  # it came while handlers were put into their places
+        return _report(error, asked)
+
+
+def _reported(argv: Sequence[str] | None, asked: Asked) -> int:
+    """Runs the command; what ends it becomes text and an exit code."""
+    try:
+        with second_request_ends():
             code = _run(argv)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except BaseException as error:
-            # A Ctrl-C that TVM's C++ was in the way of comes out as an error of another class.
-            return _report(KeyboardInterrupt() if asked.number else error, asked)
-    return code
+            return code
+    except BaseException as error:
+        # A Ctrl-C that TVM's C++ was in the way of comes out as an error of another class.
+        return _report(KeyboardInterrupt() if asked.number else error, asked)
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -128,6 +128,23 @@ def test_a_signal_that_tvm_turns_into_an_error_is_one(number: int, monkeypatch, 
     assert {number: signal.getsignal(number) for number in ENDS} == before
 
 
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_before_the_command_begins_is_reported(number: int, monkeypatch, capsys):
+    """It comes as soon as the last handler is in its place."""
+    real, before = signal.signal, {number: signal.getsignal(number) for number in ENDS}
+
+    def placed(which: int, handler: object) -> object:
+        found = real(which, handler)
+        if which == list(ENDS)[-1] and handler != before[which]:
+            signal.raise_signal(number)
+        return found
+
+    monkeypatch.setattr(signal, "signal", placed)
+    assert main(["targets"]) == 128 + number
+    assert capsys.readouterr() == ("", f"{ENDS[number][1]}\n")
+    assert {number: signal.getsignal(number) for number in ENDS} == before
+
+
 @pytest.mark.parametrize("first", ENDS)
 @pytest.mark.parametrize("second", ENDS)
 def test_the_second_signal_does_not_wait(first: int, second: int, monkeypatch):
