@@ -16,7 +16,7 @@ from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.files import atomic_write
 from odtc.core.manifest import Manifest
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.core.tensor_file import write_tensors
+from odtc.core.tensor_file import DamagedError, check_hashes, write_tensors
 
 _FORMAT = "odtc-adapters-1"
 _SHOWN = 3
@@ -67,7 +67,8 @@ def write_adapters(
         "scale": ",".join(sorted(scales)),
     }
     with atomic_write(path) as temporary:
-        write_tensors(temporary, dict(to_peft(k, v) for k, v in tensors.items()), metadata)
+        named = dict(to_peft(k, v) for k, v in tensors.items())
+        write_tensors(temporary, named, metadata, hashed=True)
 
 
 def read_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, np.ndarray]:
@@ -85,7 +86,8 @@ def read_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str,
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+        check_hashes(path, metadata)
+    except (SafetensorError, DamagedError, OSError, ValueError) as error:
         raise ArtifactError(
             f"the adapters are damaged ({error})", where=where, hint=_HINT
         ) from error

@@ -164,6 +164,23 @@ def read_arrays(file: BufferedReader, header: Header) -> Iterator[tuple[str, np.
         yield name, array
 
 
+def check_hashes(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
+    """Checks a file that has hashes; one that another program wrote may have none.
+
+    Args:
+        path: of the file.
+        metadata: of it, as any reader of safetensors gives it.
+
+    Raises:
+        DamagedError: it is not what was written.
+        OSError: the system could not read it.
+    """
+    if metadata.keys() & {_HASHES, _HASH}:
+        with open(path, "rb") as file:
+            for _ in read_arrays(file, read_header(file)):
+                pass
+
+
 def _in_order(tensors: Mapping[str, np.ndarray]) -> list[str]:
     """Names in an order in which each tensor is aligned."""
     return sorted(tensors, key=lambda name: (-np.asarray(tensors[name]).dtype.itemsize, name))

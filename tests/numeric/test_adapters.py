@@ -1,5 +1,6 @@
 """Low-rank adapters: they learn as in PyTorch, nothing else moves, and they can be merged."""
 
+import random
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from torch import nn
 
 import odtc
 from odtc.core.adapters import Adapter
+from odtc.core.errors import ArtifactError
 from tests.fast import fast_if
 from tests.numeric.conftest import relative_error
 from tests.numeric.exported import (
@@ -24,6 +26,7 @@ from tests.numeric.exported import (
     exported,
     follow,
 )
+from tests.numeric.mlp import mlp_trainer
 
 RANK, ALPHA = 3, 6.0
 # Weights that are adapted: matrices stored as [out, in], read through a Transpose, convolutions,
@@ -105,6 +108,21 @@ def test_merged_model_gives_the_same_logits(make: type[nn.Module], tmp_path: Pat
     np.testing.assert_array_equal(*(s.run(None, {"x": x})[0] for s in (before, apart)))
     assert relative_error(trainer.evaluate(x), logits) < 1e-5
     assert relative_error(before.run(None, {"x": x})[0], logits) > 1e-3
+
+
+def test_no_flipped_bit_of_adapters_is_loaded(tmp_path: Path) -> None:
+    trainer = mlp_trainer(tmp_path, odtc.SGD(), lora=odtc.LoRA(rank=2))
+    path, rng = tmp_path / "adapters", random.Random(0)
+    trainer.export_adapters(path)
+    whole = path.read_bytes()
+    for place in rng.sample(range(len(whole)), 200):
+        data = bytearray(whole)
+        data[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+        with pytest.raises(ArtifactError):
+            trainer.load_adapters(path)
+    path.write_bytes(whole)
+    trainer.load_adapters(path)
 
 
 def test_checkpoints_and_adapters_alone_bring_a_run_back(tmp_path: Path) -> None:
