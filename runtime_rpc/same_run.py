@@ -42,7 +42,7 @@ class Change:
 
 
 def step_identity(manifest: Manifest) -> dict[str, Any]:
-    """What of a compiled step decides its numbers; of no importance to them is `_BESIDE`."""
+    """What of a compiled step decides its numbers, and `_BESIDE`, which does not."""
     return {
         "loss": manifest.loss,
         "optimizer": manifest.optimizer,
@@ -64,12 +64,8 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
     return [
         Change(key, old.get(key, "none"), new.get(key, "none"))
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key) and {_top(key, before), _top(key, now)} == {True}
+        if old.get(key) != new.get(key) and key.partition(".")[0] in before.keys() & now.keys()
     ]
-
-
-def _top(key: str, said: Mapping[str, Any]) -> bool:
-    return key.partition(".")[0] in said
 
 
 def _flat(said: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
