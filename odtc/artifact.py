@@ -1,7 +1,6 @@
 """The artifact as its user sees it: a compiled training step that can be saved, loaded and run."""
 
 import os
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from odtc.core import bundle as bundles
 from odtc.core.bundle import Bundle
 from odtc.core.errors import ArtifactError
+from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import Manifest
 from odtc.core.memory_plan import MemoryPlan, parse_memory_plans
 
@@ -85,7 +85,7 @@ class Artifact:
 
         Trainers that were made of it take steps as before, and can export nothing any more.
         """
-        shutil.rmtree(self._bundle.root, ignore_errors=True)
+        remove_folder(self._bundle.root)
 
     @property
     def manifest(self) -> Manifest:
