@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from odtc.backends.native.build import load_runtime
@@ -254,8 +255,11 @@ class LocalSession:
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         self.free_arenas()
+        # TVM would keep each library for as long as the process lives.
         with device_errors(self.name):
-            return relax.VirtualMachine(tvm.runtime.load_module(str(library)), self.device)
+            return relax.VirtualMachine(
+                tvm_ffi.load_module(str(library), keep_module_alive=False), self.device
+            )
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Writes the parts where they belong, so that only one of them is in memory twice.
