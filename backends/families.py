@@ -52,6 +52,7 @@ from odtc.passes.check_launches import CheckLaunches
 from odtc.passes.contract import Pass, tvm_passes
 from odtc.passes.gather_marks import GatherMarks
 from odtc.passes.half_in_memory import HalfInMemory
+from odtc.passes.keep_nan import GROWN, Form, by_comparison, by_instruction, by_question
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.workspaces import LiftWorkspaces
@@ -75,6 +76,7 @@ class Family:
         workspaces: what takes the allocations out of kernels.
         offsets: what lets tensors begin anywhere in the arena.
         slots: threads that may each need a workspace.
+        keeps_nan: what an extremum of floats becomes, so that it keeps what is not a number.
         compiling: a context in which TVM generates the code.
         parts: in which kernels are compiled side by side; 1 where that context is for one thread.
         offset_bits: in which kernels count the elements of an arena.
@@ -95,6 +97,7 @@ class Family:
     workspaces: Pass
     offsets: Pass
     slots: int
+    keeps_nan: Form
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
     parts: int = 1
     offset_bits: int = 64
@@ -168,8 +171,9 @@ def _cpu(target: Target, has_half: bool) -> Family:
         LiftWorkspaces(slots),
         TakeOffsets(),
         slots,
+        by_instruction if target.triple.startswith("aarch64") else by_comparison,
         parts=PARTS,
-        grown=grown_functions(),
+        grown={**grown_functions(), **GROWN},
         most_copies=worth_copies(target),
         writes_over=True,
     )
@@ -195,6 +199,7 @@ def _gpu(target: Target, has_half: bool) -> Family:
         LiftDeviceWorkspaces(),
         TakeOffsets(to_index=True),
         1,
+        by_question,
         GPU_CODE[target.kind],
         offset_bits=gpu.offset_bits,
         halves=(HalfInMemory(target.kind == "opencl", target.kind in gpu.half),),
@@ -202,6 +207,7 @@ def _gpu(target: Target, has_half: bool) -> Family:
         update_buffers=_update_buffers(target, gpu),
         # So many sums, of two tensors each, read one tensor more and write one.
         most_fused=buffers - 2 if buffers else None,
+        grown=GROWN,
     )
 
 

@@ -31,6 +31,7 @@ from odtc.passes.group_updates import GroupUpdates
 from odtc.passes.immediate_update import ImmediateUpdate
 from odtc.passes.insert_checkpoints import InsertCheckpoints
 from odtc.passes.join_reshapes import JoinReshapes
+from odtc.passes.keep_nan import KeepNan
 from odtc.passes.layout.select import SelectLayouts
 from odtc.passes.memory.arena import PlanMemory, farthest_element
 from odtc.passes.memory.take_arena import TakeArena
@@ -115,6 +116,7 @@ def plan_phase(
         PlanMemory(steps, origins),
         family.offsets,
         *family.halves,
+        KeepNan(family.keeps_nan),
         *family.checks,
     )
 

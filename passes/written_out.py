@@ -26,7 +26,7 @@ class Growth:
     copies: int
 
 
-# By the names of TVM's intrinsics; all others stay calls.
+# By the names of TVM's intrinsics, of which all others stay calls, or of classes of expressions.
 Grown = Mapping[str, Growth]
 _OPERANDS = ("a", "b", "value", "body", "condition", "true_value", "false_value")
 
@@ -47,7 +47,7 @@ def size_of(value: ir.Expr, sizes: Mapping[Any, int], grown: Grown) -> int:
     if isinstance(value, ir.Var):
         return sizes.get(value, 1)
     inner = sum(size_of(each, sizes, grown) for each in _operands(value))
-    growth = grown.get(value.op.name) if _is_operator(value) else None
+    growth = grown.get(value.op.name if _is_operator(value) else type(value).__name__)
     return 1 + inner if growth is None else growth.size + growth.copies * inner
 
 

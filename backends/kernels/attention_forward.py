@@ -22,6 +22,7 @@ from odtc.backends.kernels.places import unflatten
 from odtc.backends.kernels.rows import row_kernel
 from odtc.backends.kernels.tile import Machine
 from odtc.backends.kernels.vectors import ramp, splat
+from odtc.passes.keep_nan import larger_number
 
 # Where the largest score starts: below it no score counts, and a difference to it is never NaN.
 _LOWEST = float(np.finfo(np.float32).min)
@@ -114,7 +115,7 @@ class _Rows:
                 score = masked(self._heads, powers[n, far], bias and bias(n, far))
                 if bias is not None:
                     T.buffer_store(powers, score, [n, far])
-                T.buffer_store(held, tirx.max(held[near], powers[n, far]), [near])
+                T.buffer_store(held, larger_number(held[near], powers[n, far]), [near])
         for near, far in spans:
             if self._blocks.key_blocks > 1:
                 T.buffer_store(self._shrink, tirx.exp(self._top[far] - held[near]), [far])

@@ -13,6 +13,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.operand import shape_of
 from odtc.backends.kernels.rows import Lanes, Row, row_kernel, rows
 from odtc.core.kernel_marks import CROSS_ENTROPY, CROSS_ENTROPY_SLOPE
+from odtc.passes.keep_nan import larger_number
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -50,7 +51,7 @@ def cross_entropy_kernel(shape: tuple[int, int], lanes: Lanes) -> tirx.PrimFunc:
             T.arg(name, T.buffer((count,))) for name in ("chosen", "top", "level")
         )
         with rows(count, math.prod(shape), lanes) as at:
-            (most,) = row.fold(lambda _, i: [x[at, i]], -math.inf, tirx.max)
+            (most,) = row.fold(lambda _, i: [x[at, i]], -math.inf, larger_number)
             (total,) = row.fold(lambda _, i: [tirx.exp(x[at, i] - most)])
             T.buffer_store(top, most, [at])
             T.buffer_store(level, tirx.log(total), [at])

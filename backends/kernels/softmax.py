@@ -12,6 +12,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.operand import shape_of, stored
 from odtc.backends.kernels.rows import Lanes, Row, row_kernel, rows
 from odtc.core.kernel_marks import SAFE_SOFTMAX, SOFTMAX_BACKWARD
+from odtc.passes.keep_nan import larger_number
 
 Shape = tuple[int, int]
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -110,7 +111,7 @@ def softmax_gradient(
 
 
 def _largest(row: Row, value: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
-    (top,) = row.fold(lambda _, i: [value(i)], -math.inf, tirx.max)
+    (top,) = row.fold(lambda _, i: [value(i)], -math.inf, larger_number)
     return top
 
 
