@@ -49,7 +49,7 @@ def dropout_kernel(size: int, ratio: float, stream: int, seed: int) -> tirx.Prim
     per_chunk = -(-calls // chunks)
     key = [seed & 0xFFFFFFFF, seed >> 32]
     bound = min(round(ratio * 2**32), 2**32 - 1)
-    scale = tirx.const(1 / (1 - ratio), "float32")
+    scale, zero = (tirx.const(each, "float32") for each in (1 / (1 - ratio), 0.0))
     with IRBuilder() as builder:
         with T.prim_func(is_private=True, s_tir=True):
             T.func_name("dropout")
@@ -69,7 +69,8 @@ def dropout_kernel(size: int, ratio: float, stream: int, seed: int) -> tirx.Prim
                     counter = [call, tirx.BufferLoad(step, []), stream, 0]
                     for word, value in enumerate(philox(counter, key, T.Bind)):
                         at = call + word * calls
-                        kept = tirx.Select(value >= _u32(bound), x[at] * scale, 0.0)
+                        # A product, so that what is not a number stays so where it is dropped.
+                        kept = x[at] * tirx.Select(value >= _u32(bound), scale, zero)
                         if (word + 1) * calls <= size:
                             T.buffer_store(y, kept, [at])
                         else:

@@ -1,5 +1,7 @@
 """The k largest or smallest elements along an axis, in order; of equal ones the first come first.
 
+As in PyTorch, what is not a number is larger than all numbers.
+
 TVM calls a function of its runtime library, which a phone need not have. This kernel inserts each
 element into the list of the best so far: good for the small k of a model, quadratic for a sort.
 """
@@ -10,7 +12,7 @@ element into the list of the best so far: good for the small k of a model, quadr
 import math
 from collections.abc import Callable
 
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
@@ -25,7 +27,13 @@ def topk_kernel(
     outer: int, size: int, inner: int, count: int, dtype: str, largest: bool
 ) -> tirx.PrimFunc:
     """A kernel `(data [outer, size, inner], values, places)`, the results [outer, count, inner]."""
-    sign = 1 if largest else -1
+
+    def leads(value: ir.Expr, other: ir.Expr) -> ir.Expr:
+        """Whether a value comes in front of one that came before; a NaN is the largest of all."""
+        more, less = (value, other) if largest else (other, value)
+        if not dtype.startswith("float"):
+            return more > less
+        return tirx.Or(more > less, tirx.And(T.isnan(more), tirx.Not(T.isnan(less))))
 
     @T.prim_func(private=True, s_tir=True)
     def topk(
@@ -45,9 +53,8 @@ def topk_kernel(
                 kept[0] = T.int64(0)
                 for n in range(size):
                     at[0] = kept[0]
-                    while at[0] > 0 and (
-                        values[r // inner, at[0] - 1, r % inner] * sign
-                        < data[r // inner, n, r % inner] * sign
+                    while at[0] > 0 and leads(
+                        data[r // inner, n, r % inner], values[r // inner, at[0] - 1, r % inner]
                     ):
                         if at[0] < count:
                             values[r // inner, at[0], r % inner] = values[

@@ -78,7 +78,8 @@ def _selu(attrs: Attributes, x: Tensor) -> Tensor:
 def _shrink(attrs: Attributes, x: Tensor) -> Tensor:
     limit, bias = attrs.get("lambd", 0.5), attrs.get("bias", 0.0)
     zero = torch.zeros_like(x)
-    return torch.where(x < -limit, x + bias, torch.where(x > limit, x - bias, zero))
+    # As `torch.nn.functional.hardshrink`, which keeps what is not a number.
+    return torch.where(x > limit, x - bias, torch.where(x >= -limit, zero, x + bias))
 
 
 def _thresholded_relu(attrs: Attributes, x: Tensor) -> Tensor:

@@ -12,11 +12,13 @@ def relu(
 ) -> list[relax.Expr]:
     """The gradient where the result is positive, and zero at zero, as PyTorch and ONNX Runtime.
 
+    It passes where the result is not a number, as PyTorch's does.
+
     TVM's rule lets it pass at zero, which whole regions are where an image is blank and a bias is
     zero. It also reads the operator's input; the result is kept for the next operator anyway.
     """
     zero = relax.const(np.float32(0))
-    return [R.where(builder.emit(R.greater(result, zero)), grad, zero)]
+    return [R.where(builder.emit(R.less_equal(result, zero)), zero, grad)]
 
 
 RULES: dict[str, Rule] = {"relax.nn.relu": relu}

@@ -23,10 +23,11 @@ def number(value: float, like: relax.Expr) -> relax.Expr:
     return relax.const(value, str(like.ty.dtype))
 
 
-def _extremum(leads: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Rule:
+def _extremum(trails: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Rule:
     """Maximum or minimum: the adjoint goes to the leading operand; a tie gets half each.
 
-    That is PyTorch's rule for two tensors; TVM's gives all of a tie to the first.
+    That is PyTorch's rule for two tensors; TVM's gives all of a tie to the first. Where one is not
+    a number neither leads, and both get the adjoint, as there.
     """
 
     def rule(
@@ -34,10 +35,10 @@ def _extremum(leads: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Rule:
     ) -> list[relax.Expr]:
         left, right = call.args
         zero, half = number(0, left), number(0.5, left)
-        tie = R.where(R.equal(left, right), R.multiply(grad, half), zero)
+        share = R.where(R.equal(left, right), R.multiply(grad, half), grad)
         return [
-            fitted(builder, R.where(leads(left, right), grad, tie), left),
-            fitted(builder, R.where(leads(right, left), grad, tie), right),
+            fitted(builder, R.where(trails(left, right), zero, share), left),
+            fitted(builder, R.where(trails(right, left), zero, share), right),
         ]
 
     return rule
@@ -80,8 +81,8 @@ def where(
 
 
 RULES: dict[str, Rule] = {
-    "relax.maximum": _extremum(R.greater),
-    "relax.minimum": _extremum(R.less),
+    "relax.maximum": _extremum(R.less),
+    "relax.minimum": _extremum(R.greater),
     "relax.power": power,
     "relax.where": where,
 }

@@ -45,13 +45,15 @@ def extremum(
 ) -> list[relax.Expr]:
     """The elements that are the extremum share its adjoint evenly, as in PyTorch's `amax`.
 
-    Which ones they are is compared again: no mask is kept.
+    Which ones they are is compared again: no mask is kept. Where the extremum is not a number, no
+    element is it, and the gradient of each is none either, as in PyTorch.
     """
-    data, zero = call.args[0], number(0, call.args[0])
+    data = call.args[0]
     reached = builder.emit(R.equal(data, builder.emit(kept(call, result))))
-    ties = R.sum(R.astype(reached, str(data.ty.dtype)), _axes(call), keepdims=True)
+    reached = builder.emit(R.astype(reached, str(data.ty.dtype)))
+    ties = R.sum(reached, _axes(call), keepdims=True)
     share = builder.emit(R.divide(kept(call, grad), ties))
-    return [R.where(reached, share, zero)]
+    return [R.multiply(reached, share)]
 
 
 def product(

@@ -60,6 +60,8 @@ def _sigmoid(x: Expr) -> Expr:
 
 # --- rectifiers: at zero they have the slope of the negative side, as in PyTorch -----------------
 
+# Comparisons stand so that what is not a number, of which none holds, is let through.
+
 # These tell the sides apart by the result's sign: alpha must not be negative.
 
 leaky_relu = _pointwise(
@@ -70,8 +72,8 @@ leaky_relu = _pointwise(
 )
 thresholded_relu = _pointwise(
     "thresholded_relu",
-    lambda x, alpha: _choose(x, x > alpha, x, 0.0),
-    lambda x, alpha: _choose(x, x > alpha, 1.0, 0.0),
+    lambda x, alpha: _choose(x, x <= alpha, 0.0, x),
+    lambda x, alpha: _choose(x, x <= alpha, 0.0, 1.0),
 )
 # gamma * x, or gamma * alpha * (e^(x * rate) - 1): Elu, Selu and Celu.
 elu = _pointwise(
@@ -84,8 +86,10 @@ elu = _pointwise(
 )
 shrink = _pointwise(
     "shrink",
-    lambda x, lambd, bias: _choose(x, x > lambd, x - bias, _choose(x, x < -lambd, x + bias, 0.0)),
-    lambda x, lambd, bias: _choose(x, tirx.any(x > lambd, x < -lambd), 1.0, 0.0),
+    lambda x, lambd, bias: _choose(
+        x, _inside(x, -lambd, lambd), 0.0, _choose(x, x > lambd, x - bias, x + bias)
+    ),
+    lambda x, lambd, bias: _choose(x, _inside(x, -lambd, lambd), 0.0, 1.0),
 )
 
 
@@ -130,7 +134,7 @@ hard_sigmoid = _pointwise(
 hard_swish = _pointwise(
     "hard_swish",
     lambda x: x * _clip(x * (1.0 / 6.0) + 0.5, 0.0, 1.0),
-    lambda x: _choose(x, x <= -3.0, 0.0, _choose(x, x < 3.0, x * (1.0 / 3.0) + 0.5, 1.0)),
+    lambda x: _choose(x, x <= -3.0, 0.0, _choose(x, x >= 3.0, 1.0, x * (1.0 / 3.0) + 0.5)),
 )
 
 

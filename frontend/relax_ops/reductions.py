@@ -29,12 +29,12 @@ def _log_sum_exp(data: te.Tensor, axis: Sequence[int], keepdims: bool) -> te.Ten
 def _log_sum_exp_gradient(
     result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
 ) -> list[relax.Expr]:
-    """The softmax, from the input and the result; zero where all is -inf."""
+    """The softmax, from the input and the result; zero where all is -inf, where PyTorch has NaN."""
     data, zero = call.args[0], number(0, call.args[0])
     level = builder.emit(kept(call, result))
     share = R.exp(R.subtract(data, level))
-    present = R.greater(level, number(-math.inf, data))
-    return [R.multiply(kept(call, grad), R.where(present, share, zero))]
+    absent = R.less_equal(level, number(-math.inf, data))
+    return [R.multiply(kept(call, grad), R.where(absent, zero, share))]
 
 
 def _norm(data: te.Tensor, axis: Sequence[int], keepdims: bool) -> te.Tensor:
