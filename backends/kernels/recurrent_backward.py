@@ -205,7 +205,7 @@ _CELLS: dict[str, Cell] = {
     "gru": _gru,
     "gru-after": _gru_after,
     "lstm": _lstm,
-    "relu": _rnn(lambda y, dh: tirx.Select(y > 0.0, dh, dh * 0.0)),
+    "relu": _rnn(lambda y, dh: tirx.Select(y <= 0.0, dh * 0.0, dh)),
     "tanh": _rnn(lambda y, dh: dh * (1.0 - y * y)),
 }
 
