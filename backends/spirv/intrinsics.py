@@ -9,6 +9,11 @@ from typing import Any
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import Kernel
 from odtc.backends.spirv.opcodes import Glsl, Op
+from odtc.backends.spirv.types import BOOL, UINT32, Kind
+
+_SINGLE = Kind("float", 32)
+# Of the bits of a float32: all but the sign, and where NaN begins.
+_MAGNITUDE, _INFINITE = 0x7FFFFFFF, 0x7F800000
 
 # Functions that GLSL has, by their names in C without the suffix of the type.
 _GLSL = {
@@ -39,6 +44,8 @@ _GLSL = {
     "fabs": Glsl.F_ABS,
     "fma": Glsl.FMA,
 }
+# Those that keep what is not a number by what they are; of others drivers may make a number.
+_KEEPING = frozenset("floor ceil trunc round nearbyint fabs fma".split())
 _EXTERN = ("tirx.call_pure_extern", "tirx.call_extern")
 
 
@@ -55,12 +62,28 @@ def call(kernel: Kernel, node: Any) -> Value:
 
 
 def _function(kernel: Kernel, node: Any, name: str, arguments: list[Any]) -> Value:
-    instruction = _GLSL.get(name) or _GLSL.get(name.removesuffix("f"))
+    name = name if name in _GLSL else name.removesuffix("f")
+    instruction = _GLSL.get(name)
     if instruction is None:
         raise kernel.unknown(f"a call of {name}")
     kind = kernel.kind(node)
-    lanes = zip(*map(kernel.value, arguments), strict=True)
-    return tuple(kernel.extended(instruction, kind, *each) for each in lanes)
+    keeps = name in _KEEPING or kind != _SINGLE
+
+    def one(*operands: int) -> int:
+        value = kernel.extended(instruction, kind, *operands)
+        return value if keeps else _kept(kernel, value, operands)
+
+    return tuple(one(*each) for each in zip(*map(kernel.value, arguments), strict=True))
+
+
+def _kept(kernel: Kernel, value: int, operands: tuple[int, ...]) -> int:
+    """A float32 value, or the operand that is not a number; by bits, see `maths.py`."""
+    for operand in operands:
+        bits = kernel.compute(Op.BITCAST, UINT32, operand)
+        size = kernel.compute(Op.BITWISE_AND, UINT32, bits, kernel.constant(UINT32, _MAGNITUDE))
+        is_none = kernel.compute(Op.U_GREATER_THAN, BOOL, size, kernel.constant(UINT32, _INFINITE))
+        value = kernel.compute(Op.SELECT, _SINGLE, is_none, operand, value)
+    return value
 
 
 def _if_then_else(kernel: Kernel, node: Any) -> Value:

