@@ -146,7 +146,7 @@ def by_odtc(
     feeds = feeds_of(model)
     total, before = trainer.evaluate(feeds), trainer.parameters()
     # The loss has to be NaN, and the trainer says so; the step was taken.
-    with pytest.raises(NumericError, match="the loss is nan"):
+    with pytest.raises(NumericError, match=r"loss (is )?nan"):
         # The gradients are those of a mean: so much is as if it were the sum.
         trainer.step(feeds, lr=float(total.size))
     after = trainer.parameters()

@@ -71,5 +71,5 @@ def test_the_loss_says_it(way: str, value: float, trainer: Callable[[str], odtc.
     assert np.isfinite(made.evaluate(x)).all()
     x[1, 0, 0, 0] = value
     assert np.array_equal(np.isfinite(made.evaluate(x)).all(1), [True, False, True, True])
-    with pytest.raises(NumericError, match=r"the loss is (nan|inf)"):
+    with pytest.raises(NumericError, match=r"loss (is )?(nan|inf)"):
         made.step(x, y, lr=0.01)
