@@ -23,6 +23,8 @@ Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
 # Dimensions of a matrix.
 _MATRIX = 2
+# What stands behind a frozen tensor: it was for the gradient pass, and is the tensor.
+_STOPPED = "relax.grad.no_grad"
 
 
 def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
@@ -96,7 +98,7 @@ class _Absorb(PyExprMutator):
             source = self.lookup_binding(expression)
             if is_transpose(source):
                 transposed = not transposed
-            elif not is_widening(source):
+            elif not (is_widening(source) or is_call(source, _STOPPED)):
                 break
             expression = source.args[0]
         return expression, transposed

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 import tvm
 from torch import nn
@@ -104,6 +106,23 @@ def test_a_sparse_update_multiplies_less(convnet: Path) -> None:
     }
     whole, part = (total[c] - total["bias"] for c in ("*", "sparse{channels=0.25}"))
     assert 0.2 * whole < part < 0.3 * whole
+
+
+def test_frozen_matrices_are_read_where_they_lie(tmp_path: Path) -> None:
+    """An unfolded export transposes each: copies of frozen ones would wait for the backward."""
+    text = """<ir_version: 9, opset_import: ["" : 18]> g (float[8, 64] x) => (float[8, 64] y)
+    { at = Transpose <perm = [1, 0]> (a) u = MatMul (x, at) v = Tanh (u)
+      bt = Transpose <perm = [1, 0]> (b) y = MatMul (v, bt) }"""
+    model, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
+    for name in "ab":
+        value = rng.standard_normal((64, 64)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    onnx.save(model, tmp_path / "m.onnx")
+    arenas = {
+        choice: odtc.compile(tmp_path / "m.onnx", loss="mse", params=choice).memory.arena_bytes
+        for choice in ("*", "a")
+    }
+    assert arenas["a"] <= arenas["*"]
 
 
 def test_storage_shrinks_with_what_is_trained(convnet: Path) -> None:
