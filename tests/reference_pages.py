@@ -61,8 +61,10 @@ def _named(name: str) -> Iterator[str]:
 
 def _members(of: type | ModuleType) -> Iterator[tuple[str, Any]]:
     """Public functions and properties, in the order in which they are written."""
-    module = of.__name__ if isinstance(of, ModuleType) else of.__module__
-    for key, raw in vars(of).items():
+    # Of a class, those of the classes that it extends, too.
+    owners = [of] if isinstance(of, ModuleType) else [b for b in of.__mro__ if b is not object]
+    for owner, (key, raw) in ((each, item) for each in owners for item in vars(each).items()):
+        module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
         value = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
         is_own = getattr(value, "__module__", module) == module
         if not key.startswith("_") and is_own and isinstance(value, property | Callable):
