@@ -43,6 +43,7 @@ class Graph:
         shapes: static shape of every tensor, as far as inference knows it.
         dtypes: numpy dtype name of every tensor.
         notes: what was assumed on the way, for the user to read.
+        lost: those of the notes that say what an exporter lost of the model.
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.
         seed: of the masks of dropout.
@@ -64,6 +65,7 @@ class Graph:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
     labels: tuple[TensorSpec, ...] = ()
     classes: dict[str, Classes] = field(default_factory=dict)
     seed: int = 0

@@ -24,7 +24,7 @@ from odtc.frontend.set_aside import foreign_operator, set_aside
 from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.finding import Kind
 from odtc.frontend.weights.in_file import array_of
-from odtc.frontend.weights.losses import losses_of
+from odtc.frontend.weights.losses import losses_of, undone
 from odtc.frontend.weights.notes import listed, notes_of
 from odtc.frontend.weights.uses import flattened
 
@@ -156,9 +156,11 @@ def read_graph(
             f"{listed(quantized)}: not trained: their elements are integers of 8 bits or fewer; "
             "train the model that this one was quantized from, and quantize that again"
         )
+    graph.lost += losses_of(model, findings)
     graph.notes += [
         *_said_of_constants(lifted, kept),
-        *losses_of(model, findings),
+        *undone(model),
+        *graph.lost,
         *notes_of(findings),
     ]
     return graph

@@ -5,12 +5,13 @@ read -> decide on micro-batches and recomputation -> lower and build -> link -> 
 
 import dataclasses
 import json
+import operator
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import onnx
 
@@ -23,6 +24,7 @@ from odtc.backends.library import export_library
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
 from odtc.core.byte_sizes import AUTO, parse_bytes
+from odtc.core.caller_warning import warn_caller
 from odtc.core.errors import UsageError
 from odtc.core.files import private_folder
 from odtc.core.layout_plan import read_layout_plan
@@ -155,7 +157,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     """
     budget = None if memory_budget is None else _budget(memory_budget)
     options = StepOptions(
-        batch=batch,
+        batch=_samples(batch),
         loss=loss,
         optimizer=optimizer,
         params=params,
@@ -188,6 +190,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         _check_half_activations(budget)
     made = build_step(source, budget, progress)
     built, graph, target = made.built, made.step.draft.graph, source.target
+    for note in graph.lost:
+        warn_caller(f"compile: {note}")
     if source.saves_half:
         graph.notes.append(_arithmetic(target, built.half_products, source.has_half))
     graph.notes += _said_of_form(made.form)
@@ -213,6 +217,23 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     except BaseException:
         remove_folder(root)
         raise
+
+
+def _samples(batch: object) -> int | None:
+    """A number of samples, of any type of whole numbers.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if batch is None:
+        return None
+    if isinstance(batch, bool) or not isinstance(batch, SupportsIndex):
+        raise UsageError(
+            f"the batch is {batch!r}, and no whole number",
+            where="batch",
+            hint="give the number of samples in a step, such as 32",
+        )
+    return operator.index(batch)
 
 
 def _check_half_activations(budget: int | str | None) -> None:

@@ -7,6 +7,7 @@ the batch; the first one is taken whose samples can be followed to all outputs.
 import contextlib
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -63,13 +64,17 @@ class Placing:
         Raises:
             UsageError: the user says that the samples are where they are not.
         """
-        likeliest = self._locate(draft)
-        if not likeliest.refusals:
+        likeliest, source = self._locate(draft), draft.source
+        is_named = batch_symbol(feeds_of(source.model), source.asked.batch_axes) is not None
+        # Where no output grows with the batch, as of a loss, only a name says that it is one.
+        if likeliest.is_shown or (is_named and not likeliest.refusals):
             return _with_places(draft, likeliest)
         for each in self._others(draft):
             found = self._locate(each)
             if found.is_shown:
                 return _with_places(each, found)
+        if not likeliest.refusals:
+            draft.graph.notes += _said_of_a_guess(draft)
         return _with_places(draft, likeliest)
 
     def _shows(self, source: "Source") -> bool:
@@ -110,6 +115,30 @@ def _with_places(draft: "Draft", found: Located) -> "Draft":
     draft.graph.notes += [*_said_of_inputs(draft), *_said_of_outputs(draft, found)]
     objective = dataclasses.replace(draft.objective, places=found.outputs)
     return dataclasses.replace(draft, objective=objective)
+
+
+def _said_of_a_guess(draft: "Draft") -> Iterator[str]:
+    """What is said of an axis that is taken for the batch, though no output grows with it.
+
+    Raises:
+        ModelError: the user asks for another size of it than the file has.
+    """
+    graph, asked = draft.graph, draft.source.asked
+    guessed = [name for name in graph.places if name not in asked.batch_axes]
+    # Whatever is one number, as a loss, grows with nothing.
+    if not guessed or not any(math.prod(graph.shapes.get(name, ())) > 1 for name in graph.outputs):
+        return
+    name, axis = guessed[0], graph.places[guessed[0]].axis
+    dims = next(feed.dims for feed in feeds_of(draft.source.model) if feed.name == name)
+    what = f"nothing shows that axis {axis} of {name} holds the samples: no output grows with it"
+    if asked.batch not in (None, dims[axis]):
+        raise ModelError(
+            f"{what}, so that the batch of the file, of fixed sizes, cannot become {asked.batch}",
+            where=f"input {name}",
+            hint=f"say where they lie, as --batch-axis {name}=1; or export with a batch that may "
+            "change, or by odtc.from_torch",
+        )
+    yield f"{what}; --batch-axis {name}=AXIS says where they lie"
 
 
 def _said_of_inputs(draft: "Draft") -> Iterator[str]:

@@ -390,7 +390,16 @@ def _known(target: Target, options: StepOptions) -> tuple[Book, MeasuredTimes]:
 
 def _optimizer(options: StepOptions) -> Optimizer | Update:
     given = options.get("optimizer") or SGD()
-    return parse_optimizer(given) if isinstance(given, str) else given
+    if isinstance(given, str):
+        return parse_optimizer(given)
+    if not isinstance(given, Optimizer | Update):
+        raise UsageError(
+            f"the optimizer is a {type(given).__module__}.{type(given).__name__}",
+            where="optimizer",
+            hint="give one of odtc's, such as odtc.SGD(momentum=0.9), or its text, such as "
+            "sgd{momentum=0.9}; the learning rate goes to each step",
+        )
+    return given
 
 
 def _check_offload(target: Target, options: StepOptions) -> None:

@@ -69,6 +69,12 @@ def learning_rate(rate: Any) -> float:
             hint=f"call step(x, y, lr=0.01); {_SEVERAL}",
         )
     number = float(rate)
+    if number < 0:
+        raise DataError(
+            f"the learning rate {number:g} is below 0: the loss would be maximised",
+            where="lr",
+            hint="give one of 0 or more, such as 0.01",
+        )
     if not abs(number) <= _FLOAT32_MAX:
         raise DataError(
             f"the learning rate {number} is not a finite float32",

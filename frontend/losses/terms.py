@@ -52,8 +52,10 @@ def terms_of(losses: "Losses | Sequence[Term]") -> tuple[Term, ...]:
     """
     if isinstance(losses, str | Loss | LossGraph):
         return (Term(_loss(losses)),)
-    if not isinstance(losses, Mapping):
+    if isinstance(losses, Sequence):
         return _checked(losses)
+    if not isinstance(losses, Mapping):
+        return (Term(_loss(losses)),)
     terms = []
     for output, given in losses.items():
         weight, loss = given if isinstance(given, tuple) else (1.0, given)
@@ -76,7 +78,16 @@ def terms_text(terms: Sequence[Term]) -> str:
 
 
 def _loss(given: OneLoss) -> Loss | LossGraph:
-    return parse_loss(given) if isinstance(given, str) else given
+    if isinstance(given, str):
+        return parse_loss(given)
+    if not isinstance(given, Loss | LossGraph):
+        raise UsageError(
+            f"the loss is a {type(given).__module__}.{type(given).__name__}",
+            where="loss",
+            hint="give one of odtc's, such as odtc.CrossEntropy(), or its text, such as "
+            "cross-entropy; PyTorch's own go into the module: let forward return the loss",
+        )
+    return given
 
 
 def _checked(terms: Sequence[Term]) -> tuple[Term, ...]:

@@ -1,5 +1,6 @@
 """Rewrites of the graph's structure: which outputs are trained, and from where."""
 
+import math
 from collections.abc import Container
 
 import onnx
@@ -54,6 +55,12 @@ def _axes(graph: Graph, node: onnx.NodeProto) -> list[int]:
     return list(range(first, rank)) if graph.opset < 13 else [first]
 
 
+def _values_of_a_channel(graph: Graph, node: onnx.NodeProto) -> int:
+    """How many values a statistic of a batch normalisation is of; 0 where that is not known."""
+    shape = graph.shapes.get(node.input[0], (0, 0))
+    return math.prod(shape) // shape[1] if len(shape) > 1 and shape[1] else 0
+
+
 def note_batch_norms(graph: Graph, still: Container[str] = ()) -> None:
     """Says that batch normalisations of an inference model are trained as in a training one.
 
@@ -66,6 +73,12 @@ def note_batch_norms(graph: Graph, still: Container[str] = ()) -> None:
         for node in graph.nodes
         if node.op_type == "BatchNormalization" and node.input[3] not in still
     ]
+    alone = [node for node in nodes if _values_of_a_channel(graph, node) == 1]
+    if alone:
+        graph.notes.append(
+            f"{describe_node(alone[0])}: its statistics are of one value, so that all it gives is "
+            "its shift, and PyTorch refuses it: give a larger --batch, or --freeze-batch-norm"
+        )
     inferring = [node for node in nodes if not attributes(node).get("training_mode")]
     if inferring:
         graph.notes.append(

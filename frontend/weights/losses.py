@@ -27,13 +27,12 @@ _SCRIPT_EXPORT = (
 
 
 def losses_of(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
-    """Notes on a model that `restore` has been through.
+    """What a model that `restore` has been through has lost.
 
     Args:
         model: as it was read.
         findings: what its tensors are.
     """
-    yield from _undone(model)
     torch = read_torch_metadata(model)
     if torch.entries:
         yield from _of_exported(model, torch, findings)
@@ -56,7 +55,8 @@ _UNDONE: Mapping[str, Callable[[str], str]] = {
 _PAIRED = {APART: "{name} (from {source})", TURNED: "{name} (was {source})"}
 
 
-def _undone(model: onnx.ModelProto) -> Iterator[str]:
+def undone(model: onnx.ModelProto) -> Iterator[str]:
+    """What `restore` undid in a model."""
     kinds: dict[str, list[str]] = {}
     for name, (how, source) in restored(model.graph).items():
         form = _PAIRED.get(how, "{name}")

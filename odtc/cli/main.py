@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -126,7 +127,10 @@ def _run(argv: Sequence[str] | None) -> int:
         args = build_parser().parse_args(argv)
     except SystemExit as done:  # argparse printed the help or the version
         return int(done.code or 0)
-    return args.run(args)
+    with warnings.catch_warnings():
+        # What a file lost is among the notes, here.
+        warnings.filterwarnings("ignore", message="compile: ")
+        return args.run(args)
 
 
 def _report(error: BaseException, asked: Asked) -> int:
