@@ -1,7 +1,9 @@
 """What a command prints: data on stdout as plain text or JSON, everything else on stderr.
 
-Text is never read as markup: a message may hold brackets. Rich turns colour off where stderr is
-no terminal, and where NO_COLOR is set.
+Text is never read as markup: a message may hold brackets. Nor does it reach a terminal as it
+came: all that is printed goes through this file, where what would steer a terminal is escaped
+(`odtc.core.printable`). Rich turns colour off where stderr is no terminal, and where NO_COLOR is
+set.
 """
 
 import errno
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from odtc.core.printable import printable, printable_lines
 from odtc.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -36,15 +39,16 @@ def say(text: str, style: str = "") -> None:
     from rich.text import Text
 
     with _heard():
-        console().print(Text(text, style), soft_wrap=True)
+        console().print(Text(printable_lines(text), style), soft_wrap=True)
 
 
 def print_error(text: str, label: str = "error") -> None:
     """An error on stderr."""
     from rich.text import Text
 
+    said = Text.assemble((label, "bold red"), f": {printable_lines(text)}")
     with _heard():
-        console().print(Text.assemble((label, "bold red"), f": {text}"), soft_wrap=True)
+        console().print(said, soft_wrap=True)
 
 
 @contextmanager
@@ -58,9 +62,9 @@ def _heard() -> Iterator[None]:
 
 
 def emit(*lines: str) -> None:
-    """Data on stdout, as lines."""
+    """Data on stdout, each text as one line."""
     for line in lines:
-        print(line)
+        print(printable(line))
 
 
 def emit_json(data: object) -> None:
@@ -70,7 +74,7 @@ def emit_json(data: object) -> None:
 
 def aligned(rows: Iterable[Sequence[object]]) -> list[str]:
     """Rows as lines of columns, each as wide as its widest cell."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -95,7 +99,7 @@ def stages() -> Iterator[Progress]:
         yield say
         return
     with console().status(Text("start")) as status:
-        yield lambda stage: status.update(Text(stage))
+        yield lambda stage: status.update(Text(printable(stage)))
 
 
 @contextmanager
@@ -114,7 +118,7 @@ def progress_of(total: int, done: int) -> Iterator[Update]:
 
         def update(step: int, text: str) -> None:
             with _heard():
-                bar.update(task, completed=step, remark=text)
+                bar.update(task, completed=step, remark=printable(text))
 
         yield update
 

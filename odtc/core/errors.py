@@ -7,6 +7,8 @@ prints it without a traceback and exits with the code of its kind; the Python AP
 from enum import IntEnum
 from typing import ClassVar
 
+from odtc.core.printable import printable
+
 LONGEST_LINE = 1000
 
 
@@ -53,15 +55,15 @@ class OdtcError(Exception):
     def __str__(self) -> str:
         lines = [self.what]
         if self.where:
-            lines.append(f"  where: {self.where}")
+            lines.append(f"  where: {printable(self.where)}")
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        return "\n".join(map(_readable, "\n".join(lines).splitlines()))
+        return "\n".join(map(_readable, "\n".join(lines).split("\n")))
 
 
 def _readable(line: str) -> str:
     """A line that a person can read: a file's names may be very long, or steer the terminal."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    shown = printable(line)
     return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}..."
 
 

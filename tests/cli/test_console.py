@@ -1,13 +1,26 @@
 """What a person sees on a terminal."""
 
 import io
+from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 from rich.console import Console
 
 from odtc.cli import console as console_module
-from odtc.cli.console import progress_of, readable_bytes, stages
+from odtc.cli.console import (
+    aligned,
+    emit,
+    print_error,
+    progress_of,
+    readable_bytes,
+    say,
+    stages,
+)
 from odtc.cli.main import main
+from odtc.core.errors import ModelError
 
 
 def terminal(monkeypatch, **environment: str) -> io.StringIO:
@@ -65,3 +78,51 @@ def test_elsewhere_progress_is_a_line_now_and_then(monkeypatch, capsys):
 )
 def test_readable_bytes(count: int, text: str):
     assert readable_bytes(count) == text
+
+
+HOSTILE = "a\x1b[31mb\rc\x9bd\u202ee\ud800\nf"
+SHOWN = r"a\x1b[31mb\rc\x9bd\u202ee\ud800\nf"
+
+
+def test_what_a_file_says_steers_no_terminal(monkeypatch, capsys):
+    emit(HOSTILE, *aligned([(HOSTILE, "|"), ("x" * len(SHOWN), "|")]))
+    wide = f"{SHOWN}  |", f"{'x' * len(SHOWN)}  |"
+    assert capsys.readouterr().out.splitlines() == [SHOWN, *wide]
+    say(HOSTILE)
+    print_error(HOSTILE)
+    lines = SHOWN.replace(r"\n", "\n")
+    assert capsys.readouterr().err == f"{lines}\nerror: {lines}\n"
+    written = terminal(monkeypatch)
+    with stages() as progress:
+        progress(HOSTILE)
+    with progress_of(4, 1) as update:
+        update(4, HOSTILE)
+    assert "\x1b[31mb" not in written.getvalue()
+    assert written.getvalue().count(SHOWN) >= 2
+
+
+def test_a_name_makes_up_no_line_of_an_error():
+    error = ModelError("no\u2028such\x85name", where="node a\n  hint: run it", hint="look")
+    assert str(error).splitlines() == [
+        r"no\u2028such\x85name",
+        r"  where: node a\n  hint: run it",
+        "  hint: look",
+    ]
+
+
+@pytest.mark.parametrize("command", [["check", "--all"], ["check", "--all", "--json"]])
+def test_names_of_a_model_are_printed_with_their_escapes(command, tmp_path: Path, capfd):
+    name = "w\x1b]0;title\x07\x1b[2J"
+    weight = numpy_helper.from_array(np.ones((4, 2), np.float32), name)
+    x, y = (
+        helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["N", size])
+        for n, size in (("x", 4), (f"y{name}", 2))
+    )
+    node = helper.make_node("MatMul", ["x", name], [f"y{name}"], f"node {name}")
+    graph = helper.make_graph([node], "g", [x], [y], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert main([*command[:1], str(tmp_path / "m.onnx"), *command[1:]]) == 0
+    out, err = capfd.readouterr()
+    assert "title" in out
+    assert (out + err).replace("\n", "").isprintable()
