@@ -13,6 +13,7 @@ from odtc.core.weight_places import FLOATS
 from odtc.frontend.float_lists import floats_as_tensors
 from odtc.frontend.function_weights import without_function_weights
 from odtc.frontend.graph import MAIN_DOMAINS
+from odtc.frontend.model_text import require_text
 from odtc.frontend.node_order import sort_nodes
 from odtc.frontend.weight_names import name_weights
 from odtc.frontend.weights.in_file import read_in_file
@@ -52,6 +53,7 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
         raise ModelError(
             f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
         ) from error
+    require_text(model, str(file))
     untangle_names(model)
     sort_nodes(model.graph)
     check_model(model, str(file))
