@@ -1,17 +1,17 @@
 """Moves the weights of a model's own functions into its graph.
 
 A weight in a function is one weight, however often the function is called; once the calls have
-given way to what they do (`onnx.inliner`), each has a copy. The copies are marked before, and
-become one initializer, `FUNCTION::NAME`, that the file comes out with.
+given way to what they do (`odtc.frontend.inline_functions`), each has a copy. The copies are marked
+before, and become one initializer, `FUNCTION::NAME`, that the file comes out with.
 """
 
 from collections.abc import Iterable, Iterator
 
 import onnx
-from onnx import inliner
 
 from odtc.core.errors import ModelError
 from odtc.core.weight_places import bodies_of, constant_tensor
+from odtc.frontend.inline_functions import inline_functions
 
 _MARK = "odtc.function_weight"
 
@@ -20,7 +20,7 @@ def without_function_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model itself, or one without functions where one of them has a weight.
 
     Raises:
-        ModelError: the functions call each other without end.
+        ModelError: the functions call each other without end, or come to too much.
     """
     if not any(_is_weight(node) for each in model.functions for node in _every(each.node)):
         return model
@@ -28,7 +28,7 @@ def without_function_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         for node in filter(_is_weight, _every(function.node)):
             node.metadata_props.add(key=_MARK, value=f"{function.name}::{node.output[0]}")
     try:
-        model = inliner.inline_local_functions(model)
+        model = inline_functions(model)
     except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
         raise ModelError(
             f"the model's functions cannot be resolved: {str(error).splitlines()[0]}",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import inliner, version_converter
+from onnx import version_converter
 from onnx.version_converter import ConvertError
 
 from odtc.core.errors import ModelError, UnsupportedError
@@ -13,6 +13,7 @@ from odtc.core.weight_places import FLOATS
 from odtc.frontend.float_lists import floats_as_tensors
 from odtc.frontend.function_weights import without_function_weights
 from odtc.frontend.graph import MAIN_DOMAINS
+from odtc.frontend.inline_functions import inline_functions
 from odtc.frontend.model_text import require_text
 from odtc.frontend.node_order import sort_nodes
 from odtc.frontend.weight_names import name_weights
@@ -108,11 +109,11 @@ def modern(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in a form that odtc reads: no functions of its own, and no operator set before 7.
 
     Raises:
-        ModelError: the functions call each other without end, or ONNX cannot convert the model.
+        ModelError: the functions call each other without end, or come to too much, or ONNX cannot
+            convert the model.
     """
     try:
-        if model.functions:
-            model = inliner.inline_local_functions(model)
+        model = inline_functions(model)
         if _is_old(model):
             model = version_converter.convert_version(_of_modern_ir(model), OLDEST_OPSET)
     except (onnx.checker.ValidationError, ConvertError, RuntimeError, ValueError) as error:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import onnx
 import torch
-from onnx import inliner
 from torch import Tensor
 
 from odtc.core.left_behind import temporary_folder
+from odtc.frontend.inline_functions import inline_functions
 from odtc.torch_export.calls import Flat
 
 BATCH = "batch"
@@ -69,7 +69,7 @@ def by_torch_export(request: Request) -> onnx.ModelProto:
     )
     assert program is not None
     model = program.model_proto
-    return inliner.inline_local_functions(model) if model.functions else model
+    return inline_functions(model)
 
 
 EXPORTERS: dict[str, Callable[[Request], onnx.ModelProto]] = {

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
+from odtc.frontend import inline_functions
 
 F32 = TensorProto.FLOAT
 DOMAIN = "local"
@@ -65,3 +66,59 @@ def test_bytes_of_another_domain_are_its_own(tmp_path: Path, capsys) -> None:
     model.opset_import.append(helper.make_opsetid("com.example", 1))
     onnx.save(model, tmp_path / "m.onnx")
     assert check(tmp_path / "m.onnx", capsys, "--all") == (ExitCode.OK, "")
+
+
+def calls_of(depth: int, times: int, **inner) -> list[onnx.FunctionProto]:
+    """Functions each of which calls the one before it so many times."""
+    first = [helper.make_node("Relu", ["a"], ["b0"], **inner)]
+    functions = [helper.make_function(DOMAIN, "F0", ["a"], ["b0"], first, OPSETS)]
+    for level in range(1, depth):
+        names = ["a", *(f"b{time}" for time in range(times))]
+        nodes = [
+            helper.make_node(f"F{level - 1}", [names[time]], [names[time + 1]], domain=DOMAIN)
+            for time in range(times)
+        ]
+        functions.append(
+            helper.make_function(DOMAIN, f"F{level}", ["a"], [names[-1]], nodes, OPSETS)
+        )
+    return functions
+
+
+def calling(functions: list[onnx.FunctionProto], times: int = 1) -> onnx.ModelProto:
+    """A model that calls the last of them."""
+    names = ["x", *(f"h{time}" for time in range(times))]
+    nodes = [
+        helper.make_node(functions[-1].name, [names[time]], [names[time + 1]], domain=DOMAIN)
+        for time in range(times)
+    ]
+    return model_of([*nodes, product(names[-1])], functions=functions)
+
+
+@pytest.mark.parametrize(
+    ("functions", "times", "said"),
+    [
+        (calls_of(60, 2), 1, "would become over 1000000000000 nodes; odtc takes at most 250000"),
+        (calls_of(1, 1), 251, "would become 251 nodes; odtc takes at most 250"),
+        (calls_of(20, 1, doc_string="a" * 300_000), 4000, " bytes; odtc takes at most 1073741824"),
+        (calls_of(3000, 1), 1, "Function call chain depth exceeds limit (100)"),
+    ],
+    ids=["doubling", "side by side", "bytes", "depth"],
+)
+def test_functions_that_come_to_much(functions, times, said, tmp_path, capsys, monkeypatch) -> None:
+    if times == 251:
+        monkeypatch.setattr(inline_functions, "MOST_INLINED_NODES", 250)
+    onnx.save(calling(functions, times), tmp_path / "m.onnx")
+    code, text = check(tmp_path / "m.onnx", capsys)
+    assert code == ExitCode.MODEL
+    assert said in text
+
+
+def test_functions_of_ordinary_models_pass(tmp_path: Path, capsys) -> None:
+    """Modules in modules, and what nothing calls."""
+    unused = calls_of(40, 2)
+    for item in unused:
+        item.name = f"Unused{item.name}"
+        for node in item.node:
+            node.op_type = f"Unused{node.op_type}" if node.domain else node.op_type
+    onnx.save(calling([*unused, *calls_of(7, 2)], 2), tmp_path / "m.onnx")
+    assert check(tmp_path / "m.onnx", capsys) == (ExitCode.OK, "")
