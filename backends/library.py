@@ -18,20 +18,23 @@ from odtc.core.side_by_side import side_by_side
 _CODE = "llvm"
 
 
-def export_library(executable: tvm.runtime.Executable, output: Path, target: Target) -> None:
+def export_library(
+    executable: tvm.runtime.Executable, output: Path, target: Target, identity: str = ""
+) -> None:
     """Writes a compiled module as the shared library `output`, with our linker.
 
     Args:
         executable: what was compiled for `target`.
         output: a new path.
         target: chooses the linker's output format.
+        identity: the build id, in hex; a hash of the library if empty.
 
     Raises:
         BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
     """
 
     def fcompile(file_name: str, objects: Sequence[str], **_: object) -> None:
-        link([Path(name) for name in objects], Path(file_name), target)
+        link([Path(name) for name in objects], Path(file_name), target, identity)
 
     # TVM's own folder would stay behind a process that is killed.
     with temporary_folder() as folder, _as_objects(executable.mod):

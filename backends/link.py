@@ -25,7 +25,6 @@ _FLAGS = (
     *("-z", "relro"),
     *("-z", "noexecstack"),
     "--hash-style=both",
-    "--build-id=sha1",
 )
 
 _NDK_HINT = "TVM_NDK_CC names it: set that to the clang of an NDK, or unset it"
@@ -43,9 +42,12 @@ class Linker:
     command: tuple[str, ...]
     driver: bool = False
 
-    def arguments(self, objects: Sequence[Path], output: Path, target: Target) -> list[str]:
+    def arguments(
+        self, objects: Sequence[Path], output: Path, target: Target, identity: str = ""
+    ) -> list[str]:
         """The whole command line that links `objects` into `output`."""
-        flags = [*_FLAGS, "-soname", output.name]
+        build_id = f"0x{identity}" if identity else "sha1"
+        flags = [*_FLAGS, f"--build-id={build_id}", "-soname", output.name]
         flags = [f"-Wl,{','.join(flags)}", "-nostdlib"] if self.driver else flags
         machine = [] if self.driver else ["-m", target.emulation]
         return [*self.command, "-shared", *machine, *flags, "-o", str(output), *map(str, objects)]
@@ -67,17 +69,17 @@ def find_linker(target: Target) -> Linker:
     )
 
 
-def link(objects: Sequence[Path], output: Path, target: Target) -> None:
+def link(objects: Sequence[Path], output: Path, target: Target, identity: str = "") -> None:
     """Links `objects` into the shared library `output`.
 
     `output` should be a new path: a process that has loaded an older library from the same path
-    would be given that one back.
+    would be given that one back. `identity` is its build id, in hex; a hash of it if empty.
 
     Raises:
         BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
     """
     linker = find_linker(target)
-    name, command = " ".join(linker.command), linker.arguments(objects, output, target)
+    name, command = " ".join(linker.command), linker.arguments(objects, output, target, identity)
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False

@@ -208,12 +208,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     progress("link")
     root = private_folder()
     try:
-        export_library(built.executable, root / bundles.LIBRARY, target)
-        check_library(root / bundles.LIBRARY, target)
         _write_model(source.model, graph, root)
         plans = memory_plans_json(step.record for step in built.steps)
         (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
-        return Artifact(bundles.seal(_manifest(Path(model), made, precision), root))
+        manifest = _manifest(Path(model), made, precision)
+        identity = bundles.identity_in(manifest, root)
+        export_library(built.executable, root / bundles.LIBRARY, target, identity)
+        check_library(root / bundles.LIBRARY, target)
+        return Artifact(bundles.seal(manifest, root))
     except BaseException:
         remove_folder(root)
         raise

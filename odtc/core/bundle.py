@@ -6,9 +6,10 @@
     model.onnx               the original graph without those weights
     memory.json              where the tensors of the training step lie, and when, for each plan
 
-Members are stored, not compressed. A library is always loaded from a fresh private path: `dlopen`
-gives a stale module back for a path that it has seen, and a user may compile over an artifact
-that is in use.
+Members are stored, not compressed (`odtc.core.archive`), and the library has in it what the
+manifest, the weights and the model are (`odtc.core.identity`). A library is always loaded from a
+fresh private path: `dlopen` gives a stale module back for a path that it has seen, and a user may
+compile over an artifact that is in use.
 """
 
 import hashlib
@@ -23,9 +24,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from odtc.core.archive import require_stored
 from odtc.core.errors import ArtifactError
+from odtc.core.file_limits import MOST_MANIFEST_BYTES, MOST_PLAN_BYTES
 from odtc.core.files import atomic_write, disk_full, disk_is_full, private_folder
+from odtc.core.identity import identity_of
 from odtc.core.left_behind import remove_folder
+from odtc.core.library_file import build_id
 from odtc.core.manifest import Manifest, parse_manifest
 
 MANIFEST = "manifest.json"
@@ -34,6 +39,14 @@ PARAMETERS = "parameters.safetensors"
 MODEL = "model.onnx"
 MEMORY = "memory.json"
 MEMBERS = (LIBRARY, PARAMETERS, MODEL, MEMORY)
+# What the library is bound to, beside the manifest.
+BOUND = (PARAMETERS, MODEL)
+
+_LIMITS = {
+    MANIFEST: MOST_MANIFEST_BYTES,
+    MEMORY: MOST_PLAN_BYTES,
+    **dict.fromkeys((LIBRARY, PARAMETERS, MODEL)),
+}
 
 _BLOCK = 1 << 20
 # What zipfile raises, depending on which byte is wrong.
@@ -76,6 +89,12 @@ class Bundle:
         return self.root / MEMORY
 
 
+def identity_in(manifest: Manifest, root: Path) -> str:
+    """What the library of an artifact is to be bound to; the other members lie in the folder."""
+    hashes = {name: file_sha256(root / name) for name in BOUND}
+    return identity_of(replace(manifest, files=hashes), BOUND)
+
+
 def seal(manifest: Manifest, root: Path) -> Bundle:
     """Makes a bundle of a private folder that holds all members, and hashes them."""
     hashes = {name: file_sha256(root / name) for name in MEMBERS}
@@ -95,16 +114,17 @@ def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
-    """Unpacks an artifact and checks its versions and the hash of every member.
+    """Unpacks an artifact and checks its versions, the hash of every member, and that all fit.
 
     Raises:
-        ArtifactError: it is missing, damaged, or of another version.
+        ArtifactError: it is missing, damaged, of another version, or made of several.
         OutputError: there is no room to unpack it.
     """
     where = str(path)
     if not os.path.isfile(path):
         raise ArtifactError("the artifact does not exist", where=where, hint="check the path")
     with _readable(where), zipfile.ZipFile(path) as archive:
+        require_stored(archive, _LIMITS, os.path.getsize(path), where)
         manifest = parse_manifest(archive.read(MANIFEST), where)
         if manifest.tvm != tvm_version:
             raise ArtifactError(
@@ -123,7 +143,31 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
                 where=where,
                 hint="copy the artifact again, or compile the model again",
             )
+    _check_library(bundle, where)
     return bundle
+
+
+def _check_library(bundle: Bundle, where: str) -> None:
+    """Checks that all of the library is there, and that it belongs to the other parts.
+
+    Raises:
+        ArtifactError: it is not so.
+    """
+    try:
+        found = build_id(bundle.library)
+    except ValueError as error:
+        raise ArtifactError(
+            f"the artifact is damaged: {LIBRARY} cannot be loaded: {error}",
+            where=where,
+            hint="copy the artifact again, or compile the model again",
+        ) from error
+    if found != identity_of(bundle.manifest, BOUND):
+        raise ArtifactError(
+            f"the parts of the artifact do not belong together: {LIBRARY} was compiled with "
+            f"another {MANIFEST}, {' or '.join(BOUND)}",
+            where=where,
+            hint="compile the model again; an artifact's parts cannot be changed by hand",
+        )
 
 
 def file_sha256(path: Path) -> str:

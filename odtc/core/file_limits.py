@@ -11,3 +11,9 @@ some tens of thousands."""
 
 MOST_INLINED_BYTES = 1 << 30
 """Bytes of these nodes, with the tensors in them."""
+
+MOST_MANIFEST_BYTES = 16 << 20
+"""Of an artifact's manifest: some hundred for each argument of the step."""
+
+MOST_PLAN_BYTES = 64 << 20
+"""Of an artifact's memory plans: some hundred for each tensor of each plan."""

@@ -201,7 +201,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
     try:
         data = json.loads(text)
         schema = data["schema"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, RecursionError, TypeError) as error:
         raise ArtifactError("not an odtc artifact: its manifest is damaged", where=where) from error
     if schema != SCHEMA:
         raise ArtifactError(
@@ -238,7 +238,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         if not manifest.plans:
             raise ValueError("there is no training step")
         return manifest
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ArtifactError(
             f"the artifact's manifest is damaged ({type(error).__name__}: {error})",
             where=where,

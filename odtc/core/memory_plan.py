@@ -172,7 +172,7 @@ def parse_memory_plans(text: str | bytes, where: str) -> tuple[MemoryPlan, ...]:
         found = json.loads(text)
         if not isinstance(found, list):
             raise TypeError("not a list")
-    except (TypeError, ValueError) as error:
+    except (RecursionError, TypeError, ValueError) as error:
         raise _damaged(f"{type(error).__name__}: {error}", where) from error
     return tuple(_plan(data, where) for data in found)
 
@@ -184,7 +184,7 @@ def _plan(data: Mapping[str, Any], where: str) -> MemoryPlan:
         numbers = {name: int(data[name]) for name in data.keys() - {"calls", "tensors"}}
         plan = MemoryPlan(calls=calls, tensors=tensors, **numbers)
         fault = _fault(plan)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise _damaged(f"{type(error).__name__}: {error}", where) from error
     if fault:
         raise _damaged(fault, where)
