@@ -17,6 +17,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from odtc.core.errors import ModelError
+from odtc.core.file_limits import MOST_PROPAGATED
 from odtc.core.place import Place
 from odtc.core.specs import Classes, TensorSpec
 from odtc.core.weight_places import bodies_of
@@ -54,6 +55,9 @@ class Graph:
         findings: what each float tensor of the file is, and why.
         untrainable: weights that no option trains, as they are no float tensors, each with what to
             do instead.
+        folded_bytes: of constants that were computed from others.
+        unrolled_nodes: that loops became.
+        unrolled_bytes: of these.
     """
 
     nodes: list[onnx.NodeProto]
@@ -75,6 +79,9 @@ class Graph:
     findings: Mapping[str, Finding] = field(default_factory=dict)
     aside: dict[str, str] = field(default_factory=dict)
     untrainable: list[str] = field(default_factory=list)
+    folded_bytes: int = 0
+    unrolled_nodes: int = 0
+    unrolled_bytes: int = 0
 
     @property
     def frozen(self) -> frozenset[str]:
@@ -128,15 +135,20 @@ class Graph:
             for name, value in self.parameters.items()
         )
 
-    def infer_shapes(self) -> None:
+    def infer_shapes(self, *, follows: bool = True) -> None:
         """Fills `shapes` and `dtypes`.
+
+        Args:
+            follows: whether the elements of lists are followed from node to node. ONNX has a
+                message for each element of every list then, whatever it holds, so that no list may
+                be long.
 
         Raises:
             ModelError: two shapes do not fit together.
         """
         model = self.to_model()
         try:
-            model = _inferred(model, data_prop=True)
+            model = _inferred(model, data_prop=follows and self._may_follow())
         except _INFERENCE_ERRORS:
             # It takes tables of values for lists of them, and then finds that they do not fit.
             try:
@@ -158,6 +170,11 @@ class Graph:
             self.shapes[name] = value.shape
             self.dtypes[name] = value.dtype.name
         self._check_sizes()
+
+    def _may_follow(self) -> bool:
+        """Whether inference may hold each element of the lists that it follows."""
+        lists = (shape[0] for shape in self.shapes.values() if len(shape) == 1)
+        return sum(lists) <= MOST_PROPAGATED
 
     def _check_sizes(self) -> None:
         for name, shape in self.shapes.items():

@@ -10,7 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from odtc.frontend.graph import Graph
+from odtc.core.errors import ModelError
+from odtc.core.file_limits import MOST_FOLDED_BYTES
+from odtc.frontend.graph import Graph, describe_node
 
 # A causal mask of 1024 positions; anything larger is left to the compiler.
 MAX_ELEMENTS = 1 << 20
@@ -42,22 +44,41 @@ def fold_and_infer(graph: Graph) -> None:
         ModelError: the shapes do not fit together.
     """
     fold_constants(graph)
-    graph.infer_shapes()
+    # Sizes are checked before inference holds each element of any list.
+    _settle(graph, follows=False)
+    if any(name and name not in graph.shapes for node in graph.nodes for name in node.output):
+        _settle(graph, follows=True)
+
+
+def _settle(graph: Graph, *, follows: bool) -> None:
+    graph.infer_shapes(follows=follows)
     while fold_constants(graph):
-        graph.infer_shapes()
+        graph.infer_shapes(follows=follows)
 
 
 def fold_constants(graph: Graph) -> bool:
-    """Replaces Constant, Shape and shape arithmetic by their values; tells if there was any."""
+    """Replaces Constant, Shape and shape arithmetic by their values; tells if there was any.
+
+    Raises:
+        ModelError: all of them together are too large.
+    """
     kept = []
     for node in graph.nodes:
         values = _values(graph, node)
         if values is None:
             kept.append(node)
         for name, value in (values or {}).items():
+            graph.folded_bytes += value.nbytes
             graph.constants[name] = value
             graph.shapes[name] = value.shape
             graph.dtypes[name] = value.dtype.name
+        if graph.folded_bytes > MOST_FOLDED_BYTES:
+            raise ModelError(
+                f"the constants that the graph computes have {graph.folded_bytes} bytes so far; "
+                f"odtc takes at most {MOST_FOLDED_BYTES}",
+                where=f"node {describe_node(node)}",
+                hint="give a smaller batch or shorter sequences, or store them as initializers",
+            )
     found = len(kept) < len(graph.nodes)
     graph.nodes = kept
     return found

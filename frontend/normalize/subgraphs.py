@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 
 from odtc.frontend.graph import Graph, attributes
 from odtc.frontend.normalize.trips import trips_of
+from odtc.frontend.normalize.unrolled import count_unrolled
 
 UNSQUEEZE_INPUT_SINCE = 13
 SPLIT_INPUT_SINCE = 13
@@ -124,6 +125,7 @@ def inline_loop(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     if isinstance(trips, str):
         return False
     body = attributes(node)["body"]
+    count_unrolled(graph, node, body, trips)
     weights = inlined.adopt(body)
     true = graph.add_constant("condition", np.array(True))
     state, given = list(node.input[2:]), []
@@ -149,11 +151,14 @@ def inline_scan(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     if graph.opset < 9 or any(name not in graph.shapes for name in node.input[-count:]):
         return False
     state, scanned = list(node.input[:-count]), node.input[-count:]
+    axes = attrs.get("scan_input_axes", [0] * count)
+    trips = max(graph.shapes[name][axis] for name, axis in zip(scanned, axes, strict=True))
+    count_unrolled(graph, node, body, trips, count + len(body.output) - len(state))
     pieces = [
         _pieces(inlined, name, axis, bool(backwards))
         for name, axis, backwards in zip(
             scanned,
-            attrs.get("scan_input_axes", [0] * count),
+            axes,
             attrs.get("scan_input_directions", [0] * count),
             strict=True,
         )

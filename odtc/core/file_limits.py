@@ -17,3 +17,17 @@ MOST_MANIFEST_BYTES = 16 << 20
 
 MOST_PLAN_BYTES = 64 << 20
 """Of an artifact's memory plans: some hundred for each tensor of each plan."""
+
+MOST_UNROLLED_NODES = 100_000
+"""Nodes that all Loops and Scans of a model become; a single Loop becomes fewer, see
+`odtc.frontend.normalize.trips`."""
+
+MOST_UNROLLED_BYTES = 256 << 20
+"""Bytes of these nodes, with the tensors in them."""
+
+MOST_FOLDED_BYTES = 2 << 30
+"""Bytes of the constants that a graph's own arithmetic gives, all together: masks, positions."""
+
+MOST_PROPAGATED = 1 << 23
+"""Elements of all lists of a graph whose values ONNX's inference follows from node to node; it
+holds each as a message of its own. Of longer ones only the shape is inferred."""

@@ -3,6 +3,7 @@
 Each file is made here; what an ordinary large model has passes.
 """
 
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 from odtc.frontend import inline_functions
+from odtc.frontend.normalize import constants
 
 F32 = TensorProto.FLOAT
 DOMAIN = "local"
@@ -66,6 +68,117 @@ def test_bytes_of_another_domain_are_its_own(tmp_path: Path, capsys) -> None:
     model.opset_import.append(helper.make_opsetid("com.example", 1))
     onnx.save(model, tmp_path / "m.onnx")
     assert check(tmp_path / "m.onnx", capsys, "--all") == (ExitCode.OK, "")
+
+
+def doubled(first: np.ndarray, times: int = 40) -> onnx.ModelProto:
+    """A tensor that is joined to itself over and over."""
+    nodes = [
+        helper.make_node("Concat", [f"d{at}", f"d{at}"], [f"d{at + 1}"], axis=0)
+        for at in range(times)
+    ]
+    return reduced(nodes, f"d{times}", {"d0": first})
+
+
+def reduced(nodes: list[onnx.NodeProto], name: str, held: dict[str, object]) -> onnx.ModelProto:
+    """A model whose output has the sum of a tensor added."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        *nodes,
+        helper.make_node("Cast", [name], ["floats"], to=F32),
+        helper.make_node("ReduceSum", ["floats"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["m", "sum"], ["y"]),
+    ]
+    return model_of(nodes, [numpy_helper.from_array(np.asarray(v), k) for k, v in held.items()])
+
+
+def made_by(op_type: str, *values: object, **attributes) -> onnx.ModelProto:
+    """A tensor that an operator makes as large as constants say."""
+    names = [f"c{at}" for at in range(len(values))]
+    node = helper.make_node(op_type, names, ["large"], **attributes)
+    return reduced([node], "large", dict(zip(names, values, strict=True)))
+
+
+def looping(trips: int, depth: int = 1, table: int = 0) -> onnx.ModelProto:
+    """Loops in each other, the innermost with a table of so many numbers."""
+
+    def body(level: int) -> onnx.GraphProto:
+        info, end = helper.make_tensor_value_info, f"{level}"
+        ends = [info(f"t{end}", TensorProto.INT64, []), info(f"c{end}", TensorProto.BOOL, [])]
+        state = [info(f"s{end}", F32, None)]
+        given = [info(f"going{end}", TensorProto.BOOL, []), info(f"o{end}", F32, None)]
+        nodes = [helper.make_node("Identity", [f"c{end}"], [f"going{end}"])]
+        if level < depth:
+            names = ["trips", "", f"s{end}"]
+            nodes.append(helper.make_node("Loop", names, [f"o{end}"], body=body(level + 1)))
+        elif table:
+            held = numpy_helper.from_array(np.zeros(table, np.int64))
+            nodes += [
+                helper.make_node("Constant", [], ["k"], value=held),
+                helper.make_node("ReduceSum", ["k"], ["r"], keepdims=0),
+                helper.make_node("Cast", ["r"], ["f"], to=F32),
+                helper.make_node("Add", [f"s{end}", "f"], [f"o{end}"]),
+            ]
+        else:
+            nodes.append(helper.make_node("Relu", [f"s{end}"], [f"o{end}"]))
+        return helper.make_graph(nodes, "body", [*ends, *state], given)
+
+    loop = helper.make_node("Loop", ["trips", "", "m"], ["y"], body=body(1))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), loop]
+    return model_of(nodes, [numpy_helper.from_array(np.array(trips), "trips")])
+
+
+def scanned(steps: int) -> onnx.ModelProto:
+    info = helper.make_tensor_value_info
+    add = helper.make_node("Add", ["state", "item"], ["sum"])
+    ends = [info("state", F32, None), info("item", F32, None)]
+    body = helper.make_graph([add], "body", ends, [info("sum", F32, None)])
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("ConstantOfShape", ["steps"], ["zeros"]),
+        helper.make_node("Scan", ["m", "zeros"], ["y"], body=body, num_scan_inputs=1),
+    ]
+    return model_of(nodes, [numpy_helper.from_array(np.array([steps]), "steps")])
+
+
+FEW, LARGE = np.arange(4), 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("model", "exit_code", "said"),
+    [
+        (doubled(FEW), ExitCode.MODEL, "a tensor has the shape [2147483648]"),
+        (doubled(np.sqrt(FEW, dtype=np.float32)), ExitCode.MODEL, "the shape [2147483648]"),
+        (made_by("Expand", FEW, [LARGE, 4]), ExitCode.MODEL, f"the shape [{LARGE}, 4]"),
+        (made_by("Tile", FEW, [LARGE]), ExitCode.MODEL, f"the shape [{4 * LARGE}]"),
+        (made_by("ConstantOfShape", [LARGE]), ExitCode.MODEL, f"the shape [{LARGE}]"),
+        (made_by("Range", 0, LARGE, 1), ExitCode.MODEL, f"the shape [{LARGE}]"),
+        (made_by("Pad", FEW, [LARGE, LARGE]), ExitCode.MODEL, f"the shape [{2 * LARGE + 4}]"),
+        (looping(1 << 60), ExitCode.UNSUPPORTED, ""),
+        (looping(90, 3), ExitCode.UNSUPPORTED, "would become 100"),
+        (looping(2000, table=20_000), ExitCode.UNSUPPORTED, "bytes of nodes, over 268435456"),
+        (scanned(1 << 18), ExitCode.UNSUPPORTED, "would become 524288 nodes, over 100000"),
+        (scanned(1 << 28), ExitCode.UNSUPPORTED, "would become 536870912 nodes, over 100000"),
+    ],
+    ids="integers floats Expand Tile Constant Range Pad trips nested table Scan scan".split(),
+)
+def test_tensors_and_loops_that_grow(model, exit_code, said, tmp_path: Path, capsys) -> None:
+    onnx.save(model, tmp_path / "m.onnx")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    code, text = check(tmp_path / "m.onnx", capsys, "--batch", "2")
+    assert code == exit_code
+    assert said in text
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600_000  # kB
+
+
+def test_constants_are_added_up(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(constants, "MOST_FOLDED_BYTES", 1 << 20)
+    names = [f"z{at}" for at in range(9)]
+    nodes = [helper.make_node("ConstantOfShape", ["size"], [name]) for name in names]
+    total = helper.make_node("Sum", names, ["total"])
+    onnx.save(reduced([*nodes, total], "total", {"size": [1 << 15]}), tmp_path / "m.onnx")
+    code, text = check(tmp_path / "m.onnx", capsys)
+    assert code == ExitCode.MODEL
+    assert "have 1179648 bytes so far; odtc takes at most 1048576" in text
 
 
 def calls_of(depth: int, times: int, **inner) -> list[onnx.FunctionProto]:
