@@ -6,10 +6,12 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import version_converter
+from onnx.external_data_helper import load_external_data_for_model
 from onnx.version_converter import ConvertError
 
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.weight_places import FLOATS
+from odtc.frontend.external_claims import require_claims
 from odtc.frontend.float_lists import floats_as_tensors
 from odtc.frontend.function_weights import without_function_weights
 from odtc.frontend.graph import MAIN_DOMAINS
@@ -46,10 +48,10 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
     if file.stat().st_size == 0:
         raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)
     try:
-        model = read_in_file(file) if in_file else onnx.load(file, format="protobuf")
+        model = read_in_file(file) if in_file else _read_whole(file)
         if in_file and (model.functions or _is_old(model)):
             # ONNX's own code is to make another model of it, and elements go with that.
-            model = onnx.load(file, format="protobuf")
+            model = _read_whole(file)
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
         raise ModelError(
             f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
@@ -64,6 +66,19 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
     name_weights(model)
     restore(model)
     _require_dense(model)
+    return model
+
+
+def _read_whole(file: Path) -> onnx.ModelProto:
+    """The model with all external data, once that is no more than it should be.
+
+    Raises:
+        DecodeError, OSError, ValueError, ValidationError: as of `onnx.load`.
+        ModelError: a tensor claims too much.
+    """
+    model = onnx.load(file, format="protobuf", load_external_data=False)
+    require_claims(model, file)
+    load_external_data_for_model(model, os.fspath(file.absolute().parent))
     return model
 
 

@@ -21,6 +21,7 @@ from onnx.external_data_helper import (
 )
 
 from odtc.core.weight_places import FLOATS
+from odtc.frontend.external_claims import require_claims
 
 # What is smaller may well be in memory three times.
 _LARGE_FILE, _LARGE_TENSOR = 16 << 20, 1 << 16
@@ -38,12 +39,14 @@ def read_in_file(path: Path) -> onnx.ModelProto:
 
     Raises:
         DecodeError, OSError, ValueError, ValidationError: as of `onnx.load`.
+        ModelError: a tensor claims too much.
     """
     path = path.absolute()
     is_large = sys.byteorder == "little" and path.stat().st_size >= _LARGE_FILE
     model = _without_elements(path) if is_large else None
     if model is None:
         model = onnx.load(path, format="protobuf", load_external_data=False)
+    require_claims(model, path)
     places = {
         number: _place_of(tensor, path)
         for number, tensor in enumerate(model.graph.initializer)

@@ -12,9 +12,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from odtc.cli.main import main
-from odtc.core.errors import ExitCode
+from odtc.core.errors import ExitCode, ModelError
 from odtc.frontend import inline_functions
 from odtc.frontend.normalize import constants
+from odtc.frontend.onnx_file import load_model
 
 F32 = TensorProto.FLOAT
 DOMAIN = "local"
@@ -235,3 +236,64 @@ def test_functions_of_ordinary_models_pass(tmp_path: Path, capsys) -> None:
             node.op_type = f"Unused{node.op_type}" if node.domain else node.op_type
     onnx.save(calling([*unused, *calls_of(7, 2)], 2), tmp_path / "m.onnx")
     assert check(tmp_path / "m.onnx", capsys) == (ExitCode.OK, "")
+
+
+def elsewhere(tensor: TensorProto, **place: object) -> TensorProto:
+    """A tensor whose data is said to lie in another file."""
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "w.bin", **place}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+def with_weight(dims: list[int], **place: object) -> onnx.ModelProto:
+    model = model_of([product()])
+    model.graph.initializer[0].dims[:] = dims
+    elsewhere(model.graph.initializer[0], **place)
+    return model
+
+
+def with_sparse(is_initializer: bool) -> onnx.ModelProto:
+    """A sparse tensor of a terabyte of values."""
+    values, indices = (
+        elsewhere(TensorProto(name=name, data_type=kind, dims=[TERA // 4]), length=TERA)
+        for name, kind in (("sparse", F32), ("indices", TensorProto.INT64))
+    )
+    sparse = onnx.SparseTensorProto(values=values, indices=indices, dims=[TERA])
+    if is_initializer:
+        model = model_of([product()])
+        model.graph.sparse_initializer.append(sparse)
+        return model
+    constant = helper.make_node("Constant", [], ["large"])
+    kind = onnx.AttributeProto.SPARSE_TENSOR
+    constant.attribute.append(onnx.AttributeProto(name="sparse_value", type=kind))
+    constant.attribute[0].sparse_tensor.CopyFrom(sparse)
+    return reduced([constant], "large", {})
+
+
+TERA = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (with_weight([1 << 20, 1 << 18], length=TERA), "a tensor has the shape [1048576, 262144]"),
+        (with_weight([1 << 20, 1 << 18]), "a tensor has the shape [1048576, 262144]"),
+        (with_weight([-4, -2], length=32), "a tensor has the shape [-4, -2]"),
+        (with_weight([4, 2], length=TERA), f"needs 32 bytes of external data; {TERA} are given"),
+        (with_weight([4, 2]), f"needs 32 bytes of external data; {TERA} are given"),
+        (with_sparse(True), f"a tensor has the shape [{TERA // 4}]"),
+        (with_sparse(False), f"a tensor has the shape [{TERA // 4}]"),
+    ],
+    ids="shape whole negative length rest sparse node".split(),
+)
+@pytest.mark.parametrize("in_file", [True, False])
+def test_external_data_that_claims_much(model, said, in_file, tmp_path: Path) -> None:
+    """In a file of a terabyte of holes, which takes no room."""
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(TERA)
+    with pytest.raises(ModelError) as caught:
+        load_model(tmp_path / "m.onnx", in_file=in_file)
+    assert said in str(caught.value)
