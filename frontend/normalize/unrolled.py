@@ -27,8 +27,15 @@ def count_unrolled(
     Raises:
         UnsupportedError: there are too many nodes, or bytes of them.
     """
-    graph.unrolled_nodes += trips * (_nodes_in(body) + beside)
-    graph.unrolled_bytes += trips * body.ByteSize()
+    add_unrolled(graph, node, trips, _nodes_in(body) + beside, body.ByteSize())
+
+
+def add_unrolled(
+    graph: Graph, node: onnx.NodeProto, trips: int, nodes: int, nbytes: int = 0
+) -> None:
+    """The same of what becomes so many nodes, and bytes of them, at each of its trips."""
+    graph.unrolled_nodes += trips * nodes
+    graph.unrolled_bytes += trips * nbytes
     for count, most, unit in (
         (graph.unrolled_nodes, MOST_UNROLLED_NODES, "nodes"),
         (graph.unrolled_bytes, MOST_UNROLLED_BYTES, "bytes of nodes"),

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odtc.frontend.normalize.unrolled import add_unrolled
 from odtc.frontend.operators import recurrent_activations
 from odtc.frontend.operators.forms import concat, reshape, split_evenly
 from odtc.frontend.operators.operator import Emit, Node
 from odtc.frontend.operators.recurrent_cells import KINDS, Direction, State
 
+# Nodes of a step of the smallest cell: a product, a sum and an activation.
+_LEAST_NODES = 3
 # Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P.
 BIAS, LENGTHS, INITIAL, PEEPHOLES = 3, 4, 5, 7
 
@@ -25,10 +28,10 @@ def directions(node: Node) -> int:
 def unroll(node: Node, emit: Emit) -> list[str]:
     """The outputs: all hidden states, and the last of each state."""
     batch_first = bool(node.attrs.get("layout"))
+    steps, batch = node.shape()[:2][:: -1 if batch_first else 1]
+    add_unrolled(node.graph, node.proto, steps * directions(node), _LEAST_NODES)
     data = emit("Transpose", node.inputs[0], perm=[1, 0, 2]) if batch_first else node.inputs[0]
-    shape = node.shape()
-    steps, batch = (shape[1], shape[0]) if batch_first else shape[:2]
-    flat = reshape(emit, data, steps * batch, shape[2])
+    flat = reshape(emit, data, steps * batch, node.shape()[2])
     count, hidden = directions(node), node.shape(2)[2]
     masks = _masks(node, emit, steps, batch)
     results = [

@@ -141,6 +141,19 @@ def scanned(steps: int) -> onnx.ModelProto:
     return model_of(nodes, [numpy_helper.from_array(np.array([steps]), "steps")])
 
 
+def recurrent(steps: int) -> onnx.ModelProto:
+    """A layer that no kernel serves: it is unrolled."""
+    shapes = {"i": (1, 2, 2), "r": (1, 2, 2)}
+    held = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    held |= {"steps": np.array([steps, 2, 2]), "lengths": np.array([5, 7], np.int32)}
+    names = ["zeros", "i", "r", "", "lengths"]
+    nodes = [
+        helper.make_node("ConstantOfShape", ["steps"], ["zeros"]),
+        helper.make_node("RNN", names, ["", "last"], hidden_size=2, activations=["Affine"]),
+    ]
+    return reduced(nodes, "last", held)
+
+
 FEW, LARGE = np.arange(4), 1 << 40
 
 
@@ -159,8 +172,9 @@ FEW, LARGE = np.arange(4), 1 << 40
         (looping(2000, table=20_000), ExitCode.UNSUPPORTED, "bytes of nodes, over 268435456"),
         (scanned(1 << 18), ExitCode.UNSUPPORTED, "would become 524288 nodes, over 100000"),
         (scanned(1 << 28), ExitCode.UNSUPPORTED, "would become 536870912 nodes, over 100000"),
+        (recurrent(1 << 17), ExitCode.UNSUPPORTED, "would become 393216 nodes, over 100000"),
     ],
-    ids="integers floats Expand Tile Constant Range Pad trips nested table Scan scan".split(),
+    ids="integers floats Expand Tile Constant Range Pad trips nested table Scan scan RNN".split(),
 )
 def test_tensors_and_loops_that_grow(model, exit_code, said, tmp_path: Path, capsys) -> None:
     onnx.save(model, tmp_path / "m.onnx")
