@@ -123,6 +123,12 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
     where = str(path)
     if not os.path.isfile(path):
         raise ArtifactError("the artifact does not exist", where=where, hint="check the path")
+    if where.endswith(".onnx"):
+        raise ArtifactError(
+            "it is a model, and no artifact yet",
+            where=where,
+            hint="compile it: odtc compile MODEL.onnx -o MODEL.odtc",
+        )
     with _readable(where), zipfile.ZipFile(path) as archive:
         require_stored(archive, _LIMITS, os.path.getsize(path), where)
         manifest = parse_manifest(archive.read(MANIFEST), where)
