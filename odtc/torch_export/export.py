@@ -139,12 +139,7 @@ def export(
         shapes = tuple([tuple(t.shape) for t in named_tensors(v, "").values()] for v, _ in trained)
         work = _Work(module, calls, shapes, expected, names, weights, seen)
         model, exporter = _exported(work)
-        notes += [*padding_notes(module), *_hook_notes(module)]
-    if stops.places:
-        notes.append(
-            "the gradient is stopped where ONNX cannot say so; a step of the file has it there: "
-            f"{listed(stops.places)}"
-        )
+        notes += [*padding_notes(module), *stops.notes()]
     if still := stopped(model, stops.parameters):
         weights = frozen(weights, still)
         notes.append(f"the module stops their gradient, and they are frozen: {listed(still)}")
@@ -181,14 +176,6 @@ def _check_module(module: nn.Module) -> None:
             where="module",
             hint="call it once, or load its weights",
         )
-
-
-def _hook_notes(module: nn.Module) -> list[str]:
-    """What is said of gradients that the module's own code changes on their way."""
-    hooked = [name for name, p in module.named_parameters() if getattr(p, "_backward_hooks", None)]
-    if not hooked:
-        return []
-    return [f"hooks change these gradients, and a step of the file has none: {listed(hooked)}"]
 
 
 def _calls(call: Call) -> tuple[Call, ...]:

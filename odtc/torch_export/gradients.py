@@ -17,6 +17,12 @@ from odtc.core.errors import UnsupportedError
 from odtc.core.weight_list import WeightList
 from odtc.frontend.graph import names_read
 from odtc.torch_export.calls import Call, named_tensors
+from odtc.torch_export.hooks import (
+    described,
+    functions_behind,
+    hooked_parameters,
+    hooked_parts,
+)
 from odtc.torch_export.kept import kept, own_tensors
 from odtc.torch_export.names import listed
 from odtc.torch_export.stops import Stops
@@ -82,33 +88,56 @@ def padding_notes(module: nn.Module) -> list[str]:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Where a training forward has no gradient.
+    """Where a training forward has no gradient, or another one.
 
     Attributes:
         parameters: names of those that no output has a derivative by.
         places: lines at which the gradient stops of what has one elsewhere.
+        functions: autograd functions, which have a gradient of their own, with their lines.
+        hooked: parameters, parts and lines that have hooks on a gradient.
     """
 
     parameters: set[str]
     places: list[str]
+    functions: list[str]
+    hooked: list[str]
+
+    def notes(self) -> list[str]:
+        """What is said of it."""
+        said = {
+            "the gradient is stopped where ONNX cannot say so; a step of the file has it there": (
+                self.places
+            ),
+            "autograd functions stop or replace the gradient, and a step of the file has that of "
+            "what they compute": self.functions,
+            "hooks change these gradients, and a step of the file has none": self.hooked,
+        }
+        return [f"{text}: {listed(names)}" for text, names in said.items() if names]
 
 
 def stops_of(module: nn.Module, call: Call, weights: WeightList) -> Stopped:
-    """Where a forward stops the gradient while the module trains."""
-    own = own_tensors(module)
+    """Where a forward stops or changes the gradient while the module trains."""
+    own, parts = own_tensors(module), hooked_parts(module)
     leaves = {name: own[name] for name in weights.parameters if name in own}
     names = set(leaves)
+    hooked = hooked_parameters(module) + parts
     # What restores buffers comes behind the derivative, which reads them.
     with kept(module), torch.enable_grad():
         with Stops() as stops:
             value = module(*call.args, **call.kwargs)
         results = named_tensors(value, "output").values()
+        functions = stops.functions | functions_behind(results)
         sums = [result.sum().double() for result in results if result.requires_grad]
         if sums:
             total = torch.stack(sums).sum()
             found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
             names = {name for name, grad in zip(leaves, found, strict=True) if grad is None}
-    return Stopped(names, stops.places(leaves[name] for name in names))
+    return Stopped(
+        names,
+        stops.places(leaves[name] for name in names),
+        described(functions, parts),
+        hooked + sorted(stops.hooked),
+    )
 
 
 def stopped(model: onnx.ModelProto, names: set[str]) -> list[str]:

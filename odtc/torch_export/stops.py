@@ -1,8 +1,7 @@
-"""Where a forward stops the gradient: `detach`, `data`, and blocks under `no_grad`."""
+"""Where a forward changes the gradient: `detach`, `data`, blocks under `no_grad`, and hooks."""
 
-import traceback
+import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,18 +9,29 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from odtc.torch_export.hooks import Function, function_around
+from odtc.torch_export.lines import user_line
+
 _DETACHING = {Tensor.detach, Tensor.detach_, Tensor.data.__get__}  # pyright: ignore[reportAttributeAccessIssue]
-_OWN = (Path(torch.__file__).parent, Path(__file__).parent)
+_HOOKING = {Tensor.register_hook, Tensor.register_post_accumulate_grad_hook}
 
 Stop = tuple[str, Tensor]
 
 
 class Stops(TorchFunctionMode):
-    """A block in which the calls are noted that tensors with a gradient leave it at."""
+    """A block in which the calls are noted that change a gradient.
+
+    Attributes:
+        functions: the autograd functions whose forward tensors with a gradient were used in; there
+            no gradient is recorded, and none of it is a stop.
+        hooked: lines at which tensors are given hooks.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._found: list[Stop] = []
+        self.functions: set[Function] = set()
+        self.hooked: set[str] = set()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -30,8 +40,16 @@ class Stops(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if (func in _DETACHING or not torch.is_grad_enabled()) and _is_value(func, result):
             held = [t for t in tree_leaves((args, kwargs or {})) if isinstance(t, Tensor)]
-            self._found += [(_place(), tensor) for tensor in held if tensor.requires_grad]
+            self._note([tensor for tensor in held if tensor.requires_grad])
+        elif func in _HOOKING:
+            self.hooked.add(user_line())
         return result
+
+    def _note(self, held: list[Tensor]) -> None:
+        if held and (function := function_around(sys._getframe())):
+            self.functions.add(function)
+        else:
+            self._found += [(user_line(), tensor) for tensor in held]
 
     def places(self, still: Iterable[Tensor]) -> list[str]:
         """Lines at which a gradient stops, but for weights that have none anywhere."""
@@ -45,12 +63,3 @@ def _is_value(func: Callable[..., Any], result: Any) -> bool:
     if name.startswith("new_") or name.endswith("_like"):
         return False
     return any(isinstance(t, Tensor) and t.is_floating_point() for t in tree_leaves(result))
-
-
-def _place() -> str:
-    """The innermost line that is neither PyTorch's nor odtc's."""
-    for frame in reversed(traceback.extract_stack()):
-        path = Path(frame.filename)
-        if not any(folder in path.parents for folder in _OWN):
-            return f"{frame.filename}, line {frame.lineno}"
-    return "a place that is not known"

@@ -471,10 +471,3 @@ def test_a_module_that_is_refused_is_as_it_was(in_place: bool, tmp_path: Path) -
         odtc.from_torch(module, X, tmp_path / "model.onnx")
     assert module.seen is held
     assert module.seen == 0
-
-
-def test_hooks_on_gradients_are_told(tmp_path: Path) -> None:
-    module = nn.Linear(3, 2)
-    module.weight.register_hook(lambda gradient: gradient * 0)
-    with pytest.warns(UserWarning, match="hooks change these gradients.*: weight"):
-        odtc.from_torch(module, torch.zeros(2, 3), tmp_path / "m.onnx")
