@@ -1,6 +1,6 @@
 """Runs an exported file beside the module that it came from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from odtc.torch_export.kept import in_eval
 from odtc.torch_export.weights import array_of
 
 # Of the largest element of an output: another order of sums, and no other function.
-_TOLERANCE = {2: 3e-2, 4: 1e-3, 8: 1e-5}
+_TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 1e-2, torch.float32: 1e-3, torch.float64: 1e-5}
 
 
 def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
@@ -27,7 +27,10 @@ def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
 
 
 def compare(
-    model: onnx.ModelProto, calls: Sequence[Call], expected: Sequence[Mapping[str, Tensor]]
+    model: onnx.ModelProto,
+    calls: Sequence[Call],
+    expected: Sequence[Mapping[str, Tensor]],
+    kinds: Iterable[torch.dtype],
 ) -> None:
     """Checks that the file computes what the module does, in inference mode.
 
@@ -36,6 +39,7 @@ def compare(
         calls: the inputs, with different numbers of samples.
         expected: what the module returns of each, in the order of the file's outputs. A module
             that returns more while it trains has only its first output here.
+        kinds: types that the module computes in, on the way to outputs of finer ones, too.
 
     Raises:
         ModelError: an output differs, or nothing runs the file.
@@ -52,7 +56,7 @@ def compare(
             found = engine.run({k: array_of(t) for k, t in call.tensors.items() if k in fed})
             count = len(names) if len(wanted) == len(names) else 1
             for name, tensor in zip(names[:count], wanted.values(), strict=False):
-                _check(name, found[name], array_of(tensor))
+                _check(name, found[name], array_of(tensor), _bound(tensor.dtype, kinds))
 
 
 def _write_inference(model: onnx.ModelProto, path: Path) -> None:
@@ -65,7 +69,14 @@ def _write_inference(model: onnx.ModelProto, path: Path) -> None:
     path.write_bytes(inferring.SerializeToString())
 
 
-def _check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
+def _bound(kind: torch.dtype, kinds: Iterable[torch.dtype]) -> float:
+    """How far an output may be off: by what the coarsest type rounds to, but for whole numbers."""
+    if not kind.is_floating_point:
+        return 0.0
+    return max(_TOLERANCE.get(each, 0.0) for each in {kind, *kinds})
+
+
+def _check(name: str, found: np.ndarray, expected: np.ndarray, bound: float) -> None:
     if found.shape != expected.shape:
         raise ModelError(
             f"output {name!r} is {list(found.shape)} in the file and {list(expected.shape)} in the "
@@ -79,7 +90,6 @@ def _check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
         apart = np.where(one == other, 0.0, np.abs(one - other)) / scale
         apart[np.isnan(one) & np.isnan(other)] = 0.0
         worst = float(np.max(np.nan_to_num(apart, nan=np.inf), initial=0.0))
-    bound = _TOLERANCE.get(expected.dtype.itemsize, 1e-3) if expected.dtype.kind not in "biu" else 0
     if worst > bound:
         raise ModelError(
             f"output {name!r} of the file differs from the module's by {worst:.2g} of its largest "

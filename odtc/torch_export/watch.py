@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from odtc.core.errors import ModelError
 from odtc.frontend.graph import bodies_of
@@ -35,10 +36,12 @@ class Seen:
     Attributes:
         draws: how often it drew random numbers.
         places: lines that a value of a tensor was asked for in, and those that led there.
+        kinds: types of the numbers that it computed.
     """
 
     draws: int = 0
     places: set[Place] = field(default_factory=set)
+    kinds: set[torch.dtype] = field(default_factory=set)
 
 
 class Watch(TorchDispatchMode):
@@ -56,7 +59,9 @@ class Watch(TorchDispatchMode):
         self.seen.draws += name in _DRAWING
         if func is torch.ops.aten._local_scalar_dense.default:
             self.seen.places |= {(f.filename, f.lineno or 0) for f in traceback.extract_stack()}
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        self.seen.kinds |= {t.dtype for t in tree_leaves(result) if isinstance(t, torch.Tensor)}
+        return result
 
 
 def check_draws(model: onnx.ModelProto, seen: Seen) -> None:

@@ -1,0 +1,64 @@
+"""Modules that compute in a coarse type on the way to an output of a finer one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+
+import odtc
+from odtc.core.errors import UnsupportedError
+from odtc.torch_export import exporters
+
+KINDS = [torch.bfloat16, torch.float16]
+
+
+class Coarse(nn.Module):
+    """A layer of its own type, and a float32 one behind it."""
+
+    def __init__(self, kind: torch.dtype) -> None:
+        super().__init__()
+        self.a, self.b, self.kind = nn.Linear(6, 8, dtype=kind), nn.Linear(8, 3), kind
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(torch.tanh(self.a(x.to(self.kind))).float())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_coarsest_type_says_how_far_an_output_may_be_off(
+    kind: torch.dtype, seed: int, tmp_path: Path
+) -> None:
+    torch.manual_seed(seed)
+    assert odtc.from_torch(Coarse(kind), torch.randn(4, 6), tmp_path / "model.onnx")
+
+
+def off_by(part: float) -> Callable[[exporters.Request], onnx.ModelProto]:
+    """An exporter whose file adds a part of the largest element to the first output."""
+
+    def exporter(request: exporters.Request) -> onnx.ModelProto:
+        model = exporters.by_torchscript(request)
+        (result,) = request.module(*request.tensors.values())
+        shift = np.float32(part * result.abs().max().item())
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(shift), "shift"))
+        output = model.graph.output[0]
+        node = next(node for node in model.graph.node if output.name in node.output)
+        node.output[:] = ["unshifted"]
+        model.graph.node.append(onnx.helper.make_node("Add", ["unshifted", "shift"], [output.name]))
+        return model
+
+    return exporter
+
+
+@pytest.mark.parametrize(("kind", "part"), [(torch.float32, 5e-3), (torch.float16, 2e-2)])
+def test_a_finer_type_is_held_to_less(
+    kind: torch.dtype, part: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odtc.torch_export.export.EXPORTERS", {"careless": off_by(part)})
+    torch.manual_seed(0)
+    with pytest.raises(UnsupportedError, match="differs from the module's by"):
+        odtc.from_torch(Coarse(kind), torch.randn(4, 6), tmp_path / "model.onnx")
