@@ -49,9 +49,9 @@ def from_torch(
         input_names: of the tensors, in order; by default the names of forward's parameters.
         output_names: of the tensors, in order; by default the keys of a dictionary or of an object
             with fields, `output` for a tensor, and `output_0` and so on for several.
-        batch_axis: dimension along which the samples lie: of each input, or by name of the input,
-            0 for those without a name there; None for an input that has no batch. With None alone
-            the number of samples is fixed.
+        batch_axis: dimension along which the samples lie, -1 for the last: of each input, or by
+            name of the input, 0 for those without a name there; None for an input that has no
+            batch. With None alone the number of samples is fixed.
 
     Returns:
         What was exported: its inputs and outputs, its weights, and what was assumed, which is a

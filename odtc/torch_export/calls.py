@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from odtc.core.errors import UsageError
+from odtc.torch_export.names import listed
 
 BatchAxis = int | Mapping[str, int | None] | None
 
@@ -45,6 +46,16 @@ class Call:
     def with_batch(self, size: int) -> "Call":
         """The same call with its first samples, over and over, as often as it takes."""
         return self._with({k: _resized(v, self.axes[k], size) for k, v in self.tensors.items()})
+
+    def beside(self, given: "Call") -> str:
+        """What is said of its inputs where they are not as large as those that were given."""
+        said = [
+            f"{k} as {list(t.shape)}, from {list(given.tensors[k].shape)}, since its samples are "
+            f"along dimension {self.axes[k]}"
+            for k, t in self.tensors.items()
+            if t.shape != given.tensors[k].shape
+        ]
+        return f"; odtc changed the number of samples to {self.batch}: {listed(said)}" * bool(said)
 
     def backwards(self) -> "Call":
         """The same call with its samples in reverse order."""
@@ -210,18 +221,26 @@ def _renamed(own: list[str], names: Sequence[str] | None) -> list[str]:
 
 
 def checked_names(names: Sequence[str], count: int, where: str, hint: str) -> list[str]:
-    """The names, as many as there are tensors, none of them twice.
+    """The names, as many as there are tensors, none of them empty or there twice.
 
     Raises:
-        UsageError: they are more or fewer, or one is there twice.
+        UsageError: they are more or fewer, or one is empty, no text, or there twice.
     """
-    twice = [name for name, number in Counter(names).items() if number > 1 or not name]
-    if len(names) != count or twice:
-        said = f"the name {twice[0]!r} is there twice" if twice else f"{len(names)} names"
-        raise UsageError(
-            f"{said}; there are {count} tensors", where=where, hint=f"give each one name: {hint}"
-        )
-    return list(names)
+    held = [names] if isinstance(names, str) else list(names)
+    odd = [name for name in held if not isinstance(name, str) or not name]
+    twice = [name for name, number in Counter(map(str, held)).items() if number > 1]
+    said = {
+        f"{_counted(len(held), 'name')} given for {_counted(count, 'tensor')}": len(held) != count,
+        f"{odd and odd[0]!r} is no name: a name is a text that is not empty": bool(odd),
+        f"the name {twice and twice[0]!r} is there twice": bool(twice),
+    }
+    if wrong := [text for text, holds in said.items() if holds]:
+        raise UsageError(wrong[0], where=where, hint=f"give each tensor one name: {hint}")
+    return held
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _axes(tensors: Mapping[str, Tensor], batch_axis: BatchAxis) -> dict[str, int | None]:
@@ -233,6 +252,14 @@ def _axes(tensors: Mapping[str, Tensor], batch_axis: BatchAxis) -> dict[str, int
             hint=f"one of: {', '.join(tensors)}",
         )
     usual = 0 if isinstance(batch_axis, Mapping) else batch_axis
+    for axis in (usual, *given.values()):
+        if isinstance(axis, bool) or not isinstance(axis, int | np.integer | None):
+            raise UsageError(
+                f"{axis!r} is no number of a dimension",
+                where="batch_axis",
+                hint="dimensions are counted from 0, or from -1 backwards; None says that an input "
+                "has no batch",
+            )
     return {k: _axis(k, t.ndim, given.get(k, usual), k in given) for k, t in tensors.items()}
 
 
@@ -243,9 +270,10 @@ def _axis(name: str, rank: int, axis: int | None, is_given: bool) -> int | None:
         raise UsageError(
             f"input {name!r} has {rank} dimensions, and none is number {axis}",
             where="batch_axis",
-            hint="dimensions are counted from 0; None says that an input has no batch",
+            hint="dimensions are counted from 0, or from -1 backwards; None says that an input has "
+            "no batch",
         )
-    return axis % rank
+    return int(axis) % rank
 
 
 def _check_batch(call: Call) -> None:

@@ -127,9 +127,13 @@ def export(
         weights = weight_list(module)
         calls = _calls(call)
         with quiet():
-            trained = [_called_in_training(module, each) for each in calls]
-            expected = tuple(_called(lambda c=c: results(module, c)) for c in calls)
-            stops = _called(lambda: stops_of(module, calls[0], weights))
+            said = [each.beside(call) for each in calls]
+            trained = [_called_in_training(module, *each) for each in zip(calls, said, strict=True)]
+            expected = tuple(
+                _called(lambda c=c: results(module, c), text)
+                for c, text in zip(calls, said, strict=True)
+            )
+            stops = _called(lambda: stops_of(module, calls[0], weights), said[0])
             notes += mixing_notes(module, calls, expected)
         value, seen = trained[0]
         own = list(named_tensors(value, "output"))
@@ -190,28 +194,38 @@ def _calls(call: Call) -> tuple[Call, ...]:
     return call.with_batch(size), call.with_batch(size + 1)
 
 
-def _called_in_training(module: nn.Module, call: Call) -> tuple[Any, Seen]:
-    """What the module returns while it trains, and what was seen of it."""
+def _called_in_training(module: nn.Module, call: Call, said: str) -> tuple[Any, Seen]:
+    """What the module returns while it trains, and what was seen of it; see `_called`."""
     before = {name: t.clone() for name, t in module.named_buffers(remove_duplicate=False)}
     with kept(module), no_grad(), Watch() as watch:
-        value = _called(lambda: module(*call.args, **call.kwargs))
+        value = _called(lambda: module(*call.args, **call.kwargs), said)
         check_changes(module, before)
     if not named_tensors(value, "output"):
         raise UsageError("the module returns no tensor", where="module", hint="let it return one")
     return value, watch.seen
 
 
-def _called(forward: Callable[[], Any]) -> Any:
+def _called(forward: Callable[[], Any], said: str) -> Any:
+    """What a forward returns.
+
+    Args:
+        forward: which the module may fail in.
+        said: of the inputs that it has, behind the reason.
+
+    Raises:
+        UsageError: it fails.
+    """
     try:
         return forward()
     except (MemoryError, OdtcError):
         raise
     except Exception as error:
         raise UsageError(
-            f"the module fails on the example inputs: {_brief(error)}",
+            f"the module fails on the example inputs: {_brief(error)}{said}",
             where="example_inputs",
-            hint="odtc calls it with two samples or more, in train() and in eval(); where it takes "
-            "one number of samples alone, give that and batch_axis=None (--fixed-batch)",
+            hint="odtc calls it with two samples or more, in train() and in eval(); where these "
+            "lie along another dimension, say so by batch_axis; where it takes one number of "
+            "samples alone, give that and batch_axis=None (--fixed-batch)",
         ) from error
 
 

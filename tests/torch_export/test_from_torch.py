@@ -192,6 +192,20 @@ def test_names_are_given(tmp_path: Path) -> None:
     ]
 
 
+def test_the_last_dimension_of_each_input(tmp_path: Path) -> None:
+    class Columns(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 2), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return self.a(x.T) + self.b(y[0].T)
+
+    example = torch.randn(3, 5), torch.randn(1, 4, 5)
+    exported = odtc.from_torch(Columns(), example, tmp_path / "model.onnx", batch_axis=-1)
+    assert list(exported.inputs.values()) == ["float32[3, batch]", "float32[1, 4, batch]"]
+
+
 def test_a_fixed_batch(tmp_path: Path) -> None:
     exported = odtc.from_torch(
         nn.Linear(3, 2), torch.randn(4, 3), tmp_path / "model.onnx", batch_axis=None
@@ -441,7 +455,40 @@ REFUSED = {
     ),
     "too few names": (
         lambda: nn.Linear(3, 2),
-        *(X, {"output_names": []}, UsageError, "there are 1 tensors"),
+        *(X, {"output_names": []}, UsageError, "0 names given for 1 tensor"),
+    ),
+    "too many names": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"output_names": ["a", "a"]}, UsageError, "2 names given for 1 tensor"),
+    ),
+    "a name that is there twice": (
+        lambda: nn.Bilinear(3, 3, 2),
+        *((X, X), {"input_names": ["a", "a"]}, UsageError, "the name 'a' is there twice"),
+    ),
+    "an empty name": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"input_names": [""]}, UsageError, "'' is no name"),
+    ),
+    "a name that is no text": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"input_names": [3]}, UsageError, "3 is no name"),
+    ),
+    "an axis that is a truth": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"batch_axis": True}, UsageError, "True is no number of a dimension"),
+    ),
+    "an axis that is a text": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"batch_axis": {"input": "1"}}, UsageError, "'1' is no number of a dimension"),
+    ),
+    "an axis beyond": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"batch_axis": -3}, UsageError, "2 dimensions, and none is number -3"),
+    ),
+    "another axis": (
+        lambda: nn.Linear(3, 2),
+        *(X, {"batch_axis": -1}, UsageError),
+        r"samples to 4: input as \[2, 4\], from \[2, 3\], since its samples are along dimension 1",
     ),
     "a name of two things": (
         lambda: nn.Linear(3, 2),
