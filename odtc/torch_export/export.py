@@ -266,8 +266,9 @@ def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
     raise UnsupportedError(
         "no exporter of PyTorch's writes this module as it is:\n    " + "\n    ".join(reasons),
         where="module",
-        hint="leave out of forward what the messages name, or give batch_axis=None "
-        "(--fixed-batch) where the number of samples is fixed",
+        hint="leave out of forward what the messages name; let it read the same weights in train() "
+        "and in eval(), where it goes by self.training; or give batch_axis=None (--fixed-batch) "
+        "where the number of samples is fixed",
     )
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import onnx
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from odtc.core.errors import ModelError
+from odtc.core.errors import ModelError, UnsupportedError
 from odtc.frontend.graph import bodies_of
+from odtc.torch_export.lines import user_line
 
 # Of a dropout there is one on each device.
 _DRAWING = {
@@ -45,16 +47,40 @@ class Seen:
 
 
 class Watch(TorchDispatchMode):
-    """A block whose operators are looked at."""
+    """A block whose operators are looked at.
+
+    Raises:
+        UnsupportedError: the forward calls an operator that takes functions, such as `torch.cond`.
+    """
+
+    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()
         self.seen = Seen()
+        self._is_refused = False
+
+    def __exit__(self, *raised: Any) -> None:
+        """Leaves the block, and what PyTorch compiled as it was."""
+        super().__exit__(*raised)
+        if self._is_refused:
+            # Such operators are compiled where they are called, and the next call in this process
+            # would go by what the refusal cut short; what is dropped is compiled again when needed.
+            torch.compiler.reset()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Runs the operator, and notes what it is."""
+        if isinstance(func, HigherOrderOperator):
+            self._is_refused = True
+            raise UnsupportedError(
+                f"the forward calls {func.name()!r}, an operator that takes functions; control "
+                "flow by torch.cond, while_loop or scan is not exported",
+                where=f"module, in {user_line()}",
+                hint="choose in Python by what does not hang on values, compute both and choose by "
+                "torch.where, or write the loop out",
+            )
         name = func.__name__.split(".")[0]
         self.seen.draws += name in _DRAWING
         if func is torch.ops.aten._local_scalar_dense.default:

@@ -419,6 +419,26 @@ class Decides(nn.Module):
         return x + 1 if x.max() > -1e9 else x
 
 
+class ByMode(nn.Module):
+    """Reads one weight while it trains, and another one in inference mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(x) if self.training else self.a(x)
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.mean() > 0, lambda x: self.a(x) * 2, lambda x: -self.a(x), (x,))
+
+
 def shared_memory() -> nn.Module:
     module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     module[1].weight = nn.Parameter(module[0].weight.data)
@@ -434,6 +454,16 @@ REFUSED = {
     "the batch is fixed": (Fixes, X, {}, UnsupportedError, "TorchScript: .*\n.*torch.export: "),
     "random numbers": (Draws, X, {}, UnsupportedError, "draws random numbers in inference, too"),
     "a decision": (Decides, X, {}, UnsupportedError, "goes by the values of a tensor, in .*line"),
+    "a branch": (
+        Branches,
+        *(X, {}, UnsupportedError),
+        r"(?s)calls 'cond', .*torch\.cond.*test_from_torch\.py, line .*torch\.where",
+    ),
+    "other weights in eval": (
+        ByMode,
+        *(X, {}, UnsupportedError),
+        r"(?s)lacks weights that the module reads: a\.bias, a\.weight.*same weights in train\(\)",
+    ),
     "a scripted module": (
         lambda: torch.jit.script(nn.Linear(3, 2)),
         *(X, {}, UsageError, "is scripted"),
@@ -518,3 +548,13 @@ def test_a_module_that_is_refused_is_as_it_was(in_place: bool, tmp_path: Path) -
         odtc.from_torch(module, X, tmp_path / "model.onnx")
     assert module.seen is held
     assert module.seen == 0
+
+
+def test_branches_work_as_before_once_they_are_refused(tmp_path: Path) -> None:
+    module = Branches()
+    expected = module(X)
+    with pytest.raises(UnsupportedError):
+        odtc.from_torch(module, X, tmp_path / "model.onnx")
+    for each in (module, Branches()):
+        each(X).sum().backward()
+    assert torch.equal(module(X), expected)
