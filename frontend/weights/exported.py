@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 
 from odtc.frontend.weights.editing import APART, NUMBER, TURNED, Editing
+from odtc.frontend.weights.layouts import keeps_elements
 from odtc.frontend.weights.torch_metadata import (
     FOLDED_NORM,
     LEFT_OUT_BIAS,
@@ -39,12 +40,14 @@ class Read:
         slot: which of its inputs.
         name: of the tensor.
         sources: the parameters and buffers that the tensor is, or was computed from.
+        through: names of all else that went into it.
     """
 
     place: int
     slot: int
     name: str
     sources: tuple[str, ...]
+    through: tuple[str, ...]
 
 
 @dataclass
@@ -74,8 +77,8 @@ def separate_exported(model: onnx.ModelProto, torch: TorchMetadata) -> None:
             for read, target in zip(group.reads, wanted, strict=True):
                 _give(read, target, group.call, editing, targets)
         else:
-            is_known = known.issuperset(group.call.reads)
-            replaced |= _undo(group, editing, wanted, targets, is_known=is_known)
+            unknown = [name for name in group.call.reads if name not in known]
+            replaced |= _undo(group, editing, wanted, targets, unknown)
     editing.insert_nodes()
     editing.drop_unread(replaced)
 
@@ -93,7 +96,9 @@ def _groups(editing: Editing, torch: TorchMetadata, targets: Mapping[str, str]) 
             continue
         for slot, name in enumerate(node.input):
             if name in editing.tensors and (sources := _sources(name, torch, targets)):
-                group.reads.append(Read(place, slot, name, sources))
+                went_in = torch.folded_from.get(name, ())
+                through = tuple(each for each in went_in if each != sources[0])
+                group.reads.append(Read(place, slot, name, sources, through))
     return groups.values()
 
 
@@ -117,8 +122,7 @@ def _undo(
     editing: Editing,
     wanted: Sequence[str],
     targets: Mapping[str, str],
-    *,
-    is_known: bool,
+    unknown: Sequence[str],
 ) -> set[str]:
     """Lets the nodes of a call read what it read; returns the folded tensors that gave way.
 
@@ -127,8 +131,8 @@ def _undo(
         editing: of their graph.
         wanted: names of the parameters and buffers that the call read.
         targets: kinds of all of them.
-        is_known: whether the graph has all that the call read. Otherwise a tensor may be what is
-            missing: a parameter through a cast, say, that the exporter dropped.
+        unknown: what the call read that the graph does not have. A tensor may be what is missing:
+            a parameter through a cast, say, that the exporter dropped.
     """
     call = group.call
     right, wrong = list[Read](), list[Read]()
@@ -137,18 +141,18 @@ def _undo(
     used = {name for read in right for name in read.sources}
     left = [name for name in dict.fromkeys(wanted) if name not in used]
     replaced: set[str | None] = set()
-    for read, target in _paired(wrong, left, call, targets, in_order=is_known):
+    for read, target in _paired(wrong, left, call, targets, unknown):
         replaced.add(_give(read, target, call, editing, targets))
         left = [name for name in left if name != target]
         wrong = [each for each in wrong if each is not read]
     for read in wrong:
-        if is_known and not wanted and targets.get(read.name) == PARAMETER:
+        if not unknown and not wanted and targets.get(read.name) == PARAMETER:
             _make_number(read, editing)
     for read in right:
         is_folded = read.name not in targets and len(read.sources) == 1
         if is_folded and targets[read.sources[0]] == PARAMETER:
             how = f"{TURNED}: {read.name}"
-            replaced.add(give_view(editing, read.place, read.slot, read.sources[0], call, how))
+            replaced.add(_view(read, read.sources[0], call, editing, how))
     if len(left) == 1:
         _give_bias(group, left[0], editing)
     return {name for name in replaced if name}
@@ -165,17 +169,21 @@ def _paired(
     left: Sequence[str],
     call: Call,
     targets: Mapping[str, str],
-    *,
-    in_order: bool,
+    unknown: Sequence[str],
 ) -> list[tuple[Read, str]]:
-    """Which parameter each read should be of: by its last name, by order, or by the module."""
+    """Which parameter each read should be of: by its last name, by order, or by the module.
+
+    By the module only where nothing was computed from it on the way to the call.
+    """
     by_name = [(read, _alike(read.sources[0], left)) for read in wrong]
     if all(target for _, target in by_name) and len({t for _, t in by_name}) == len(
         {read.name for read in wrong}
     ):
         return by_name
-    if in_order and len(wrong) == len(left):
+    if not unknown and len(wrong) == len(left):
         return list(zip(wrong, left, strict=True))
+    if not keeps_elements(unknown):
+        return []
     by_module = [(read, _in_module(read.sources[0], call, targets)) for read in wrong]
     return [(read, target) for read, target in by_module if target]
 
@@ -202,13 +210,17 @@ def _give(
     if read.name == target:
         return None
     if read.name not in targets:
-        return give_view(editing, read.place, read.slot, target, call, how)
+        return _view(read, target, call, editing, how)
     if target not in editing.tensors:
         editing.copy(read.name, target, how)
     elif not np.array_equal(editing.value(target), editing.value(read.name)):
         return None
     editing.graph.node[read.place].input[read.slot] = target
     return None
+
+
+def _view(read: Read, target: str, call: Call, editing: Editing, how: str) -> str | None:
+    return give_view(editing, read.place, read.slot, target, read.through, call, how)
 
 
 def _make_number(read: Read, editing: Editing) -> None:

@@ -14,6 +14,7 @@ from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.editing import restored
 from odtc.frontend.weights.fates import Entry, Fate, Match
 from odtc.frontend.weights.finding import Kind
+from odtc.frontend.weights.layouts import is_exp
 from odtc.frontend.weights.torch_metadata import (
     FOLDED_NORM,
     TorchMetadata,
@@ -21,7 +22,6 @@ from odtc.frontend.weights.torch_metadata import (
     read_torch_metadata,
 )
 from odtc.frontend.weights.torn import torn_names, torn_tensors
-from odtc.frontend.weights.views import is_exp
 
 
 def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:

@@ -2,10 +2,9 @@
 
 A folded tensor gives way to the parameter and to the node that lays it out: a Transpose of a linear
 layer's weight, a Reshape of a row of numbers, an Expand of what is the same for each sample; or to
-the Exp of a parameter.
+the Exp of a parameter. Which of them it is, if any, `layouts` tells.
 """
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,15 +13,18 @@ from onnx import helper
 
 from odtc.frontend.graph import attributes
 from odtc.frontend.weights.editing import LEFT_OUT, Editing
+from odtc.frontend.weights.layouts import form_of
 from odtc.frontend.weights.torch_metadata import Call
-
-# What the program calls the exponential of a tensor.
-_EXP = re.compile(r"exp(_\d+)?")
-_LINEAR = "torch.ops.aten.linear.default"
 
 
 def give_view(
-    editing: Editing, place: int, slot: int, target: str, call: Call, how: str
+    editing: Editing,
+    place: int,
+    slot: int,
+    target: str,
+    through: Sequence[str],
+    call: Call,
+    how: str,
 ) -> str | None:
     """Lets a node read a parameter through the node that lays it out.
 
@@ -31,6 +33,7 @@ def give_view(
         place: of the node that reads the folded tensor.
         slot: the input that it is.
         target: name of the parameter.
+        through: names of all that went into the folded tensor, but for its parameter.
         call: that the node is a part of.
         how: what is noted of the parameter.
 
@@ -41,33 +44,17 @@ def give_view(
     node = editing.graph.node[place]
     folded = node.input[slot]
     value = editing.value(folded)
-    is_weight = call.target == _LINEAR and node.op_type == "MatMul" and slot == 1
-    op_type, own = _form(folded, value, is_weight=is_weight)
+    is_weight = node.op_type == "MatMul" and slot == 1
+    op_type, own = form_of(folded, through, value, call, is_weight=is_weight)
     if own is None or not _own(editing, target, own, folded, how):
         return None
-    if op_type == "Transpose":
+    if op_type == "Transpose" and is_weight:
         turn(editing, place, target)
-    elif op_type == "Exp":
+    elif op_type in ("Exp", "Transpose"):
         _put(editing, place, slot, op_type, [target])
     else:
         _lay_out(editing, place, slot, target, op_type, value.shape)
     return folded
-
-
-def is_exp(folded: str) -> bool:
-    """Whether the name of a folded tensor says that it is the exponential of another."""
-    return _EXP.fullmatch(folded) is not None
-
-
-def _form(folded: str, value: np.ndarray, *, is_weight: bool) -> tuple[str, np.ndarray | None]:
-    """The operator that makes a folded tensor, and the parameter that it is made of."""
-    if is_weight and value.ndim == 2:
-        return "Transpose", value.T
-    if is_exp(folded) and (value > 0).all():
-        return "Exp", np.log(value)
-    if value.ndim > 1 and sum(size != 1 for size in value.shape) == 1:
-        return "Reshape", value.ravel()
-    return "Expand", value[:1] if folded.startswith("expand") and _is_repeated(value) else None
 
 
 def turn(editing: Editing, place: int, original: str) -> None:
@@ -118,10 +105,6 @@ def _own(editing: Editing, target: str, value: np.ndarray, folded: str, how: str
         return True
     held = editing.value(target)
     return held.shape == value.shape and bool(np.array_equal(held, value))
-
-
-def _is_repeated(value: np.ndarray) -> bool:
-    return value.ndim > 1 and len(value) > 1 and bool((value == value[:1]).all())
 
 
 def _outputs(node: onnx.NodeProto, dims: Sequence[int]) -> int:
