@@ -16,6 +16,7 @@ from odtc.frontend.weights.torch_metadata import (
     call_of,
     lost_in_look_up,
     read_torch_metadata,
+    unused_statistics,
 )
 from odtc.frontend.weights.uses import Read, Uses, flattened
 
@@ -83,6 +84,7 @@ def _of_exported(
     folded = _read_by(norms.values(), torch)
     yield from _computed(torch, findings)
     yield from _looked_up(calls, torch)
+    yield from _normalised(calls, torch)
     parts = {part for name in findings for part in torch.parameters_in(name)}
     ties = dict(_ties(missing, calls, torch, findings))
     for name, other in ties.items():
@@ -125,6 +127,21 @@ def _looked_up(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[str]:
         yield (
             f"{name}: the module treats its {what}; a step of this file does not; export by "
             f"odtc.from_torch, or --freeze {name} freezes the table"
+        )
+
+
+def _normalised(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[str]:
+    """Running statistics that the module moves as it trains, and the file does not have."""
+    means = dict.fromkeys(filter(None, map(unused_statistics, calls)))
+    names = [
+        torch.entries[mean].target.rpartition(".")[0] for mean in means if mean in torch.entries
+    ]
+    if names:
+        yield (
+            f"the file has no running statistics of {', '.join(name or '?' for name in names)} "
+            "(instance normalisation with track_running_stats=True): evaluations normalise each "
+            "sample by its own, the module in eval() by the running ones, which do not follow; "
+            "export a module with track_running_stats=False"
         )
 
 

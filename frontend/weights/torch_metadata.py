@@ -38,6 +38,10 @@ _TARGET = re.compile(r"call_function\[target=([\w.]+)\]")
 _ARGUMENT = re.compile(r"%(\w+)")
 # The arguments of a look-up: the table, the numbers, the padding row, and how gradients are scaled.
 _LOOK_UP = re.compile(r"args = \(%\w+, %\w+, (?P<row>-?\d+)(?P<scaled>, True)?")
+# Those of a normalisation of each sample: x, scale, shift, running mean and variance, and whether
+# it takes the statistics of the sample.
+_BY_SAMPLE = re.compile(r"args = \(%\w+(?:, (?:%\w+|None)){2}, %(?P<mean>\w+), %\w+, True")
+_INSTANCE_NORM = "torch.ops.aten.instance_norm.default"
 _EMBEDDING = "torch.ops.aten.embedding.default"
 PARAMETER, BUFFER = "PARAMETER", "BUFFER"
 # How the rules begin that fold a batch normalisation into the layer in front of it.
@@ -155,6 +159,12 @@ def lost_in_look_up(call: Call) -> str:
     said = [f"padding row {row}, which PyTorch gives no gradient"] if row >= 0 else []
     said += ["rows by how often they are read, as scale_grad_by_freq does"] * bool(found["scaled"])
     return ", and ".join(said)
+
+
+def unused_statistics(call: Call) -> str:
+    """The running mean that a normalisation by the sample's statistics moves; empty if none."""
+    found = _BY_SAMPLE.search(call.text) if call.target == _INSTANCE_NORM else None
+    return found["mean"] if found else ""
 
 
 def rules_of(node: onnx.NodeProto) -> str:

@@ -307,3 +307,16 @@ def test_a_padding_row_is_named_where_the_file_shows_it(optimize: bool, tmp_path
     assert "--freeze padded.weight" in note
     odtc.from_torch(Tables(), ids, path)
     assert not any("padding" in note for note in specialize(load_model(path), 1).notes)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("tracks", [True, False])
+def test_running_statistics_of_each_sample_are_named(affine, tracks, tmp_path: Path) -> None:
+    """In eval() the module would take them; the file has none."""
+    norm = nn.InstanceNorm1d(4, affine=affine, track_running_stats=tracks)
+    module = nn.Sequential(nn.Conv1d(3, 4, 3), norm, nn.Flatten(), nn.Linear(24, 3)).train()
+    path, x = tmp_path / "m.onnx", torch.randn(4, 3, 8)
+    torch.onnx.export(module, (x,), path, dynamo=True, verbose=False, external_data=False)
+    notes = [n for n in specialize(load_model(path)).notes if "running" in n]
+    assert len(notes) == tracks
+    assert all(note.startswith("the file has no running statistics of 1 (") for note in notes)
