@@ -11,8 +11,8 @@ from tvm import s_tir, te, tirx, topi
 
 from odtc.autoschedule import cpu
 from odtc.autoschedule.cpu import ScheduleCpu, schedule_kernel
-from odtc.frontend.update_kernels import assign_kernel
 from tests.fast import examples
+from tests.passes.assigning import assign_kernel
 
 HOST = tvm.target.Target({"kind": "llvm"})
 

@@ -24,8 +24,8 @@ from odtc.backends.families import Family, family_of
 from odtc.backends.lowering import plan_phase
 from odtc.backends.targets import parse_target
 from odtc.comparison.resident import Sample, measured
-from odtc.frontend.update_kernels import assign_kernel
 from odtc.passes.contract import run_pipeline
+from tests.passes.assigning import assign_kernel
 
 MB = 1_000_000
 

@@ -263,6 +263,7 @@ def test_everything_around_the_optimizer(
         "accumulate": 4,
         "ema": 0.9,
         "loss_scale": {"initial": 1024.0, "growth": 2.0, "backoff": 0.5, "interval": 2000},
+        "on_nonfinite": "stop",
     }
     assert main(["inspect", "x.odtc"]) == 0
     text = capsys.readouterr().out

@@ -1,5 +1,6 @@
 """`odtc train --resume` goes on with the run that the checkpoint is of, and with no other."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,8 +166,7 @@ def test_a_run_whose_weights_are_not_finite_keeps_the_last_checkpoint(
     argv = trained(digits, *options(lr="3e38"), "--steps", "4", "--resume-anyway")
     assert main(argv) == ExitCode.NUMERIC
     err = capsys.readouterr().err
-    assert " are not finite, such as " in err
-    assert "where: checkpoint c\n" in err
+    assert re.search(r"elements of '\S+' are (-?inf|nan) at step 4 ", err)
     assert started.read_bytes() == before
 
 

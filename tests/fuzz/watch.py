@@ -18,6 +18,8 @@ _ROOT = Path(__file__).parents[2]
 _CODE = (
     *(sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), str(_ROOT)),
     *("/usr/lib", "/lib", "/etc/ld.so", "/proc", "/sys", os.devnull, "/dev/urandom"),
+    # Folders that are left behind have a key of their machine in their names.
+    "/etc/machine-id",
 )
 # Part of the above, but nothing that a compiler reads.
 _SECRETS = ("/proc/self/environ",)

@@ -14,7 +14,8 @@ from tvm import rpc
 from odtc.core import weights
 from odtc.core.errors import DeviceError, OutputError
 from odtc.core.specs import TensorSpec
-from odtc.core.weights import constant_parts, read_tensors, write_tensors
+from odtc.core.tensor_file import write_tensors
+from odtc.core.weights import constant_parts, read_tensors
 from odtc.runtime_rpc.remote import RemoteSession
 from odtc.runtime_rpc.session import LocalSession, Session
 
