@@ -44,7 +44,7 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
     """
     file = Path(path)
     if not os.path.isfile(file):
-        what = "is a folder" if file.is_dir() else "does not exist"
+        what = "is a folder" if os.path.isdir(file) else "does not exist"
         raise ModelError(f"the model file {what}", where=str(file), hint="check the path")
     if file.stat().st_size == 0:
         raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)

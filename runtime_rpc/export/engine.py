@@ -1,7 +1,9 @@
 """What runs an exported file: onnxruntime where it is installed, else ONNX's own reference."""
 
+import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -53,9 +55,18 @@ def _loaders() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], Engine]
     yield "ONNX's reference", _reference
 
 
-def _onnxruntime(path: str | os.PathLike[str]) -> Engine:
-    import onnxruntime
+def _imported(name: str) -> Any:
+    """Imports a package in a thread of its own.
 
+    Parts of onnxruntime that fail to be imported keep their exception, and with it the frames that
+    they were imported from, and all that these hold: a trainer, say, for as long as the process is.
+    """
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(importlib.import_module, name).result()
+
+
+def _onnxruntime(path: str | os.PathLike[str]) -> Engine:
+    onnxruntime = _imported("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
     session = onnxruntime.InferenceSession(
