@@ -255,11 +255,12 @@ class LocalSession:
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         self.free_arenas()
-        # TVM would keep each library for as long as the process lives.
         with device_errors(self.name):
-            return relax.VirtualMachine(
-                tvm_ffi.load_module(str(library), keep_module_alive=False), self.device
-            )
+            # TVM would keep each library for as long as the process lives. A driver of a GPU may
+            # hold on to what it got of it, so that there it does.
+            kept = self.kind != CPU
+            module = tvm_ffi.load_module(str(library), keep_module_alive=kept)
+            return relax.VirtualMachine(module, self.device)
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Writes the parts where they belong, so that only one of them is in memory twice.

@@ -69,7 +69,7 @@ class Trainer(Kept):
         owns_session: bool = False,
     ) -> None:
         check_threads(threads, cores, bundle.manifest)
-        super().__init__(bundle, Turns(self._settle))
+        super().__init__(bundle, Turns())
         self._threads, self._owns_session = (threads, cores), owns_session
         check_machine(session, bundle.manifest)
         check_cores(session, threads, cores, bundle.manifest)
@@ -255,7 +255,7 @@ class Trainer(Kept):
     ) -> Iterator[float]:
         """The steps of one call; those behind them may be looked at meanwhile."""
         call = partial(self._call, steps, following, schedule)
-        first, losses, rates = self._turns.take(call, steps=True)
+        first, losses, rates = self._turns.take(call, self._settle, steps=True)
         for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first):
             if not math.isfinite(loss) and (is_marked(loss) or not self._may_skip()):
                 parts = (part.items() for part in steps[number - first])

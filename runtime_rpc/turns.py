@@ -73,17 +73,13 @@ def made_alone(make: Callable[[], R]) -> R:
 
 
 class Turns:
-    """Of one trainer: who has it.
-
-    Args:
-        settle: sets the threads of the pool of the thread that calls it, as the trainer wants them.
+    """Of one trainer: who has it. It holds nothing of the trainer, which goes when it is dropped.
 
     Attributes:
         is_over: whether it is closed.
     """
 
-    def __init__(self, settle: Callable[[], None]) -> None:
-        self._settle = settle
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holder: int | None = None
         self._last = threading.get_ident()
@@ -96,11 +92,15 @@ class Turns:
             before, self.is_over = self.is_over, True
             return not before
 
-    def take(self, function: Callable[[], R], *, steps: bool = False) -> R:
+    def take(
+        self, function: Callable[[], R], settle: Callable[[], None], *, steps: bool = False
+    ) -> R:
         """Calls a function when no other thread has the trainer.
 
         Args:
             function: what is done; it may call the trainer again.
+            settle: sets the threads of the pool of the thread that calls it, as the trainer wants
+                them: when it is another one than before.
             steps: whether it takes steps: then it may not.
 
         Raises:
@@ -113,7 +113,7 @@ class Turns:
         if self._holder == threading.get_ident():
             return self._again(function)
         with self._lock:
-            return _PROCESS.call(functools.partial(self._held, function, steps))
+            return _PROCESS.call(functools.partial(self._held, function, settle, steps))
 
     def _again(self, function: Callable[[], R]) -> R:
         if self._steps:
@@ -124,12 +124,12 @@ class Turns:
             )
         return function()
 
-    def _held(self, function: Callable[[], R], steps: bool) -> R:
+    def _held(self, function: Callable[[], R], settle: Callable[[], None], steps: bool) -> R:
         self._holder, self._steps = threading.get_ident(), steps
         try:
             if self._last != self._holder:
                 self._last = self._holder
-                self._settle()
+                settle()
             return function()
         finally:
             self._holder, self._steps = None, False
@@ -140,6 +140,8 @@ class HasTurns(Protocol):
 
     _turns: Turns
 
+    def _settle(self) -> None: ...
+
 
 def alone(
     method: Callable[Concatenate[Any, P], R],
@@ -148,6 +150,7 @@ def alone(
 
     @functools.wraps(method)
     def called(self: HasTurns, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._turns.take(functools.partial(method, self, *args, **kwargs))
+        call = functools.partial(method, self, *args, **kwargs)
+        return self._turns.take(call, self._settle)
 
     return called

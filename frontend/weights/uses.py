@@ -15,8 +15,11 @@ _SHAPING = frozenset(
     "Slice Split Squeeze Tile Transpose Trilu Unsqueeze".split()
 )
 # What these give of a stored tensor is that tensor in another form, whatever the other inputs are.
-# A look-up is not: its indices are mostly data.
-_LAYING_OUT = _SHAPING - {"Gather", "GatherElements", "GatherND"}
+# A look-up is not: its indices are mostly data. Nor is a number that is repeated, such as the zeros
+# in the place of a bias.
+_LAYING_OUT = frozenset(
+    "Cast Flatten Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split()
+)
 # A measure of a tensor is no view of it.
 _MEASURING = frozenset(
     "ArgMax ArgMin ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Shape Size".split()

@@ -105,7 +105,7 @@ def test_a_loss_that_is_not_finite_has_its_step(url: str, tmp_path: Path) -> Non
     data[2][0][:] = np.nan
     losses = trainer.train(data, 0.1, 6)
     assert np.isfinite([next(losses), next(losses)]).all()
-    with pytest.raises(NumericError, match=r"at step 3 \(learning rate 0\.1\)"):
+    with pytest.raises(NumericError, match=r"are nan at step 3 \(loss nan, learning rate 0\.1\)"):
         next(losses)
     trainer.session.close()
 

@@ -1,10 +1,12 @@
 """A trainer in several threads, and behind a fork: turns, clear errors, and nothing left behind."""
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import numpy as np
 import onnx
@@ -96,11 +98,15 @@ def test_a_forked_process_is_told(artifact):
 
 
 def test_steps_are_not_taken_within_steps():
-    turns = Turns(lambda: None)
-    assert turns.take(lambda: turns.take(lambda: 3)) == 3
+    turns = Turns()
+
+    def take(function, **options):
+        return turns.take(function, lambda: None, **options)
+
+    assert take(lambda: take(lambda: 3)) == 3
     with pytest.raises(UsageError, match="used while it takes a step"):
-        turns.take(lambda: turns.take(lambda: 3), steps=True)
-    assert turns.take(lambda: 4) == 4
+        take(lambda: take(lambda: 3), steps=True)
+    assert take(lambda: 4) == 4
 
 
 def test_a_block_gives_everything_back(artifact):
@@ -115,6 +121,20 @@ def test_a_block_gives_everything_back(artifact):
             trainer.step(X, Y, 0.1)
         assert repr(loaded) == f"<odtc.Artifact for {target}, batches of 8>"
     assert not os.path.exists(root)
+
+
+def test_a_trainer_goes_when_it_is_dropped(artifact):
+    """At once: a device behind it is free for others then."""
+    trainer = odtc.load(artifact).trainer()
+    trainer.step(X, Y, 0.1)
+    trainer.evaluate(X)
+    seen = weakref.ref(trainer)
+    gc.disable()
+    try:
+        del trainer
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_other_threads_use_as_many_cores(artifact):
