@@ -256,10 +256,8 @@ class LocalSession:
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         self.free_arenas()
         with device_errors(self.name):
-            # TVM would keep each library for as long as the process lives. A driver of a GPU may
-            # hold on to what it got of it, so that there it does.
-            kept = self.kind != CPU
-            module = tvm_ffi.load_module(str(library), keep_module_alive=kept)
+            # TVM keeps libraries for ever; on GPUs it still does: drivers may hold on to them.
+            module = tvm_ffi.load_module(str(library), keep_module_alive=self.kind != CPU)
             return relax.VirtualMachine(module, self.device)
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
