@@ -15,6 +15,7 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.core.mark_loss import is_not_finite
 from odtc.frontend.elementwise import Index, kernel, sums
 from odtc.frontend.optimizers.update import LossScale, Update
 from odtc.frontend.update_kernels import APPLIES, CONTROL, FACTOR, MATHS, UPDATES, f32
@@ -53,6 +54,21 @@ def total_kernel(shape: tuple[int, ...], every: int, *, scaled: bool) -> tirx.Pr
         with T.If(_is_last(step, every)), T.Then():
             for place, value in enumerate(sums(shape, terms)):
                 T.buffer_store(after, before[place] + value, [place])
+    return made()
+
+
+def loss_total_kernel() -> tirx.PrimFunc:
+    """`(loss) -> total` before any gradient: a loss that is not finite counts as an element.
+
+    Its gradients may be finite all the same, and would move the weights by as much as it is wrong.
+    """
+    with kernel("loss_total") as made:
+        loss = _scalar("loss", "float32")
+        total = T.arg("total", T.buffer(TOTAL, "float32"))
+        with T.sblock("loss"):
+            T.buffer_store(total, f32(0.0), [SQUARES])
+            found = tirx.Select(is_not_finite([loss[()]]), f32(1.0), f32(0.0))
+            T.buffer_store(total, found, [NOT_FINITE])
     return made()
 
 

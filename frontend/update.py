@@ -7,7 +7,14 @@ import tvm
 from tvm import relax
 
 from odtc.core.specs import ACCUMULATOR, Argument, Block, Role, of_role
-from odtc.frontend.control_kernels import TOTAL, Control, count_kernel, rescale_kernel, total_kernel
+from odtc.frontend.control_kernels import (
+    TOTAL,
+    Control,
+    count_kernel,
+    loss_total_kernel,
+    rescale_kernel,
+    total_kernel,
+)
 from odtc.frontend.differentiate import ADJOINT, differentiated, variable_of
 from odtc.frontend.gradient_pieces import pieces
 from odtc.frontend.merge_products import MergeProducts
@@ -95,8 +102,10 @@ class UpdatePhase:
     def _accumulated(self, item: Argument, gradient: relax.Expr) -> relax.Var:
         """The sum of the gradients since the last update."""
         accumulator = self._named[f"{ACCUMULATOR}/{item.spec.name}"]
-        kernel = accumulate_kernel(item.trained_shape, self._update.accumulate)
-        return self._change(kernel, [accumulator], [gradient, self._step])
+        update = self._update
+        kernel = accumulate_kernel(item.trained_shape, update.accumulate, skips=update.skips)
+        others = [gradient, self._step, *([self._loss] if update.skips else [])]
+        return self._change(kernel, [accumulator], others)
 
     def _control(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> relax.Var:
         """What the updates share, from all gradients."""
@@ -119,6 +128,8 @@ class UpdatePhase:
         scaled = self._update.scaling is not None
         scale = [self._named[LOSS_SCALE]] if scaled else []
         total: relax.Expr = relax.const(np.zeros(TOTAL, np.float32))
+        if self._update.skips:
+            total = self._call(loss_total_kernel(), [self._loss], TOTAL)
         for item, gradient in zip(trained, gradients, strict=True):
             kernel = total_kernel(item.trained_shape, self._update.accumulate, scaled=scaled)
             total = self._call(kernel, [gradient, total, self._step, *scale], TOTAL)

@@ -158,17 +158,24 @@ def _trust_ratio(shape: Sequence[int], buffers: Mapping[str, Any], change: Any) 
     return tirx.Select(usable, weight / tirx.Select(usable, direction, f32(1.0)), f32(1.0))
 
 
-def accumulate_kernel(shape: tuple[int, ...], every: int) -> tirx.PrimFunc:
-    """`(accumulator, g, step)`: adds g, to nothing at the first of `every` micro-batches."""
+def accumulate_kernel(shape: tuple[int, ...], every: int, *, skips: bool = False) -> tirx.PrimFunc:
+    """`(accumulator, g, step, [loss])`: adds g, to nothing at the first of `every` micro-batches.
+
+    Where updates may be skipped, the loss is looked at: with one that is not finite the sum becomes
+    NaN, so that the update of all of them is left out.
+    """
     with kernel("accumulate") as made:
         accumulator, g = (T.arg(name, T.buffer(shape, "float32")) for name in ("accumulator", "g"))
         step = T.arg("step", T.buffer((), "int32"))
+        loss = T.arg("loss", T.buffer((), "float32")) if skips else None
         is_first = T.bind(step[()] % every == 0)
+        is_bad = None if loss is None else T.bind(is_not_finite([loss[()]]))
 
         def add(at: Index) -> None:
             # Not a product: what is left there may be infinite.
             old = tirx.Select(is_first, f32(0.0), accumulator[at])
-            T.buffer_store(accumulator, old + g[at], at)
+            new = g[at] if is_bad is None else tirx.Select(is_bad, f32(math.nan), g[at])
+            T.buffer_store(accumulator, old + new, at)
 
         for_each(shape, add)
     return made()

@@ -135,7 +135,7 @@ def _said_of_a_guess(draft: "Draft") -> Iterator[str]:
         raise ModelError(
             f"{what}, so that the batch of the file, of fixed sizes, cannot become {asked.batch}",
             where=f"input {name}",
-            hint=f"say where they lie, as --batch-axis {name}=1; or export with a batch that may "
+            hint=f"say where they lie: --batch-axis {name}=AXIS; or export with a batch that may "
             "change, or by odtc.from_torch",
         )
     yield f"{what}; --batch-axis {name}=AXIS says where they lie"

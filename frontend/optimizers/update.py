@@ -77,9 +77,9 @@ class Update:
         accumulate: every so many steps the mean of their gradients makes one update.
         ema: keeps a moving average of each trained parameter, and how much of itself it keeps.
         loss_scale: `dynamic`, or its options.
-        on_nonfinite: what becomes of a step whose gradients are not all finite: `stop` is an error,
-            `skip` leaves weights, state and the count of updates as they were, to the bit. That
-            needs all gradients at once, as `clip_norm` does. A loss scale skips in any case.
+        on_nonfinite: what becomes of a step whose loss or gradients are not finite: `stop` is an
+            error, `skip` leaves weights, state and the count of updates as they were, to the bit.
+            That needs all gradients at once, as `clip_norm` does. A loss scale skips in any case.
 
     Raises:
         UsageError: a value is outside its bound, or there are two kinds of clipping.

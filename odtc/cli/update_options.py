@@ -49,7 +49,7 @@ def add_update_options(parser: argparse.ArgumentParser) -> None:
         "--on-nonfinite",
         choices=("stop", "skip"),
         default="stop",
-        help="gradients that are not finite are an error, or their update is left out "
+        help="a loss or gradients that are not finite are an error, or their update is left out "
         "(default: stop)",
     )
 

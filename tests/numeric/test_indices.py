@@ -33,6 +33,7 @@ CONSTANTS = {
     "one": 1,
     "zeros": [0],
     "ends": [4],
+    "five": [5],
     "axes": [0],
     "zero_ids": np.zeros((4, 5)),
 }
@@ -70,6 +71,17 @@ def test_what_is_fed_is_checked(name, tmp_path):
         assert value.tobytes() == before[key].tobytes()
     losses = [compiled(FED[name], tmp_path).trainer().step(ids_with(v), Y, 0.1) for v in (3, -17)]
     assert losses[0] == losses[1]
+
+
+def test_of_two_tables_the_smaller_one_counts(tmp_path):
+    """The first five rows, read by the same ids, in either order of the nodes."""
+    few = "k = Slice (e, zeros, five, axes)"
+    for first, second in ("ke", "ek"):
+        reads = f"r = Gather ({first}, ids) s = Gather ({second}, ids)"
+        trainer = compiled(f"{few} {reads} t = Add (r, s)", tmp_path).trainer()
+        assert np.isfinite(trainer.step(ids_with(4), Y, 0.1))
+        with pytest.raises(DataError, match=r"outside \[-5, 5\): 7 at \[1, 2\]"):
+            trainer.step(ids_with(7), Y, 0.1)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -120,6 +120,47 @@ def test_a_skipped_batch_leaves_everything_as_it_was(target, calls, parts, tmp_p
         assert value.tobytes() == clean.parameters()[name].tobytes()
 
 
+@pytest.mark.parametrize("bad", ["input", "label"])
+def test_a_skipped_batch_leaves_running_statistics_as_they_were(bad, tmp_path):
+    """Of a bad input they would be NaN; of a bad label they would be those of a batch left out."""
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[4, 6] x) => (float[4, 3] y)
+    <float[6] s, float[6] b, float[6] mean, float[6] var, float[6, 3] v>
+    { n, m, u = BatchNormalization <training_mode = 1> (x, s, b, mean, var) y = MatMul (n, v) }
+    """
+    path = saved(text, tmp_path, s=(6,), b=(6,), mean=(6,), var=(6,), v=(6, 3))
+    update = odtc.Update(odtc.SGD(), on_nonfinite="skip")
+    trainer = odtc.compile(path, loss="mse", optimizer=update).trainer()
+    x, y = X.copy(), np.zeros((4, 3), np.float32)
+    before = trainer.parameters()
+    (x if bad == "input" else y)[0, 0] = np.nan if bad == "input" else 1e30
+    assert not math.isfinite(trainer.step(x, y, 0.1))
+    for name in ("mean", "var"):
+        assert trainer.parameters()[name].tobytes() == before[name].tobytes()
+    trainer.step(X, np.zeros((4, 3), np.float32), 0.1)
+    assert trainer.parameters()["mean"].tobytes() != before["mean"].tobytes()
+
+
+@pytest.mark.parametrize(("calls", "parts"), [(1, 1), (2, 1), (1, 2)])
+def test_a_loss_that_is_not_finite_is_skipped_though_its_gradients_are(calls, parts, tmp_path):
+    """The square of 1e30 is infinite, and its slope a finite number that would ruin the weights."""
+    update = odtc.Update(odtc.SGD(), on_nonfinite="skip", accumulate=calls)
+    made = odtc.compile(body(tmp_path), loss="mse", optimizer=update, micro_batches=parts)
+    trainer, good = made.trainer(), np.zeros((4, 3), np.float32)
+    bad = good.copy()
+    bad[0, 0] = 1e30
+    before = trainer.parameters()
+    # The first of several is the bad one.
+    losses = [trainer.step(X, labels, 0.1) for labels in (bad, good)[:calls]]
+    assert not math.isfinite(losses[0])
+    assert trainer.skipped == 1
+    for name, value in trainer.parameters().items():
+        assert value.tobytes() == before[name].tobytes()
+    for _ in range(calls):
+        assert math.isfinite(trainer.step(X, good, 0.01))
+    assert trainer.parameters()["v"].tobytes() != before["v"].tobytes()
+
+
 def test_what_on_nonfinite_may_be():
     with pytest.raises(UsageError, match="on_nonfinite 'ignore'"):
         odtc.Update(odtc.SGD(), on_nonfinite="ignore")
