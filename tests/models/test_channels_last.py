@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.models.pytorch.table import SMALL
-from odtc import layouts
+from odtc.backends import layout_cost
 from odtc.core.layouts import LAST
 from odtc.layouts import AUTO
 from odtc.passes.layout import forms
@@ -22,5 +22,5 @@ def test_all_that_can_has_its_channels_last(name: str, tmp_path: Path, monkeypat
     """Whatever it takes, and however few channels there are."""
     costs = Costs(lambda _, layout: float(layout != LAST), lambda _: 0.0, lambda _: 0.0, 0)
     monkeypatch.setattr(forms, "_FEW", 1)
-    monkeypatch.setattr(layouts, "layout_costs", lambda *_, **__: costs)
+    monkeypatch.setattr(layout_cost, "layout_costs", lambda *_, **__: costs)
     check_parity(SMALL[name], "torchscript", tmp_path, layout=AUTO)
