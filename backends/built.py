@@ -12,6 +12,8 @@ import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
+from odtc.backends.compiling import Compiled
+from odtc.backends.kernel_objects import Objects
 from odtc.core.kernel_marks import TUNED, WINOGRAD
 from odtc.core.relax_calls import operator_of
 from odtc.passes.insert_checkpoints import REPEATED, STORED
@@ -46,6 +48,7 @@ class Built:
 
     Attributes:
         executable: what `export_library` takes.
+        objects: its kernels, where they are object files.
         planned_bytes: storage of each Relax function, by name.
         half_products: kernels that multiply float16.
         steps: the training step, by each of its plans.
@@ -55,6 +58,7 @@ class Built:
     """
 
     executable: relax.VMExecutable
+    objects: Objects
     planned_bytes: dict[str, int]
     half_products: int
     steps: tuple[BuiltStep, ...]
@@ -69,7 +73,7 @@ class Built:
 
 
 def built_of(
-    executable: relax.VMExecutable,
+    made: Compiled,
     scheduled: tvm.IRModule,
     planned: tvm.IRModule,
     train_step: str | None,
@@ -78,14 +82,15 @@ def built_of(
     """What is known of a compiled module.
 
     Args:
-        executable: compiled of it.
+        made: the module as an executable.
         scheduled: its kernels, before storage was planned.
         planned: the module with planned storage.
         train_step: name of the training step, if there is one.
         steps: names of the functions that are it, one for each plan.
     """
     return Built(
-        executable,
+        made.executable,
+        made.objects,
         storage_bytes(planned),
         half_products(scheduled),
         tuple(_built_step(name, planned[name]) for name in steps),

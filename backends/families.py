@@ -8,7 +8,6 @@ from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.call_cost import worth_copies
-from odtc.backends.compiling import PARTS
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
@@ -49,7 +48,8 @@ from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.bind_loops import BindLoops
 from odtc.passes.check_launches import CheckLaunches
-from odtc.passes.contract import Pass, tvm_passes
+from odtc.passes.compact_allocations import CompactAllocations
+from odtc.passes.contract import Pass, TvmPass, tvm_passes
 from odtc.passes.gather_marks import GatherMarks
 from odtc.passes.half_in_memory import HalfInMemory
 from odtc.passes.keep_nan import GROWN, Form, by_comparison, by_instruction, by_question
@@ -78,7 +78,7 @@ class Family:
         slots: threads that may each need a workspace.
         keeps_nan: what an extremum of floats becomes, so that it keeps what is not a number.
         compiling: a context in which TVM generates the code.
-        parts: in which kernels are compiled side by side; 1 where that context is for one thread.
+        apart: whether kernels may be compiled one by one, side by side.
         offset_bits: in which kernels count the elements of an arena.
         halves: what has kernels compute in float32 that hold float16 in memory.
         checks: of kernels as they are launched, which nothing changes any more.
@@ -99,7 +99,7 @@ class Family:
     slots: int
     keeps_nan: Form
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
-    parts: int = 1
+    apart: bool = False
     offset_bits: int = 64
     halves: tuple[Pass, ...] = ()
     checks: tuple[Pass, ...] = ()
@@ -167,12 +167,12 @@ def _cpu(target: Target, has_half: bool) -> Family:
         | concat_last_rules(machine.lanes)
         | _plain_rules(machine),
         WriteProducts(machine, CPU_LOOPS),
-        (*_block_passes(), GatherMarks()),
+        (*_block_passes(CompactAllocations()), GatherMarks()),
         LiftWorkspaces(slots),
         TakeOffsets(),
         slots,
         by_instruction if target.triple.startswith("aarch64") else by_comparison,
-        parts=PARTS,
+        apart=True,
         grown={**grown_functions(), **GROWN},
         most_copies=worth_copies(target),
         writes_over=True,
@@ -195,7 +195,7 @@ def _gpu(target: Target, has_half: bool) -> Family:
         | (concat_rules(buffers) if buffers else {})
         | _plain_rules(_ONE_ITEM),
         WriteProducts(gpu, GPU_LOOPS),
-        (*_block_passes(), NarrowIndices(), BindLoops(gpu.group)),
+        (*_block_passes(_compact()), NarrowIndices(), BindLoops(gpu.group)),
         LiftDeviceWorkspaces(),
         TakeOffsets(to_index=True),
         1,
@@ -241,18 +241,22 @@ _FAMILIES: dict[str, Callable[[Target, bool], Family]] = {
 GPU_CODE = {"opencl": compact_source, "vulkan": spirv_code}
 
 
-def _block_passes() -> tuple[Pass, ...]:
+def _compact() -> Pass:
+    """Of all kernels: those for GPUs say nothing of what they allocate."""
+    return TvmPass("CompactBufferAllocation", S.CompactBufferAllocation)
+
+
+def _block_passes(compact: Pass) -> tuple[Pass, ...]:
     """Blocks of kernels to plain loops, and their buffers to allocations where they are used."""
-    return tvm_passes(
-        S.CanonicalizeLoop,
-        S.LowerCrossThreadReduction,
-        S.LowerInitBlock,
-        S.PlanAndUpdateBufferAllocationLocation,
-        S.ConvertBlocksToOpaque,
-        S.LiftThreadBinding,
-        S.CompactBufferAllocation,
-        S.UnifyThreadBinding,
-        S.LowerMatchBuffer,
-        S.StmtSimplify,
-        S.LowerOpaqueBlock,
+    return (
+        *tvm_passes(
+            S.CanonicalizeLoop,
+            S.LowerCrossThreadReduction,
+            S.LowerInitBlock,
+            S.PlanAndUpdateBufferAllocationLocation,
+            S.ConvertBlocksToOpaque,
+            S.LiftThreadBinding,
+        ),
+        compact,
+        *tvm_passes(S.UnifyThreadBinding, S.LowerMatchBuffer, S.StmtSimplify, S.LowerOpaqueBlock),
     )

@@ -205,6 +205,7 @@ def build_kernels(
     *,
     origins: Sequence[Origin] = (),
     checkpoints: InsertCheckpoints | None = None,
+    apart: bool = False,
 ) -> Built:
     """Plans and compiles what `to_kernels` returns, or `in_order` of it.
 
@@ -214,6 +215,8 @@ def build_kernels(
         train_step: name of the training step, if there is one.
         origins: of the tensors that its variables are named by.
         checkpoints: what lets calls of it run again, if anything does.
+        apart: whether kernels become object files where the target has them, each kept for the
+            next compile; the module can only be exported then.
 
     Raises:
         UnsupportedError: an arena has more elements than the target's kernels can count, or a
@@ -227,8 +230,8 @@ def build_kernels(
         names = _steps(train_step, checkpoints)
         called = run_pipeline([TakeArena(names)], planned)
         with family.compiling(), _unchecked():
-            executable = compiled(called, tvm_target, vm_phase(), family.parts)
-    return built_of(executable, scheduled, planned, train_step, names)
+            made = compiled(called, tvm_target, vm_phase(), apart=apart and family.apart)
+    return built_of(made, scheduled, planned, train_step, names)
 
 
 def _unchecked() -> tvm.transform.PassContext:

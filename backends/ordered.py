@@ -58,7 +58,12 @@ class Ordered:
         slots = family_of(self.target).slots
         checkpoints = InsertCheckpoints(self.function, slots, self.problem, plans)
         return build_kernels(
-            self.module, self.target, self.function, origins=origins, checkpoints=checkpoints
+            self.module,
+            self.target,
+            self.function,
+            origins=origins,
+            checkpoints=checkpoints,
+            apart=True,
         )
 
     @property

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import tvm
-from tvm import tirx
+import tvm_ffi
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
@@ -13,7 +14,7 @@ from odtc.backends.decisions import Book, Choice, Decider, Decisions, nobody
 from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
 from odtc.backends.kernels.winograd_cut import DIRECT_FORM, FORM, WINOGRAD_FORM
 from odtc.backends.workload import workload_of
-from odtc.core.kernel_marks import IS_SCHEDULED, TUNED, WINOGRAD, WORKLOAD
+from odtc.core.kernel_marks import EXACT, IS_SCHEDULED, TUNED, WINOGRAD, WORKLOAD
 from odtc.passes.contract import Pass
 
 # From a family of products to what emits its loops, for a machine.
@@ -72,7 +73,17 @@ class WriteProducts(Pass):
         machine, decisions = self.machine.telling(choice)
         kernel = write_product(product, machine, self.loops)
         is_winograd = FORM in decisions.made and decisions.made[FORM].taken == WINOGRAD_FORM
-        return kernel.with_attr(WINOGRAD, True) if is_winograd else kernel, decisions
+        if is_winograd:
+            return kernel.with_attr(WINOGRAD, True), decisions
+        return kernel.with_attr(EXACT, True) if _is_exact(kernel) else kernel, decisions
+
+
+def _is_exact(kernel: tirx.PrimFunc) -> bool:
+    """Whether what it allocates is used: rows of float16 are copied with space behind them."""
+    blocks: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, blocks.append))
+    buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
+    return all(str(buffer.dtype) != "float16" for buffer in buffers)
 
 
 def write_product(product: FusedProduct, machine: Any, loops: Loops) -> tirx.PrimFunc:

@@ -213,8 +213,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
         manifest = _manifest(Path(model), made, precision)
         identity = bundles.identity_in(manifest, root)
-        export_library(built.executable, root / bundles.LIBRARY, target, identity)
-        check_library(root / bundles.LIBRARY, target)
+        library = root / bundles.LIBRARY
+        export_library(built.executable, library, target, identity, built.objects)
+        check_library(library, target)
         return Artifact(bundles.seal(manifest, root))
     except BaseException:
         remove_folder(root)

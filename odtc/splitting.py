@@ -40,7 +40,7 @@ class Prepared:
     def build(self) -> Built:
         """Compiles the step as it is."""
         target, origins = self.step.source.target, self.step.training.origins
-        return build_kernels(self.scheduled, target, TRAIN_STEP, origins=origins)
+        return build_kernels(self.scheduled, target, TRAIN_STEP, origins=origins, apart=True)
 
 
 @dataclass(frozen=True, eq=False)

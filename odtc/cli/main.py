@@ -16,6 +16,7 @@ import odtc
 from odtc.cli import (
     adapt,
     bench,
+    cache,
     check,
     compare,
     compile,
@@ -41,7 +42,7 @@ from odtc.core.files import disk_full, disk_is_full
 
 COMMANDS = (
     *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),
-    *(bench, report, pack, targets, devices, device),
+    *(bench, report, pack, targets, cache, devices, device),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

@@ -24,6 +24,8 @@ INDEPENDENT = "odtc.independent"
 TUNED = "odtc.tuned"
 # Attribute of a product's kernel: what it computes, as text; see `backends/workload.py`.
 WORKLOAD = "odtc.workload"
+# Attribute of a kernel whose allocations are as large as what it uses of them.
+EXACT = "odtc.exact"
 # Attribute of a kernel that is a convolution in Winograd's form.
 WINOGRAD = "odtc.winograd"
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.

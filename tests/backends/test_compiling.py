@@ -1,77 +1,187 @@
-"""Kernels that are compiled side by side: the library is the same, and computes the same."""
+"""Kernels that are compiled apart: the library is the same, computes the same, and is made once."""
 
-from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
 import numpy as np
 import onnx
 import pytest
-import tvm
+from onnx import TensorProto, helper, numpy_helper
 
 import odtc
-from odtc import compilation
 from odtc.artifact import Artifact
-from odtc.backends import lowering
-from odtc.backends.compiling import PARTS
-from odtc.backends.library import export_library
-from odtc.backends.targets import parse_target
+from odtc.backends import kernel_objects, vector_math
+from odtc.backends.kernel_store import kernel_store
 from odtc.core import side_by_side as module
 from odtc.core.bundle import LIBRARY
 from odtc.core.side_by_side import side_by_side
-from tests.numeric.test_memory_budget import tower
+
+SIZE, CLASSES = 24, 5
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "tower.onnx"
-    onnx.save(tower(layers=2), path)
+    """A multilayer perceptron."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (SIZE, SIZE), "b": (SIZE,), "v": (SIZE, CLASSES)}
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("MatMul", ["r", "v"], ["y"]),
+    ]
+    given, found = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size])
+        for name, size in (("x", SIZE), ("y", CLASSES))
+    )
+    path = tmp_path / "mlp.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "mlp", [given], [found], weights)), path)
     return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return kernel_store().folder
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that are compiled, as they are called in their object files."""
+    names: list[str] = []
+    compiled = kernel_objects._compiled
+
+    def counted(kernel, name, target) -> bytes:
+        names.append(name)
+        return compiled(kernel, name, target)
+
+    monkeypatch.setattr(kernel_objects, "_compiled", counted)
+    return names
 
 
 def losses(artifact: Artifact) -> list[float]:
     trainer = artifact.trainer()
-    x, y = np.linspace(-1, 1, 4 * 8 * 144, dtype=np.float32).reshape(4, 8, 12, 12), np.arange(4)
+    x, y = np.linspace(-1, 1, 4 * SIZE, dtype=np.float32).reshape(4, SIZE), np.arange(4)
     return [trainer.step(x, y, 0.1) for _ in range(3)]
+
+
+def library(artifact: Artifact, folder: Path) -> bytes:
+    artifact.save(folder / "m.odtc")
+    with ZipFile(folder / "m.odtc") as bundle:
+        return bundle.read(LIBRARY)
 
 
 def test_cores_do_not_change_a_library(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
+    found = []
     for cores in (1, 2, 7):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache-{cores}"))
         monkeypatch.setattr(module.os, "sched_getaffinity", lambda _, n=cores: set(range(n)))
-        artifact = odtc.compile(model, "host-cpu{threads=1}", seed=3)
-        artifact.save(tmp_path / "m.odtc")
-        with ZipFile(tmp_path / "m.odtc") as bundle:
-            made.append(bundle.read(LIBRARY))
-    assert made[0] == made[1] == made[2]
+        found.append(library(odtc.compile(model, "host-cpu{threads=1}", seed=3), tmp_path))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_kernel_is_compiled_once(
+    model: Path, tmp_path: Path, cache: Path, made: list[str]
+) -> None:
+    first = odtc.compile(model, "host-cpu{threads=1}")
+    assert len(made) == len(set(made)) == kernel_store().size().entries > 5
+    again = odtc.compile(model, "host-cpu{threads=1}")
+    assert len(made) == len(set(made))
+    assert library(first, tmp_path) == library(again, tmp_path)
+
+
+def test_an_option_compiles_what_it_changes(model: Path, cache: Path, made: list[str]) -> None:
+    odtc.compile(model, optimizer="sgd")
+    before = len(made)
+    odtc.compile(model, optimizer="sgd{momentum=0.9}")
+    # The updates, and no product.
+    assert 0 < len(made) - before < before / 2
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "emptied", "another's"])
+def test_what_is_damaged_is_compiled_again(
+    damage: str, model: Path, tmp_path: Path, cache: Path, made: list[str]
+) -> None:
+    right = library(odtc.compile(model, "host-cpu{threads=1}"), tmp_path)
+    files = sorted(path for path in cache.rglob("*") if path.is_file())
+    contents = [path.read_bytes() for path in files]
+    for number, (path, content) in enumerate(zip(files, contents, strict=True)):
+        middle = len(content) // 2
+        path.write_bytes(
+            {
+                "flipped": content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :],
+                "cut": content[:middle],
+                "emptied": b"",
+                # Whole, but of another kernel.
+                "another's": contents[number - 1],
+            }[damage]
+        )
+    before = len(made)
+    assert library(odtc.compile(model, "host-cpu{threads=1}"), tmp_path) == right
+    assert len(made) == 2 * before
+
+
+def test_without_a_cache_the_same_is_made(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for place in ("usual", "dev/null", "open"):
+        folder = Path("/dev/null") if place == "dev/null" else tmp_path / place
+        if place == "open":
+            (folder / "odtc" / "kernels").mkdir(parents=True)
+            (folder / "odtc" / "kernels").chmod(0o777)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+        found.append(library(odtc.compile(model, "host-cpu{threads=1}"), tmp_path))
+    assert found[0] == found[1] == found[2]
+    assert not list((tmp_path / "open" / "odtc" / "kernels").iterdir())
+
+
+def test_what_makes_code_is_part_of_the_key(
+    model: Path, cache: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odtc.compile(model)
+    kernels = len(made)
+    before = set(made)
+    for change in (
+        lambda: monkeypatch.setattr(kernel_objects, "_toolchain", lambda: "another TVM"),
+        lambda: monkeypatch.setattr(kernel_objects, "_context", lambda: "another option"),
+    ):
+        change()
+        made.clear()
+        odtc.compile(model)
+        assert len(made) == kernels
+        assert not set(made) & before
+        before |= set(made)
+    made.clear()
+    odtc.compile(model, "android-cpu")
+    assert not set(made) & before
+
+
+def test_all_that_lowers_for_llvm_is_part_of_the_key() -> None:
+    """A rule that another module registered would change code under the same key."""
+    root = Path(vector_math.__file__).parents[1]
+    known = {Path(path).resolve() for path in kernel_objects._SOURCES}
+    for file in root.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if "register_intrin_lowering(" in text and 'target="llvm"' in text:
+            assert file.resolve() in known
 
 
 def test_the_same_bits_as_all_at_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = losses(odtc.compile(model, seed=3))
-    family_of = lowering.family_of
-    assert family_of(parse_target("host-cpu").resolved()).parts == PARTS
+    from odtc import splitting
+
+    apart = losses(odtc.compile(model, seed=3))
+    build = splitting.build_kernels
     monkeypatch.setattr(
-        lowering, "family_of", lambda *given, **more: replace(family_of(*given, **more), parts=1)
+        splitting, "build_kernels", lambda *given, **more: build(*given, **{**more, "apart": False})
     )
-    assert losses(odtc.compile(model, seed=3)) == parts
-
-
-def test_parts_are_code_again_behind_the_library(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kinds = []
-
-    def export(executable: tvm.runtime.Executable, *given) -> None:
-        for _ in range(2):
-            kinds.append([part.kind for part in executable.mod.imports])
-            export_library(executable, *given)
-
-    monkeypatch.setattr(compilation, "export_library", export)
-    losses(odtc.compile(model, seed=3))
-    assert kinds[0] == kinds[1]
-    assert kinds[0].count("llvm") > 1
+    assert losses(odtc.compile(model, seed=3)) == apart
 
 
 def test_work_ends_at_the_first_error() -> None:

@@ -1,0 +1,172 @@
+"""Bytes that are kept between runs under the hash of what they were made from.
+
+An entry is a file: the SHA-256 of its key and content, and the content. It is written beside the
+others and renamed, and its hash is compared when it is read: what a crash or a full disk cut short,
+or what was damaged since, is not found. Any number of processes may share a store; none waits for
+another.
+
+A store never fails: where it cannot be read nothing is found, and where it cannot be written
+nothing is kept.
+
+Entries lie in `_FOLDERS` folders by the beginning of their keys, and each has an equal share of the
+bytes: what was not used for longest goes, and only one folder is looked through for it.
+"""
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from odtc.core.left_behind import temporary_beside
+
+_DIGITS = 2
+_FOLDERS = 16**_DIGITS
+_HASH_BYTES = hashlib.sha256().digest_size
+# What is left of a full folder, so that not each new entry has to look through it.
+_LEFT = 0.75
+# An entry says when it was used last, to so many seconds.
+_USED_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a store holds.
+
+    Attributes:
+        entries: how many.
+        nbytes: of their files.
+    """
+
+    entries: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class ContentStore:
+    """A store.
+
+    Attributes:
+        folder: that it lies in; it may not exist yet.
+        most_bytes: that it may grow to.
+    """
+
+    folder: Path
+    most_bytes: int
+
+    def get(self, key: str) -> bytes | None:
+        """The content under a key; None where there is none, or where it is damaged.
+
+        Args:
+            key: a hash, in hex.
+        """
+        if self.problem:
+            return None
+        path = self._path(key)
+        try:
+            found = path.read_bytes()
+            used = path.stat().st_mtime
+        except OSError:
+            return None
+        digest, content = found[:_HASH_BYTES], found[_HASH_BYTES:]
+        if _digest(key, content) != digest:
+            with suppress(OSError):
+                path.unlink()
+            return None
+        if time.time() - used > _USED_SECONDS:
+            with suppress(OSError):
+                os.utime(path)
+        return content
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keeps content under a key.
+
+        Args:
+            key: a hash, in hex.
+            content: any bytes; more than a folder's share are not kept.
+        """
+        if self.problem or len(content) + _HASH_BYTES > self._share:
+            return
+        path = self._path(key)
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # All have one name until they are whole: the next process finds what one left behind.
+            with temporary_beside(self.folder / "new") as temporary:
+                temporary.write_bytes(_digest(key, content) + content)
+                os.replace(temporary, path)
+            self._make_room(path.parent)
+
+    def size(self) -> Size:
+        """What it holds now."""
+        sizes = [size for folder in self._folders() for _, size, _ in _files(folder)]
+        return Size(len(sizes), sum(sizes))
+
+    def clear(self) -> Size:
+        """Removes all; returns what that was.
+
+        Raises:
+            OSError: something cannot be removed.
+        """
+        before = self.size()
+        for folder in self._folders():
+            for _, _, path in _files(folder):
+                path.unlink(missing_ok=True)
+        return before
+
+    @cached_property
+    def problem(self) -> str:
+        """Why it is not used; empty where it is."""
+        try:
+            found = self.folder.stat()
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            return error.strerror or str(error)
+        if not stat.S_ISDIR(found.st_mode):
+            return "it is not a folder"
+        # Whoever writes an entry writes its hash, too.
+        if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return "others can write to it"
+        return ""
+
+    @property
+    def _share(self) -> int:
+        return self.most_bytes // _FOLDERS
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:_DIGITS] / key[_DIGITS:]
+
+    def _folders(self) -> Iterator[Path]:
+        for number in range(_FOLDERS):
+            yield self.folder / f"{number:0{_DIGITS}x}"
+
+    def _make_room(self, folder: Path) -> None:
+        found = sorted(_files(folder))
+        left = sum(size for _, size, _ in found)
+        if left <= self._share:
+            return
+        for _, size, path in found:
+            if left <= self._share * _LEFT:
+                break
+            path.unlink(missing_ok=True)
+            left -= size
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    """The hash of an entry: one that lies under another key is damaged, too."""
+    return hashlib.sha256(key.encode() + content).digest()
+
+
+def _files(folder: Path) -> list[tuple[float, int, Path]]:
+    """When each entry was used, its bytes, and its path."""
+    found: list[tuple[float, int, Path]] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                about = entry.stat(follow_symlinks=False)
+                found.append((about.st_mtime, about.st_size, Path(entry.path)))
+    return found
