@@ -47,6 +47,7 @@ from odtc.backends.targets import Target
 from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.bind_loops import BindLoops
+from odtc.passes.by_kernel import ByKernel
 from odtc.passes.check_launches import CheckLaunches
 from odtc.passes.compact_allocations import CompactAllocations
 from odtc.passes.contract import Pass, TvmPass, tvm_passes
@@ -167,7 +168,7 @@ def _cpu(target: Target, has_half: bool) -> Family:
         | concat_last_rules(machine.lanes)
         | _plain_rules(machine),
         WriteProducts(machine, CPU_LOOPS),
-        (*_block_passes(CompactAllocations()), GatherMarks()),
+        (_lower_blocks(CompactAllocations()), GatherMarks()),
         LiftWorkspaces(slots),
         TakeOffsets(),
         slots,
@@ -195,7 +196,7 @@ def _gpu(target: Target, has_half: bool) -> Family:
         | (concat_rules(buffers) if buffers else {})
         | _plain_rules(_ONE_ITEM),
         WriteProducts(gpu, GPU_LOOPS),
-        (*_block_passes(_compact()), NarrowIndices(), BindLoops(gpu.group)),
+        (_lower_blocks(_compact()), NarrowIndices(), BindLoops(gpu.group)),
         LiftDeviceWorkspaces(),
         TakeOffsets(to_index=True),
         1,
@@ -246,9 +247,9 @@ def _compact() -> Pass:
     return TvmPass("CompactBufferAllocation", S.CompactBufferAllocation)
 
 
-def _block_passes(compact: Pass) -> tuple[Pass, ...]:
+def _lower_blocks(compact: Pass) -> Pass:
     """Blocks of kernels to plain loops, and their buffers to allocations where they are used."""
-    return (
+    passes = (
         *tvm_passes(
             S.CanonicalizeLoop,
             S.LowerCrossThreadReduction,
@@ -260,3 +261,4 @@ def _block_passes(compact: Pass) -> tuple[Pass, ...]:
         compact,
         *tvm_passes(S.UnifyThreadBinding, S.LowerMatchBuffer, S.StmtSimplify, S.LowerOpaqueBlock),
     )
+    return ByKernel(passes)

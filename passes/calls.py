@@ -15,14 +15,14 @@ from odtc.passes.bindings import bindings_of
 from odtc.passes.immediate_update import IN_PLACE, KERNEL_CALLS, changed_variables
 from odtc.passes.memory.operator_order import Task, Tasks
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
-from odtc.passes.memory.workspaces import height_of
+from odtc.passes.memory.workspaces import Heights
 from odtc.passes.tensor_bytes import tensor_bytes
 
 
 def workspaces_in(module: tvm.IRModule, slots: int) -> dict[ir.GlobalVar, int]:
     """Bytes of the workspace of each kernel, for at most so many threads."""
     return {
-        variable: height_of(kernel.body, slots)
+        variable: Heights(slots).of(kernel.body)
         for variable, kernel in module.functions_items()
         if isinstance(kernel, tirx.PrimFunc)
     }

@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from odtc.core.errors import OdtcError
@@ -78,44 +77,32 @@ class PassError(RuntimeError):
     """A pass failed or left a module that is not well formed: a fault of odtc, not of its user."""
 
 
-class _Verifier:
-    """Verifies module after module."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tvm.ir.BaseFunc] = {}
-
-    def check(self, module: tvm.IRModule) -> None:
-        """Raises ValueError if the module is not well formed."""
-        now = {each.name_hint: function for each, function in module.functions_items()}
-        is_known = now.keys() == self._known.keys() and all(
-            _has_type_of(each, self._known[name]) for name, each in now.items()
-        )
-        relax.analysis.well_formed(module, check_ty=not is_known)
-        self._known = now
-
-
-def _has_type_of(function: tvm.ir.BaseFunc, known: tvm.ir.BaseFunc) -> bool:
-    """Whether a function has the types of another one: inside, too, if it is one of Relax."""
-    if function.same_as(known):
-        return True
-    is_kernel = not isinstance(function, relax.Function) and not isinstance(known, relax.Function)
-    return is_kernel and tvm_ffi.structural_equal(function.ty, known.ty)
-
-
 def run_pipeline(passes: Sequence[Pass], module: tvm.IRModule) -> tvm.IRModule:
     """Runs the passes in order and verifies the module after each.
+
+    Types are derived again behind the last one: that takes longer than most passes. Where they are
+    wrong there, the passes run again, and types are looked at behind each.
 
     Raises:
         PassError: a pass failed; the message names it and those that ran before it.
         OdtcError: what was asked of a pass cannot be done.
     """
+    made = _run(passes, module, check_types=False)
+    try:
+        relax.analysis.well_formed(made, check_ty=True)
+    except Exception:
+        _run(passes, module, check_types=True)
+        raise
+    return made
+
+
+def _run(passes: Sequence[Pass], module: tvm.IRModule, *, check_types: bool) -> tvm.IRModule:
     done: list[str] = []
     refused: list[OdtcError] = []
-    verifier = _Verifier()
     for item in passes:
         try:
             module = item.to_tvm(refused.append)(module)
-            verifier.check(module)
+            relax.analysis.well_formed(module, check_ty=check_types)
         except Exception as error:
             if refused:
                 raise refused[0] from None

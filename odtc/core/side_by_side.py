@@ -9,6 +9,11 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def side_by_side(work: Callable[[T], U], items: Sequence[T]) -> list[U]:
     """Does some work in as many threads as this process may use cores.
 
@@ -22,5 +27,5 @@ def side_by_side(work: Callable[[T], U], items: Sequence[T]) -> list[U]:
     Raises:
         Exception: the first that the work raised; what has not begun by then is left.
     """
-    with ThreadPoolExecutor(min(len(items), len(os.sched_getaffinity(0))) or 1) as pool:
+    with ThreadPoolExecutor(min(len(items), cores()) or 1) as pool:
         return list(pool.map(work, items))

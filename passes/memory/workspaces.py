@@ -5,7 +5,7 @@ and beside all that is planned. As an argument that is alive for one call, a wor
 arena, where there is room at that time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -79,12 +79,14 @@ def _with_workspaces(
 
 def _lifted(kernel: tirx.PrimFunc, slots: int) -> tuple[tirx.PrimFunc, int]:
     """A kernel that is given its workspace, and the bytes of it; 0 where it needs none."""
-    size = height_of(kernel.body, slots)
-    workspace = tirx.decl_buffer([size], "uint8", "workspace")
-    body = _Placing(workspace, slots).placed(kernel.body, tirx.const(0, "int64"))
-    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, _refuse_workspace))
+    heights = Heights(slots)
+    size = heights.of(kernel.body)
     if not size:
+        tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, _refuse_workspace))
         return kernel, 0
+    workspace = tirx.decl_buffer([size], "uint8", "workspace")
+    body = _Placing(workspace, heights).placed(kernel.body, tirx.const(0, "int64"))
+    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, _refuse_workspace))
     function = tirx.PrimFunc([*kernel.params, workspace], body, kernel.ret_type, attrs=kernel.attrs)
     return function, size
 
@@ -94,21 +96,34 @@ def _refuse_workspace(allocation: tirx.AllocBuffer) -> None:
         raise ValueError(f"{allocation.buffer.name} is allocated where no workspace is looked for")
 
 
-def height_of(statement: tirx.Stmt, slots: int) -> int:
-    """Bytes of the workspaces that a statement needs at once: they are stacked by their scopes.
+@dataclass(frozen=True)
+class Heights:
+    """Bytes of the workspaces that statements need at once: they are stacked by their scopes.
 
-    Args:
-        statement: without blocks.
-        slots: the most threads that run it.
+    Attributes:
+        slots: the most threads that run a statement.
     """
-    if isinstance(statement, tirx.SeqStmt):
-        taken = height = 0
-        for each in statement:
-            height = max(height, taken + height_of(each, slots))
-            taken += _bytes(each)
-        return max(height, taken)
-    height = max((height_of(each, slots) for each in _bodies(statement)), default=0)
-    return height * _slots(statement, slots) if _is_parallel(statement) else height
+
+    slots: int
+    _known: dict[tirx.Stmt, int] = field(default_factory=dict, repr=False)
+
+    def of(self, statement: tirx.Stmt) -> int:
+        """The bytes of a statement without blocks."""
+        if not isinstance(statement, tirx.SeqStmt | tirx.For | tirx.IfThenElse):
+            return 0
+        if statement not in self._known:
+            self._known[statement] = self._found(statement)
+        return self._known[statement]
+
+    def _found(self, statement: tirx.Stmt) -> int:
+        if isinstance(statement, tirx.SeqStmt):
+            taken = height = 0
+            for each in statement:
+                height = max(height, taken + self.of(each))
+                taken += _bytes(each)
+            return max(height, taken)
+        height = max(map(self.of, _bodies(statement)))
+        return height * _slots(statement, self.slots) if _is_parallel(statement) else height
 
 
 @dataclass(frozen=True)
@@ -116,11 +131,11 @@ class _Placing:
     """Puts workspaces at their places in one buffer."""
 
     workspace: tirx.Buffer
-    slots: int
+    heights: Heights
 
     def placed(self, statement: tirx.Stmt, start: ir.Expr) -> tirx.Stmt:
         """A statement whose workspaces lie at `start` and behind it."""
-        if not height_of(statement, self.slots):
+        if not self.heights.of(statement):
             return statement
         if isinstance(statement, tirx.SeqStmt):
             return self._sequence(statement, start)
@@ -152,9 +167,9 @@ class _Placing:
 
     def _parallel(self, loop: tirx.For, start: ir.Expr) -> tirx.Stmt:
         """The iterations of a slot follow each other, and use the same workspace."""
-        count, slots = int(loop.extent), _slots(loop, self.slots)
+        count, slots = int(loop.extent), _slots(loop, self.heights.slots)
         slot = tirx.Var("slot", loop.loop_var.ty.dtype)
-        stride = height_of(loop.body, self.slots)
+        stride = self.heights.of(loop.body)
         body = self.placed(loop.body, start + tirx.Cast("int64", slot) * stride)
         first = slot * count // slots
         last = (slot + 1) * count // slots
