@@ -1,0 +1,140 @@
+"""What a compile takes: `python -m benchmarks.compile_time`.
+
+Each model is compiled in processes of their own: with an empty cache of kernels, again, and with
+another optimizer. Beside it stands what TVM's own pipeline takes for a training step of the model,
+where it can make one: its import, gradients and optimizer, without any of our kernels.
+
+Seconds are of the clock, and of the processor behind them; memory is the most that the process had,
+beyond the weights of the file.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+
+from benchmarks.options import listed, positive
+from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+from benchmarks.step_time.cases import case_of
+from odtc.comparison.peers import tvm_training
+
+# Models by their names in `benchmarks.step_time`, and their batches.
+MODELS = {
+    "digits": 32,
+    "squeezenet": 4,
+    "resnet50": 4,
+    "bert_base": 4,
+    "densenet121": 4,
+}
+_FIRST, _CHANGED = "sgd", "sgd{momentum=0.9}"
+# In their order, each with the optimizer; the cache is empty before the first.
+RUNS = {"cold": _FIRST, "again": _FIRST, "optimizer changed": _CHANGED}
+_TVM = "TVM's own pipeline"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A compile.
+
+    Attributes:
+        model: its name.
+        run: of `RUNS`, or TVM's.
+        wall: seconds of each stage.
+        processor: seconds of each stage, of all cores.
+        peak_bytes: of memory.
+        weight_bytes: of the model.
+    """
+
+    model: str
+    run: str
+    wall: Mapping[str, float]
+    processor: Mapping[str, float]
+    peak_bytes: int
+    weight_bytes: int
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        wall, processor = (sum(each.values()) for each in (self.wall, self.processor))
+        shares = ", ".join(f"{name} {part / wall:.0%}" for name, part in self.wall.items())
+        beyond = f"{(self.peak_bytes - self.weight_bytes) / 1e6:.0f}" if self.peak_bytes else ""
+        seconds = (f"{each:.1f}" if each else "" for each in (wall, processor))
+        return self.model, self.run, *seconds, beyond, shares
+
+
+def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row]:
+    """Compiles a model by all of the runs.
+
+    Raises:
+        CalledProcessError: a compile fails.
+    """
+    case = case_of(name, batch)
+    path = folder / "model.onnx"
+    onnx.save(case.model, path)
+    weights = sum(len(tensor.raw_data) for tensor in case.model.graph.initializer)
+    rows = []
+    for run, optimizer in RUNS.items():
+        given = str(path), str(batch), case.loss, optimizer
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.compile_time.worker", *given],
+            env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        rows.append(Row(name, run, **json.loads(done.stdout), weight_bytes=weights))
+    if with_tvm:
+        rows += _of_tvm(name, case.model, batch, folder, weights)
+    return rows
+
+
+def _of_tvm(
+    name: str, model: onnx.ModelProto, batch: int, folder: Path, weights: int
+) -> Sequence[Row]:
+    begun = time.perf_counter()
+    try:
+        tvm_training.build(model, batch, folder, 0.01)
+    except RuntimeError as error:
+        return [Row(name, f"{_TVM}: {error}", {}, {}, 0, weights)]
+    return [Row(name, _TVM, {"all": time.perf_counter() - begun}, {}, 0, weights)]
+
+
+def main() -> int:
+    """Measures; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compile_time", description=(__doc__ or "").splitlines()[0]
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--models", default="all", help=f"of {', '.join(MODELS)}, joined by commas")
+    add("--rounds", type=positive, default=1, help="of all runs of a model")
+    parser.add_argument("--no-tvm", action="store_true", help="leave TVM's own pipeline out")
+    add_files(parser, "compile_time")
+    options = parser.parse_args()
+    names = listed(options.models, list(MODELS), "model")
+    console, said = terminal(), about()
+    introduce(console, said, f"{len(os.sched_getaffinity(0))} cores, {options.rounds} rounds")
+    table = numbers_table("model", "compile", "s", "processor, s", "memory, MB", "of the seconds")
+    rows: list[Row] = []
+    for name in names:
+        for number in range(options.rounds):
+            with TemporaryDirectory() as folder:
+                with_tvm = number == 0 and not options.no_tvm
+                made = compiles(name, MODELS[name], Path(folder), with_tvm=with_tvm)
+            rows += made
+            for row in made:
+                table.add_row(*row.cells())
+    console.print(table)
+    write_json(said, "rows", rows, options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""One compile, in a process of its own.
+
+Called with the path of a model, a batch, a loss and an optimizer. Prints the seconds of each stage,
+of the clock and of the processor, and the most memory, as JSON.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+# What is neither read, lowered, compiled nor linked.
+START, WRITE = "start", "write"
+
+
+@dataclass
+class Stages:
+    """The stages of a compile.
+
+    Attributes:
+        wall: seconds of the clock, by the name of the stage.
+        processor: seconds of all cores, by its name.
+        peak_bytes: of memory.
+    """
+
+    wall: dict[str, float] = field(default_factory=dict)
+    processor: dict[str, float] = field(default_factory=dict)
+    peak_bytes: int = 0
+    _name: str = START
+    _at: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        self._at = psutil.Process().create_time(), 0.0
+
+    def begin(self, name: str) -> None:
+        """A stage ends, and one of that name begins."""
+        now = time.time(), time.process_time()
+        for seconds, then, at in zip((self.wall, self.processor), self._at, now, strict=True):
+            seconds[self._name] = seconds.get(self._name, 0.0) + at - then
+        self._name, self._at = name, now
+
+
+def main() -> None:
+    """Compiles."""
+    stages = Stages()
+    from odtc.cli.without_torch import leave_out_torch
+
+    # As the command does.
+    leave_out_torch()
+    from odtc.compilation import compile_model
+
+    model, batch, loss, optimizer = sys.argv[1:]
+    with TemporaryDirectory() as folder:
+        artifact = compile_model(
+            model, batch=int(batch), loss=loss, optimizer=optimizer, progress=stages.begin
+        )
+        stages.begin(WRITE)
+        artifact.save(Path(folder) / "m.odtc")
+    stages.begin("")
+    stages.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    print(json.dumps({name: v for name, v in asdict(stages).items() if name[0] != "_"}))
+    sys.stdout.flush()
+    # Nothing that comes after it is part of a compile.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

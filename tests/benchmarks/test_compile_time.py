@@ -1,0 +1,28 @@
+"""The benchmark of compiles: its three runs, and what it says of their stages."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.compile_time.__main__ import RUNS, Row, compiles
+
+
+def test_stages_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(RUNS) == ["cold", "again", "optimizer changed"]
+    monkeypatch.delitem(RUNS, "optimizer changed")
+    rows = compiles("digits", 4, tmp_path, with_tvm=False)
+    assert [row.run for row in rows] == list(RUNS)
+    for row in rows:
+        assert row.wall.keys() == row.processor.keys()
+        assert {"start", "read the model", "compile the kernels", "link", "write"} <= {*row.wall}
+        assert row.peak_bytes > row.weight_bytes > 0
+    cold, again = (row.processor["compile the kernels"] for row in rows)
+    assert again < cold
+
+
+def test_the_table_has_seconds_memory_and_shares() -> None:
+    row = Row(
+        "m", "cold", {"start": 1.0, "link": 3.0}, {"start": 2.0, "link": 3.0}, 9 << 20, 1 << 20
+    )
+    assert row.cells() == ("m", "cold", "4.0", "5.0", "8", "start 25%, link 75%")
+    assert Row("m", "TVM: no", {}, {}, 0, 0).cells() == ("m", "TVM: no", "", "", "", "")
