@@ -27,8 +27,8 @@ def recomputation_of(
     # What has one result reads all of its arguments for that.
     several = (
         kernel
-        for kernel, task in zip(kernels, calls.tasks.tasks, strict=True)
-        if len(task.allocates) > 1
+        for kernel, binding in zip(kernels, calls.bindings, strict=True)
+        if len(kernel.params) - len(binding.value.args[1].fields) > 1
     )
     # Many calls share a kernel.
     results = {kernel: dependence(kernel) for kernel in dict.fromkeys(several)}

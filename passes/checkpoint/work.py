@@ -1,5 +1,7 @@
 """How much a kernel computes, read from its loops."""
 
+from functools import cache
+
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.sym import Analyzer
@@ -71,5 +73,9 @@ def _in_expression(expression: ir.Expr) -> int:
 
 def _lanes(expression: ir.Expr) -> int:
     """Elements of a floating-point vector; 0 of anything else, such as an index."""
-    dtype = tvm_ffi.dtype(str(expression.ty.dtype))
-    return dtype.lanes if "float" in str(dtype) else 0
+    return _lanes_of(str(expression.ty.dtype))
+
+
+@cache
+def _lanes_of(dtype: str) -> int:
+    return tvm_ffi.dtype(dtype).lanes if "float" in dtype else 0
