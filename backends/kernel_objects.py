@@ -23,6 +23,8 @@ from odtc.backends.kernel_store import kernel_store
 from odtc.core.left_behind import temporary_folder
 from odtc.core.side_by_side import side_by_side
 
+# Of a key, in the name of its kernel: they tell kernels of one library apart.
+_DIGITS = 32
 # What TVM puts in front of the name of a function.
 _SYMBOL = "__tvm_ffi_"
 # What makes code of a kernel, beside TVM.
@@ -95,7 +97,7 @@ def _key(kernel: tirx.PrimFunc, made_by: str) -> str:
 
 def _function(key: str) -> str:
     """What a kernel is called in its object file."""
-    return f"k{key}"
+    return f"k{key[:_DIGITS]}"
 
 
 def _context() -> str:
