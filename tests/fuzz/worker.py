@@ -12,6 +12,7 @@ import numpy as np
 
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning.database import user_database
+from odtc.backends.kernel_store import kernel_store
 from odtc.cli.check import examine
 from odtc.compilation import compile_model
 from odtc.core.errors import DataError, NumericError, OdtcError
@@ -62,8 +63,9 @@ def attempt(case: Case) -> Outcome:
     try:
         mutant = make_mutant(case.mutation, case.family, case.seed, outside)
         path = mutant.write()
-        # Kernels may be written by the user's own records.
-        allowed = (str(path.parent), str(scratch), str(user_database()))
+        # Kernels may be written by the user's own records, and are kept.
+        own = user_database(), kernel_store().folder
+        allowed = (str(path.parent), str(scratch), *map(str, own))
         with foreign_opens(*allowed, canary=outside / CANARY) as foreign:
             outcome = _train(path, mutant.options)
         if foreign:
