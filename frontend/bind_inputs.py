@@ -237,13 +237,21 @@ def check_batch_axes(batch_axes: Axes, known: Sequence[str]) -> None:
             )
 
 
+def _array(value: Any) -> np.ndarray:
+    """The value as an array; one of objects where it is none."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        return np.asarray(None)
+
+
 def _value(spec: TensorSpec, value: Any) -> np.ndarray:
     """The value of an input that is not fed, of its shape and dtype; a number fills the shape.
 
     Raises:
         UsageError: it has another shape, or does not fit the dtype.
     """
-    given = np.asarray(value)
+    given = _array(value)
     if given.dtype.kind not in "biuf" or spec.size > MAX_BOUND:
         raise UsageError(
             f"{value!r} cannot be the value of {spec}",

@@ -21,14 +21,24 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from odtc.core.adapters import Adapter
-from odtc.core.checked_options import check_options, count, natural, positive, text
+from odtc.core.arguments import plainly_made
+from odtc.core.checked_options import (
+    check_options,
+    count,
+    natural,
+    parse_choice,
+    positive,
+    text,
+)
 from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.option_text import LORA_FORM
 from odtc.frontend.graph import Graph
 from odtc.frontend.layers import Layer, layers_of
 from odtc.frontend.lora_forms import FORMS, adapted_nodes, refusal
 from odtc.frontend.selection import Selection
 
 
+@plainly_made
 @dataclass(frozen=True)
 class LoRA:
     """Adapters to train in place of weights.
@@ -55,6 +65,16 @@ class LoRA:
     def globs(self) -> list[str]:
         """The globs of `targets`."""
         return [glob.strip() for glob in self.targets.split("|")]
+
+
+def parse_lora(text: str) -> LoRA:
+    """Reads `rank=8,alpha=16,targets=GLOB|GLOB`.
+
+    Raises:
+        UsageError: the text is malformed, or names an option or a value that is none.
+    """
+    form = f"lora{{{text}}}"
+    return LoRA(**parse_choice("adapter", form, {"lora": LoRA}, LORA_FORM)[1])
 
 
 def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tuple[Adapter, ...]]:

@@ -4,14 +4,23 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
+from odtc.core.arguments import takes
+from odtc.core.kinds import ANYTHING, PATH, either, mapping
 from odtc.frontend.onnx_file import load_model
 from odtc.frontend.weights.fates import Entry, Match
 from odtc.frontend.weights.matching import match
+from odtc.runtime_rpc.arrays import as_array
+from odtc.step_arguments import MODEL
 from odtc.weight_files import entry_of, is_float, read_state
 
+_WEIGHTS = either(
+    PATH,
+    mapping(ANYTHING, "dictionary", ""),
+    hint="give the path of a file of weights, or arrays by name: module.state_dict()",
+)
 
+
+@takes("odtc.match_weights", model=MODEL, weights=_WEIGHTS)
 def match_weights(
     model: str | os.PathLike[str], weights: str | os.PathLike[str] | Mapping[str, Any]
 ) -> list[Match]:
@@ -33,12 +42,14 @@ def match_weights(
         OdtcError: a file cannot be read.
     """
     if isinstance(weights, Mapping):
-        entries = {name: _entry(value) for name, value in weights.items()}
+        entries = {name: _entry(value, name) for name, value in weights.items()}
         state = {name: entry for name, entry in entries.items() if is_float(entry.value)}
     else:
         state = read_state(os.fspath(weights))
     return match(load_model(model), state)
 
 
-def _entry(value: Any) -> Entry:
-    return entry_of(value) if hasattr(value, "untyped_storage") else Entry(np.asarray(value))
+def _entry(value: Any, name: str) -> Entry:
+    if hasattr(value, "untyped_storage"):
+        return entry_of(value)
+    return Entry(as_array(value, f"weights[{name!r}]"))

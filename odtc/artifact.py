@@ -7,11 +7,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Self
 
 from odtc.core import bundle as bundles
+from odtc.core.arguments import takes
 from odtc.core.bundle import Bundle
 from odtc.core.errors import ArtifactError
+from odtc.core.kinds import FLAG, PATH, optional
 from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import Manifest
 from odtc.core.memory_plan import MemoryPlan, parse_memory_plans
+from odtc.core.trainer_kinds import BUNDLE, DEVICE, THREADS
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.session import Session
@@ -67,6 +70,7 @@ class Artifact:
         manifest: what it was compiled from and for, its arguments and its sizes in bytes.
     """
 
+    @takes("odtc.Artifact", bundle=BUNDLE)
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
@@ -121,6 +125,7 @@ class Artifact:
         stored = self.manifest.stored_bytes
         return tuple(Memory(plan, *beside, count, stored) for plan in plans)
 
+    @takes("artifact.save", path=PATH)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact to one file, whole or not at all.
 
@@ -129,12 +134,19 @@ class Artifact:
         """
         bundles.save(self._bundle, path)
 
+    @takes(
+        "artifact.trainer",
+        device=optional(DEVICE),
+        **THREADS,
+        storage=optional(PATH),
+        offload_state=FLAG,
+    )
     def trainer(
         self,
         device: "str | Session | None" = None,
         threads: int | None = None,
         cores: str | None = None,
-        storage: str | None = None,
+        storage: str | os.PathLike[str] | None = None,
         *,
         offload_state: bool = False,
     ) -> "Trainer":
@@ -165,7 +177,8 @@ class Artifact:
         from odtc.runtime_rpc.trainer import Trainer
         from odtc.runtime_rpc.turns import made_alone
 
-        options = threads, cores, Placement(storage, offload_state)
+        folder = None if storage is None else os.fspath(storage)
+        options = threads, cores, Placement(folder, offload_state)
         if device is not None and not isinstance(device, str):
             return made_alone(lambda: Trainer(self._bundle, device, *options))
 
@@ -181,6 +194,7 @@ class Artifact:
         return made_alone(make)
 
 
+@takes("odtc.load", path=PATH)
 def load(path: str | os.PathLike[str]) -> Artifact:
     """Reads an artifact and checks its versions and hashes.
 

@@ -5,13 +5,12 @@ read -> decide on micro-batches and recomputation -> lower and build -> link -> 
 
 import dataclasses
 import json
-import operator
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import onnx
 
@@ -23,10 +22,12 @@ from odtc.backends.elf import check_library
 from odtc.backends.library import export_library
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
+from odtc.core.arguments import takes
 from odtc.core.byte_sizes import AUTO, parse_bytes
 from odtc.core.caller_warning import warn_caller
 from odtc.core.errors import UsageError
 from odtc.core.files import private_folder
+from odtc.core.kinds import ANYTHING, FUNCTION
 from odtc.core.layout_plan import read_layout_plan
 from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import Manifest, Sizes, StepPlan
@@ -46,6 +47,7 @@ from odtc.frontend.training import TRAIN_STEP
 from odtc.layouts import DEFAULT
 from odtc.passes.checkpoint.cuts import Form
 from odtc.preparation import StepOptions, read_source
+from odtc.step_arguments import MODEL_AND_TARGET, STEP
 
 # What is said of a step that would not fit otherwise.
 DIRECT_CONVOLUTIONS = (
@@ -59,17 +61,24 @@ HALF_ACTIVATIONS = (
 )
 
 
+@takes(
+    "odtc.compile",
+    **MODEL_AND_TARGET,
+    **STEP,
+    memory_budget=ANYTHING,  # `parse_bytes` reads it
+    progress=FUNCTION,
+)
 def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     model: str | os.PathLike[str],
     target: str | Target = "host-cpu",
     *,
     batch: int | None = None,
-    loss: Losses | Sequence[Term] = "cross-entropy",
+    loss: Losses | Sequence[Term | str] = "cross-entropy",
     optimizer: Optimizer | Update | str | None = None,
     params: Sequence[str] | str | None = None,
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
-    lora: LoRA | None = None,
+    lora: LoRA | str | None = None,
     shape: Shapes | None = None,
     batch_axes: Axes | None = None,
     set_inputs: Mapping[str, Any] | None = None,
@@ -95,7 +104,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         batch: samples in a step; may be left out where the model has a fixed batch.
         loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
             ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
-            gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`.
+            gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts
+            `["logits=mse", "aux=0.3*mse"]`.
         optimizer: the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by
             default; or an `Update` with what is around it. The learning rate is given at each step.
         params: what to train: globs over ONNX initializers and other choices, as text; see
@@ -104,7 +114,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         freeze: what not to train, whatever `params` selects.
         freeze_batch_norm: batch normalisations whose parameters are frozen use their running
             statistics and keep them, as PyTorch's in `eval()`.
-        lora: low-rank adapters to train in place of weights.
+        lora: low-rank adapters to train in place of weights, or their text, such as
+            `rank=8,targets=*.query*`.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
         batch_axes: the axis along which the samples of a batch lie in an input or an output, by its
@@ -157,7 +168,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     """
     budget = None if memory_budget is None else _budget(memory_budget)
     options = StepOptions(
-        batch=_samples(batch),
+        batch=batch,
         loss=loss,
         optimizer=optimizer,
         params=params,
@@ -220,23 +231,6 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     except BaseException:
         remove_folder(root)
         raise
-
-
-def _samples(batch: object) -> int | None:
-    """A number of samples, of any type of whole numbers.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if batch is None:
-        return None
-    if isinstance(batch, bool) or not isinstance(batch, SupportsIndex):
-        raise UsageError(
-            f"the batch is {batch!r}, and no whole number",
-            where="batch",
-            hint="give the number of samples in a step, such as 32",
-        )
-    return operator.index(batch)
 
 
 def _check_half_activations(budget: int | str | None) -> None:
@@ -327,7 +321,7 @@ def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
         model=path.name,
         model_sha256=bundles.file_sha256(path),
         loss=terms_text(source.terms),
-        optimizer={"name": update.optimizer.name, **dataclasses.asdict(update.optimizer)},
+        optimizer={"name": update.rule.name, **dataclasses.asdict(update.rule)},
         update=update.options(),
         precision=precision,
         micro_batches=step.draft.micro_batches,

@@ -1,19 +1,39 @@
 """`odtc.from_torch`; PyTorch itself is imported when it is called."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from odtc.core.arguments import takes
+from odtc.core.caller_warning import warn_caller
 from odtc.core.errors import UsageError
+from odtc.core.kinds import ANYTHING, PATH, TEXT, either, optional, several
 
 if TYPE_CHECKING:
     import torch
 
     from odtc.torch_export.export import Exported
 
+# A name alone is that of the only tensor; what names are is looked at where the tensors are known.
+_NAMES = optional(
+    either(
+        TEXT,
+        several(ANYTHING, "list of names", ""),
+        hint="give a name for each tensor, in order, such as ['image', 'mask']",
+    )
+)
 
+
+@takes(
+    "odtc.from_torch",
+    module=ANYTHING,  # these two are looked at with PyTorch
+    example_inputs=ANYTHING,
+    path=PATH,
+    input_names=_NAMES,
+    output_names=_NAMES,
+    batch_axis=ANYTHING,
+)
 def from_torch(
     module: "torch.nn.Module",
     example_inputs: Any,
@@ -76,7 +96,7 @@ def from_torch(
         batch_axis=batch_axis,
     )
     for note in exported.notes:
-        warnings.warn(f"from_torch: {note}", stacklevel=2)
+        warn_caller(f"from_torch: {note}")
     return exported
 
 

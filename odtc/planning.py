@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Unpack
 
 from odtc.backends.targets import Target
+from odtc.core.arguments import takes
+from odtc.core.kinds import FUNCTION, optional, whole_from
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
@@ -19,6 +21,7 @@ from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.region import region_of
 from odtc.preparation import StepOptions, read_source
 from odtc.splitting import Cuts, Planned
+from odtc.step_arguments import MODEL_AND_TARGET, STEP
 
 # Name of the plans in which no tensor waits in storage.
 WITHOUT = "without offload"
@@ -99,6 +102,7 @@ class Frontier:
     measured_calls: int = 0
 
 
+@takes("odtc.plan", STEP, **MODEL_AND_TARGET, count=optional(whole_from(1)), progress=FUNCTION)
 def plan_model(
     model: str | os.PathLike[str],
     target: str | Target = "host-cpu",

@@ -29,7 +29,7 @@ from odtc.core.specs import Role
 from odtc.frontend.coverage import NodeReport, check_graph, require_trainable
 from odtc.frontend.feeds import Asked, Axes, Shapes
 from odtc.frontend.graph import Graph, drop_unread_inputs, samples_of
-from odtc.frontend.lora import LoRA, adapt
+from odtc.frontend.lora import LoRA, adapt, parse_lora
 from odtc.frontend.losses.loss import SUM
 from odtc.frontend.losses.objective import Aim, Objective, join_losses
 from odtc.frontend.losses.terms import Losses, Term, terms_of
@@ -39,7 +39,6 @@ from odtc.frontend.onnx_file import load_model, modern
 from odtc.frontend.operators.dropout import set_dropout
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
-from odtc.frontend.optimizers.table import parse_optimizer
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
 from odtc.frontend.specialize import read_graph, require_places, specialize
@@ -62,12 +61,12 @@ class StepOptions(TypedDict, total=False):
     """What a step is made by, beside the model and the target; see `odtc.compile`."""
 
     batch: int | None
-    loss: Losses | Sequence[Term]
+    loss: Losses | Sequence[Term | str]
     optimizer: Optimizer | Update | str | None
     params: Sequence[str] | str | None
     freeze: Sequence[str] | str
     freeze_batch_norm: bool
-    lora: LoRA | None
+    lora: LoRA | str | None
     shape: Shapes | None
     batch_axes: Axes | None
     set_inputs: Mapping[str, Any] | None
@@ -237,7 +236,7 @@ def read_source(
     _check_offload(target, options)
     is_mixed = _is_mixed(options)
     has_half = is_mixed and target.has_half_arithmetic
-    update = as_update(_optimizer(options))
+    update = as_update(SGD() if (given := options.get("optimizer")) is None else given)
     if has_half and update.scaling is None:
         update = dataclasses.replace(update, loss_scale="dynamic")
     terms = terms_of(options.get("loss", "cross-entropy"))
@@ -374,7 +373,14 @@ def _wanted(options: StepOptions) -> tuple[Sequence[str], Sequence[str]]:
 def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter, ...]]:
     """What is trained, and the adapters that were added to the graph for it."""
     lora = options.get("lora")
+    lora = parse_lora(lora) if isinstance(lora, str) else lora
     train, frozen = _wanted(options)
+    if not train and not lora:
+        raise UsageError(
+            "params is an empty list: nothing would be trained",
+            where="params",
+            hint="give what to train, such as 'fc*'; leave it out to train all",
+        )
     selection = select(graph, train, frozen, options.get("freeze_batch_norm", False))
     return adapt(graph, lora, selection) if lora else (selection, ())
 
@@ -386,20 +392,6 @@ def _known(target: Target, options: StepOptions) -> tuple[Book, MeasuredTimes]:
     database = options.get("database")
     of = shelf(target, None if database is None else Path(database), options.get("device"))
     return of, of.times
-
-
-def _optimizer(options: StepOptions) -> Optimizer | Update:
-    given = options.get("optimizer") or SGD()
-    if isinstance(given, str):
-        return parse_optimizer(given)
-    if not isinstance(given, Optimizer | Update):
-        raise UsageError(
-            f"the optimizer is a {type(given).__module__}.{type(given).__name__}",
-            where="optimizer",
-            hint="give one of odtc's, such as odtc.SGD(momentum=0.9), or its text, such as "
-            "sgd{momentum=0.9}; the learning rate goes to each step",
-        )
-    return given
 
 
 def _check_offload(target: Target, options: StepOptions) -> None:

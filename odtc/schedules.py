@@ -9,9 +9,10 @@ closed form of one in `torch.optim.lr_scheduler`; beyond its end it stays at its
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
+from odtc.core.arguments import plainly_made, read_argument, read_fields, takes
 from odtc.core.checked_options import (
     check_options,
     count,
@@ -21,6 +22,21 @@ from odtc.core.checked_options import (
     positive,
     require_options,
 )
+from odtc.core.kinds import REAL, TEXT, kind, whole_from
+
+
+def _schedule(value: Any) -> Any:
+    if not isinstance(value, Schedule):
+        raise TypeError
+    return value
+
+
+_UPDATES = whole_from(0)
+# What no text gives, beside the options. Which rates there are the step says.
+_FIELDS = {
+    "lr": REAL,
+    "then": kind("schedule", "give such as odtc.schedules.Cosine(0.1, steps=900)", _schedule),
+}
 
 
 @dataclass(frozen=True)
@@ -34,13 +50,24 @@ class Schedule(ABC):
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
+        own = {each.name for each in fields(self)}
+        read_fields(self, {name: kind for name, kind in _FIELDS.items() if name in own})
         check_options(self)
 
-    @abstractmethod
     def __call__(self, updates: int) -> float:
-        """The learning rate of the step."""
+        """The learning rate of the step.
+
+        Raises:
+            UsageError: it is no number of updates.
+        """
+        return self._rate(read_argument(_UPDATES, updates, "updates", f"schedule {self.name}"))
+
+    @abstractmethod
+    def _rate(self, updates: int) -> float:
+        """The learning rate behind so many updates."""
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Constant(Schedule):
     """The same learning rate at every step."""
@@ -48,11 +75,11 @@ class Constant(Schedule):
     name: ClassVar[str] = "constant"
     lr: float
 
-    def __call__(self, updates: int) -> float:
-        """The learning rate of the step."""
+    def _rate(self, updates: int) -> float:
         return self.lr
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Step(Schedule):
     """Multiplied by `gamma` after every so many updates (`StepLR`)."""
@@ -62,11 +89,11 @@ class Step(Schedule):
     every: int = count()
     gamma: float = positive(0.1)
 
-    def __call__(self, updates: int) -> float:
-        """The learning rate of the step."""
+    def _rate(self, updates: int) -> float:
         return self.lr * self.gamma ** (updates // self.every)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Cosine(Schedule):
     """Half a cosine from `lr` to `minimum` (`CosineAnnealingLR`; Loshchilov and Hutter, 2017)."""
@@ -76,11 +103,11 @@ class Cosine(Schedule):
     steps: int = count()
     minimum: float = not_negative(0.0)
 
-    def __call__(self, updates: int) -> float:
-        """The learning rate of the step."""
+    def _rate(self, updates: int) -> float:
         return _cosine(self.lr, self.minimum, updates / self.steps)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class OneCycle(Schedule):
     """Up by half a cosine, and down by another (`OneCycleLR`; Smith and Topin, 2018).
@@ -102,8 +129,7 @@ class OneCycle(Schedule):
     start: float = positive(25.0)
     end: float = positive(1e4)
 
-    def __call__(self, updates: int) -> float:
-        """The learning rate of the step."""
+    def _rate(self, updates: int) -> float:
         first = self.lr / self.start
         top = self.rise * self.steps - 1
         if updates <= top:
@@ -113,6 +139,7 @@ class OneCycle(Schedule):
         return _cosine(self.lr, first / self.end, down)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Warmup(Schedule):
     """A straight line up to where another schedule starts (`SequentialLR` of `LinearLR` and it).
@@ -128,8 +155,7 @@ class Warmup(Schedule):
     steps: int = count()
     start: float = fraction(0.0)
 
-    def __call__(self, updates: int) -> float:
-        """The learning rate of the step."""
+    def _rate(self, updates: int) -> float:
         if updates >= self.steps:
             return self.then(updates - self.steps)
         return self.then(0) * (self.start + (1 - self.start) * updates / self.steps)
@@ -140,6 +166,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
 }
 
 
+@takes("odtc.schedules.parse_schedule", text=TEXT, lr=REAL, updates=_UPDATES)
 def parse_schedule(text: str, lr: float, updates: int) -> Schedule:
     """Reads `cosine` or `step{every=100,gamma=0.5}`.
 

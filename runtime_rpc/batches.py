@@ -217,6 +217,7 @@ def count_samples(arrays: Mapping[Argument, np.ndarray], where: str | None = Non
                 f"{name} has shape {list(array.shape)}: its samples lie along axis {place.axis}"
                 + f", {place.outer * place.inner} entries each" * (place.outer * place.inner > 1),
                 where=where or f"input {name}",
+                hint="a single sample is a batch of one: x[None]",
             )
     counts = {name: place.count(array.shape) for name, (place, array) in places.items()}
     if 0 in counts.values() or len({*counts.values()}) > 1:

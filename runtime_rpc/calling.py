@@ -7,13 +7,15 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from odtc.core.arguments import bind
 from odtc.core.errors import DataError, UsageError
+from odtc.core.kinds import shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
-_SEVERAL = "several inputs, or labels, go as one mapping {name: array} each"
+SEVERAL = "; several inputs, or labels, go as one mapping {name: array} each"
 
 
 def plain_arguments(method: Callable[P, R]) -> Callable[P, R]:
@@ -38,16 +40,12 @@ def _check_bound_by(
     error: TypeError,
 ) -> None:
     signature = inspect.signature(method)
+    names = [*signature.parameters][1:]
+    where = f"trainer.{method.__name__}"
     try:
-        signature.bind(*args, **kwargs)
-    except TypeError as misfit:
-        taken = ", ".join([*signature.parameters][1:])
-        name = method.__name__
-        raise UsageError(
-            f"{name} does not take these arguments: {misfit}",
-            where=f"trainer.{name}",
-            hint=f"call {name}({taken}); {_SEVERAL}",
-        ) from error
+        bind(signature, where, args, kwargs, names, SEVERAL)
+    except UsageError as misfit:
+        raise misfit from error
 
 
 def learning_rate(rate: Any) -> float:
@@ -60,13 +58,15 @@ def learning_rate(rate: Any) -> float:
         UsageError: it is no number: a label, say, that was given in its place.
         DataError: it is not a finite float32, or was not given.
     """
-    if isinstance(rate, str | bytes) or getattr(rate, "ndim", 0) or not hasattr(rate, "__float__"):
-        sizes = getattr(rate, "shape", None)
-        shape = "" if sizes is None else f" of shape {list(sizes)}"
+    if (
+        isinstance(rate, str | bytes | bool)
+        or getattr(rate, "ndim", 0)
+        or not hasattr(rate, "__float__")
+    ):
         raise UsageError(
-            f"the learning rate is a {type(rate).__name__}{shape}, and no number",
+            f"the learning rate is {shown(rate)}, and no number",
             where="lr",
-            hint=f"call step(x, y, lr=0.01); {_SEVERAL}",
+            hint=f"call step(x, y, lr=0.01){SEVERAL}",
         )
     number = float(rate)
     if number < 0:
@@ -84,6 +84,30 @@ def learning_rate(rate: Any) -> float:
     return number
 
 
+def schedule_of(lr: Any) -> Callable[[int], Any]:
+    """The learning rate of each step, from the number of updates before it.
+
+    Args:
+        lr: a number for all of them, or such a function.
+
+    Raises:
+        UsageError: the function takes no number.
+    """
+    if not callable(lr):
+        return lambda _: lr
+    try:
+        inspect.signature(lr).bind(0)
+    except ValueError:  # one without a signature, such as a function in C
+        return lr
+    except TypeError as error:
+        raise UsageError(
+            f"lr is {shown(lr)} that does not take the number of updates: {error}",
+            where="trainer.train",
+            hint="give a number, or a function such as odtc.schedules.Cosine(0.1, steps=900)",
+        ) from None
+    return lr
+
+
 def pairs(batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     """The batches of a training, each a pair of input and label.
 
@@ -92,7 +116,7 @@ def pairs(batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     """
     if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
         raise UsageError(
-            f"batches are a {type(batches).__name__}, and nothing to iterate over",
+            f"batches are {shown(batches)}, and nothing to iterate over",
             where="trainer.train",
             hint="give a list of pairs (x, y), or a DataLoader",
         )
@@ -103,6 +127,6 @@ def pairs(batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
                 f"batch {number} is a {type(batch).__name__}{length}, and no pair of input and "
                 "label",
                 where="trainer.train",
-                hint=f"give pairs (x, y); {_SEVERAL}",
+                hint=f"give pairs (x, y){SEVERAL}",
             )
         yield batch[0], batch[1]

@@ -9,7 +9,9 @@ from urllib.parse import unquote
 
 from tvm import rpc
 
+from odtc.core.arguments import takes
 from odtc.core.errors import DeviceError, DeviceLostError, UsageError
+from odtc.core.kinds import TEXT, instance, optional
 from odtc.runtime_rpc import greeting
 from odtc.runtime_rpc.failures import FAILURES
 from odtc.runtime_rpc.limits import DEFAULT, Limits
@@ -23,6 +25,10 @@ _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)"
 _ADB = re.compile(r"adb://(?P<serial>[^/\s]+)")
 
 
+_URL_KIND = TEXT.with_hint("give 'rpc://HOST:PORT/KEY' or 'adb://SERIAL'")
+_LIMITS = instance(Limits, "Limits", "give such as odtc.runtime_rpc.limits.Limits(connect=5.0)")
+
+
 @dataclass(frozen=True)
 class Place:
     """A device key at a tracker."""
@@ -31,6 +37,7 @@ class Place:
     key: str
 
 
+@takes("odtc.connect", url=optional(_URL_KIND), limits=optional(_LIMITS))
 def connect(url: str | None = None, limits: Limits | None = None) -> Session:
     """A session on this machine, or on a device.
 

@@ -63,13 +63,6 @@ class Evaluations:
 
     def _named(self, output: str | None) -> Evaluation:
         known = {item.output.name: item for item in self._manifest.evaluations}
-        if output is not None and not isinstance(output, str):
-            raise UsageError(
-                f"the output is a {type(output).__name__}, and no name",
-                where="trainer.evaluate",
-                hint="call evaluate(x, output); several inputs go as one mapping {name: array}; "
-                "labels take no part",
-            )
         if output is not None and output not in known:
             raise UsageError(
                 f"the output {output!r} cannot be evaluated", hint=f"one of: {', '.join(known)}"

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odtc.core.adapters import merge_adapters, without_adapters
+from odtc.core.arguments import takes
 from odtc.core.bundle import Bundle
 from odtc.core.caller_warning import warn_caller
 from odtc.core.errors import UsageError
+from odtc.core.kinds import ANYTHING, FLAG, PATH
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters import (
     adapter_arguments,
@@ -19,7 +21,6 @@ from odtc.runtime_rpc.adapters import (
     write_adapters,
 )
 from odtc.runtime_rpc.allocation import averaged
-from odtc.runtime_rpc.calling import plain_arguments
 from odtc.runtime_rpc.checkpoint import (
     WITHOUT_HASHES,
     read_checkpoint,
@@ -55,6 +56,7 @@ class Kept:
         self.run: dict[str, str] = {}
         self._bundle, self._manifest, self._turns = bundle, bundle.manifest, turns
 
+    @takes("trainer.parameters", ema=FLAG)
     @alone
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
         """The weights now, running statistics too, by ONNX initializer name.
@@ -67,6 +69,7 @@ class Kept:
         """
         return self._weights(self._manifest.of_role(*WEIGHT_ROLES), ema)
 
+    @takes("trainer.state_dict", ema=FLAG)
     @alone
     def state_dict(self, *, ema: bool = False) -> dict[str, np.ndarray]:
         """The weights now, as the `state_dict` of the module that was exported has them.
@@ -88,6 +91,7 @@ class Kept:
         """
         return dict(self._state(ema).values)
 
+    @takes("trainer.to_torch", module=ANYTHING, ema=FLAG)
     @alone
     def to_torch(self, module: "Module", *, ema: bool = False) -> "Module":
         """Gives a PyTorch module the weights as they are now, in place.
@@ -112,7 +116,7 @@ class Kept:
         moved = [item.spec.name for item in self._manifest.of_role(Role.STATISTIC)]
         return state_of(self._bundle.model, weights, moved, self.steps)
 
-    @plain_arguments
+    @takes("trainer.set_parameters", values=ANYTHING)
     @alone
     def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
         """Gives weights of any kind new values; state and averages stay as they are.
@@ -137,6 +141,7 @@ class Kept:
             for name, value in checked.items():
                 self._tensors[weights[name]].copyfrom(value)
 
+    @takes("trainer.save_checkpoint", path=PATH)
     @alone
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, optimizer state and step count with hashes of them, whole or not at all.
@@ -150,6 +155,7 @@ class Kept:
         saved = self._read(*saved_arguments(self._manifest, self.steps))
         write_checkpoint(path, self._manifest, self.steps, saved, self.run)
 
+    @takes("trainer.load_checkpoint", path=PATH)
     @alone
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Takes up weights, optimizer state and step count.
@@ -169,6 +175,7 @@ class Kept:
                 self._tensors[item].copyfrom(found.tensors[item.spec.name])
         self.steps = found.step
 
+    @takes("trainer.export_onnx", path=PATH, ema=FLAG, training=FLAG, merge=FLAG, verify=FLAG)
     @alone
     def export_onnx(
         self,
@@ -219,6 +226,7 @@ class Kept:
             warn_caller(f"export: {note}")
         return exported
 
+    @takes("trainer.export_adapters", path=PATH, ema=FLAG)
     @alone
     def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
         """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
@@ -239,6 +247,7 @@ class Kept:
             warn_caller(f"export: {beside}")
         write_adapters(path, self._manifest, tensors)
 
+    @takes("trainer.load_adapters", path=PATH)
     @alone
     def load_adapters(self, path: str | os.PathLike[str]) -> None:
         """Takes up adapters that were exported alone.

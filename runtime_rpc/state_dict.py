@@ -15,6 +15,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from odtc.core.errors import DataError, UsageError
+from odtc.core.kinds import shown
 from odtc.core.weight_list import read_weight_list
 
 if TYPE_CHECKING:
@@ -84,7 +85,11 @@ def load_state(module: Any, state: State) -> None:
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"{type(module).__name__} is no torch.nn.Module", where="to_torch")
+        raise UsageError(
+            f"module is {shown(module)}, and no torch.nn.Module",
+            where="trainer.to_torch",
+            hint="give a module that is made as the one that was exported",
+        )
     # What torch.compile wraps has the names of the file.
     inner: Any = getattr(module, "_orig_mod", module)
     held = inner.state_dict(keep_vars=True)

@@ -9,20 +9,38 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from odtc.backends.targets import parse_target
+from odtc.core.arguments import takes
 from odtc.core.bundle import MEMORY, Bundle
 from odtc.core.byte_sizes import parse_bytes
-from odtc.core.errors import UsageError
+from odtc.core.kinds import (
+    ANYTHING,
+    FLAG,
+    FUNCTION,
+    PATH,
+    REAL,
+    TEXT,
+    instance,
+    optional,
+    whole_from,
+)
 from odtc.core.manifest import StepPlan
 from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import Role
+from odtc.core.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.runtime_rpc.allocation import Placement, allocate
 from odtc.runtime_rpc.batches import Feed, Intake
-from odtc.runtime_rpc.calling import learning_rate, pairs, plain_arguments
+from odtc.runtime_rpc.calling import (
+    SEVERAL,
+    learning_rate,
+    pairs,
+    plain_arguments,
+    schedule_of,
+)
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
@@ -36,13 +54,13 @@ from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.stepping import Stepping
 from odtc.runtime_rpc.turns import Turns, alone
 
-if TYPE_CHECKING:
-    pass
-
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
 _SCALE, _MADE = "update/loss-scale", "update/count"
 IN_MEMORY = Placement()
+_OUTPUT = TEXT.with_hint(
+    "call evaluate(x, output); several inputs go as one mapping {name: array}; labels take no part"
+)
 
 
 class Trainer(Kept):
@@ -58,6 +76,14 @@ class Trainer(Kept):
             seed: texts by name. Checkpoints keep it, for `odtc train` to compare.
     """
 
+    @takes(
+        "odtc.Trainer",
+        bundle=BUNDLE,
+        session=SESSION,
+        **THREADS,
+        placement=instance(Placement, "placement", "artifact.trainer() makes a trainer"),
+        owns_session=FLAG,
+    )
     def __init__(
         self,
         bundle: Bundle,
@@ -133,6 +159,7 @@ class Trainer(Kept):
         """What the last step ran by, or the next one will."""
         return self._stepping.calls.plan
 
+    @takes("trainer.use_threads", **THREADS)
     @alone
     def use_threads(self, threads: int | None = None, cores: str | None = None) -> None:
         """Takes steps from now on with other threads; see `Artifact.trainer`.
@@ -149,6 +176,7 @@ class Trainer(Kept):
             self._threads = before
             raise
 
+    @takes("trainer.set_budget", budget=ANYTHING)
     @alone
     def set_budget(self, budget: int | str) -> None:
         """Takes steps from now on by the artifact's fastest plan that fits.
@@ -163,6 +191,7 @@ class Trainer(Kept):
         """
         self._stepping.calls.set_budget(parse_bytes(budget, "budget"))
 
+    @takes("trainer.follow_memory", reserve=ANYTHING, available=optional(FUNCTION))
     @alone
     def follow_memory(
         self, reserve: int | str = "256MiB", available: Available | None = None
@@ -210,7 +239,9 @@ class Trainer(Kept):
         rate = learning_rate(lr)
         return next(self._take([self._intake.parts(x, y)], _nothing, lambda _: rate))
 
-    @plain_arguments
+    @takes(
+        "trainer.train", None, SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1)
+    )
     def train(
         self,
         batches: Iterable[tuple[Feed, Feed | None]],
@@ -239,10 +270,8 @@ class Trainer(Kept):
             UsageError: `steps_per_call` is less than 1, a batch is no pair, or a learning rate is
                 no number.
         """
-        if not isinstance(steps_per_call, int) or steps_per_call < 1:
-            raise UsageError(f"{steps_per_call} steps in a call", hint="give a number of 1 or more")
         most = self._stepping.at_once(steps_per_call)
-        schedule = lr if callable(lr) else lambda _: lr
+        schedule = schedule_of(lr)
         upcoming = Upcoming(self._intake.parts(x, y) for x, y in pairs(batches))
         while steps := upcoming.take(most):
             yield from self._take(steps, upcoming.look, schedule)
@@ -276,6 +305,7 @@ class Trainer(Kept):
         self.steps += len(steps)
         return first, losses, rates
 
+    @takes("trainer.profile", period=REAL, root=PATH)
     def profile(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Profiling]:
         """A block whose steps are profiled; they train as any others.
 
@@ -296,7 +326,7 @@ class Trainer(Kept):
         measured = self.session, self._machine, self._host
         return profiling(*measured, self._manifest, plans, period, root)
 
-    @plain_arguments
+    @takes("trainer.evaluate", None, SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
     @alone
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from odtc.core.arguments import plainly_made
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.core.place import Place
 from odtc.core.specs import Classes, TensorSpec
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 CLASS_DTYPE = "int32"
 
 
+@plainly_made
 @dataclass(frozen=True)
 class CrossEntropy(Loss):
     """Cross-entropy of logits, as `torch.nn.functional.cross_entropy`.
@@ -54,6 +56,7 @@ class CrossEntropy(Loss):
     reduction: str = MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0.0 <= self.label_smoothing <= 1.0:
             raise UsageError(f"label_smoothing {self.label_smoothing} is outside [0, 1]")
         if self.soft_labels and self.ignore_index is not None:
@@ -91,6 +94,7 @@ class CrossEntropy(Loss):
         )
 
 
+@plainly_made
 @dataclass(frozen=True)
 class NLL(Loss):
     """Negative log-likelihood of log-probabilities, as `torch.nn.functional.nll_loss`.
@@ -114,6 +118,7 @@ class NLL(Loss):
     reduction: str = MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_factors("weight", self.weight)
         require_choice("reduction", self.reduction, (MEAN, SUM))
 

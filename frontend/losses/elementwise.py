@@ -4,6 +4,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from odtc.core.arguments import plainly_made
 from odtc.core.errors import ModelError
 from odtc.core.place import Place
 from odtc.core.specs import TensorSpec
@@ -65,6 +66,7 @@ class ElementLoss(Loss):
         return reduced(builder, output, label, self.error(), self.reduction)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class MSE(ElementLoss):
     """Mean squared error, as `torch.nn.functional.mse_loss`.
@@ -80,6 +82,7 @@ class MSE(ElementLoss):
     reduction: str = MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choice("reduction", self.reduction, (MEAN, SUM))
 
     def error(self) -> "Error":
@@ -89,6 +92,7 @@ class MSE(ElementLoss):
         return squared_error
 
 
+@plainly_made
 @dataclass(frozen=True)
 class L1(ElementLoss):
     """Mean absolute error, as `torch.nn.functional.l1_loss`; its derivative at 0 is 0.
@@ -104,6 +108,7 @@ class L1(ElementLoss):
     reduction: str = MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choice("reduction", self.reduction, (MEAN, SUM))
 
     def error(self) -> "Error":
@@ -113,6 +118,7 @@ class L1(ElementLoss):
         return absolute_error
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Huber(ElementLoss):
     """Squared near 0 and linear from `delta` on, as `torch.nn.functional.huber_loss`.
@@ -130,6 +136,7 @@ class Huber(ElementLoss):
     reduction: str = MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive("delta", self.delta)
         require_choice("reduction", self.reduction, (MEAN, SUM))
 
@@ -140,6 +147,7 @@ class Huber(ElementLoss):
         return huber_error(self.delta, 1.0)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class SmoothL1(ElementLoss):
     """The Huber loss over `beta`, as `torch.nn.functional.smooth_l1_loss`.
@@ -157,6 +165,7 @@ class SmoothL1(ElementLoss):
     reduction: str = MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive("beta", self.beta)
         require_choice("reduction", self.reduction, (MEAN, SUM))
 
@@ -167,6 +176,7 @@ class SmoothL1(ElementLoss):
         return huber_error(self.beta, 1.0 / self.beta)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class KLDiv(ElementLoss):
     """Kullback-Leibler divergence of log-probabilities, as `torch.nn.functional.kl_div`.
@@ -184,6 +194,7 @@ class KLDiv(ElementLoss):
     reduction: str = BATCH_MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choice("reduction", self.reduction, (BATCH_MEAN, MEAN, SUM))
 
     def error(self) -> "Error":
@@ -193,6 +204,7 @@ class KLDiv(ElementLoss):
         return log_divergence if self.log_target else divergence
 
 
+@plainly_made
 @dataclass(frozen=True)
 class BCEWithLogits(ElementLoss):
     """Binary cross-entropy of logits, as `binary_cross_entropy_with_logits` of PyTorch.
@@ -212,6 +224,7 @@ class BCEWithLogits(ElementLoss):
     reduction: str = MEAN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_factors("pos_weight", self.pos_weight)
         require_choice("reduction", self.reduction, (MEAN, SUM))
 

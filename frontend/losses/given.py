@@ -1,9 +1,12 @@
 """A loss that the model computes itself."""
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from odtc.core.arguments import plainly_made, read_fields
 from odtc.core.errors import UnsupportedError
+from odtc.core.kinds import PATH
 from odtc.core.place import Place
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import Loss, require_float
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from tvm import relax
 
 
+@plainly_made
 @dataclass(frozen=True)
 class InModel(Loss):
     """The output is the loss: a number, or a tensor whose mean it is.
@@ -49,6 +53,7 @@ class InModel(Loss):
         return mean(builder, output)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class LossGraph:
     """A loss in an ONNX file of its own.
@@ -60,4 +65,7 @@ class LossGraph:
         path: of the file.
     """
 
-    path: str
+    path: str | os.PathLike[str]
+
+    def __post_init__(self) -> None:
+        read_fields(self, {"path": PATH})

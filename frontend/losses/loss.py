@@ -3,10 +3,12 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
+from odtc.core.arguments import read_fields
 from odtc.core.errors import ModelError, UsageError
+from odtc.core.kinds import FLAG, REAL, TEXT, WHOLE, Kind, either, optional, several
 from odtc.core.place import Place
 from odtc.core.specs import Classes, TensorSpec
 
@@ -14,6 +16,27 @@ if TYPE_CHECKING:
     from tvm import relax
 
 MEAN, SUM, BATCH_MEAN = "mean", "sum", "batchmean"
+
+_FACTORS = optional(
+    either(
+        several(REAL, "list of numbers", ""),
+        Kind(REAL.wanted, "", lambda value, at: (REAL.read(value, at),)),
+        hint="give a number for each class, such as [1.0, 2.5]",
+    )
+)
+# What a loss may have for options.
+_FIELDS = {
+    "label_smoothing": REAL,
+    "ignore_index": optional(WHOLE),
+    "weight": _FACTORS,
+    "pos_weight": _FACTORS,
+    "axis": WHOLE,
+    "soft_labels": FLAG,
+    "log_target": FLAG,
+    "delta": REAL,
+    "beta": REAL,
+    "reduction": TEXT.with_hint("give such as 'mean' or 'sum'"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +67,9 @@ class Loss(ABC):
 
     name: ClassVar[str]
     closing: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        read_fields(self, {each.name: _FIELDS[each.name] for each in fields(self)})
 
     @abstractmethod
     def label(self, output: TensorSpec, place: Place | None = None) -> Label | None:
@@ -134,4 +160,4 @@ def require_factors(option: str, values: Sequence[float] | None) -> None:
     if wrong:
         raise UsageError(f"{option} {wrong[0]} is not a number of at least 0")
     if not any(values):
-        raise UsageError(f"{option} has no number above 0")
+        raise UsageError(f"{option} {list(values)} has no number above 0")

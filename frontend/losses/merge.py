@@ -1,5 +1,6 @@
 """Puts a loss that is an ONNX graph of its own behind the model's outputs."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 import onnx
@@ -27,23 +28,24 @@ def merge_loss(graph: Graph, loss: LossGraph) -> tuple[str, list[str]]:
     Raises:
         ModelError: the file is no ONNX graph, or does not fit the model.
     """
-    model = _of_opset(load_model(loss.path), graph.opset, loss.path)
+    path = os.fspath(loss.path)
+    model = _of_opset(load_model(path), graph.opset, path)
     initializers = {tensor.name for tensor in model.graph.initializer}
     feeds = [value for value in model.graph.input if value.name not in initializers]
     if not feeds:
-        raise ModelError("the loss has no input", where=loss.path, hint="give it the logits")
+        raise ModelError("the loss has no input", where=path, hint="give it the logits")
     joined = {value.name: value.name for value in feeds if value.name in graph.outputs}
     joined = joined or {feeds[0].name: graph.outputs[0]}
     sizes: dict[str, int] = {}
     for value in feeds:
         if value.name in joined:
-            _bind(value, joined[value.name], graph, sizes, loss.path)
+            _bind(value, joined[value.name], graph, sizes, path)
     # The model's outputs are float32, whatever they are in the file.
     types = {value.type.tensor_type.elem_type for value in feeds if value.name in joined}
     widen_model(model.graph, types & OTHER_TYPES)
     others = [value for value in feeds if value.name not in joined]
-    _check_names(graph, others, loss.path)
-    graph.labels = tuple(_label(value, sizes, samples_of(graph), loss.path) for value in others)
+    _check_names(graph, others, path)
+    graph.labels = tuple(_label(value, sizes, samples_of(graph), path) for value in others)
     rename = joined | {value.name: value.name for value in others} | {"": ""}
     for tensor in model.graph.initializer:
         graph.constants[_PREFIX + tensor.name] = numpy_helper.to_array(tensor)

@@ -1,15 +1,19 @@
 """What is minimised: a weighted sum of losses, each on one output of the model."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from odtc.core.arguments import read_argument, read_fields
 from odtc.core.errors import UsageError
+from odtc.core.kinds import REAL, TEXT, optional, shown
 from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.losses.text import loss_text, parse_loss, split_term
 
-OneLoss = str | Loss | LossGraph
+OneLoss = str | os.PathLike[str] | Loss | LossGraph
 # What a user may give: a loss on the first output, or one for each output, perhaps with a weight.
 Losses = OneLoss | Mapping[str, OneLoss | tuple[float, OneLoss]]
 
@@ -32,6 +36,7 @@ class Term:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        read_fields(self, {"output": optional(TEXT), "weight": REAL})
         if not 0.0 < self.weight < math.inf:
             raise UsageError(
                 f"the weight {self.weight} of the loss on {self.output!r} is not a number above 0",
@@ -39,28 +44,49 @@ class Term:
             )
 
     def __str__(self) -> str:
-        text = self.loss.path if isinstance(self.loss, LossGraph) else loss_text(self.loss)
+        text = str(self.loss.path) if isinstance(self.loss, LossGraph) else loss_text(self.loss)
         weighted = text if self.weight == 1.0 else f"{self.weight}*{text}"
         return weighted if self.output is None else f"{self.output}={weighted}"
 
 
-def terms_of(losses: "Losses | Sequence[Term]") -> tuple[Term, ...]:
+def terms_of(losses: "Losses | Sequence[Term | str]") -> tuple[Term, ...]:
     """The terms that a user gives.
 
     Raises:
         UsageError: a loss is unknown, or they do not go together.
     """
-    if isinstance(losses, str | Loss | LossGraph):
-        return (Term(_loss(losses)),)
-    if isinstance(losses, Sequence):
-        return _checked(losses)
-    if not isinstance(losses, Mapping):
-        return (Term(_loss(losses)),)
-    terms = []
-    for output, given in losses.items():
-        weight, loss = given if isinstance(given, tuple) else (1.0, given)
-        terms.append(Term(_loss(loss), output, weight))
-    return _checked(terms)
+    if isinstance(losses, Mapping):
+        return _checked([_term(output, given) for output, given in losses.items()])
+    if isinstance(losses, Sequence) and not isinstance(losses, str | bytes):
+        return _checked([_one(each) for each in losses])
+    return (_one(losses),)
+
+
+def _one(given: Any) -> Term:
+    """A term by itself: made already, as the command line has it, or a loss on the first output."""
+    if isinstance(given, str):
+        output, weight, loss = split_term(given)
+        return Term(loss, output, weight)
+    return given if isinstance(given, Term) else Term(_loss(given))
+
+
+def _term(output: str, given: Any) -> Term:
+    """The term of an output.
+
+    Raises:
+        UsageError: what is given is no loss, and no pair of a weight and one.
+    """
+    read_argument(TEXT, output, "a name of an output in loss", "loss")
+    if not isinstance(given, tuple):
+        return Term(_loss(given), output)
+    if len(given) != 2:
+        raise UsageError(
+            f"the loss of {output!r} is a tuple of {len(given)}",
+            where="loss",
+            hint="give a loss, or a pair of its weight and a loss: (0.3, 'mse')",
+        )
+    weight = read_argument(REAL, given[0], f"the weight of the loss of {output!r}", "loss")
+    return Term(_loss(given[1]), output, weight)
 
 
 def parse_terms(texts: Sequence[str]) -> tuple[Term, ...]:
@@ -78,11 +104,11 @@ def terms_text(terms: Sequence[Term]) -> str:
 
 
 def _loss(given: OneLoss) -> Loss | LossGraph:
-    if isinstance(given, str):
-        return parse_loss(given)
+    if isinstance(given, str | os.PathLike):
+        return parse_loss(os.fspath(given))
     if not isinstance(given, Loss | LossGraph):
         raise UsageError(
-            f"the loss is a {type(given).__module__}.{type(given).__name__}",
+            f"the loss is {shown(given)}, and none of odtc's",
             where="loss",
             hint="give one of odtc's, such as odtc.CrossEntropy(), or its text, such as "
             "cross-entropy; PyTorch's own go into the module: let forward return the loss",

@@ -48,7 +48,9 @@ def parse_loss(text: str) -> Loss | LossGraph:
     try:
         name, options = parse_options(text)
     except ValueError as error:
-        raise UsageError(f"cannot read the loss: {error}", hint=f"write mse or {FORM}") from error
+        raise UsageError(
+            f"cannot read the loss {text!r}: {error}", hint=f"write mse or {FORM}"
+        ) from error
     if name not in LOSSES:
         raise UsageError(
             f"unknown loss {name!r}", hint=f"one of: {', '.join(LOSSES)}, or an ONNX file"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from odtc.core.arguments import plainly_made
 from odtc.core.checked_options import fraction, not_negative, positive
 from odtc.frontend.optimizers.optimizer import (
     Change,
@@ -33,6 +34,7 @@ def _moments(beta1: float, beta2: float, eps: float, g: Value, at: Element) -> C
     return Change(at.once["mean"] * mean / root, {"mean": mean, "square": square})
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Adam(Optimizer):
     """Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), as in `torch.optim`.
@@ -65,6 +67,7 @@ class Adam(Optimizer):
         return _moments(self.beta1, self.beta2, self.eps, g, at)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class AdamW(Optimizer):
     """Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), as in `torch.optim`.
@@ -97,6 +100,7 @@ class AdamW(Optimizer):
         return Change(with_decay(change.direction, self.weight_decay, at.w), change.state)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class LAMB(Optimizer):
     """You et al., "Large Batch Optimization for Deep Learning" (2020), algorithm 2.

@@ -5,14 +5,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from odtc.core.arguments import plainly_made, read_fields
 from odtc.core.checked_options import check_options, not_negative, options_of, read_options
 from odtc.core.errors import UsageError
+from odtc.core.kinds import ANYTHING, TEXT, mapping
 from odtc.core.option_text import parse_options
 from odtc.frontend.optimizers.optimizer import Optimizer
 
 FORM = "'*.bias{weight-decay=0,lr-factor=0.1}'"
 
+_OPTIONS = mapping(
+    ANYTHING, "dictionary", "give options of the optimizer by name: {'weight_decay': 0.0}"
+)
 
+
+@plainly_made
 @dataclass(frozen=True)
 class Group:
     """The parameters that a glob matches, and what is different for them.
@@ -31,6 +38,7 @@ class Group:
     lr_factor: float = not_negative(1.0)
 
     def __post_init__(self) -> None:
+        read_fields(self, {"glob": TEXT, "options": _OPTIONS})
         check_options(self)
 
     def applied(self, optimizer: Optimizer) -> Optimizer:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from odtc.core.arguments import plainly_made
 from odtc.core.checked_options import fraction, not_negative, positive, switch
 from odtc.frontend.optimizers.optimizer import (
     Change,
@@ -15,6 +16,7 @@ from odtc.frontend.optimizers.optimizer import (
 )
 
 
+@plainly_made
 @dataclass(frozen=True)
 class RMSProp(Optimizer):
     """Tieleman and Hinton (2012), as `torch.optim.RMSprop` does it.
@@ -61,6 +63,7 @@ class RMSProp(Optimizer):
         return Change(direction, state)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Adagrad(Optimizer):
     """Duchi et al. (2011), as `torch.optim.Adagrad` does it.

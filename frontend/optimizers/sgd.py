@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from odtc.core.arguments import plainly_made
 from odtc.core.checked_options import fraction, not_negative, switch
 from odtc.core.errors import UsageError
 from odtc.frontend.optimizers.optimizer import (
@@ -16,6 +17,7 @@ from odtc.frontend.optimizers.optimizer import (
 )
 
 
+@plainly_made
 @dataclass(frozen=True)
 class SGD(Optimizer):
     """Stochastic gradient descent, as `torch.optim.SGD` does it.
@@ -72,6 +74,7 @@ class SGD(Optimizer):
         return Change(g + self.momentum * v if self.nesterov else v, {"momentum": v})
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Lion(Optimizer):
     """Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2.

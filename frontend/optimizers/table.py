@@ -1,6 +1,10 @@
 """Every optimizer by its name, and how one is read from text."""
 
+from typing import Any
+
 from odtc.core.checked_options import parse_choice
+from odtc.core.errors import UsageError
+from odtc.core.kinds import shown
 from odtc.frontend.optimizers.adam import LAMB, Adam, AdamW
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.scaled import Adagrad, RMSProp
@@ -21,3 +25,21 @@ def parse_optimizer(text: str) -> Optimizer:
         "optimizer", text, OPTIMIZERS, "sgd or adamw{beta1=0.9,weight-decay=0.01}"
     )
     return kind(**options)
+
+
+def optimizer_of(given: Any) -> Optimizer:
+    """An optimizer as it is, or from its text.
+
+    Raises:
+        UsageError: it is none of odtc's.
+    """
+    if isinstance(given, str):
+        return parse_optimizer(given)
+    if not isinstance(given, Optimizer):
+        raise UsageError(
+            f"the optimizer is {shown(given)}, and none of odtc's",
+            where="optimizer",
+            hint="give one of odtc's, such as odtc.SGD(momentum=0.9), or its text, such as "
+            "sgd{momentum=0.9}; the learning rate goes to each step",
+        )
+    return given

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from odtc.core.arguments import plainly_made, read_argument
 from odtc.core.checked_options import (
     check_options,
     count,
@@ -21,14 +22,29 @@ from odtc.core.checked_options import (
     text,
 )
 from odtc.core.errors import UsageError
+from odtc.core.kinds import TEXT, either, instance, several
 from odtc.core.specs import ACCUMULATOR, Argument, Role, TensorSpec
-from odtc.frontend.optimizers.groups import Group, ParameterRule, check_groups, rule_of
+from odtc.frontend.optimizers.groups import (
+    Group,
+    ParameterRule,
+    check_groups,
+    parse_group,
+    rule_of,
+)
 from odtc.frontend.optimizers.optimizer import Optimizer
+from odtc.frontend.optimizers.table import optimizer_of
 
 AVERAGE = "ema"
 STOP, SKIP = _ON_NONFINITE = ("stop", "skip")
 
+_GROUPS = several(
+    either(instance(Group, "odtc.Group", ""), TEXT),
+    "list of groups",
+    "give such as [odtc.Group('*.bias', {'weight_decay': 0.0})], or ['*.bias{weight-decay=0}']",
+)
 
+
+@plainly_made
 @dataclass(frozen=True)
 class LossScale:
     """Dynamic loss scaling, as `torch.amp.GradScaler` does it.
@@ -64,13 +80,15 @@ def parse_loss_scale(text: str) -> LossScale:
     return kind(**options)
 
 
+@plainly_made
 @dataclass(frozen=True)
 class Update:
     """How gradients change the weights.
 
     Args:
-        optimizer: the update rule.
-        groups: options for some of the parameters; the first whose glob matches counts.
+        optimizer: the update rule, or its text.
+        groups: options for some of the parameters, or their texts, such as
+            `*.bias{weight-decay=0}`; the first whose glob matches counts.
         clip_value: each element of a gradient is taken into [-clip_value, clip_value].
         clip_norm: the norm of all gradients together is taken down to this, as
             `torch.nn.utils.clip_grad_norm_` does; not with `clip_value`.
@@ -85,8 +103,8 @@ class Update:
         UsageError: a value is outside its bound, or there are two kinds of clipping.
     """
 
-    optimizer: Optimizer
-    groups: Sequence[Group] = ()
+    optimizer: Optimizer | str
+    groups: Sequence[Group | str] = ()
     clip_value: float | None = positive(None)
     clip_norm: float | None = positive(None)
     accumulate: int = count(1)
@@ -96,6 +114,9 @@ class Update:
 
     def __post_init__(self) -> None:
         check_options(self)
+        optimizer = optimizer_of(self.optimizer)
+        object.__setattr__(self, "optimizer", optimizer)
+        object.__setattr__(self, "groups", _groups(self.groups, optimizer))
         if self.clip_value is not None and self.clip_norm is not None:
             raise UsageError(
                 f"clip_value {self.clip_value} and clip_norm {self.clip_norm}",
@@ -112,8 +133,19 @@ class Update:
             raise UsageError(
                 f"on_nonfinite {self.on_nonfinite!r}", hint=f"give {' or '.join(_ON_NONFINITE)}"
             )
-        for group in self.groups:
-            group.applied(self.optimizer)
+        for group in self.parameter_groups:
+            group.applied(optimizer)
+
+    @property
+    def rule(self) -> Optimizer:
+        """The optimizer, read."""
+        assert not isinstance(self.optimizer, str)
+        return self.optimizer
+
+    @property
+    def parameter_groups(self) -> Sequence[Group]:
+        """The groups, read."""
+        return [group for group in self.groups if not isinstance(group, str)]
 
     @property
     def scaling(self) -> LossScale | None:
@@ -138,17 +170,27 @@ class Update:
 
     def rule_of(self, parameter: str) -> ParameterRule:
         """How the parameter of that name is updated."""
-        return rule_of(parameter, self.optimizer, self.groups)
+        return rule_of(parameter, self.rule, self.parameter_groups)
 
     def options(self) -> dict[str, Any]:
         """All but the optimizer's, as data."""
         data = {name: getattr(self, name) for name in options_of(Update)}
-        groups = [dataclasses.asdict(group) for group in self.groups]
+        groups = [dataclasses.asdict(group) for group in self.parameter_groups]
         scale = self.scaling and dataclasses.asdict(self.scaling)
         return {"groups": groups, **data, "loss_scale": scale}
 
 
-def as_update(optimizer: Optimizer | Update) -> Update:
+def _groups(given: Any, optimizer: Optimizer) -> tuple[Group, ...]:
+    """Groups as they are, or from their texts.
+
+    Raises:
+        UsageError: one is neither.
+    """
+    held = read_argument(_GROUPS, given, "groups", "odtc.Update")
+    return tuple(parse_group(each, optimizer) if isinstance(each, str) else each for each in held)
+
+
+def as_update(optimizer: Optimizer | Update | str) -> Update:
     """An optimizer with nothing around it, or an update as it is."""
     return optimizer if isinstance(optimizer, Update) else Update(optimizer)
 
@@ -164,7 +206,7 @@ def state_arguments(update: Update, trained: Sequence[Argument]) -> tuple[Argume
     Raises:
         UsageError: a group matches no parameter.
     """
-    check_groups(update.groups, [item.spec.name for item in trained])
+    check_groups(update.parameter_groups, [item.spec.name for item in trained])
     return (
         *scalar_arguments(update),
         *(state for item in trained for state in parameter_arguments(update, item)),

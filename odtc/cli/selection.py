@@ -1,14 +1,8 @@
 """Options that say what is trained."""
 
 import argparse
-from typing import TYPE_CHECKING
 
-from odtc.core.checked_options import parse_choice
-
-if TYPE_CHECKING:
-    from odtc.frontend.lora import LoRA
-
-LORA_FORM = "rank=8,alpha=16,targets=*.query*|*.value*"
+from odtc.core.option_text import LORA_FORM
 
 
 def add_selection_options(parser: argparse.ArgumentParser) -> None:
@@ -38,15 +32,3 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lora", metavar="OPTIONS", help=f"train low-rank adapters, such as {LORA_FORM}"
     )
-
-
-def parse_lora(text: str) -> "LoRA":
-    """Reads `rank=8,alpha=16,targets=GLOB|GLOB`.
-
-    Raises:
-        UsageError: the text is malformed, or names an option or a value that is none.
-    """
-    from odtc.frontend.lora import LoRA
-
-    form = f"lora{{{text}}}"
-    return LoRA(**parse_choice("adapter", form, {"lora": LoRA}, LORA_FORM)[1])

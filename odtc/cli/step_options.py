@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from odtc.cli.options import add_model_options, at_least
-from odtc.cli.selection import add_selection_options, parse_lora
+from odtc.cli.selection import add_selection_options
 from odtc.cli.update_options import add_update_options, read_update
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
 
 def step_options(args: argparse.Namespace) -> "StepOptions":
     """What `add_step_options` read, without the model and the target."""
+    from odtc.frontend.lora import parse_lora
     from odtc.frontend.losses.terms import parse_terms
 
     return {

@@ -16,6 +16,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar
 
 from odtc.core.errors import UsageError
+from odtc.core.kinds import FLAG, MisfitError, shown
 from odtc.core.option_text import format_options, parse_options
 
 T = TypeVar("T")
@@ -38,23 +39,40 @@ class Bound:
     broken: str
 
 
-_SWITCHES = {"true": True, "false": False, True: True, False: False}
-_SWITCH = Bound("switch (true or false)", _SWITCHES.__getitem__, lambda _: True, "")
-_TEXT = Bound("text", str, bool, "is empty")
-_SHARE = Bound("number", float, lambda value: 0 < value <= 1, "is outside (0, 1]")
-_FRACTION = Bound("number", float, lambda value: 0 <= value < 1, "is outside [0, 1)")
-_NOT_NEGATIVE = Bound(
-    "number", float, lambda value: 0 <= value < math.inf, "is not a number of at least 0"
-)
-_POSITIVE = Bound("number", float, lambda value: 0 < value < math.inf, "is not a number above 0")
+def _switch(value: Any) -> bool:
+    return _SWITCHES[value] if isinstance(value, str) else FLAG.read(value, "")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool | bytes):
+        raise TypeError
+    return float(value)
 
 
 def _whole(value: Any) -> int:
-    number = int(value)
-    if number != float(value):
+    if isinstance(value, str):
+        return int(value)
+    number = _number(value)
+    if number != int(number):
         raise ValueError
-    return number
+    return int(value)
 
+
+_SWITCHES = {"true": True, "false": False}
+_SWITCH = Bound("switch (true or false)", _switch, lambda _: True, "")
+_TEXT = Bound("text", _text, bool, "is empty")
+_SHARE = Bound("number", _number, lambda value: 0 < value <= 1, "is outside (0, 1]")
+_FRACTION = Bound("number", _number, lambda value: 0 <= value < 1, "is outside [0, 1)")
+_NOT_NEGATIVE = Bound(
+    "number", _number, lambda value: 0 <= value < math.inf, "is not a number of at least 0"
+)
+_POSITIVE = Bound("number", _number, lambda value: 0 < value < math.inf, "is not a number above 0")
 
 _COUNT = Bound("whole number", _whole, lambda value: value >= 1, "is below 1")
 _NATURAL = Bound("whole number", _whole, lambda value: value >= 0, "is below 0")
@@ -91,7 +109,7 @@ def check_options(options: Any) -> None:
             bound = each.metadata["bound"]
             read = _read(bound, value, each.name)
             if not bound.holds(read):
-                raise UsageError(f"{each.name} {read} {bound.broken}")
+                raise UsageError(f"{each.name} {shown(read)} {bound.broken}")
             object.__setattr__(options, each.name, read)
 
 
@@ -120,7 +138,9 @@ def parse_choice(
     try:
         name, given = parse_options(text)
     except ValueError as error:
-        raise UsageError(f"cannot read the {what}: {error}", hint=f"write {example}") from error
+        raise UsageError(
+            f"cannot read the {what} {text!r}: {error}", hint=f"write {example}"
+        ) from error
     if name not in choices:
         raise UsageError(f"unknown {what} {name!r}", hint=f"one of: {', '.join(choices)}")
     return choices[name], read_options(f"{what} {name}", choices[name], given)
@@ -174,5 +194,5 @@ def _written(name: str) -> str:
 def _read(bound: Bound, value: Any, where: str) -> Any:
     try:
         return bound.read(value)
-    except (ValueError, TypeError, KeyError, OverflowError):
-        raise UsageError(f"{where} is {value!r}, which is no {bound.kind}") from None
+    except (ValueError, TypeError, KeyError, OverflowError, RuntimeError, MisfitError):
+        raise UsageError(f"{where} is {shown(value)}, which is no {bound.kind}") from None

@@ -4,6 +4,8 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
+# How adapters are written; not in braces, as there is one kind of them.
+LORA_FORM = "rank=8,alpha=16,targets=*.query*|*.value*"
 _FORM = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\{(?P<options>[^{}]+)\})?")
 
 

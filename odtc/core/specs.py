@@ -7,9 +7,18 @@ from enum import StrEnum
 
 import numpy as np
 
+from odtc.core.arguments import plainly_made, read_fields
+from odtc.core.kinds import TEXT, WHOLE, several
 from odtc.core.place import Place
 
+_FIELDS = {
+    "name": TEXT.with_hint("give the name of a tensor"),
+    "shape": several(WHOLE, "tuple of sizes", "give a size for each dimension, such as (4, 3)"),
+    "dtype": TEXT.with_hint("give the name of a dtype, such as 'float32'"),
+}
 
+
+@plainly_made
 @dataclass(frozen=True)
 class TensorSpec:
     """A named tensor of static shape.
@@ -23,6 +32,12 @@ class TensorSpec:
     name: str
     shape: tuple[int, ...]
     dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        types = type(self.name), type(self.shape), type(self.dtype)
+        # There are many of them: kinds are asked only where something may be wrong.
+        if types != (str, tuple, str) or any(type(size) is not int for size in self.shape):
+            read_fields(self, _FIELDS)
 
     @property
     def size(self) -> int:

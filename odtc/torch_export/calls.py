@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from odtc.core.errors import UsageError
+from odtc.core.kinds import shown
 from odtc.torch_export.names import listed
 
 BatchAxis = int | Mapping[str, int | None] | None
@@ -120,7 +121,12 @@ def example_call(
         ) from error
     tensors = _by_parameter(bound)
     if not tensors:
-        raise UsageError("there is no tensor to feed", where="example_inputs")
+        raise UsageError(
+            f"there is no tensor in the example inputs: {shown(example)}",
+            where="example_inputs",
+            hint="give what forward takes: a tensor, a tuple of what is given by place, or a "
+            "dictionary by keyword",
+        )
     # The same tensor at two places is two inputs.
     ordered = [t.detach().clone() for t in tensors.values()]
     named = dict(zip(_renamed(list(tensors), names), ordered, strict=True))
@@ -187,10 +193,21 @@ def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
     return value
 
 
+def _tensor(array: np.ndarray) -> Tensor:
+    try:
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+    except TypeError as error:
+        raise UsageError(
+            f"an array of {array.dtype} is no tensor: {error}",
+            where="example_inputs",
+            hint="give arrays of numbers, or tensors",
+        ) from error
+
+
 def _with_tensors(value: Any) -> Any:
     """The same structure with tensors in the place of arrays."""
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(value.copy())
+        return _tensor(value)
     if isinstance(value, Mapping):
         return {key: _with_tensors(item) for key, item in value.items()}
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):

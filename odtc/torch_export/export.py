@@ -14,6 +14,7 @@ from torch.nn import parameter
 
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
 from odtc.core.files import atomic_write, check_writable
+from odtc.core.kinds import shown
 from odtc.core.weight_list import WeightList, write_weight_list
 from odtc.frontend.onnx_file import check_model
 from odtc.torch_export.calls import (
@@ -112,7 +113,11 @@ def export(
 ) -> Exported:
     """See `odtc.from_torch`."""
     if not isinstance(module, nn.Module):
-        raise UsageError(f"{type(module).__name__} is no torch.nn.Module", where="module")
+        raise UsageError(
+            f"module is {shown(module)}, and no torch.nn.Module",
+            where="odtc.from_torch",
+            hint="give a module, such as torchvision.models.resnet18()",
+        )
     module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
     _check_module(module)
     check_writable(path)

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from odtc.core.arguments import takes
 from odtc.core.errors import DeviceError, UsageError
+from odtc.core.kinds import ANYTHING, PATH, REAL
 from odtc.runtime_rpc.metrics.samples import Samples, read_samples
 from odtc.runtime_rpc.metrics.usage import Usage, usage_of
 from odtc.runtime_rpc.server.measuring import START_SAMPLING, STOP
@@ -50,6 +52,7 @@ class Sampling:
         self._samples = samples
 
 
+@takes("session.sampling", session=ANYTHING, period=REAL, root=PATH)
 @contextmanager
 def sampling(session: "Session", period: float = PERIOD, root: str = "/") -> Iterator[Sampling]:
     """Samples a session's device within the block.

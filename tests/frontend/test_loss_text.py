@@ -83,7 +83,7 @@ def test_every_loss_is_read_by_its_name() -> None:
         ("cross-entropy{label-smoothing=1.5}", r"1.5 is outside \[0, 1\]"),
         ("cross-entropy{weight=1:x}", "which is not numbers with colons between them"),
         ("cross-entropy{weight=1:-1}", "weight -1.0 is not a number of at least 0"),
-        ("cross-entropy{weight=0:0}", "weight has no number above 0"),
+        ("cross-entropy{weight=0:0}", r"weight \[0.0, 0.0\] has no number above 0"),
         ("cross-entropy{soft-labels=true,ignore-index=0}", "ignore_index needs class numbers"),
         ("a=0*mse", "the weight 0.0 of the loss on 'a' is not a number above 0"),
         ("a=nan*mse", "unknown loss|cannot read"),
