@@ -9,6 +9,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.losses.given import InModel, LossGraph
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.losses.merge import merge_loss
+from odtc.frontend.losses.scores import require_loss
 from odtc.frontend.losses.terms import Term
 from odtc.frontend.normalize.structure import without_closing
 
@@ -86,7 +87,10 @@ def _aims(graph: Graph, terms: Sequence[Term]) -> tuple[list[Aim], list[str]]:
         if isinstance(term.loss, LossGraph):
             loss, joined = merge_loss(graph, term.loss)
             return [Aim(loss, InModel(), 1.0)], joined
-        aims.append(Aim(_known(graph, term.output), term.loss, term.weight))
+        output = _known(graph, term.output)
+        if isinstance(term.loss, InModel):
+            require_loss(graph, output)
+        aims.append(Aim(output, term.loss, term.weight))
     return aims, _evaluated(aims, declared)
 
 

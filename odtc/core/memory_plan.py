@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from odtc.core.errors import ArtifactError
+from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.specs import TensorSpec
 
 
@@ -184,7 +184,10 @@ def _plan(data: Mapping[str, Any], where: str) -> MemoryPlan:
         numbers = {name: int(data[name]) for name in data.keys() - {"calls", "tensors"}}
         plan = MemoryPlan(calls=calls, tensors=tensors, **numbers)
         fault = _fault(plan)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+    except (
+        *(AttributeError, KeyError, OverflowError, TypeError, ValueError),
+        UsageError,  # of a spec
+    ) as error:
         raise _damaged(f"{type(error).__name__}: {error}", where) from error
     if fault:
         raise _damaged(fault, where)

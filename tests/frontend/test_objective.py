@@ -112,8 +112,27 @@ def test_beside_a_loss_in_the_model_another_output_is_evaluated() -> None:
     graph, objective = joined(TWO_HEADS, {"c": "in-model"})
     assert graph.outputs == ["c", "a"]
     assert objective.evaluated == (("a", 1),)
-    graph, objective = joined(closed_by("Sigmoid"), "in-model")
+    graph, objective = joined(closed_by("Abs"), "in-model")
     assert objective.evaluated == (("y", 0),)
+
+
+@pytest.mark.parametrize("closing", ["Identity", "Softmax", "Sigmoid"])
+def test_scores_are_no_loss(closing: str) -> None:
+    with pytest.raises(ModelError, match=r"'y' \[2, 5\] are scores of -> m") as failure:
+        joined(closed_by(closing), "in-model")
+    assert "cross-entropy" in str(failure.value.hint)
+    biased = model_of(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"], "head"),
+            helper.make_node("Add", ["m", "v"], ["y"]),
+            helper.make_node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        ],
+        ["y", "loss"],
+        x=(6, 6),
+    )
+    with pytest.raises(ModelError, match=r"hint: take loss=in-model; or compare") as failure:
+        joined(biased, "in-model")
+    assert joined(biased, {"loss": "in-model"})[0].outputs == ["loss", "y"]
 
 
 def test_an_unknown_output_is_refused() -> None:

@@ -310,16 +310,29 @@ def test_what_is_fed_is_a_whole_batch(tmp_path: Path) -> None:
             UnsupportedError,
             "the labels that are not ignored",
         ),
-        (
-            {"micro_batches": 2, "loss": "in-model"},
-            UnsupportedError,
-            "the model computes the loss",
-        ),
     ],
 )
 def test_what_cannot_be_cut(options: dict, error: type, text: str, tmp_path: Path) -> None:
     with pytest.raises(error, match=text) as caught:
         mlp_artifact(tmp_path, odtc.SGD(), **options)
+    assert caught.value.hint
+
+
+def test_a_loss_in_the_model_cannot_be_cut(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("ReduceMean", ["h"], ["loss"], keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "mean",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])],
+        [numpy_helper.from_array(np.ones((4, 3), np.float32), "w")],
+    )
+    onnx.save(helper.make_model(graph, ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedError, match="the model computes the loss") as caught:
+        odtc.compile(tmp_path / "m.onnx", batch=8, micro_batches=2, loss="in-model")
     assert caught.value.hint
 
 
