@@ -124,12 +124,12 @@ def test_scores_are_no_loss(closing: str) -> None:
     biased = model_of(
         [
             helper.make_node("MatMul", ["x", "w"], ["m"], "head"),
-            helper.make_node("Add", ["m", "v"], ["y"]),
+            helper.make_node("Add", ["m", "bias"], ["y"]),
             helper.make_node("ReduceMean", ["y"], ["loss"], keepdims=0),
         ],
         ["y", "loss"],
-        x=(6, 6),
     )
+    biased.graph.initializer.append(numpy_helper.from_array(np.ones(5, np.float32), "bias"))
     with pytest.raises(ModelError, match=r"hint: take loss=in-model; or compare") as failure:
         joined(biased, "in-model")
     assert joined(biased, {"loss": "in-model"})[0].outputs == ["loss", "y"]
