@@ -3,13 +3,16 @@
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from odtc.cli.console import say
+from odtc.core.archive import small_directory
 from odtc.core.errors import DataError
+from odtc.core.file_limits import MOST_ARRAYS_BYTES
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, take
 from odtc.core.specs import Argument, Role, TensorSpec, batch_of
@@ -17,6 +20,7 @@ from odtc.runtime_rpc.batches import count_samples, fitted_argument
 
 Arrays = dict[str, np.ndarray]
 Batch = tuple[Arrays, Arrays]
+_SHOWN = 20
 
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
@@ -30,12 +34,14 @@ class Samples:
         labels: array by label name; none where the inputs hold the labels.
         places: where the samples lie in each; None where it is one for all of them.
         count: how many there are.
+        others: names of arrays of the file that are neither, and were not read.
     """
 
     inputs: Mapping[str, np.ndarray]
     labels: Mapping[str, np.ndarray]
     places: Mapping[str, Place | None]
     count: int
+    others: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.count
@@ -53,15 +59,31 @@ class Samples:
 def read_samples(path: Path, manifest: Manifest) -> Samples:
     """Reads inputs, by name or as `x`, and labels, by name or as `y`, where there is one of them.
 
+    A note names other arrays: a file may serve several models.
+
     Raises:
         DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
     """
-    return samples_of(path, manifest.of_role(Role.INPUT), manifest.labels)
+    samples = samples_of(path, manifest.of_role(Role.INPUT), manifest.labels)
+    # Inputs whose values are constants of the step may be there.
+    unknown = [name for name in samples.others if name not in manifest.bound]
+    if unknown:
+        say(
+            f"note: {path}: not read, as they are no input and no label: {_listed(unknown)}; the "
+            f"step takes {', '.join((*samples.inputs, *samples.labels))}"
+        )
+    return samples
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of many names."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f", and {more} more" if more > 0 else "")
 
 
 def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
     """The same for arguments of a step that is not compiled; see `read_samples` for errors."""
-    arrays = _read_arrays(path)
+    arrays, others = _read_arrays(path, inputs, labels)
     keys = _keys(inputs, "x", arrays) | _keys(labels, "y", arrays)
     missing = [
         name if key == name else f"{name} (or {key})"
@@ -72,7 +94,7 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
         raise DataError(
             f"the data has no array {', '.join(missing)}",
             where=str(path),
-            hint=f"it has {', '.join(arrays) or 'none'}",
+            hint=f"it has {_listed([*arrays, *others]) or 'none'}",
         )
     found = {name: arrays[key] for name, key in keys.items()}
     items = (*inputs, *labels)
@@ -86,10 +108,11 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
         {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels},
         {item.spec.name: item.place for item in items},
         count,
+        others,
     )
 
 
-def _keys(items: Sequence[Argument], short: str, arrays: Mapping[str, object]) -> dict[str, str]:
+def _keys(items: Sequence[Argument], short: str, arrays: Collection[str]) -> dict[str, str]:
     """The key of each argument's array: its name, or the short one where it is the only one."""
     names = [item.spec.name for item in items]
     return {name: short if name not in arrays and len(names) == 1 else name for name in names}
@@ -147,14 +170,27 @@ def _taken(samples: Samples, arrays: Mapping[str, np.ndarray], chosen: np.ndarra
     }
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+def _read_arrays(
+    path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """The arrays that are inputs or labels, and the names of the others.
+
+    Raises:
+        DataError: the file is missing or no `.npz`.
+    """
     if not os.path.isfile(path):
         raise DataError("the data file does not exist", where=str(path), hint="check the path")
     if not zipfile.is_zipfile(path):
         raise DataError("not an .npz file", where=str(path), hint=_HINT)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with (
+            small_directory(path, MOST_ARRAYS_BYTES) as file,
+            np.load(file, allow_pickle=False) as archive,
+        ):
+            file.opened()
+            names = archive.files
+            keys = _keys(inputs, "x", names) | _keys(labels, "y", names)
+            arrays = {name: archive[name] for name in names if name in keys.values()}
     except (
         *(zipfile.BadZipFile, zlib.error),
         *(AttributeError, EOFError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
@@ -162,7 +198,8 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise DataError(
             f"not a readable .npz file ({error})", where=str(path), hint=_HINT
         ) from error
-    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    read = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    return read, tuple(name for name in names if name not in read)
 
 
 def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) -> None:

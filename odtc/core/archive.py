@@ -4,9 +4,12 @@ Deflated, a megabyte may hold a gigabyte. Members are stored, as odtc writes the
 larger than the file that it is in, and all together are not either.
 """
 
+import io
+import os
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from odtc.core.errors import ArtifactError
 
@@ -44,6 +47,43 @@ def require_stored(
         total += item.file_size
     if total > size:
         raise _refused(f"its members have {total:,} bytes, and the file has {size:,}", where)
+
+
+class _Opened(io.FileIO):
+    """A file of which no piece is read that is larger than a zip file's directory may be."""
+
+    def __init__(self, path: str | os.PathLike[str], most: int) -> None:
+        super().__init__(path)
+        self._most: int | None = most
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self._most is not None and size is not None and size > self._most:
+            raise zipfile.BadZipFile(
+                f"its directory has {size:,} bytes; at most {self._most:,} are read"
+            )
+        return super().read(-1 if size is None else size)
+
+    def opened(self) -> None:
+        """Lets pieces of any size be read, once the directory was."""
+        self._most = None
+
+
+@contextmanager
+def small_directory(path: str | os.PathLike[str], most: int) -> Iterator[_Opened]:
+    """A zip file to be opened, whose directory is refused before it is read if it is too large.
+
+    `zipfile` makes an object of each entry: a file of a gigabyte may have twenty million. Its
+    directory is the only large thing that it asks for by its size when it opens a file.
+
+    Args:
+        path: of the file.
+        most: bytes of its directory.
+
+    Raises:
+        BadZipFile: it is larger, when the file is opened.
+    """
+    with _Opened(path, most) as file:
+        yield file
 
 
 def _refused(what: str, where: str) -> ArtifactError:

@@ -24,9 +24,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from odtc.core.archive import require_stored
+from odtc.core.archive import require_stored, small_directory
 from odtc.core.errors import ArtifactError
-from odtc.core.file_limits import MOST_MANIFEST_BYTES, MOST_PLAN_BYTES
+from odtc.core.file_limits import MOST_MANIFEST_BYTES, MOST_MEMBERS_BYTES, MOST_PLAN_BYTES
 from odtc.core.files import atomic_write, disk_full, disk_is_full, private_folder
 from odtc.core.identity import identity_of
 from odtc.core.left_behind import remove_folder
@@ -129,7 +129,12 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
             where=where,
             hint="compile it: odtc compile MODEL.onnx -o MODEL.odtc",
         )
-    with _readable(where), zipfile.ZipFile(path) as archive:
+    with (
+        _readable(where),
+        small_directory(path, MOST_MEMBERS_BYTES) as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        file.opened()
         require_stored(archive, _LIMITS, os.path.getsize(path), where)
         manifest = parse_manifest(archive.read(MANIFEST), where)
         if manifest.tvm != tvm_version:

@@ -15,6 +15,12 @@ MOST_INLINED_BYTES = 1 << 30
 MOST_MANIFEST_BYTES = 16 << 20
 """Of an artifact's manifest: some hundred for each argument of the step."""
 
+MOST_MEMBERS_BYTES = 64 << 10
+"""Of the directory of an artifact's zip file, which has five members."""
+
+MOST_ARRAYS_BYTES = 1 << 20
+"""Of the directory of an `.npz` file, which is held whole: some ten thousand arrays."""
+
 MOST_PLAN_BYTES = 64 << 20
 """Of an artifact's memory plans: some hundred for each tensor of each plan."""
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from odtc.core.covered import covered_bytes
 from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.specs import TensorSpec
 
@@ -110,11 +111,9 @@ class MemoryPlan:
     @cached_property
     def live_bytes(self) -> tuple[int, ...]:
         """Bytes of the arena that hold a tensor during each call."""
-        during: list[list[PlannedTensor]] = [[] for _ in self.calls]
-        for tensor in self.tensors:
-            for call in range(tensor.first, tensor.last + 1):
-                during[call].append(tensor)
-        return tuple(map(_covered, during))
+        # A tensor may lie within another one.
+        stays = ((t.offset, t.offset + t.nbytes, t.first, t.last) for t in self.tensors)
+        return covered_bytes(stays, len(self.calls))
 
     @property
     def peak_bytes(self) -> int:
@@ -146,15 +145,6 @@ class MemoryPlan:
     def to_json(self) -> str:
         """The plan as JSON text."""
         return json.dumps(dataclasses.asdict(self))
-
-
-def _covered(tensors: Iterable[PlannedTensor]) -> int:
-    """Bytes that tensors cover; a tensor may lie within another one."""
-    covered = end = 0
-    for begin, size in sorted((tensor.offset, tensor.nbytes) for tensor in tensors):
-        covered += max(0, begin + size - max(begin, end))
-        end = max(end, begin + size)
-    return covered
 
 
 def memory_plans_json(plans: Iterable[str]) -> str:

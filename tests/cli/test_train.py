@@ -57,6 +57,21 @@ def test_train_says_what_it_leaves_out(
     assert "each epoch leaves 8 of 200 samples out: they fill no batch" in captured.err
 
 
+def test_arrays_that_are_no_input_and_no_label_are_named(
+    digits: Digits, here: Path, capsys: pytest.CaptureFixture[str]
+):
+    with np.load(digits.train) as file:
+        np.savez("more.npz", ids=np.arange(200), names=np.array(["a"], object), **dict(file))
+    argv = ["train", str(digits.artifact), "--data", "more.npz", "--steps", "1", "--lr", "0.1"]
+    assert main(argv) == 0
+    assert (
+        "note: more.npz: not read, as they are no input and no label: ids, names; the step takes "
+        "image, label"
+    ) in " ".join(capsys.readouterr().err.split())
+    assert main([*argv[:3], str(digits.train), *argv[4:]]) == 0
+    assert "not read" not in capsys.readouterr().err
+
+
 def test_a_resumed_run_takes_the_same_steps(digits: Digits, here: Path, run_json):
     """It is cut in the middle of an epoch; the losses are equal to the last bit."""
     options = ("--lr", "0.05", "--seed", "3")

@@ -2,17 +2,21 @@
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 import odtc
 from benchmarks.models.digits import bn_model
+from odtc.core.covered import covered_bytes
 from odtc.core.errors import ArtifactError
 from odtc.core.memory_plan import (
     Kind,
@@ -232,6 +236,31 @@ def test_what_lies_within_another_tensor_counts_once() -> None:
     inner = dataclasses.replace(host, spec=TensorSpec("c", (4,)), offset=16)
     plan = dataclasses.replace(small_plan(), tensors=(host, inner, other))
     assert plan.live_bytes == (64, 66)
+
+
+def test_what_is_alive_is_found_in_time_for_any_plan() -> None:
+    """Tensors that are all alive for half of the step: each call looked at all of them."""
+    count = 20_000
+    host = small_plan().tensors[0]
+    tensors = tuple(
+        dataclasses.replace(host, offset=64 * (n % 512), first=n // 2, last=n // 2 + count // 2 - 1)
+        for n in range(count)
+    )
+    plan = dataclasses.replace(small_plan(), calls=("one",) * count, tensors=tensors)
+    begin = time.process_time()
+    assert plan.live_bytes[0] == 2 * 64
+    assert plan.peak_bytes == 64 * 512
+    assert time.process_time() - begin < 10
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 12)] * 4), max_size=12), st.integers(1, 13))
+def test_covered_bytes_are_those_that_some_tensor_covers(stays: list, times: int) -> None:
+    ordered = [(min(a, b), max(a, b), min(c, d), max(c, d)) for a, b, c, d in stays]
+    bytes_at = [
+        {byte for a, b, first, last in ordered if first <= time <= last for byte in range(a, b)}
+        for time in range(times)
+    ]
+    assert covered_bytes(ordered, times) == tuple(map(len, bytes_at))
 
 
 @pytest.mark.parametrize(

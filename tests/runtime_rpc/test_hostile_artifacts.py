@@ -3,6 +3,8 @@
 import contextlib
 import hashlib
 import json
+import struct
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -16,8 +18,9 @@ from safetensors.numpy import save as save_tensors
 
 import odtc
 from odtc.cli.main import main
+from odtc.cli.samples import read_samples
 from odtc.core import bundle as bundles
-from odtc.core.errors import ArtifactError, ExitCode
+from odtc.core.errors import ArtifactError, DataError, ExitCode
 from odtc.core.library_file import build_id
 
 Members = dict[str, bytes]
@@ -172,6 +175,39 @@ def test_a_member_is_there_once(artifact: Path, tmp_path: Path) -> None:
             archive.writestr(name, data)
     with pytest.raises(ArtifactError, match=r"the member step\.so is there 2 times"):
         odtc.load(tmp_path / "m.odtc")
+
+
+def with_many_entries(path: Path, count: int) -> Path:
+    """A zip file whose directory has so many entries, and nothing else."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", *[0] * 11, 1, *[0] * 6) + b"x"
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0, 0, count * len(entry), 0, 0)
+    path.write_bytes(b"PK\3\4" + entry * count + end)
+    return path
+
+
+def read_by_train(path: Path, artifact: Path) -> None:
+    read_samples(path, odtc.load(artifact).manifest)
+
+
+@pytest.mark.parametrize(
+    ("read", "error"),
+    [(lambda path, _: odtc.load(path), ArtifactError), (read_by_train, DataError)],
+    ids=["artifact", "data"],
+)
+def test_a_directory_of_a_million_entries_is_not_read(
+    read: Callable[[Path, Path], object], error: type, artifact: Path, tmp_path: Path
+) -> None:
+    few = with_many_entries(tmp_path / "few.npz", 3)
+    assert zipfile.ZipFile(few).namelist() == ["x"] * 3
+    path = with_many_entries(tmp_path / "many.npz", 1_000_000)
+    odtc.load(artifact)
+    tracemalloc.start()
+    try:
+        with pytest.raises(error, match=r"its directory has 47,000,000 bytes; at most [\d,]+ are"):
+            read(path, artifact)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("member", ["manifest.json", "memory.json"])
