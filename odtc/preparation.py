@@ -48,6 +48,7 @@ from odtc.frontend.training import (
     build_training_graph,
     try_training_graph,
 )
+from odtc.frontend.weights.finite import not_finite, require_finite
 from odtc.layouts import DEFAULT, NATIVE, LayoutChoice, layout_choice
 from odtc.placing import Placing
 
@@ -101,6 +102,7 @@ class Source:
         layouts: of images, as `odtc/layouts.py` reads them.
         axes: of the inputs, along which the samples lie; None before it is known.
         read: the model's graph as it was read, whose arrays all drafts share.
+        broken: names of its weights that are not finite.
     """
 
     model: onnx.ModelProto
@@ -116,6 +118,7 @@ class Source:
     times: MeasuredTimes = NOTHING
     axes: Axes | None = None
     read: Graph | None = None
+    broken: frozenset[str] = frozenset()
 
     @property
     def asked(self) -> Asked:
@@ -245,6 +248,7 @@ def read_source(
     onnx_model = load_model(model, in_file=is_dry)
     check_room(ROOM + Path(model).stat().st_size)
     book, times = _known(target, options)
+    read = read_graph(modern(onnx_model), _wanted(options)[0])
     return Source(
         onnx_model,
         target,
@@ -262,7 +266,8 @@ def read_source(
             is_tight=is_tight,
         ),
         times,
-        read=read_graph(modern(onnx_model), _wanted(options)[0]),
+        read=read,
+        broken=not_finite(read.parameters),
     )
 
 
@@ -302,6 +307,7 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
     set_dropout(graph, options.get("dropout", True), options.get("seed", 0))
     objective = join_losses(graph, source.terms)
     selection, adapters = _choose(graph, options)
+    require_finite(graph.parameters, selection.trained, source.broken)
     note_batch_norms(graph, selection.still)
     shared = _shared(objective, micro_batches)
     return Draft(source, graph, shared, selection, adapters, micro_batches)

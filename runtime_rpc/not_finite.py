@@ -9,7 +9,6 @@ from odtc.core.errors import NumericError
 from odtc.core.marked_loss import loss_inside
 
 _HINT = "load the last checkpoint, and train with a lower learning rate"
-_WRITTEN = f"{_HINT}; a weight that is infinite in the model has to be frozen: --freeze NAME"
 _FED = (
     "look for such values in the data, and load the last checkpoint; a step that is compiled with "
     "--on-nonfinite skip leaves such batches out"
@@ -43,7 +42,7 @@ def not_finite(
     if said := _first(fed):
         return NumericError(f"{said} {at}", hint=_FED)
     if said := _first(kept):
-        return NumericError(f"{said} {at}", hint=_WRITTEN)
+        return NumericError(f"{said} {at}", hint=_HINT)
     return NumericError(f"the loss is {loss} at step {step} (learning rate {rate:g})", hint=_HINT)
 
 

@@ -31,6 +31,16 @@ def dense(*nodes: onnx.NodeProto, x: Sequence[str | int] = ("N", 4)) -> onnx.Mod
 LINEAR = dense(node("MatMul", ["x", "w"], "y"))
 
 
+def with_value(model: onnx.ModelProto, value: float) -> onnx.ModelProto:
+    """The model with that value in its first weight, once."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    array = numpy_helper.to_array(copy.graph.initializer[0]).copy()
+    array.flat[-1] = value
+    copy.graph.initializer[0].CopyFrom(numpy_helper.from_array(array, "w"))
+    return copy
+
+
 def sized(model: onnx.ModelProto, *sizes: int) -> onnx.ModelProto:
     """The model with other sizes of its first weight, whose data stays."""
     copy = onnx.ModelProto()

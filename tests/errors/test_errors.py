@@ -99,6 +99,7 @@ from tests.errors.models import (
     looping,
     node,
     sized,
+    with_value,
 )
 from tests.errors.place import Cause, Place
 from tests.errors.tuning import merge_nothing, tune, tune_into_no_folder, with_database
@@ -151,6 +152,12 @@ CAUSES: dict[str, Cause] = {
     "logits are no matrix": compile_model(
         dense(node("MatMul", ["x", "w"], "h"), node("ReduceSum", ["h"], "y", keepdims=0))
     ),
+    "scores for the loss in the model": compile_model(LINEAR, "--loss", "in-model"),
+    "trained weight that is infinite": compile_model(with_value(LINEAR, -np.inf), "--train", "w"),
+    "trained weight that is no number": lambda place: [
+        "check",
+        str(place.write("m.onnx", with_value(LINEAR, np.nan).SerializeToString())),
+    ],
     "batch not given": compile_linear(),
     "batch 0": compile_linear("--batch", "0"),
     "batch negative": compile_linear("--batch", "-3"),

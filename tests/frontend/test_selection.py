@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from odtc.core.errors import UsageError
+from odtc.core.errors import ModelError, UsageError
 from odtc.core.specs import Block, Role, TensorSpec
 from odtc.frontend.choices import heaviest, read_choice
 from odtc.frontend.graph import Graph
 from odtc.frontend.selection import select
+from odtc.frontend.weights.finite import not_finite, require_finite
 
 
 @dataclass
@@ -214,3 +215,16 @@ def test_choices_are_read_with_their_types() -> None:
 
 def test_shape_of_a_block() -> None:
     assert Block(1, 3, 2).shape_in((4, 6, 5)) == (4, 2, 5)
+
+
+def test_what_is_not_finite_may_be_frozen_or_lie_outside_of_the_part_that_is_trained() -> None:
+    value = np.ones((4, 6), np.float32)
+    value[0, 1] = np.inf
+    weights = {"w": value, "v": np.ones(3, np.float32)}
+    broken = not_finite(weights)
+    assert broken == {"w"}
+    require_finite(weights, {"v": None}, broken)
+    require_finite(weights, {"w": Block(1, 2, 3)}, broken)
+    for part in (None, Block(1, 1, 2), Block(0, 0, 1)):
+        with pytest.raises(ModelError, match="'w' are inf in the model"):
+            require_finite(weights, {"w": part}, broken)

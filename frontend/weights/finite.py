@@ -1,0 +1,52 @@
+"""Weights of a file that are not finite: none of them can be trained."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odtc.core.errors import ModelError
+from odtc.core.specs import Block
+
+# So many elements are looked at in one go: their answers take as many bytes.
+_AT_ONCE = 1 << 20
+
+
+def not_finite(weights: Mapping[str, np.ndarray]) -> frozenset[str]:
+    """Names of the weights of which an element is infinite or NaN."""
+    return frozenset(name for name, value in weights.items() if not _is_finite(value))
+
+
+def _is_finite(value: np.ndarray) -> bool:
+    flat = value.reshape(-1)
+    parts = range(0, flat.size, _AT_ONCE)
+    return all(np.isfinite(flat[start : start + _AT_ONCE]).all() for start in parts)
+
+
+def require_finite(
+    weights: Mapping[str, np.ndarray],
+    trained: Mapping[str, Block | None],
+    broken: frozenset[str],
+) -> None:
+    """Checks that what is trained is finite: an update of it would never be.
+
+    Args:
+        weights: by name.
+        trained: the part of each that is trained; None for all of it.
+        broken: names of those that have something that is not finite.
+
+    Raises:
+        ModelError: something that is trained is not.
+    """
+    for name in broken & trained.keys():
+        value, block = weights[name], trained[name]
+        if block is not None:
+            value = value.take(range(block.start, block.start + block.size), block.axis)
+        wrong = value[~np.isfinite(value)]
+        if wrong.size:
+            raise ModelError(
+                f"{wrong.size:,} of {value.size:,} elements of {name!r} are {wrong.flat[0]} in the "
+                "model: no step can train it",
+                where=f"initializer {name}",
+                hint=f"freeze it if it is meant to be so, such as a mask: --freeze {name}; else "
+                "export the model with weights that are finite",
+            )
