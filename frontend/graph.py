@@ -21,6 +21,7 @@ from odtc.core.file_limits import MOST_PROPAGATED
 from odtc.core.place import Place
 from odtc.core.specs import Classes, TensorSpec
 from odtc.core.weight_places import bodies_of
+from odtc.frontend.misfits import misfit
 from odtc.frontend.weights.finding import Finding, Kind
 
 MAIN_DOMAINS = ("", "ai.onnx")
@@ -145,6 +146,7 @@ class Graph:
 
         Raises:
             ModelError: two shapes do not fit together.
+            UnsupportedError: a loop makes a sequence.
         """
         model = self.to_model()
         try:
@@ -154,10 +156,7 @@ class Graph:
             try:
                 model = _inferred(model, data_prop=False)
             except _INFERENCE_ERRORS as error:
-                raise ModelError(
-                    f"the model's shapes do not fit together: {_first_cause(error)}",
-                    hint="check the batch size and the shapes that the model was exported with",
-                ) from error
+                raise misfit(self.nodes, error) from error
         graph = model.graph
         for value in (*graph.input, *graph.value_info, *graph.output):
             tensor = value.type.tensor_type
@@ -255,11 +254,6 @@ def statistics_of(graph: Graph) -> frozenset[str]:
     """Names of the parameters that are running means and variances of batch normalisations."""
     nodes = [node for node in graph.nodes if node.op_type == "BatchNormalization"]
     return frozenset(name for node in nodes for name in node.input[3:5])
-
-
-def _first_cause(error: Exception) -> str:
-    """The first of the errors that shape inference lists; the others mostly follow from it."""
-    return str(error).strip().splitlines()[0].split("Inference error(s): ")[-1]
 
 
 def names_read(node: onnx.NodeProto) -> set[str]:

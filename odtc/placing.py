@@ -102,7 +102,8 @@ class Placing:
             twin = self.normalise(self.sketch(draft.source, 2 * draft.batch))
             found = locate(draft.graph, twin.graph)
         except OdtcError as error:
-            found = nowhere(draft.graph, error)
+            what = f"it takes no other batch than {draft.batch}: of {2 * draft.batch}, {error.what}"
+            found = nowhere(draft.graph, OdtcError(what, where=error.where))
         return as_said(found, draft.graph, names, draft.source.asked.batch_axes)
 
 

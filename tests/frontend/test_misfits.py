@@ -1,12 +1,17 @@
 """Operators whose inputs do not fit together are refused before anything is compiled."""
 
+import warnings
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from odtc.core.errors import OdtcError
+import odtc
+from odtc.core.errors import OdtcError, UnsupportedError
 from odtc.frontend.coverage import require_runnable
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.specialize import specialize
@@ -89,3 +94,19 @@ def test_what_fits_is_not() -> None:
     require_runnable(found)
     normalize(found)
     assert found.shapes[found.outputs[0]] == (2, 4, 5, 5)
+
+
+def test_sequences_of_a_default_export_are_named_with_what_works(tmp_path: Path) -> None:
+    """Words of a sentence are summed in a Loop that makes a sequence of the results."""
+    module = torch.nn.Sequential(torch.nn.EmbeddingBag(50, 8), torch.nn.Linear(8, 3))
+    example = torch.zeros(2, 5, dtype=torch.int64)
+    path = tmp_path / "bag.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (example,), path, dynamo=True, external_data=False, verbose=False)
+    with pytest.raises(UnsupportedError, match=r"SequenceInsert is of a sequence") as caught:
+        odtc.compile(path)
+    assert "odtc.from_torch" in str(caught.value.hint)
+    odtc.from_torch(module, example, path)
+    trainer = odtc.compile(path, batch=2).trainer(threads=1)
+    assert np.isfinite(trainer.step(example.numpy(), np.zeros(2, int), lr=0.1))
