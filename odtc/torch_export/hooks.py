@@ -11,17 +11,18 @@ from torch import Tensor, autograd, nn
 from torch.nn.modules import module as modules
 from torch.nn.modules._functions import BackwardHookFunction
 
+from odtc.torch_export.kept import HOOKS
+
 Function = type[autograd.Function]
 
 _APPLY = autograd.Function.apply.__func__.__code__  # pyright: ignore[reportFunctionMemberAccess]
-_OF_TENSORS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_MODULES = ("_backward_hooks", "_backward_pre_hooks")
 _OF_ALL_MODULES = ("_global_backward_hooks", "_global_backward_pre_hooks")
 
 
 def hooked_parameters(module: nn.Module) -> list[str]:
     """Names of the parameters that have hooks on their gradient."""
-    return [name for name, p in module.named_parameters() if _any(p, _OF_TENSORS)]
+    return [name for name, p in module.named_parameters() if _any(p, HOOKS)]
 
 
 def hooked_parts(module: nn.Module) -> list[str]:

@@ -8,10 +8,14 @@ import random
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+# Where a tensor has its hooks, by number.
+HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 def state_tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -28,10 +32,11 @@ def own_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 @contextlib.contextmanager
 def kept(module: nn.Module) -> Iterator[None]:
-    """A block after which modes, buffers and random numbers are as they were before."""
+    """A block after which modes, buffers, hooks and random numbers are as they were before."""
     modes = [(part, part.training) for part in module.modules()]
     held = [(part, dict(part._buffers)) for part in module.modules()]
     buffers = [(value, value.detach().clone()) for value in module.buffers()]
+    hooks = [(p, {name: {*_hooks(p, name)} for name in HOOKS}) for p in module.parameters()]
     drawn = random.getstate(), np.random.get_state()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     try:
@@ -45,8 +50,19 @@ def kept(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for value, before in buffers:
                 value.copy_(before)
+        for parameter, before in hooks:
+            for name in HOOKS:  # a forward may add some, each time that it is called
+                held = _hooks(parameter, name)
+                for key in held.keys() - before[name]:
+                    del held[key]
         random.setstate(drawn[0])
         np.random.set_state(drawn[1])
+
+
+def _hooks(parameter: Tensor, name: str) -> dict[int, Any]:
+    """The hooks of a parameter, by PyTorch's own numbers."""
+    found = getattr(parameter, name, None)
+    return {} if found is None else found
 
 
 @contextlib.contextmanager

@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, autograd
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
@@ -14,6 +16,9 @@ from odtc.torch_export.lines import user_line
 
 _DETACHING = {Tensor.detach, Tensor.detach_, Tensor.data.__get__}  # pyright: ignore[reportAttributeAccessIssue]
 _HOOKING = {Tensor.register_hook, Tensor.register_post_accumulate_grad_hook}
+# The same of what autograd computed a tensor by, `tensor.grad_fn`; these are functions in C.
+_HOOKING_NODES = {"register_hook", "register_prehook"}
+_TORCH = Path(torch.__file__).parent
 
 Stop = tuple[str, Tensor]
 
@@ -32,6 +37,28 @@ class Stops(TorchFunctionMode):
         self._found: list[Stop] = []
         self.functions: set[Function] = set()
         self.hooked: set[str] = set()
+        self._profiled: Any = None
+
+    def __enter__(self) -> Self:
+        """Begins the block; nothing but a profile function sees what is called of C."""
+        self._profiled = sys.getprofile()
+        sys.setprofile(self._note_call)
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        """Ends the block."""
+        super().__exit__(*raised)
+        sys.setprofile(self._profiled)
+
+    def _note_call(self, frame: FrameType, event: str, called: Any) -> None:
+        """Notes hooks of autograd's nodes, and passes all on to who profiled before."""
+        hooks = event == "c_call" and called.__name__ in _HOOKING_NODES
+        # PyTorch's own are those of parts of a module, which are told as such.
+        is_own = _TORCH in Path(frame.f_code.co_filename).parents if hooks else True
+        if not is_own and isinstance(called.__self__, autograd.graph.Node):
+            self.hooked.add(user_line())
+        if self._profiled is not None:
+            self._profiled(frame, event, called)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None

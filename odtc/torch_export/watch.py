@@ -19,7 +19,7 @@ from odtc.torch_export.lines import user_line
 
 # Of a dropout there is one on each device.
 _DRAWING = {
-    *("bernoulli", "bernoulli_", "native_dropout", "_fused_dropout", "rrelu_with_noise"),
+    *("bernoulli", "bernoulli_", "native_dropout", "_fused_dropout"),
     *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm"),
     *("uniform_", "normal_", "normal", "exponential_", "multinomial"),
 }
@@ -82,6 +82,13 @@ class Watch(TorchDispatchMode):
                 "torch.where, or write the loop out",
             )
         name = func.__name__.split(".")[0]
+        if name.startswith("rrelu") and any(args[4:5]):  # whether it trains
+            raise UnsupportedError(
+                "the slope of nn.RReLU is random while it trains, and ONNX has no such operator",
+                where=f"module, in {user_line()}",
+                hint="take nn.LeakyReLU(slope), which it is in eval(), or nn.PReLU, which learns "
+                "its slope",
+            )
         self.seen.draws += name in _DRAWING
         if func is torch.ops.aten._local_scalar_dense.default:
             self.seen.places |= {(f.filename, f.lineno or 0) for f in traceback.extract_stack()}
