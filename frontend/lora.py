@@ -26,12 +26,12 @@ from odtc.core.checked_options import (
     check_options,
     count,
     natural,
-    parse_choice,
     positive,
+    read_options,
     text,
 )
 from odtc.core.errors import UnsupportedError, UsageError
-from odtc.core.option_text import LORA_FORM
+from odtc.core.option_text import LORA_FORM, parse_options
 from odtc.frontend.graph import Graph
 from odtc.frontend.layers import Layer, layers_of
 from odtc.frontend.lora_forms import FORMS, adapted_nodes, refusal
@@ -73,8 +73,13 @@ def parse_lora(text: str) -> LoRA:
     Raises:
         UsageError: the text is malformed, or names an option or a value that is none.
     """
-    form = f"lora{{{text}}}"
-    return LoRA(**parse_choice("adapter", form, {"lora": LoRA}, LORA_FORM)[1])
+    try:
+        _, given = parse_options(f"lora{{{text}}}")
+    except ValueError as error:
+        raise UsageError(
+            f"cannot read the adapters {text!r}: {error}", hint=f"write {LORA_FORM}"
+        ) from error
+    return LoRA(**read_options("adapter lora", LoRA, given))
 
 
 def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tuple[Adapter, ...]]:

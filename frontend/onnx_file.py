@@ -10,6 +10,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from onnx.version_converter import ConvertError
 
 from odtc.core.errors import ModelError, UnsupportedError
+from odtc.core.file_kinds import mistaken
 from odtc.core.weight_places import FLOATS
 from odtc.frontend.external_claims import require_claims
 from odtc.frontend.float_lists import floats_as_tensors
@@ -54,7 +55,7 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
             # ONNX's own code is to make another model of it, and elements go with that.
             model = _read_whole(file)
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
-        raise ModelError(
+        raise mistaken(file, "ONNX model", ModelError) or ModelError(
             f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
         ) from error
     require_text(model, str(file))

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odtc.core.errors import UsageError
+from odtc.core.option_text import did_you_mean
 from odtc.core.specs import Argument, Block, Role, TensorSpec
-from odtc.frontend.choices import Parts, read_choice
+from odtc.frontend.choices import Parts, read_choice, trainable
 from odtc.frontend.graph import Graph, statistics_of
 from odtc.frontend.weights.notes import listed
 
@@ -94,11 +95,19 @@ def _parts(graph: Graph, text: str) -> Parts:
     parts = read_choice(text).parts(graph)
     if not parts:
         bare = _untrained(graph)
+        if text == _ALL and graph.frozen and not bare:
+            raise UsageError(
+                f"all parameters are frozen: the file says so of {len(graph.frozen)}",
+                hint="train some by name: --train NAME, params=['NAME']; or export a module whose "
+                "parameters require gradients",
+            )
         raise UsageError(
             "the model holds no weights that can be trained"
             if bare and text == _ALL
             else f"no trainable parameter matches {text!r}",
-            hint=bare or "`odtc check MODEL --all` lists the parameters' names",
+            hint=bare
+            or f"{did_you_mean(text, trainable(graph))}`odtc check MODEL --all` lists the "
+            "parameters' names",
         )
     return parts
 

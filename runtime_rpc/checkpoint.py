@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from odtc.core.errors import ArtifactError
+from odtc.core.file_kinds import mistaken
 from odtc.core.files import atomic_write
 from odtc.core.finite import check_finite
 from odtc.core.manifest import Manifest
@@ -161,7 +162,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BufferedReader, Head
                 raise ArtifactError("not a checkpoint of odtc", where=where, hint=_OTHER_HINT)
             yield file, header
     except (DamagedError, OSError, ValueError) as error:
-        raise ArtifactError(
+        raise mistaken(path, "checkpoint", ArtifactError) or ArtifactError(
             f"the checkpoint is damaged ({error})", where=where, hint=_OTHER_HINT
         ) from error
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, get_type_hints
 
 from odtc.core.errors import UsageError
-from odtc.core.option_text import format_options, parse_options
+from odtc.core.option_text import did_you_mean, format_options, parse_options
 from odtc.frontend.losses.classification import NLL, CrossEntropy
 from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
 from odtc.frontend.losses.given import InModel, LossGraph
@@ -19,6 +19,19 @@ LOSSES: dict[str, type[Loss]] = {
 FORM = "cross-entropy{label-smoothing=0.1,ignore-index=-100}"
 
 _GRAPH = ".onnx"
+# What other libraries call them.
+_CALLED = {
+    "bce": "bce-with-logits",
+    "binary-crossentropy": "bce-with-logits",
+    "categorical-crossentropy": "cross-entropy{soft-labels=true}",
+    "ce": "cross-entropy",
+    "kl": "kl-div",
+    "kl-divergence": "kl-div",
+    "mae": "l1",
+    "mean-absolute-error": "l1",
+    "mean-squared-error": "mse",
+    "sparse-categorical-crossentropy": "cross-entropy",
+}
 _TERM = re.compile(
     r"(?:(?P<output>.+?)=)?(?:(?P<weight>[-+.\deE]+)\*)?"
     rf"(?P<loss>[A-Za-z][\w-]*(?:\{{[^{{}}]*\}})?|.+\{_GRAPH})"
@@ -52,8 +65,10 @@ def parse_loss(text: str) -> Loss | LossGraph:
             f"cannot read the loss {text!r}: {error}", hint=f"write mse or {FORM}"
         ) from error
     if name not in LOSSES:
+        other = _CALLED.get(name.replace("_", "-").lower())
+        near = f"did you mean {other}? " if other else did_you_mean(name, LOSSES)
         raise UsageError(
-            f"unknown loss {name!r}", hint=f"one of: {', '.join(LOSSES)}, or an ONNX file"
+            f"unknown loss {name!r}", hint=f"{near}one of: {', '.join(LOSSES)}, or an ONNX file"
         )
     known = get_type_hints(LOSSES[name])
     fields = {field.name for field in dataclasses.fields(LOSSES[name])}

@@ -11,6 +11,7 @@ from odtc.cli.inspect import counts, describe
 from odtc.cli.options import add_json_option
 from odtc.cli.step_options import add_step_options, step_options
 from odtc.core.errors import ExitCode, UsageError
+from odtc.core.file_kinds import mistaken
 from odtc.core.files import check_writable
 
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ def run(args: argparse.Namespace) -> int:
     options = step_options(args)
     output = args.output or Path(f"{Path(args.model).stem}.odtc")
     if os.path.realpath(output) == os.path.realpath(args.model):
-        raise UsageError("the output would replace the model", where=str(output))
+        raise mistaken(args.model, "ONNX model", UsageError) or UsageError(
+            "the output would replace the model",
+            where=str(output),
+            hint="give the artifact a name of its own: -o MODEL.odtc",
+        )
     check_writable(output)
     with stages() as progress:
         # Imported here, where a spinner turns: TVM takes a while to load.

@@ -12,6 +12,7 @@ import numpy as np
 from odtc.cli.console import say
 from odtc.core.archive import small_directory
 from odtc.core.errors import DataError
+from odtc.core.file_kinds import mistaken
 from odtc.core.file_limits import MOST_ARRAYS_BYTES
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, take
@@ -83,7 +84,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
     """The same for arguments of a step that is not compiled; see `read_samples` for errors."""
-    arrays, others = _read_arrays(path, inputs, labels)
+    arrays, names = _read_arrays(path, inputs, labels)
     keys = _keys(inputs, "x", arrays) | _keys(labels, "y", arrays)
     missing = [
         name if key == name else f"{name} (or {key})"
@@ -94,7 +95,7 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
         raise DataError(
             f"the data has no array {', '.join(missing)}",
             where=str(path),
-            hint=f"it has {_listed([*arrays, *others]) or 'none'}",
+            hint=f"it has {_listed(names) or 'none'}",
         )
     found = {name: arrays[key] for name, key in keys.items()}
     items = (*inputs, *labels)
@@ -108,7 +109,7 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
         {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels},
         {item.spec.name: item.place for item in items},
         count,
-        others,
+        tuple(name for name in names if name not in arrays),
     )
 
 
@@ -172,14 +173,16 @@ def _taken(samples: Samples, arrays: Mapping[str, np.ndarray], chosen: np.ndarra
 
 def _read_arrays(
     path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]
-) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """The arrays that are inputs or labels, and the names of the others.
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The arrays that are inputs or labels, and the names of all.
 
     Raises:
         DataError: the file is missing or no `.npz`.
     """
     if not os.path.isfile(path):
         raise DataError("the data file does not exist", where=str(path), hint="check the path")
+    if error := mistaken(path, "file of arrays", DataError):
+        raise error
     if not zipfile.is_zipfile(path):
         raise DataError("not an .npz file", where=str(path), hint=_HINT)
     try:
@@ -198,8 +201,7 @@ def _read_arrays(
         raise DataError(
             f"not a readable .npz file ({error})", where=str(path), hint=_HINT
         ) from error
-    read = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-    return read, tuple(name for name in names if name not in read)
+    return {name: a for name, a in arrays.items() if isinstance(a, np.ndarray)}, names
 
 
 def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) -> None:

@@ -14,22 +14,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from odtc.core.errors import UsageError
 from odtc.core.kinds import Kind, MisfitError
-from odtc.core.option_text import did_you_mean
+from odtc.core.option_text import meant
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 _OPTIONS = "options"
-# Where what other libraries take here is given.
-_ELSEWHERE = dict.fromkeys(
-    ("lr", "learning_rate"),
-    "the learning rate goes to each step, as in trainer.step(x, y, lr=0.01); ",
-) | {
-    "betas": "they are beta1 and beta2; ",
-    "epochs": "call trainer.step or trainer.train for each batch of each; ",
-    "epsilon": "it is eps; ",
-}
 
 
 def read_argument(of: Kind, value: Any, name: str, where: str) -> Any:
@@ -146,7 +137,7 @@ def bind(
             problem = str(error)
     else:
         problem = f"got an unexpected keyword argument {unknown!r}"
-        near = _ELSEWHERE.get(unknown) or did_you_mean(unknown, names)
+        near = meant(unknown, names)
     called = where.rpartition(".")[2]
     raise UsageError(
         f"{called} does not take these arguments: {problem}",

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from odtc.core.archive import require_stored, small_directory
 from odtc.core.errors import ArtifactError
+from odtc.core.file_kinds import mistaken
 from odtc.core.file_limits import MOST_MANIFEST_BYTES, MOST_MEMBERS_BYTES, MOST_PLAN_BYTES
 from odtc.core.files import atomic_write, disk_full, disk_is_full, private_folder
 from odtc.core.identity import identity_of
@@ -123,12 +124,8 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
     where = str(path)
     if not os.path.isfile(path):
         raise ArtifactError("the artifact does not exist", where=where, hint="check the path")
-    if where.endswith(".onnx"):
-        raise ArtifactError(
-            "it is a model, and no artifact yet",
-            where=where,
-            hint="compile it: odtc compile MODEL.onnx -o MODEL.odtc",
-        )
+    if error := mistaken(path, "artifact of odtc", ArtifactError):
+        raise error
     with (
         _readable(where),
         small_directory(path, MOST_MEMBERS_BYTES) as file,

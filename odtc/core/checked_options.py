@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from odtc.core.errors import UsageError
 from odtc.core.kinds import FLAG, MisfitError, shown
-from odtc.core.option_text import format_options, parse_options
+from odtc.core.option_text import did_you_mean, format_options, meant, parse_options
 
 T = TypeVar("T")
 
@@ -142,7 +142,8 @@ def parse_choice(
             f"cannot read the {what} {text!r}: {error}", hint=f"write {example}"
         ) from error
     if name not in choices:
-        raise UsageError(f"unknown {what} {name!r}", hint=f"one of: {', '.join(choices)}")
+        near = did_you_mean(name, choices)
+        raise UsageError(f"unknown {what} {name!r}", hint=f"{near}one of: {', '.join(choices)}")
     return choices[name], read_options(f"{what} {name}", choices[name], given)
 
 
@@ -159,7 +160,8 @@ def read_options(what: str, kind: type, given: Mapping[str, str]) -> dict[str, A
         if name not in known:
             raise UsageError(
                 f"the {what} has no option {key!r}",
-                hint=f"its options are {', '.join(map(_written, known)) or 'none'}",
+                hint=f"{meant(key, map(_written, known))}"
+                f"its options are {', '.join(map(_written, known)) or 'none'}",
             )
         read[name] = _read(known[name].metadata["bound"], value, f"the {what}'s option {key}")
     return read

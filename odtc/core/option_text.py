@@ -6,6 +6,18 @@ from collections.abc import Iterable, Mapping
 
 # How adapters are written; not in braces, as there is one kind of them.
 LORA_FORM = "rank=8,alpha=16,targets=*.query*|*.value*"
+# Where what other libraries take is given.
+_RATE = "the learning rate goes to each step: lr= of trainer.step, --lr of odtc train; "
+_ELSEWHERE: dict[str, str] = {
+    "lr": _RATE,
+    "learning_rate": _RATE,
+    "betas": "they are beta1 and beta2; ",
+    "epochs": "call trainer.step or trainer.train for each batch of each; ",
+    "epsilon": "it is eps; ",
+    "lora_alpha": "it is alpha; ",
+    "metrics": "compare what trainer.evaluate gives with the labels; ",
+    "r": "it is rank; ",
+}
 _FORM = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\{(?P<options>[^{}]+)\})?")
 
 
@@ -36,6 +48,19 @@ def parse_options(text: str) -> tuple[str, dict[str, str]]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The beginning of a hint, for a name that is nearly a known one; empty if it is not."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}? " if close else ""
+    """The beginning of a hint, for a name that is nearly a known one; empty if it is not.
+
+    Large letters, and what stands between words, make no difference.
+    """
+    plain = {_plain(each): each for each in known}
+    close = difflib.get_close_matches(_plain(name), list(plain), n=1)
+    return f"did you mean {plain[close[0]]}? " if close else ""
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The beginning of a hint for an option that there is not: where it is given, or a near one."""
+    return _ELSEWHERE.get(name, "") or did_you_mean(name, known)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_ ]", "", name).lower()
