@@ -108,6 +108,9 @@ def __getattr__(name: str) -> Any:
     if name == "schedules":
         return import_module("odtc.schedules")
     if name not in _HOME:
-        raise AttributeError(f"module 'odtc' has no attribute {name!r}")
+        from odtc.core.option_text import did_you_mean
+
+        near = did_you_mean(name, __all__)
+        raise AttributeError(f"module 'odtc' has no attribute {name!r}" + f"; {near}" * bool(near))
     module, attribute = _HOME[name]
     return getattr(import_module(module), attribute)

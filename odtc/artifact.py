@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from odtc.core import bundle as bundles
 from odtc.core.arguments import takes
 from odtc.core.bundle import Bundle
-from odtc.core.errors import ArtifactError
+from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.kinds import FLAG, PATH, optional
 from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import Manifest
@@ -77,6 +77,19 @@ class Artifact:
     def __enter__(self) -> Self:
         return self
 
+    def _opened(self) -> Bundle:
+        """The unpacked artifact.
+
+        Raises:
+            UsageError: it is closed.
+        """
+        if not self._bundle.root.exists():
+            raise UsageError(
+                "the artifact is closed, and its unpacked files are gone",
+                hint="load it again: odtc.load; or make trainers within its `with` block",
+            )
+        return self._bundle
+
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -112,7 +125,7 @@ class Artifact:
         Raises:
             ArtifactError: a plan is damaged.
         """
-        plans = parse_memory_plans(self._bundle.memory.read_bytes(), bundles.MEMORY)
+        plans = parse_memory_plans(self._opened().memory.read_bytes(), bundles.MEMORY)
         if len(plans) != len(self.manifest.plans):
             raise ArtifactError(
                 f"the artifact has {len(plans)} memory plans; its manifest has "
@@ -132,7 +145,7 @@ class Artifact:
         Raises:
             OutputError: the file cannot be written.
         """
-        bundles.save(self._bundle, path)
+        bundles.save(self._opened(), path)
 
     @takes(
         "artifact.trainer",
@@ -169,23 +182,24 @@ class Artifact:
             DeviceError: the device cannot be reached, or cannot run the artifact, or has no room
                 for that file.
             OutputError: the same of this machine.
-            UsageError: `threads` is not positive, or above the target's or the number of cores;
-                `cores` is unknown, or the device has no such core.
+            UsageError: the artifact is closed; `threads` is not positive, or above the target's or
+                the number of cores; `cores` is unknown, or the device has no such core.
         """
         from odtc.runtime_rpc.allocation import Placement
         from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.trainer import Trainer
         from odtc.runtime_rpc.turns import made_alone
 
+        bundle = self._opened()
         folder = None if storage is None else os.fspath(storage)
         options = threads, cores, Placement(folder, offload_state)
         if device is not None and not isinstance(device, str):
-            return made_alone(lambda: Trainer(self._bundle, device, *options))
+            return made_alone(lambda: Trainer(bundle, device, *options))
 
         def make() -> Trainer:
             session = connect(device)
             try:
-                return Trainer(self._bundle, session, *options, owns_session=True)
+                return Trainer(bundle, session, *options, owns_session=True)
             except BaseException:
                 # Nobody else knows of the session: it would keep the device from others.
                 session.close()

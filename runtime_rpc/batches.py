@@ -13,6 +13,7 @@ from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.arrays import as_array, cast
 from odtc.runtime_rpc.class_numbers import check_class_numbers
 from odtc.runtime_rpc.indices import check_indices
+from odtc.runtime_rpc.shape_hints import shape_hint
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
 
@@ -57,7 +58,7 @@ def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarr
         raise DataError(
             f"{spec.name} has shape {list(array.shape)}; the step takes {list(spec.shape)}",
             where=where,
-            hint="feed whole batches, or compile for another --batch",
+            hint=shape_hint(array.shape, spec.shape, what),
         )
     if array.dtype == spec.dtype and array.flags.c_contiguous:
         return array

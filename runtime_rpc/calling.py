@@ -17,6 +17,10 @@ R = TypeVar("R")
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 SEVERAL = "; several inputs, or labels, go as one mapping {name: array} each"
 
+_SCHEDULE = (
+    "call the schedule, as in step(x, y, lr=schedule(trainer.updates)), or give it to trainer.train"
+)
+
 
 def plain_arguments(method: Callable[P, R]) -> Callable[P, R]:
     """A method that says by a UsageError that it was called with too many or too few arguments."""
@@ -66,7 +70,7 @@ def learning_rate(rate: Any) -> float:
         raise UsageError(
             f"the learning rate is {shown(rate)}, and no number",
             where="lr",
-            hint=f"call step(x, y, lr=0.01){SEVERAL}",
+            hint=_SCHEDULE if callable(rate) else f"call step(x, y, lr=0.01){SEVERAL}",
         )
     number = float(rate)
     if number < 0:
@@ -76,10 +80,11 @@ def learning_rate(rate: Any) -> float:
             hint="give one of 0 or more, such as 0.01",
         )
     if not abs(number) <= _FLOAT32_MAX:
+        said = f"the learning rate {number} is not a finite float32"
         raise DataError(
-            f"the learning rate {number} is not a finite float32",
+            "no learning rate is given, or it is nan" if np.isnan(number) else said,
             where="lr",
-            hint=f"give {'one' if np.isnan(number) else 'a lower one'}, such as 0.01",
+            hint=f"give {'one' if np.isnan(number) else 'a lower one'}, such as lr=0.01",
         )
     return number
 

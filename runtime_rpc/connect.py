@@ -71,7 +71,8 @@ def parse_place(url: str) -> Place:
     if match is None or int(match["port"]) > _LAST_PORT:
         raise UsageError(
             f"{url!r} is not a device",
-            hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel, or adb://SERIAL",
+            hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel, or adb://SERIAL; "
+            "leave it out for this machine, whose GPU is a target: --target host-opencl",
         )
     return Place((match["host"], int(match["port"])), match["key"])
 

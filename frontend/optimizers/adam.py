@@ -35,7 +35,7 @@ def _moments(beta1: float, beta2: float, eps: float, g: Value, at: Element) -> C
 
 
 @plainly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Adam(Optimizer):
     """Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), as in `torch.optim`.
 
@@ -68,7 +68,7 @@ class Adam(Optimizer):
 
 
 @plainly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AdamW(Optimizer):
     """Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), as in `torch.optim`.
 
@@ -101,7 +101,7 @@ class AdamW(Optimizer):
 
 
 @plainly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LAMB(Optimizer):
     """You et al., "Large Batch Optimization for Deep Learning" (2020), algorithm 2.
 

@@ -14,6 +14,7 @@ from odtc.frontend.optimizers.optimizer import Optimizer
 
 FORM = "'*.bias{weight-decay=0,lr-factor=0.1}'"
 
+_GLOB = TEXT.with_hint("give a glob over the names of parameters, such as '*.bias'")
 _OPTIONS = mapping(
     ANYTHING, "dictionary", "give options of the optimizer by name: {'weight_decay': 0.0}"
 )
@@ -38,7 +39,7 @@ class Group:
     lr_factor: float = not_negative(1.0)
 
     def __post_init__(self) -> None:
-        read_fields(self, {"glob": TEXT, "options": _OPTIONS})
+        read_fields(self, {"glob": _GLOB, "options": _OPTIONS})
         check_options(self)
 
     def applied(self, optimizer: Optimizer) -> Optimizer:

@@ -17,7 +17,7 @@ from odtc.frontend.optimizers.optimizer import (
 
 
 @plainly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RMSProp(Optimizer):
     """Tieleman and Hinton (2012), as `torch.optim.RMSprop` does it.
 
@@ -64,7 +64,7 @@ class RMSProp(Optimizer):
 
 
 @plainly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Adagrad(Optimizer):
     """Duchi et al. (2011), as `torch.optim.Adagrad` does it.
 

@@ -18,7 +18,7 @@ from odtc.frontend.optimizers.optimizer import (
 
 
 @plainly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SGD(Optimizer):
     """Stochastic gradient descent, as `torch.optim.SGD` does it.
 
@@ -75,7 +75,7 @@ class SGD(Optimizer):
 
 
 @plainly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lion(Optimizer):
     """Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2.
 

@@ -2,10 +2,9 @@
 
 import argparse
 import dataclasses
-from pathlib import Path
 
 from odtc.cli.console import emit, emit_json, say
-from odtc.cli.options import add_json_option, at_least
+from odtc.cli.options import add_json_option, at_least, output_file
 from odtc.core.errors import ExitCode
 from odtc.core.files import check_writable
 
@@ -21,7 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="the ONNX file")
     add("--classes", type=at_least(1), required=True, metavar="N", help="scores of the new head")
-    add("-o", "--output", type=Path, required=True, metavar="OUT", help="the new ONNX file")
+    add("-o", "--output", type=output_file, required=True, metavar="OUT", help="the new ONNX file")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--of",

@@ -14,7 +14,7 @@ from odtc.cli.compare import (
     told,
 )
 from odtc.cli.console import stages
-from odtc.cli.options import add_json_option
+from odtc.cli.options import add_json_option, output_file
 from odtc.core.errors import UsageError
 from odtc.core.left_behind import temporary_folder
 
@@ -46,7 +46,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--models", default="", metavar="M,M", help="of the suite (default: all)")
     add("--batch", type=counts, default=[], metavar="N,N", help="(default: those of the suite)")
     add_terms(parser)
-    add("-o", "--output", type=Path, metavar="FILE", help="rows (default: SUITE's name.jsonl)")
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="rows (default: SUITE's name.jsonl)",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, say, stages
-from odtc.cli.options import add_json_option, at_least, parse_shape
+from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import ExitCode, ParityError, UsageError
 
@@ -62,7 +62,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="learning rate (default: the largest power of ten by which three steps change the "
         "loss by at most a hundredth)",
     )
-    add("-o", "--output", type=Path, metavar="FILE", help="rows (default: MODEL's stem.jsonl)")
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="rows (default: MODEL's stem.jsonl)",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odtc.backends.targets import parse_target
 from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
 from odtc.cli.inspect import counts, describe
-from odtc.cli.options import add_json_option
+from odtc.cli.options import add_json_option, output_file
 from odtc.cli.step_options import add_step_options, step_options
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.file_kinds import mistaken
@@ -34,7 +34,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "several plans, between which a run may change",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="the artifact (default: MODEL's stem.odtc)"
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="OUT",
+        help="the artifact (default: MODEL's stem.odtc)",
     )
     parser.add_argument(
         "--device",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import odtc
 from odtc.cli.console import aligned, emit, emit_json, say
-from odtc.cli.options import add_json_option
+from odtc.cli.options import add_json_option, output_file
 from odtc.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="write what compile may take to a file",
         description="Writes the choices that were kept, without trials, to a new file.",
     )
-    export.add_argument("output", type=Path, metavar="OUT", help="the file")
+    export.add_argument("output", type=output_file, metavar="OUT", help="the file")
     _add_database(export)
     export.set_defaults(run=_export)
     prune = add(

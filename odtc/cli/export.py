@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, say, stages
-from odtc.cli.options import add_batch_axis, add_json_option
+from odtc.cli.options import add_batch_axis, add_json_option, output_file
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.files import check_writable
 
@@ -38,7 +38,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "inputs: a tensor, a tuple, or a dictionary by keyword; or PACKAGE.MODULE:MAKE",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="the ONNX file (default: FILE's stem.onnx)"
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="OUT",
+        help="the ONNX file (default: FILE's stem.onnx)",
     )
     parser.add_argument(
         "--input",

@@ -37,6 +37,7 @@ from odtc.cli import (
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import Asked, interruption
 from odtc.cli.last_resort import second_request_ends
+from odtc.cli.unknown import unknown_options
 from odtc.cli.without_torch import leave_out_torch
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
@@ -126,9 +127,12 @@ def _reported(argv: Sequence[str] | None, asked: Asked) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        args = build_parser().parse_args(argv)
+        parser = build_parser()
+        args, unknown = parser.parse_known_args(argv)
     except SystemExit as done:  # argparse printed the help or the version
         return int(done.code or 0)
+    if unknown:
+        raise unknown_options(parser, args.command, unknown)
     leave_out_torch()
     with warnings.catch_warnings():
         # What a file lost is among the notes, here.

@@ -2,7 +2,9 @@
 
 import argparse
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from odtc.core.errors import UsageError
 
@@ -46,6 +48,17 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="a loss, an ONNX file that computes it, or in-model; for several outputs "
         "OUTPUT=[WEIGHT*]LOSS of each (default: cross-entropy)",
     )
+
+
+def output_file(text: str) -> Path:
+    """The path of a file that is to be written.
+
+    Raises:
+        ArgumentTypeError: it names a folder.
+    """
+    if not text or text.endswith(os.sep):
+        raise argparse.ArgumentTypeError(f"{text!r} names a folder, and no file")
+    return Path(text)
 
 
 def add_batch_axis(parser: argparse._ActionsContainer, said: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, stages
-from odtc.cli.options import add_json_option, at_least
+from odtc.cli.options import add_json_option, at_least, output_file
 from odtc.core.errors import BudgetError, ExitCode
 from odtc.core.files import check_writable
 
@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("table", type=Path, metavar="FILE", help="the buffers, as CSV")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="OUT", help="where the plan goes"
+        "-o", "--output", type=output_file, required=True, metavar="OUT", help="where the plan goes"
     )
     parser.add_argument(
         "--capacity",

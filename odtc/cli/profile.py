@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
-from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least
+from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least, output_file
 from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode
 from odtc.core.files import check_writable
@@ -68,8 +68,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="CELSIUS",
         help="wait for up to 10 minutes until the device is at most as hot as that",
     )
-    add("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
-    add("--html", type=Path, metavar="FILE", help="write a page with the time line")
+    add("--trace", type=output_file, metavar="FILE", help="write a trace for ui.perfetto.dev")
+    add("--html", type=output_file, metavar="FILE", help="write a page with the time line")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

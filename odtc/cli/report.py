@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from odtc.cli.console import emit, say
+from odtc.cli.options import output_file
 from odtc.core.errors import ExitCode
 from odtc.core.files import atomic_write, check_writable
 
@@ -26,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add(
         "-o",
         "--output",
-        type=Path,
+        type=output_file,
         default=Path("report.html"),
         metavar="FILE",
         help="the page; only its tables, as Markdown, where it ends in .md (default: report.html)",

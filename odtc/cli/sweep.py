@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, say, stages
-from odtc.cli.options import add_json_option, at_least, parse_shape
+from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
 from odtc.cli.sweep_tables import tables
 from odtc.core.cores import parse_cores
 from odtc.core.errors import ExitCode, OdtcError, UsageError
@@ -80,7 +80,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "that (without a number: as it was at the start)",
     )
     add(
-        "-o", "--output", type=Path, metavar="FILE", help="rows (default: INPUT's stem.sweep.jsonl)"
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="rows (default: INPUT's stem.sweep.jsonl)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
 from odtc.cli.interrupts import Asked, interruption
-from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least
+from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least, output_file
 from odtc.cli.reconnect import Run
 from odtc.cli.resuming import add_resume_options, check_same_run, run_identity
 from odtc.cli.trained_model import (
@@ -99,7 +99,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="S",
         help="of the samples' order (default: 0)",
     )
-    add("--checkpoint", type=Path, metavar="FILE", help="write a checkpoint at the end")
+    add("--checkpoint", type=output_file, metavar="FILE", help="write a checkpoint at the end")
     add(
         "--checkpoint-every",
         type=at_least(1),
@@ -109,7 +109,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_resume_options(parser)
     add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")
     add_export_options(parser)
-    add("--export-adapters", type=Path, metavar="FILE", help="write the adapters alone")
+    add("--export-adapters", type=output_file, metavar="FILE", help="write the adapters alone")
     add(
         "--device",
         metavar="URL",
@@ -318,6 +318,8 @@ def _schedule(args: argparse.Namespace, updates: int) -> "Schedule":
     """The learning rate's course over a run of so many updates."""
     from odtc.schedules import Warmup, parse_schedule
 
+    if args.warmup >= updates:
+        say(f"note: all {updates} updates are of the warm-up, which takes {args.warmup}")
     schedule = parse_schedule(args.schedule, args.lr, max(updates - args.warmup, 1))
     return Warmup(schedule, args.warmup) if args.warmup else schedule
 

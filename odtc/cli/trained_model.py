@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
+from odtc.cli.options import output_file
 from odtc.core.errors import OutputError, ParityError, UsageError
 from odtc.core.files import private_folder
 from odtc.core.left_behind import remove_folder
@@ -21,7 +22,7 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--export",
-        type=Path,
+        type=output_file,
         metavar="ONNX",
         help="write the trained model, for inference; it is run and compared with the step first",
     )

@@ -23,8 +23,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises:
         OutputError: the folder does not exist, is not writable, or the disk is full.
     """
-    final = Path(os.path.realpath(path))
-    with output_errors(path), _temporary(final) as temporary:
+    with output_errors(path), _temporary(path) as (temporary, final):
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
@@ -37,7 +36,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises:
         OutputError: the folder does not exist or is not writable, or `path` is not a file.
     """
-    with output_errors(path), _temporary(Path(os.path.realpath(path))):
+    with output_errors(path), _temporary(path):
         return
 
 
@@ -105,14 +104,17 @@ def disk_full(error: OSError, where: str | None = None) -> OutputError:
 
 
 @contextmanager
-def _temporary(final: Path) -> Iterator[Path]:
-    """Yields a new empty file beside `final`, with the permissions of an ordinary one."""
+def _temporary(path: str | os.PathLike[str]) -> Iterator[tuple[Path, Path]]:
+    """Yields a new empty file beside that of a path, with the permissions of an ordinary one."""
+    final = Path(os.path.realpath(path))
+    if os.fspath(path).endswith(os.sep) and not final.exists():
+        raise OSError(errno.EISDIR, "the path is that of a folder")
     if final.exists() and not final.is_file():
         code = errno.EISDIR if final.is_dir() else errno.EINVAL
         raise OSError(code, os.strerror(code) if final.is_dir() else "it is not a regular file")
-    with temporary_beside(final) as path:
-        os.chmod(path, 0o666 & ~_umask())
-        yield path
+    with temporary_beside(final) as temporary:
+        os.chmod(temporary, 0o666 & ~_umask())
+        yield temporary, final
 
 
 def _umask() -> int:

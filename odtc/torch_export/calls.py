@@ -111,6 +111,13 @@ def example_call(
             samples differ.
     """
     args, kwargs = _arguments(_with_tensors(example))
+    if not named_tensors([*args, *kwargs.values()], "input"):
+        raise UsageError(
+            f"there is no tensor in the example inputs: {shown(example)}",
+            where="example_inputs",
+            hint="give what forward takes: a tensor, such as torch.zeros(2, 3, 32, 32), a tuple of "
+            "what is given by place, or a dictionary by keyword",
+        )
     try:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
     except TypeError as error:
@@ -120,13 +127,6 @@ def example_call(
             hint="give a tuple of what forward takes, or a dictionary by keyword",
         ) from error
     tensors = _by_parameter(bound)
-    if not tensors:
-        raise UsageError(
-            f"there is no tensor in the example inputs: {shown(example)}",
-            where="example_inputs",
-            hint="give what forward takes: a tensor, a tuple of what is given by place, or a "
-            "dictionary by keyword",
-        )
     # The same tensor at two places is two inputs.
     ordered = [t.detach().clone() for t in tensors.values()]
     named = dict(zip(_renamed(list(tensors), names), ordered, strict=True))

@@ -78,6 +78,10 @@ class Exported:
     exporter: str
     notes: tuple[str, ...] = ()
 
+    def __fspath__(self) -> str:
+        """The path: `odtc.compile(odtc.from_torch(...))` compiles the file."""
+        return str(self.path)
+
 
 @dataclass(frozen=True)
 class _Work:
@@ -132,7 +136,7 @@ def export(
         weights = weight_list(module)
         calls = _calls(call)
         with quiet():
-            said = [each.beside(call) for each in calls]
+            said = [each.beside(call) + _of_a_list(example_inputs) for each in calls]
             trained = [_called_in_training(module, *each) for each in zip(calls, said, strict=True)]
             expected = tuple(
                 _called(lambda c=c: results(module, c), text)
@@ -164,6 +168,11 @@ def export(
         exporter,
         tuple(notes),
     )
+
+
+def _of_a_list(example_inputs: Any) -> str:
+    """What is said of a list: it is one argument, while a tuple has one for each."""
+    return "; a list is one argument of forward: give a tuple" * isinstance(example_inputs, list)
 
 
 def _check_module(module: nn.Module) -> None:

@@ -1,0 +1,44 @@
+"""What is said of options that a command does not have."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from odtc.core.errors import UsageError
+from odtc.core.option_text import did_you_mean
+
+
+def unknown_options(
+    parser: argparse.ArgumentParser, command: str, unknown: Sequence[str]
+) -> UsageError:
+    """The error of what is left over of a command line.
+
+    Args:
+        parser: of all commands.
+        command: that was given.
+        unknown: what it does not take.
+    """
+    commands = dict(_commands(parser))
+    options = {name: set(_options(each)) for name, each in commands.items()}
+    first = unknown[0].partition("=")[0]
+    others = [name for name, known in options.items() if first in known]
+    near = did_you_mean(first, sorted(options[command])) if first.startswith("-") else ""
+    if not near and others:
+        near = f"{first} is an option of {', '.join(f'odtc {name}' for name in others)}; "
+    return UsageError(
+        f"unrecognized arguments: {' '.join(unknown)}",
+        hint=f"{near}`odtc {command} --help` shows what there is",
+    )
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.items()
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """All options of a command, those of its own commands too."""
+    for action in parser._actions:
+        yield from action.option_strings
+    for _, each in _commands(parser):
+        yield from _options(each)
