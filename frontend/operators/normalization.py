@@ -11,6 +11,7 @@ from tvm.relax import op as R  # noqa: N812
 from odtc.frontend.operators.operator import Emit, Node, Operator
 from odtc.frontend.operators.reduction import reduce
 from odtc.frontend.relax_ops.pointwise import positive_power
+from odtc.frontend.relax_ops.window_sum import window_sum
 
 # Added to norms, which a tensor of zeros is divided by.
 TINY = 1e-30
@@ -134,21 +135,16 @@ def _lp_norm(node: Node, emit: Emit) -> str:
 def _lrn(builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> relax.Expr:
     """X * (bias + alpha/size * window sum of x²)^-beta.
 
-    The sum over a window of channels is a 1×1 convolution with a constant band matrix: it has a
-    right gradient, where the pooling that the importer makes of it has none. The backward reads x
-    and the power, which also says what it is a power of.
+    The pooling that the importer makes of the sum has no gradient; the backward reads x and the
+    power, which also says what it is a power of.
     """
     shape, size = node.shape(), node.attrs["size"]
-    channels = shape[1]
-    offset = np.arange(channels)[None, :] - np.arange(channels)[:, None]
-    band = (offset >= -((size - 1) // 2)) & (offset <= size // 2)
-    weight = (band * (node.attrs.get("alpha", 1e-4) / size)).astype(np.float32)
-    image = (*shape[:2], math.prod(shape[2:]), 1)
-    data = builder.emit(R.reshape(inputs[0], image))
+    data = builder.emit(R.reshape(inputs[0], (*shape[:2], math.prod(shape[2:]))))
     squares = builder.emit(R.multiply(data, data))
-    window = builder.emit(R.nn.conv2d(squares, relax.const(weight[:, :, None, None])))
+    window = builder.emit(window_sum(squares, before=(size - 1) // 2, after=size // 2))
+    share = relax.const(np.float32(node.attrs.get("alpha", 1e-4) / size))
     bias = relax.const(np.float32(node.attrs.get("bias", 1.0)))
-    base = builder.emit(R.add(window, bias))
+    base = builder.emit(R.add(builder.emit(R.multiply(window, share)), bias))
     scale = builder.emit(positive_power(base, exponent=-float(node.attrs.get("beta", 0.75))))
     return R.reshape(builder.emit(R.multiply(data, scale)), shape)
 

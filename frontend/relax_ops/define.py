@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, te
 from tvm.ir import Op, _ffi_api
 
+from odtc.core.kernel_marks import PATTERN
 from odtc.frontend.gradients.rule import Rule
 
 # From the tensors and the attributes to the result.
@@ -25,6 +26,7 @@ def define(
     gradient: Rule | None = None,
     infer: InferType | None = None,
     arity: int = 1,
+    pattern: int | None = None,
 ) -> Callable[..., relax.Call]:
     """Registers `odtc.<name>`, and returns the function that calls it: tensors, attributes by name.
 
@@ -34,6 +36,7 @@ def define(
         gradient: the rule; operators of the backward pass have none.
         infer: the type of a call; that of the first argument if it is left out.
         arity: number of tensors.
+        pattern: what the kernel may be fused with; found by what it computes if None.
     """
     _ffi_api.RegisterOp(f"odtc.{name}", kernel.__doc__ or name)
     op = Op.get(f"odtc.{name}")
@@ -46,6 +49,7 @@ def define(
             lambda *tensors: kernel(*tensors, **attributes_of(call)),
             *call.args,
             primfunc_name_hint=name,
+            primfunc_attrs=None if pattern is None else {PATTERN: pattern},
         )
 
     infer_type = infer or (lambda call: call.args[0].ty)

@@ -76,6 +76,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "LogSoftmax_channels": "$y = LogSoftmax <axis = 1> ($h)",
         "LayerNormalization": "$y = LayerNormalization ($h, $row)",
         "GroupNormalization": "$y = GroupNormalization <num_groups = 2> ($h, $gamma, $beta)",
+        "LRN": "$y = LRN <size = 3, alpha = 0.5> ($h)",
+        "LRN_even": "$y = LRN <size = 2, alpha = 0.5> ($h)",
         "InstanceNormalization": "$y = InstanceNormalization ($h, $gamma, $beta)",
         "MatMul": "$s = MatMul ($h, $matrix) $y = Relu ($s)",
         "MatMul_relu6": "$s = MatMul ($h, $matrix) $y = Clip ($s, zero, six)",
