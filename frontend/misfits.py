@@ -10,7 +10,7 @@ from odtc.core.weight_places import bodies_of
 
 # How shape inference says what is wrong: where, of what kind, and what.
 _SAID = re.compile(
-    r"\(op_type:\s*(?P<op>[^,)]+)(?:, node name:\s*(?P<name>[^)]*))?\):"
+    r"(?:\[\w+\]\s*)?\(op_type:\s*(?P<op>[^,)]+)(?:, node name:\s*(?P<name>[^)]*))?\):"
     r"\s*(?:\[\w+\]\s*)?(?P<what>.*)"
 )
 _SEQUENCES = ("Sequence", "SplitToSequence", "ConcatFromSequence")

@@ -22,7 +22,9 @@ from tvm import relax
 from odtc.autoschedule.table import schedule_passes
 from odtc.backends.lowering import build
 from odtc.backends.targets import parse_target
+from odtc.core.arguments import read_argument
 from odtc.core.errors import DataError, OdtcError, UnsupportedError
+from odtc.core.kinds import ANYTHING, TEXT, instance, several
 from odtc.core.specs import TensorSpec
 from odtc.frontend.forward import inference_graph
 from odtc.frontend.gradient_node import GradientNode, take_gradient, with_gradient
@@ -31,12 +33,18 @@ from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.inference import forward_only
 from odtc.frontend.onnx_file import check_model
 from odtc.frontend.preview_training import without_training_nodes
+from odtc.runtime_rpc.arrays import as_array
 from odtc.runtime_rpc.failures import device_errors
 from odtc.runtime_rpc.session import LocalSession
 
 # A longer tensor is data: no shape or setting has so many numbers.
 LONGEST_SETTING = 64
 _BFLOAT16 = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
+
+_MODEL = instance(
+    onnx.ModelProto, "model of ONNX's package", "load the file first: onnx.load('m.onnx')"
+)
+_INPUTS = several(ANYTHING, "list of arrays", "give the arrays in order, or by name")
 
 
 class Prepared(BackendRep):
@@ -150,9 +158,12 @@ class OdtcBackend(Backend):
         """A model that can be run.
 
         Raises:
+            UsageError: it is no model of ONNX's package, or the device is no text.
             ModelError: it breaks the ONNX standard.
             UnsupportedError: a node is of a domain that odtc does not read.
         """
+        read_argument(_MODEL, model, "model", "odtc.onnx_backend")
+        read_argument(TEXT, device, "device", "odtc.onnx_backend")
         if not cls.supports_device(device):
             raise UnsupportedError(
                 f"device {device!r}: models run forward on CPU only",
@@ -278,6 +289,7 @@ def _named(inputs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
         inputs = [inputs[name] for name in names if name in inputs]
     elif isinstance(inputs, np.ndarray):
         inputs = [inputs]
+    inputs = read_argument(_INPUTS, inputs, "inputs", "odtc.onnx_backend")
     if len(inputs) != len(names):
         raise DataError(
             f"{len(inputs)} inputs were given; the model has {len(names)}",
@@ -285,7 +297,7 @@ def _named(inputs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
         )
     found = {}
     for name, value in zip(names, inputs, strict=True):
-        array = np.asarray(value)
+        array = as_array(value, f"input {name}")
         if array.dtype.kind in "OUSc":
             raise UnsupportedError(
                 f"an array of {array.dtype} was given; odtc takes real numbers",

@@ -223,6 +223,13 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),
         "root": NOT_PATH,
     },
+    "onnx_backend.prepare": {
+        "model": (*NOT_PATH, "m.onnx"),
+        "device": (5, b"CPU", "", None, "CUDA"),
+    },
+    "onnx_backend.Prepared.run": {
+        "inputs": (None, 5, "x", [], [None], {"z": 1}, {5: 1}, [[[1.0], [2.0, 3.0]]], [["a"]])
+    },
     "compile": COMPILE,
     "plan": {
         **{name: values for name, values in COMPILE.items() if name != "memory_budget"},

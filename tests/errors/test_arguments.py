@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import odtc
+from odtc import onnx_backend
 from odtc.core.errors import OdtcError, UsageError
 from odtc.core.kinds import shown
 from odtc.preparation import StepOptions
@@ -60,6 +61,8 @@ def functions() -> dict[str, Callable[..., Any]]:
     for kind in (odtc.Artifact, odtc.Trainer):
         methods = {key: each for key, each in _members(kind) if callable(each)}
         found |= {f"{kind.__name__}.{key}": each for key, each in methods.items()}
+    found["onnx_backend.prepare"] = onnx_backend.prepare
+    found["onnx_backend.Prepared.run"] = onnx_backend.Prepared.run
     found["Session.sampling"] = type(odtc.connect()).sampling
     found["schedules.Schedule.__call__"] = odtc.schedules.Schedule.__call__
     return found
@@ -69,7 +72,7 @@ def arguments(function: Callable[..., Any]) -> set[str]:
     """Names of what a function takes; of `**options`, those."""
     parameters = inspect.signature(function).parameters
     own = {name for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
-    others = get_type_hints(StepOptions).keys() if len(own) < len(parameters) else set()
+    others = get_type_hints(StepOptions).keys() if "options" in parameters.keys() - own else set()
     return (own | others) - {"self"}
 
 
@@ -109,6 +112,8 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     "Trainer.export_adapters": lambda s, k: s.trainer.export_adapters(
         **{"path": s.folder / "a.safetensors"} | k
     ),
+    "onnx_backend.prepare": lambda _, k: onnx_backend.prepare(**{"model": LINEAR} | k),
+    "onnx_backend.Prepared.run": lambda _, k: onnx_backend.prepare(LINEAR).run(**k),
     "Session.sampling": lambda s, k: s.trainer.session.sampling(**k).__enter__(),
     "schedules.Constant": lambda _, k: odtc.schedules.Constant(**k),
     "schedules.Step": lambda _, k: odtc.schedules.Step(**{"lr": 0.1, "every": 2} | k),
@@ -124,6 +129,8 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
 
 # Those that take one argument, by place; and one that cannot be made.
 WITHOUT_NAMES = {"Session.sampling", "schedules.Schedule.__call__", "schedules.Schedule"}
+# ONNX's interface has arguments for other backends, too.
+WITHOUT_NAMES |= {"onnx_backend.prepare", "onnx_backend.Prepared.run"}
 
 
 def called(name: str, scene: Scene, given: dict[str, Any]) -> Any:
@@ -151,6 +158,7 @@ CALLED = {
     "groups": "group",
     "set_inputs": "set_inputs|value_of_x",
     "url": "url|device",
+    "inputs": "input",
 }
 
 
@@ -173,7 +181,7 @@ def ways_to_say(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value.rpartition("=")[2]
     if isinstance(value, str | list | dict) and not value:
-        yield from ("''", "none", "no loss")
+        yield from ("''", "none", "no loss", "0 ")
     if isinstance(value, list | np.ndarray):
         array = np.array(value, None if isinstance(value, np.ndarray) else object)
         yield from (str([*array.shape]), f" {array.dtype}", f" {array.size}", *map(str, array.flat))
