@@ -213,8 +213,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
 
     if built.winograd:
         graph.notes.append(_multiplied(built.winograd))
-    if built.tuned:
-        graph.notes.append(_measured(built.tuned))
+    graph.notes += _measured(built.tuned, database)
 
     progress("link")
     root = private_folder()
@@ -286,11 +285,17 @@ def _multiplied(kernels: Sequence[str]) -> str:
     return f"{_kernels(len(kernels))} in Winograd's form: {', '.join(kernels)}"
 
 
-def _measured(tuned: Mapping[str, str]) -> str:
-    """What is said of kernels whose loops were measured."""
-    sources = Counter(tuned.values())
-    said = ", ".join(f"{count} on {source}" for source, count in sorted(sources.items()))
-    return f"{_kernels(len(tuned))} with the loops that were the fastest when measured: {said}"
+def _measured(tuned: Mapping[str, str], database: str | os.PathLike[str] | None) -> list[str]:
+    """What is said of kernels whose loops were measured, and of the file of measurements."""
+    said = []
+    if database is not None and not Path(database).exists():
+        said.append(f"there is no file of measurements {os.fspath(database)!r} yet")
+    if tuned:
+        counts = sorted(Counter(tuned.values()).items())
+        sources = ", ".join(f"{count} on {source}" for source, count in counts)
+        kernels = _kernels(len(tuned))
+        said.append(f"{kernels} with the loops that were the fastest when measured: {sources}")
+    return said
 
 
 def _kernels(count: int) -> str:

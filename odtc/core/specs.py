@@ -16,6 +16,7 @@ _FIELDS = {
     "shape": several(WHOLE, "tuple of sizes", "give a size for each dimension, such as (4, 3)"),
     "dtype": TEXT.with_hint("give the name of a dtype, such as 'float32'"),
 }
+_INTEGERS = {int}
 
 
 @plainly_made
@@ -36,7 +37,7 @@ class TensorSpec:
     def __post_init__(self) -> None:
         types = type(self.name), type(self.shape), type(self.dtype)
         # There are many of them: kinds are asked only where something may be wrong.
-        if types != (str, tuple, str) or any(type(size) is not int for size in self.shape):
+        if types != (str, tuple, str) or not {*map(type, self.shape)} <= _INTEGERS:
             read_fields(self, _FIELDS)
 
     @property

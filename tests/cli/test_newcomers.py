@@ -119,6 +119,15 @@ def test_a_module_that_is_all_frozen(tmp_path: Path):
     assert odtc.compile(exported, batch=2, params=["weight"])
 
 
+def test_measurements_that_are_not_there_are_said(digits: Digits):
+    (note,) = [
+        note
+        for note in odtc.compile(digits.model, batch=2, database="tuned.json").manifest.notes
+        if "measurements" in note
+    ]
+    assert note == "there is no file of measurements 'tuned.json' yet"
+
+
 def test_a_warm_up_longer_than_the_run_is_said(digits: Digits, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     argv = [{"ART": str(digits.artifact), "DATA": str(digits.train)}.get(a, a) for a in TRAIN]
