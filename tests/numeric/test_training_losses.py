@@ -346,7 +346,7 @@ def test_the_derivative_stays_float32_in_mixed_precision(saved) -> None:
 
 def test_a_step_needs_a_learning_rate(saved) -> None:
     trainer = odtc.compile(saved(model_of([], ["logits"])), batch=4).trainer()
-    with pytest.raises(DataError, match="learning rate nan is not a finite"):
+    with pytest.raises(DataError, match="no learning rate is given, or it is nan"):
         trainer.step(X, LABELS)
 
 
