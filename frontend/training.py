@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import tvm
 
+from odtc.core.errors import ModelError
 from odtc.core.manifest import Evaluation
 from odtc.core.memory_plan import Origin
 from odtc.core.specs import Argument, Role, TensorSpec, of_role
@@ -111,6 +112,8 @@ def _arguments(
     graph: Graph, losses: Sequence[Trained], update: Update, selection: Selection
 ) -> tuple[Argument, ...]:
     weights = selection.arguments(graph)
+    states = state_arguments(update, of_role(weights, Role.PARAMETER))
+    _require_own_names(weights, states)
     rows = indexed_rows(graph)
     return (
         *(_fed(graph, Role.INPUT, spec, rows.get(spec.name, 0)) for spec in graph.inputs),
@@ -119,8 +122,24 @@ def _arguments(
         Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
         Argument(Role.STEP, TensorSpec("step", (), "int32")),
         *weights,
-        *state_arguments(update, of_role(weights, Role.PARAMETER)),
+        *states,
     )
+
+
+def _require_own_names(weights: Sequence[Argument], states: Sequence[Argument]) -> None:
+    """Checks that no weight is called as a state of another: a checkpoint holds both by name.
+
+    Raises:
+        ModelError: one is.
+    """
+    taken = {item.spec.name for item in states}
+    for item in weights:
+        if item.spec.name in taken:
+            raise ModelError(
+                "the weight has the name under which the optimizer's state of another is kept",
+                where=f"weight {item.spec.name}",
+                hint="give it another name in the file, or train it with another optimizer",
+            )
 
 
 def _fed(graph: Graph, role: Role, spec: TensorSpec, rows: int = 0) -> Argument:

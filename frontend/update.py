@@ -80,7 +80,9 @@ class UpdatePhase:
     ) -> None:
         self._builder, self._loss = builder, loss
         self._update = update
-        self._named = {item.spec.name: variable for item, variable in variables.items()}
+        # Apart: a file may name a weight as the step names its own arguments, such as `lr`.
+        self._parameters = _by_name(variables, Role.PARAMETER)
+        self._states = _by_name(variables, Role.STATE, Role.AVERAGE)
         roles = {item.role: variable for item, variable in variables.items()}
         self._rate, self._step = roles[Role.LEARNING_RATE], roles[Role.STEP]
         self._updated: list[relax.Var] = []
@@ -101,7 +103,7 @@ class UpdatePhase:
 
     def _accumulated(self, item: Argument, gradient: relax.Expr) -> relax.Var:
         """The sum of the gradients since the last update."""
-        accumulator = self._named[f"{ACCUMULATOR}/{item.spec.name}"]
+        accumulator = self._states[f"{ACCUMULATOR}/{item.spec.name}"]
         update = self._update
         kernel = accumulate_kernel(item.trained_shape, update.accumulate, skips=update.skips)
         others = [gradient, self._step, *([self._loss] if update.skips else [])]
@@ -112,7 +114,9 @@ class UpdatePhase:
         update, operands = self._update, [self._step]
         if update.needs_total:
             operands.append(self._total(trained, gradients))
-        *scaled, made = [self._named[item.spec.name] for item in scalar_arguments(update)] or [None]
+        *scaled, made = [self._states[item.spec.name] for item in scalar_arguments(update)] or [
+            None
+        ]
         if made is None:
             return self._call(Control(update).kernel(), operands, CONTROL)
         control = self._call(Control(update).kernel(), [*operands, *scaled[:1], made], CONTROL)
@@ -126,7 +130,7 @@ class UpdatePhase:
     def _total(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> relax.Var:
         """The sum of squares, and the number of elements that are not finite."""
         scaled = self._update.scaling is not None
-        scale = [self._named[LOSS_SCALE]] if scaled else []
+        scale = [self._states[LOSS_SCALE]] if scaled else []
         total: relax.Expr = relax.const(np.zeros(TOTAL, np.float32))
         if self._update.skips:
             total = self._call(loss_total_kernel(), [self._loss], TOTAL)
@@ -157,7 +161,7 @@ class UpdatePhase:
         )
         state = [each.spec.name for each in parameter_arguments(update, item)]
         kept = [name for name in state if not name.startswith(f"{ACCUMULATOR}/")]
-        changed = [self._named[name] for name in (item.spec.name, *kept)]
+        changed = [self._parameters[item.spec.name], *(self._states[name] for name in kept)]
         if block:
             # The average is that of the whole parameter: an evaluation takes it in its place.
             own = (0,) if update.ema is None else (0, len(changed) - 1)
@@ -180,6 +184,10 @@ class UpdatePhase:
         name = self._builder.add_func(kernel, "update")
         result = relax.TensorType(shape, "float32")
         return self._builder.emit(relax.call_tir(name, relax.Tuple(operands), result))
+
+
+def _by_name(variables: Mapping[Argument, relax.Var], *roles: Role) -> dict[str, relax.Var]:
+    return {item.spec.name: each for item, each in variables.items() if item.role in roles}
 
 
 def in_place(

@@ -13,11 +13,11 @@ Value = onnx.ValueInfoProto
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> NodeProto:
-    """A node; names are separated by spaces, and `_` leaves an input out."""
-    names = ["" if name == "_" else name for name in inputs.split()]
-    return helper.make_node(
-        op_type, names, outputs.split(), outputs.split(maxsplit=1)[0], **attributes
+    """A node; names are separated by spaces, and `_` leaves an input or an output out."""
+    read, written = (
+        ["" if name == "_" else name for name in names.split()] for names in (inputs, outputs)
     )
+    return helper.make_node(op_type, read, written, max(written, key=bool), **attributes)
 
 
 def value(name: str, shape: Sequence[int | str], dtype: int = F32) -> Value:
