@@ -1,0 +1,1 @@
+"""Graphs that were edited: most are valid ONNX, and each is refused or trains to finite values."""
