@@ -18,6 +18,10 @@ _ENCODES = (
     "no gradient passes through integers that stand for floats; train the model before it is "
     "quantised"
 )
+# Their axis is one of the result, one behind the last, or of no account if a scale is one number.
+_OTHER_AXES = frozenset(
+    "ConcatFromSequence DequantizeLinear Flatten OneHot QuantizeLinear SplitToSequence".split()
+)
 DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 )
@@ -40,6 +44,11 @@ class NodeReport:
     level: Level
     reason: str = ""
     blocks: bool = False
+
+
+def has_no_elements(shape: Iterable[int]) -> bool:
+    """Whether a size is 0; or less, as inference gives it where a window does not fit."""
+    return min(shape, default=1) < 1
 
 
 def check_graph(graph: Graph, trained: Iterable[str] | None = None) -> list[NodeReport]:
@@ -76,7 +85,7 @@ def require_trainable(graph: Graph, reports: Iterable[NodeReport] | None = None)
     reports = check_graph(graph) if reports is None else reports
     _refuse([item for item in reports if item.blocks], graph, "trained")
     for name in graph.outputs:
-        if 0 in graph.shapes.get(name, ()):
+        if has_no_elements(graph.shapes.get(name, ())):
             raise UnsupportedError(
                 f"the output has no elements: its shape is {list(graph.shapes[name])}",
                 where=f"output {name}",
@@ -112,7 +121,12 @@ def _level(node: Node) -> tuple[Level, str]:
     if operator is None:
         return Level.UNSUPPORTED, f"operator {op_type} is not supported in this version"
     read = _read_outputs(node)
-    reason = _no_tensors(node, read) or operator.condition(node) or _unknown_shape(node, read)
+    reason = (
+        _no_tensors(node, read)
+        or _no_axis(node)
+        or operator.condition(node)
+        or _unknown_shape(node, read)
+    )
     if reason:
         return Level.UNSUPPORTED, reason
     encodes = operator.encodes or _gives_floats(node.graph, node.proto)
@@ -132,9 +146,19 @@ def _no_tensors(node: Node, read: list[str]) -> str:
         if graph.dtypes.get(name, "float32") not in DTYPES:
             return f"the dtype {graph.dtypes[name]} of {name!r} is not supported"
     for name in names:
-        if name not in graph.constants and 0 in graph.shapes.get(name, ()):
+        if name not in graph.constants and has_no_elements(graph.shapes.get(name, ())):
             return f"{name!r} has no elements: its shape is {list(graph.shapes[name])}"
     return ""
+
+
+def _no_axis(node: Node) -> str:
+    """Axes count from either end of the first input; ONNX's inference looks at those of some."""
+    axis, shape = node.attrs.get("axis"), node.graph.shapes.get(next(iter(node.inputs), ""))
+    if not isinstance(axis, int) or shape is None or node.proto.op_type in _OTHER_AXES:
+        return ""
+    if -len(shape) <= axis < len(shape):
+        return ""
+    return f"its axis is {axis}; {node.inputs[0]!r} has {len(shape)}"
 
 
 def _unknown_shape(node: Node, read: list[str]) -> str:

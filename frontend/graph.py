@@ -277,6 +277,23 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
 
 
+def only(graph: Graph, node: onnx.NodeProto, slot: int) -> Any:
+    """The one number that an input is, of whatever rank; None if it is not constant, or left out.
+
+    Raises:
+        ModelError: it is constant, and of another number of elements.
+    """
+    name = node.input[slot] if slot < len(node.input) else ""
+    value = graph.constants.get(name)
+    if value is not None and value.size != 1:
+        raise ModelError(
+            f"input {slot} has {value.size} elements, where one number is asked for",
+            where=f"node {describe_node(node)}",
+            hint=f"give {name!r} one element",
+        )
+    return None if value is None else value.item()
+
+
 def numpy_dtype(elem_type: int) -> str:
     """ONNX element type to numpy dtype name.
 

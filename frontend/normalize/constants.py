@@ -13,6 +13,7 @@ from onnx import helper
 from odtc.core.errors import ModelError
 from odtc.core.file_limits import MOST_FOLDED_BYTES
 from odtc.frontend.graph import Graph, describe_node
+from odtc.frontend.normalize.ranges import require_countable
 
 # A causal mask of 1024 positions; anything larger is left to the compiler.
 MAX_ELEMENTS = 1 << 20
@@ -32,6 +33,8 @@ EXPANDING = frozenset(
     "Pad Range Tile".split()
 )
 _FOLDED = BOUNDED | EXPANDING
+# Without an element where the window is larger than the image: that is a mistake, which is told.
+_WINDOWED = frozenset("AveragePool Conv ConvTranspose LpPool MaxPool".split())
 
 
 Values = dict[str, np.ndarray]
@@ -86,6 +89,8 @@ def fold_constants(graph: Graph) -> bool:
 
 def _values(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     """The outputs of a node that can be evaluated now."""
+    if node.op_type == "Range":
+        require_countable(graph, node)
     nothing = _without_elements(graph, node)
     if nothing is not None:
         return nothing
@@ -132,6 +137,8 @@ def _shape(graph: Graph, name: str) -> tuple[int, ...] | None:
 def _without_elements(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
     """The outputs of a node none of which has an element: whatever it computes, they are known."""
     names = [name for name in node.output if name]
+    if node.op_type in _WINDOWED and _reads_data(graph, node):
+        return None
     for name in names:
         if 0 not in graph.shapes.get(name, ()) or name not in graph.dtypes:
             return None

@@ -1,11 +1,12 @@
 """Sequences of tensors as what they hold, where positions are constant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 
-from odtc.frontend.graph import Graph, attributes
+from odtc.core.errors import ModelError
+from odtc.frontend.graph import Graph, attributes, describe_node, only
 from odtc.frontend.normalize.subgraphs import Inlined
 
 # The tensors that a sequence holds, by the sequence's name.
@@ -29,8 +30,8 @@ def _position(graph: Graph, node: onnx.NodeProto, slot: int) -> int | None:
     """A constant position; the end where it is left out."""
     if slot >= len(node.input) or not node.input[slot]:
         return -1
-    value = graph.constants.get(node.input[slot])
-    return None if value is None else int(value.item())
+    value = only(graph, node, slot)
+    return None if value is None else int(value)
 
 
 def _at(graph: Graph, node: onnx.NodeProto, inlined: Inlined, held: Held) -> bool:
@@ -83,22 +84,32 @@ def _split(graph: Graph, node: onnx.NodeProto, inlined: Inlined, held: Held) -> 
     attrs, given = attributes(node), node.input[1] if len(node.input) > 1 else ""
     if node.input[0] not in graph.shapes or (given and given not in graph.constants):
         return False
-    axis = attrs.get("axis", 0)
-    size = graph.shapes[node.input[0]][axis]
-    sizes = _sizes(size, graph.constants[given] if given else np.array(1))
-    parts = inlined.split(node.input[0], axis, sizes) if len(sizes) > 1 else [node.input[0]]
+    axis, shape = attrs.get("axis", 0), graph.shapes[node.input[0]]
+    parts = graph.constants[given] if given else np.array(1)
+    sizes = _sizes(shape[axis], parts) if -len(shape) <= axis < len(shape) else []
+    if not sizes:
+        raise ModelError(
+            f"axis {axis} of a tensor of the shape {list(shape)} cannot be split so",
+            where=f"node {describe_node(node)}",
+            hint="its parts have at least one element, and make up the axis",
+        )
+    pieces = inlined.split(node.input[0], axis, sizes) if len(sizes) > 1 else [node.input[0]]
     if not given and not attrs.get("keepdims", 1):
-        parts = [inlined.squeeze(part, axis) for part in parts]
-    held[node.output[0]] = parts
+        pieces = [inlined.squeeze(piece, axis) for piece in pieces]
+    held[node.output[0]] = pieces
     return True
 
 
-def _sizes(size: int, split: np.ndarray) -> Sequence[int]:
-    """Sizes of the parts: as listed, or all of one size but for a smaller last one."""
+def _sizes(size: int, split: np.ndarray) -> list[int]:
+    """Sizes of the parts: as listed, or all alike but for a smaller last one; none if wrong."""
+    if split.size != 1 and split.ndim != 1:
+        return []
     if split.ndim:
-        return [int(part) for part in split]
-    chunk = int(split)
-    return [min(chunk, size - start) for start in range(0, size, chunk)]
+        sizes = split.tolist()
+    else:
+        chunk = max(int(split), 0)
+        sizes = [min(chunk, size - start) for start in range(0, size, chunk or 1)]
+    return sizes if min(sizes, default=0) > 0 and sum(sizes) == size else []
 
 
 RULES: dict[str, Rule] = {

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from odtc.frontend.graph import Graph, attributes
+from odtc.frontend.graph import Graph, attributes, only
 from odtc.frontend.normalize.trips import trips_of
 from odtc.frontend.normalize.unrolled import count_unrolled
 
@@ -111,10 +111,10 @@ def _rename_captured(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 def inline_if(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
     """Takes the branch of a constant condition."""
-    condition = graph.constants.get(node.input[0])
+    condition = only(graph, node, 0)
     if condition is None:
         return False
-    branch = attributes(node)["then_branch" if condition.item() else "else_branch"]
+    branch = attributes(node)["then_branch" if condition else "else_branch"]
     inlined.results = inlined.body(branch, inlined.adopt(branch))
     return True
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from odtc.frontend.graph import Graph, attributes, names_read
+from odtc.frontend.graph import Graph, attributes, names_read, only
 from odtc.frontend.normalize.constants import Values, evaluate_small
 
 # What a loop may become; longer steps would take minutes to compile.
@@ -30,7 +30,7 @@ def trips_of(graph: Graph, node: onnx.NodeProto) -> int | str:
     if trips and trips not in graph.constants:
         return "the number of trips must be constant"
     body: onnx.GraphProto = attributes(node)["body"]
-    limit = graph.constants[trips].item() if trips else None
+    limit = only(graph, node, 0)
     most = MOST_NODES // max(len(body.node), 1)
     count = limit if _goes_on(body) else _counted(graph, node, body, limit, most)
     if count is None:

@@ -1,6 +1,7 @@
 """Elementwise arithmetic, with broadcasting."""
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -95,6 +96,15 @@ def _mean(node: Node, emit: Emit) -> str:
     return emit("Mul", total, 1.0 / len(node.inputs)) if len(node.inputs) > 1 else str(total)
 
 
+def _one_number(node: Node) -> str:
+    """Each bound is one number."""
+    for slot in (1, 2):
+        shape = node.graph.shapes.get(node.inputs[slot], ()) if node.has(slot) else ()
+        if math.prod(shape) != 1:
+            return f"the bound {node.inputs[slot]!r} has the shape {list(shape)}; it is one number"
+    return ""
+
+
 def _bounds(node: Node) -> tuple[float | None, float | None]:
     """Constant bounds of a Clip, None where there is none; of the tensor's kind of number."""
     bounds = [node.number(name, slot) for name, slot in (("min", 1), ("max", 2))]
@@ -169,7 +179,7 @@ OPERATORS: dict[str, Operator] = {
     "Atan": Operator(convert=unary(R.atan)),
     "Atanh": Operator(convert=unary(R.atanh)),
     "Ceil": Operator(convert=_float_only(unary(R.ceil))),
-    "Clip": Operator(expand=_computed_bounds, convert=_clip),
+    "Clip": Operator(condition=_one_number, expand=_computed_bounds, convert=_clip),
     "Cos": Operator(convert=unary(R.cos)),
     "Cosh": Operator(convert=unary(pointwise.cosh)),
     "Div": Operator(condition=_divisor, convert=binary(R.divide)),

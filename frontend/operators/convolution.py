@@ -14,6 +14,7 @@ from odtc.frontend.operators.windows import (
     as_image,
     explicit_pads,
     first_of,
+    fits,
     one_to_three_axes,
     split_pads,
     windows_of,
@@ -93,14 +94,19 @@ def _transpose_pads(node: Node, windows: Windows) -> tuple[list[int], list[int]]
 
 
 def _fitting(node: Node) -> str:
-    """1 to 3 spatial axes: rank 3 to 5; the weight is of the input's channels."""
+    """1 to 3 spatial axes: rank 3 to 5; the weight is of the input's channels, the window fits."""
     refused = one_to_three_axes(node)
     if refused or node.inputs[1] not in node.graph.shapes:
         return refused
-    given, (_, taken, *_), groups = node.shape()[1], node.shape(1), node.attrs.get("group", 1)
+    if node.rank(1) != node.rank():
+        return f"the weight has rank {node.rank(1)}; the input has rank {node.rank()}"
+    given, taken, groups = node.shape()[1], node.shape(1)[1], node.attrs.get("group", 1)
     if given != taken * groups:
         return f"the input has {given} channels; the weight takes {taken * groups}"
-    return ""
+    kernel, window = node.attrs.get("kernel_shape"), list(node.shape(1)[2:])
+    if kernel and list(kernel) != window:
+        return f"kernel_shape is {list(kernel)}; the weight has windows of {window}"
+    return fits(node)
 
 
 OPERATORS: dict[str, Operator] = {

@@ -11,7 +11,7 @@ from tvm import relax
 
 from odtc.core.errors import UsageError
 from odtc.frontend.dropout import dropout
-from odtc.frontend.graph import Graph, describe_node
+from odtc.frontend.graph import Graph, describe_node, only
 from odtc.frontend.operators.operator import Emit, Node, Operator
 from odtc.frontend.random_masks import find_masks, note_random
 
@@ -24,8 +24,8 @@ def ratio_of(node: Node) -> float | None:
     """The share of elements that a node drops; None where it is not constant."""
     if node.opset < _RATIO_INPUT_SINCE or not node.has(1):
         return float(node.attrs.get("ratio", 0.5))
-    value = node.constant(1)
-    return None if value is None else float(value.item())
+    value = only(node.graph, node.proto, 1)
+    return None if value is None else float(value)
 
 
 def _dropout(node: Node) -> str:

@@ -110,7 +110,7 @@ def _group_norm(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> rel
 def _divides(node: Node) -> str:
     """The groups must divide the channels."""
     groups = node.attrs.get("num_groups", 1)
-    if node.rank() > 1 and node.shape()[1] % groups:
+    if node.rank() > 1 and (groups < 1 or node.shape()[1] % groups):
         return f"{groups} groups do not divide {node.shape()[1]} channels"
     return ""
 

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper
 from tvm import relax
 
-from odtc.frontend.graph import Graph, attributes
+from odtc.frontend.graph import Graph, attributes, only
 
 
 class Level(StrEnum):
@@ -92,11 +92,14 @@ class Node:
         return None if value is None else [int(item) for item in np.ravel(value)]
 
     def number(self, name: str, slot: int | None = None) -> float | None:
-        """A number that ONNX takes as an attribute, or since some opset as a constant input."""
+        """A number that ONNX takes as an attribute, or since some opset as a constant input.
+
+        Raises:
+            ModelError: the input has more elements than one, or none.
+        """
         if name in self.attrs:
             return self.attrs[name]
-        value = None if slot is None else self.constant(slot)
-        return None if value is None else value.item()
+        return None if slot is None else only(self.graph, self.proto, slot)
 
     def is_read(self, slot: int) -> bool:
         """Whether an output exists and something depends on it."""

@@ -17,6 +17,7 @@ from odtc.frontend.operators.windows import (
     as_image,
     explicit_pads,
     first_of,
+    fits,
     one_to_three_axes,
     pads_by,
     windows_of,
@@ -30,7 +31,7 @@ def _pool(node: Node) -> str:
     """1 to 3 spatial axes; indices need a Slice with steps."""
     if node.is_read(1) and node.opset < STEPS_SINCE:
         return f"the Indices output is supported from opset {STEPS_SINCE} on, not {node.opset}"
-    return one_to_three_axes(node) or _empty_window(node)
+    return one_to_three_axes(node) or fits(node) or _empty_window(node)
 
 
 def _empty_window(node: Node) -> str:

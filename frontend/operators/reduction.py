@@ -17,7 +17,10 @@ _AXES_INPUT_SINCE = {"ReduceSum": 13}
 def reduce(
     node: Node, emit: Emit, op_type: str, data: str, axes: list[int], keepdims: int = 1
 ) -> str:
-    """Emits a reduction in the form of the node's opset."""
+    """Emits a reduction in the form of the node's opset; over no axes it is what it reduces."""
+    if not axes:
+        # Operators take no axes for all of them.
+        return data
     if node.opset < _AXES_INPUT_SINCE.get(op_type, 18):
         return emit(op_type, data, axes=axes, keepdims=keepdims)
     return emit(op_type, data, np.array(axes, np.int64), keepdims=keepdims)

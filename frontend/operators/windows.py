@@ -58,6 +58,21 @@ def one_to_three_axes(node: Node) -> str:
     return f"1 to 3 spatial axes are supported (rank 3 to 5); the input has rank {node.rank()}"
 
 
+def fits(node: Node, weight: int = 1) -> str:
+    """A window must not be larger than the image with its padding."""
+    windows, mode = windows_of(node, weight), node.attrs.get("auto_pad", "NOTSET")
+    pads = windows.pads if mode == "NOTSET" else pads_by(mode, windows)
+    axes = len(windows.sizes)
+    for axis, (size, span) in enumerate(zip(windows.sizes, windows.spans, strict=True)):
+        padded = size + pads[axis] + pads[axis + axes]
+        if span > padded:
+            return (
+                f"the window spans {span} elements of spatial axis {axis}, on which the image has "
+                f"{padded} with its padding"
+            )
+    return ""
+
+
 def first_of(*expansions: Expand) -> Expand:
     """The first of the expansions that applies; expansion goes on until none does."""
 

@@ -34,6 +34,14 @@ CONSTANTS = {
     "offset": np.zeros((2, 8, 3, 3), np.float32),
     "scales": np.ones(7, np.float32),
     "places": np.zeros((2, 4, 5, 5), np.int64),
+    "zero": np.array(0, np.float32),
+    "one": np.array(1, np.float32),
+    "far": np.array(1e30, np.float32),
+    "endless": np.array(np.inf, np.float32),
+    "from": np.array(-(2**62)),
+    "to": np.array(2**62),
+    "by": np.array(1),
+    "yes": np.array([True, True]),
 }
 # Nodes that compute `y` from an image `x`.
 MISFITS = {
@@ -55,6 +63,27 @@ MISFITS = {
     "MaxUnpool": "y = MaxUnpool <kernel_shape = [2, 2]> (x, places)",
     "QuantizeLinear": "q = QuantizeLinear (x, scales) y = Cast <to = 1> (q)",
     "Det": "y = Det (x)",
+    "Conv-weight": "f = Flatten <axis = 0> (w) s = Squeeze (f) y = Conv (x, s)",
+    "Conv-kernel": "y = Conv <kernel_shape = [1, 1]> (x, w)",
+    # ONNX's inference rounds its size towards zero, and says 1.
+    "Conv-window": "y = Conv <dilations = [5, 1], strides = [2, 2]> (x, w)",
+    "MaxPool-window": "y = MaxPool <kernel_shape = [6, 2], strides = [2, 2]> (x)",
+    "AveragePool-window": "y = AveragePool <kernel_shape = [2, 9], pads = [0, 1, 0, 1]> (x)",
+    "Range-float": "r = Range (zero, far, one) y = Add (x, r)",
+    "Range-infinite": "r = Range (zero, endless, one) y = Add (x, r)",
+    "Range-step": "r = Range (zero, one, zero) y = Add (x, r)",
+    "Range-integer": "r = Range (from, to, by) c = Cast <to = 1> (r) y = Add (x, c)",
+    "Range-numbers": "r = Range (two, to, by) c = Cast <to = 1> (r) y = Add (x, c)",
+    "Clip-numbers": "y = Clip (x, scales)",
+    "Sequence-position": "s = SequenceConstruct (x, x) y = SequenceAt (s, two)",
+    "Sequence-parts": "s = SplitToSequence <axis = 1> (x, three) y = SequenceAt (s, by)",
+    "Sequence-axis": "s = SplitToSequence <axis = 9> (x) y = SequenceAt (s, by)",
+    "Sequence-table": "s = SplitToSequence <axis = 1> (x, grid) y = SequenceAt (s, by)",
+    "GroupNormalization-none": "y = GroupNormalization <num_groups = 0> (x, scales, scales)",
+    "LpNormalization-axis": "y = LpNormalization <axis = 4> (x)",
+    "Hardmax-axis": "y = Hardmax <axis = -5> (x)",
+    "If-condition": "y = If (yes) <then_branch = g () => (float[2, 4, 5, 6] a) { a = Relu (x) }, "
+    "else_branch = h () => (float[2, 4, 5, 6] b) { b = Neg (x) }>",
     "CumProd": "n = ReduceMax <keepdims = 0> (x) i = Cast <to = 7> (n) y = CumProd (x, i)",
 }
 
