@@ -19,7 +19,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-from tests.fuzz.worker import Outcome, agreement
+from tests.fuzz.verdict import Outcome, agreement
 from tests.workers import Limits, run_cases
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")

@@ -12,7 +12,8 @@ from pathlib import Path
 from tests.fuzz.corpus import CORPUS
 from tests.fuzz.mutant import make_mutant
 from tests.fuzz.mutations import MUTATIONS
-from tests.fuzz.worker import Case, Outcome, attempt
+from tests.fuzz.verdict import Outcome
+from tests.fuzz.worker import Case, attempt
 from tests.workers import Ended, Limits, run_cases
 
 KINDS = ("trained", "diverged", "refused", "fault")
