@@ -40,8 +40,11 @@ def _axis(node: Node) -> int:
 
 
 def _fits(node: Node) -> str:
-    """One scale, or one for each element of an axis, or for each block along it."""
+    """One scale, or one for each element or block of an axis; as many zero points."""
     scale, shape = node.shape(1), node.shape()
+    zeros = node.shape(2) if node.has(2) else scale
+    if zeros != scale and not math.prod(zeros) == math.prod(scale) == 1:
+        return f"the zero point has the shape {list(zeros)}, the scale {list(scale)}"
     if math.prod(scale) == 1 or (len(scale) == 1 and scale[0] == shape[_axis(node)]):
         return ""
     block = node.attrs.get("block_size", 0)

@@ -33,6 +33,7 @@ CONSTANTS = {
     "w": np.zeros((3, 4, 2, 2), np.float32),
     "offset": np.zeros((2, 8, 3, 3), np.float32),
     "scales": np.ones(7, np.float32),
+    "four": np.ones(4, np.float32),
     "places": np.zeros((2, 4, 5, 5), np.int64),
     "zero": np.array(0, np.float32),
     "one": np.array(1, np.float32),
@@ -62,6 +63,10 @@ MISFITS = {
     "DeformConv": "y = DeformConv (x, w, offset)",
     "MaxUnpool": "y = MaxUnpool <kernel_shape = [2, 2]> (x, places)",
     "QuantizeLinear": "q = QuantizeLinear (x, scales) y = Cast <to = 1> (q)",
+    "QuantizeLinear-zeros": "z = Cast <to = 2> (two) q = QuantizeLinear <axis = 1> (x, four, z) "
+    "y = Cast <to = 1> (q)",
+    "DequantizeLinear-zeros": "q = Cast <to = 2> (x) z = Cast <to = 2> (offset) "
+    "y = DequantizeLinear (q, one, z)",
     "Det": "y = Det (x)",
     "Conv-weight": "f = Flatten <axis = 0> (w) s = Squeeze (f) y = Conv (x, s)",
     "Conv-kernel": "y = Conv <kernel_shape = [1, 1]> (x, w)",
