@@ -122,11 +122,7 @@ def take_steps(artifact: Artifact, steps: int) -> Outcome:
         NumericError: the step says itself that it left the finite numbers.
         DataError: it does not take the data.
     """
-    rng = np.random.default_rng(0)
-    manifest, trainer = artifact.manifest, artifact.trainer(threads=1)
-    feeds = {spec.name: _random(rng, Argument(Role.INPUT, spec)) for spec in manifest.inputs}
-    labels = {item.spec.name: _random(rng, item) for item in manifest.labels}
-    given = next(iter(labels.values())) if len(labels) == 1 else labels or None
+    trainer, (feeds, given) = artifact.trainer(threads=1), fed(artifact)
     loss = 0.0
     for _ in range(steps):
         loss = trainer.step(feeds, given, lr=0.01)
@@ -135,6 +131,14 @@ def take_steps(artifact: Artifact, steps: int) -> Outcome:
     if wild:
         return Outcome("fault", f"not finite, and nothing said so: {', '.join(wild)}")
     return Outcome("trained", f"loss {loss:g}")
+
+
+def fed(artifact: Artifact) -> tuple[dict[str, np.ndarray], Any]:
+    """Random inputs and labels of a step."""
+    rng, manifest = np.random.default_rng(0), artifact.manifest
+    feeds = {spec.name: _random(rng, Argument(Role.INPUT, spec)) for spec in manifest.inputs}
+    labels = {item.spec.name: _random(rng, item) for item in manifest.labels}
+    return feeds, next(iter(labels.values())) if len(labels) == 1 else labels or None
 
 
 def _random(rng: np.random.Generator, argument: Argument) -> np.ndarray:

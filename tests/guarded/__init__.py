@@ -1,0 +1,1 @@
+"""Steps whose tensors lie between pages that nobody may touch."""
