@@ -22,10 +22,12 @@ from odtc.frontend.operators.operator import (
 )
 from odtc.frontend.operators.patches import STEPS_SINCE, counts_of, patches
 from odtc.frontend.operators.reduction import reduce
-from odtc.frontend.operators.windows import one_to_three_axes, pads_by, windows_of
+from odtc.frontend.operators.windows import fits, one_to_three_axes, pads_by, windows_of
 
 _FLOAT, _INT32 = TensorProto.FLOAT, TensorProto.INT32
 _RANGES = {name: np.iinfo(name) for name in ("int8", "uint8", "int16", "uint16")}
+# The slot of the scale of what a QLinear operator gives.
+_RESULT_SCALE = 6
 _ELEMENTS = (*_RANGES, "int32")
 
 
@@ -55,11 +57,17 @@ def _fits(node: Node) -> str:
     return f"a scale of shape {list(scale)} does not fit {list(shape)}"
 
 
+def _nonzero(node: Node, slot: int) -> str:
+    """What is quantised is divided by its scale."""
+    scale = node.constant(slot)
+    return "" if scale is None or scale.all() else f"the scale {node.inputs[slot]!r} is zero"
+
+
 def _quantizes(node: Node) -> str:
     """Floats, to 8 or 16 bits; one scale, or one for each element of an axis, or each block."""
     if not is_float(node.dtype()) or _target(node) not in _RANGES:
         return f"from {node.dtype()} to {_target(node)}: only floats to {', '.join(_RANGES)}"
-    return _static(node) or _fits(node)
+    return _static(node) or _fits(node) or _nonzero(node, 1)
 
 
 def _dequantizes(node: Node) -> str:
@@ -237,12 +245,14 @@ def _qlinear_convolution(node: Node, emit: Emit) -> str:
 
 
 def _integers(node: Node) -> str:
-    """The shapes must be known; of a convolution 1 to 3 spatial axes."""
-    if "Conv" not in node.proto.op_type:
-        return _static(node)
+    """The shapes must be known; of a convolution 1 to 3 spatial axes, in which its windows fit."""
+    requantises = node.proto.op_type.startswith("QLinear")
+    refused = _static(node) or (_nonzero(node, _RESULT_SCALE) if requantises else "")
+    if refused or "Conv" not in node.proto.op_type:
+        return refused
     if node.opset < STEPS_SINCE:
         return f"it needs opset {STEPS_SINCE}"
-    return _static(node) or one_to_three_axes(node)
+    return one_to_three_axes(node) or fits(node, 3 if requantises else 1)
 
 
 def _encoding(condition: Condition, expand: Expand) -> Operator:

@@ -65,6 +65,12 @@ MISFITS = {
     "QuantizeLinear": "q = QuantizeLinear (x, scales) y = Cast <to = 1> (q)",
     "QuantizeLinear-zeros": "z = Cast <to = 2> (two) q = QuantizeLinear <axis = 1> (x, four, z) "
     "y = Cast <to = 1> (q)",
+    "QuantizeLinear-zero": "q = QuantizeLinear (x, zero) y = Cast <to = 1> (q)",
+    "QLinearMatMul-zero": "q = Cast <to = 2> (x) w = Transpose <perm = [0, 1, 3, 2]> (q) "
+    "n = Cast <to = 2> (by) r = QLinearMatMul (q, one, n, w, one, n, zero, n) "
+    "y = Cast <to = 1> (r)",
+    "ConvInteger-window": "q = Cast <to = 2> (x) f = Cast <to = 2> (many) "
+    "r = ConvInteger (q, f) y = Cast <to = 1> (r)",
     "DequantizeLinear-zeros": "q = Cast <to = 2> (x) z = Cast <to = 2> (offset) "
     "y = DequantizeLinear (q, one, z)",
     "Det": "y = Det (x)",

@@ -65,7 +65,8 @@ class Guarded:
         """A tensor in it."""
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         held = (ctypes.c_uint8 * size).from_address(self.address + offset)
-        return tvm.runtime.from_dlpack(np.ctypeslib.as_array(held).view(dtype).reshape(tuple(shape)))
+        array = np.ctypeslib.as_array(held).view(dtype).reshape(tuple(shape))
+        return tvm.runtime.from_dlpack(array)
 
 
 def _pages(start: int, size: int) -> Iterator[int]:
