@@ -150,3 +150,16 @@ def test_sequences_of_a_default_export_are_named_with_what_works(tmp_path: Path)
     odtc.from_torch(module, example, path)
     trainer = odtc.compile(path, batch=2).trainer(threads=1)
     assert np.isfinite(trainer.step(example.numpy(), np.zeros(2, int), lr=0.1))
+
+
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"])
+def test_a_pooling_over_no_axes(operator: str) -> None:
+    """Of a matrix it is the matrix, or what becomes of each element; ONNX allows it."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]>'
+        f"g (float[2, 3] x) => (float[2, 3] y) {{ h = Relu (x) y = {operator} (h) }}"
+    )
+    graph = specialize(model)
+    require_runnable(graph)
+    normalize(graph)
+    assert graph.shapes[graph.outputs[0]] == (2, 3)
