@@ -151,7 +151,7 @@ def test_nothing_huge_is_made(op_type: str) -> None:
         helper.make_node("MatMul", ["x", "w"], ["m"]),
         helper.make_node("Add", ["m", "number"], ["y"]),
     ]
-    with pytest.raises(ModelError, match=r"1099511627776\]; .* at most 2147483647 elements"):
+    with pytest.raises(ModelError, match=r"1099511627776.* at most 2147483647 elements"):
         specialize(model_of(nodes), batch=2)
 
 
