@@ -28,7 +28,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SYSTEM_READY := $(VENV)/.system-ready
 
-.PHONY: help setup demo test test-all bench fuzz conformance published phone clean
+.PHONY: help setup demo test test-all bench fuzz mutants guarded conformance published phone clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -56,6 +56,13 @@ bench: setup  ## step times of odtc and its peers, into logs/bench/
 
 fuzz: setup  ## 2,000 damaged models: each is refused or trained; reproducers go to logs/fuzz/
 	@$(PYTHON) -m tests.fuzz
+
+mutants: setup  ## 10,000 edited graphs of 24 kinds, most of them valid ONNX; reproducers as above
+	@$(PYTHON) -m tests.fuzz.graphs
+
+guarded: setup  ## steps whose tensors lie between guarded pages; native runtimes with sanitizers
+	@$(PYTHON) -m tests.guarded
+	$(PYTHON) -m tests.gpu.sanitized
 
 conformance: setup  ## ONNX's conformance tests; writes docs/conformance.md
 	@$(PYTHON) -m tests.conformance

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from tests.workers import Limits, run_cases
 
 ENDS = ("trained", "diverged", "refused", "passed", "fault")
 FOUND = Path("logs/fuzz/graphs")
+# Most are only checked, which takes less than the start of a worker.
+_LIMITS = Limits(cases=1000)
 
 
 @dataclass
@@ -74,7 +77,7 @@ def cases(count: int, seed: int, kinds: Sequence[str], minutes: float = math.inf
 
 def run(chosen: Sequence[Case], workers: int | None = None) -> Iterator[tuple[Case, Result, float]]:
     """What becomes of each, and the processor's seconds that it took."""
-    for ended in run_cases(attempt, chosen, workers=workers, limits=Limits()):
+    for ended in run_cases(attempt, chosen, workers=workers, limits=_LIMITS):
         result = ended.result
         if ended.failure:
             mutant = make_mutant(ended.case)
@@ -109,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     tally, started, slowest = Tally(), time.monotonic(), (0.0, "")
     chosen = cases(args.count, args.seed, args.kind, args.train_minutes)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, suppress(KeyboardInterrupt):
         # Workers inherit it: what a killed one leaves goes with it.
         os.environ["TMPDIR"] = folder
         for case, result, seconds in run(chosen, args.workers):
@@ -118,6 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if result.outcome.kind == "fault":
                 summary = result.outcome.detail.strip().splitlines() or [""]
                 print(f"{save(case, result)}: {summary[0][:200]}", file=sys.stderr, flush=True)
+    if (done := sum(tally.ends.values())) < len(chosen):
+        print(f"cut short: {done} of {len(chosen)}")
     print(*tally.lines(), sep="\n")
     took = time.monotonic() - started
     print(f"{took:.0f} s; the slowest took {slowest[0]:.1f} s of processor time: {slowest[1]}")
