@@ -23,16 +23,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs; 1 where a step left its tensors."""
     parser = argparse.ArgumentParser(prog="python -m tests.guarded", description=__doc__)
     parser.add_argument("--mutants", type=int, default=10, help="of each kind (default: 10)")
-    parser.add_argument("--only", default="", help="models whose names begin so")
+    parser.add_argument("--only", default=("",), nargs="*", help="models whose names begin so")
     parser.add_argument("--workers", type=int, help="processes (default: one a core)")
     args = parser.parse_args(argv)
-    chosen = [name for name in names(args.mutants) if name.startswith(args.only)]
+    chosen = [name for name in names(args.mutants) if name.startswith(tuple(args.only))]
     ends: Counter[str] = Counter()
     for ended in run_cases(attempt, chosen, workers=args.workers, limits=_LIMITS):
         outcome = Outcome("fault", ended.failure) if ended.failure else ended.result
         ends[outcome.kind] += 1
-        if outcome.kind == "fault":
-            print(f"{ended.case}: {outcome.detail}", file=sys.stderr, flush=True)
+        if outcome.kind in ("fault", "refused"):
+            text = outcome.detail.strip().splitlines()[0]
+            print(f"{ended.case}: {outcome.kind}: {text}", file=sys.stderr, flush=True)
     print(", ".join(f"{count} {kind}" for kind, count in sorted(ends.items())))
     return int(bool(ends["fault"]))
 

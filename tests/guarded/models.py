@@ -7,12 +7,20 @@ from typing import Any
 from onnx import ModelProto
 
 from benchmarks.models.digits import digits_model
+from odtc.frontend.lora import LoRA
 from tests.fuzz.corpus import CORPUS
 from tests.fuzz.graphs.kinds import KINDS
 from tests.fuzz.graphs.mutant import Case, make_mutant
 from tests.numeric.test_operators import CASES
 
 Options = Mapping[str, Any]
+# Other kernels of the same models.
+WAYS: Mapping[str, Options] = {
+    "half": {"precision": "mixed"},
+    "parts": {"batch": 6, "micro_batches": 2, "allow_split_batchnorm": True},
+    "adam": {"batch": 3, "optimizer": "adamw{weight-decay=0.01}"},
+    "lora": {"lora": LoRA(rank=2)},
+}
 
 
 @cache
@@ -21,6 +29,11 @@ def named() -> dict[str, tuple[Any, Options]]:
     return {
         "digits": (digits_model, {"batch": 5}),
         **{f"kind:{name}": (kind.make, kind.options) for name, kind in KINDS.items()},
+        **{
+            f"{way}:{name}": (kind.make, {**kind.options, **options})
+            for way, options in WAYS.items()
+            for name, kind in KINDS.items()
+        },
         **{f"corpus:{name}": (make, {"batch": 3}) for name, make in CORPUS.items()},
         **{f"operator:{name}": (lambda model=model: model, {}) for name, model in CASES.items()},
     }
