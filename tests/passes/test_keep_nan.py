@@ -1,14 +1,19 @@
 """Extrema keep what is not a number, in as many instructions as before where that is possible."""
 
 import re
+import time
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm import ir, te, tirx
 
+import odtc
 from odtc.passes.keep_nan import (
     GROWN,
     Form,
@@ -19,6 +24,7 @@ from odtc.passes.keep_nan import (
     larger_number,
 )
 from odtc.passes.written_out import size_of
+from tests.fuzz.corpus import model, node, value
 
 LANES = 8
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -1.5, 2.5], np.float32)
@@ -103,3 +109,19 @@ def test_copies_are_counted() -> None:
     for form in (by_comparison, by_question):
         whole, sizes = tirx.max(x, y), {x: 10, y: 10}
         assert size_of(form(whole), sizes, {}) <= size_of(whole, sizes, GROWN)
+
+
+@pytest.mark.parametrize("op_type", ["Relu", "Max", "Clip"])
+def test_a_chain_of_extrema_compiles(op_type: str, tmp_path: Path) -> None:
+    """What an extremum compares is looked at several times for each one around it."""
+    count, others = 16, {"Relu": "", "Max": " c", "Clip": " low high"}[op_type]
+    names = ["x", *(f"h{at}" for at in range(count))]
+    nodes = [node(op_type, f"{a}{others}", b) for a, b in pairwise(names)]
+    nodes.append(node("MatMul", f"{names[-1]} w", "y"))
+    bounds = {"low": np.array(-1, np.float32), "high": np.array(1, np.float32)}
+    weights = {"w": (4, 3), "c": np.zeros(4, np.float32), **bounds}
+    path = tmp_path / "model.onnx"
+    onnx.save(model(nodes, [value("x", ["N", 4])], weights), path)
+    began = time.process_time()
+    odtc.compile(path, batch=2)
+    assert time.process_time() - began < 20
