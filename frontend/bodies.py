@@ -1,7 +1,8 @@
-"""The bodies of If, Loop and Scan take and give as many values as their nodes do.
+"""Nodes take and give as many values as they say: their bodies, and the parts of a Split.
 
 ONNX's checker looks at nodes and at bodies, and not at the one beside the other; its shape
-inference does for some.
+inference does for some. With fewer parts than outputs it reads what is not there, which may end
+the process.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,11 +18,11 @@ _Rule = Callable[[onnx.NodeProto, onnx.GraphProto, bool], Iterator[str]]
 _SCAN_HAD_LENGTHS_UNTIL = 8
 
 
-def require_bodies(model: onnx.ModelProto) -> None:
-    """Checks every If, Loop and Scan of a model, those in bodies and functions too.
+def require_counts(model: onnx.ModelProto) -> None:
+    """Checks every If, Loop, Scan and Split of a model, those in bodies and functions too.
 
     Raises:
-        ModelError: a body and its node do not fit.
+        ModelError: a body and its node do not fit, or parts and outputs.
     """
     opset = next((item.version for item in model.opset_import if item.domain in MAIN_DOMAINS), 1)
     for part in (model.graph, *model.functions):
@@ -30,6 +31,11 @@ def require_bodies(model: onnx.ModelProto) -> None:
 
 def _check(nodes: Iterable[onnx.NodeProto], *, has_lengths: bool) -> None:
     for node in nodes:
+        if any(item.ref_attr_name for item in node.attribute):
+            # Who calls the function says it.
+            continue
+        if node.op_type == "Split" and node.domain in MAIN_DOMAINS:
+            _require_parts(node)
         rule = _RULES.get(node.op_type) if node.domain in MAIN_DOMAINS else None
         for body in bodies_of(node):
             wrong = next(rule(node, body, has_lengths), "") if rule else ""
@@ -40,6 +46,16 @@ def _check(nodes: Iterable[onnx.NodeProto], *, has_lengths: bool) -> None:
                     hint="export the model again",
                 )
             _check(body.node, has_lengths=has_lengths)
+
+
+def _require_parts(node: onnx.NodeProto) -> None:
+    given = attributes(node).get("num_outputs", len(node.output))
+    if given != len(node.output):
+        raise ModelError(
+            f"num_outputs is {given}, and there are {len(node.output)} outputs",
+            where=f"node {describe_node(node)}",
+            hint="export the model again",
+        )
 
 
 def _if(node: onnx.NodeProto, body: onnx.GraphProto, _: bool) -> Iterator[str]:

@@ -12,7 +12,7 @@ from onnx.version_converter import ConvertError
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.file_kinds import mistaken
 from odtc.core.weight_places import FLOATS
-from odtc.frontend.bodies import require_bodies
+from odtc.frontend.bodies import require_counts
 from odtc.frontend.external_claims import require_claims
 from odtc.frontend.float_lists import floats_as_tensors
 from odtc.frontend.function_weights import without_function_weights
@@ -63,7 +63,7 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
     untangle_names(model)
     sort_nodes(model.graph)
     check_model(model, str(file))
-    require_bodies(model)
+    require_counts(model)
     for part in (model.graph, *model.functions):
         floats_as_tensors(part.node)
     model = without_function_weights(model)

@@ -9,6 +9,7 @@ from onnx import ModelProto, NodeProto
 
 from odtc.core.errors import ModelError
 from odtc.frontend.onnx_file import load_model
+from tests.fuzz.corpus import model as model_of
 from tests.fuzz.corpus import node, value
 from tests.fuzz.graphs.structure_kinds import branches, loop, scan
 
@@ -66,6 +67,15 @@ def test_a_body_that_does_not_fit(name: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="does not fit its node") as refusal:
         load_model(_written(model, tmp_path))
     assert "node " in str(refusal.value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 1 << 40])
+def test_parts_of_a_split(count: int, tmp_path: Path) -> None:
+    """Fewer than the outputs ended the process in ONNX's inference."""
+    nodes = [node("Split", "x", "a b", num_outputs=count), node("Add", "a b", "y")]
+    model = model_of(nodes, [value("x", [4, 3])], {}, opset=18)
+    with pytest.raises(ModelError, match=f"num_outputs is {count}, and there are 2 outputs"):
+        load_model(_written(model, tmp_path))
 
 
 @pytest.mark.parametrize("make", [loop, branches, scan])
