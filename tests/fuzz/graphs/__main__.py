@@ -80,17 +80,17 @@ def run(chosen: Sequence[Case], workers: int | None = None) -> Iterator[tuple[Ca
     for ended in run_cases(attempt, chosen, workers=workers, limits=_LIMITS):
         result = ended.result
         if ended.failure:
-            mutant = make_mutant(ended.case)
-            outcome = Outcome("fault", ended.failure)
-            result = Result(outcome, mutant.is_valid, mutant.edits, mutant.digest)
+            # It is not made again here, where it may end the run.
+            result = Result(Outcome("fault", ended.failure), False, (), str(ended.case))
         yield ended.case, result, ended.seconds
 
 
 def save(case: Case, result: Result) -> Path:
-    """Writes a reproducer: the model, and what happened."""
+    """Writes a reproducer: what happened, and the model unless its process ended."""
     folder = FOUND.resolve() / str(case)
     folder.mkdir(parents=True, exist_ok=True)
-    write(case, make_mutant(case), folder)
+    if result.edits:
+        write(case, make_mutant(case), folder)
     edits = ", ".join(result.edits)
     (folder / "report.txt").write_text(f"{case}\nedits: {edits}\n{result.outcome.detail}\n")
     return folder

@@ -9,6 +9,8 @@ import numpy as np
 import onnx.shape_inference
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
+from odtc.frontend.bodies import require_counts
+
 T = TypeVar("T")
 Shape = tuple[int | str, ...]
 
@@ -54,6 +56,8 @@ class Editor:
     def look(self) -> None:
         """Infers the types of the graph as it is now."""
         try:
+            # What odtc refuses so may end the process in ONNX's inference.
+            require_counts(self.model)
             graph = onnx.shape_inference.infer_shapes(self.model).graph
         except Exception:
             # A damaged graph: edits see what it says of itself.

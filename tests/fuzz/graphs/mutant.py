@@ -9,6 +9,7 @@ from random import Random
 import onnx.checker
 from onnx import ModelProto
 
+from odtc.frontend.bodies import require_counts
 from tests.fuzz.graphs import insert_edits, node_edits, value_edits, wrap_edits
 from tests.fuzz.graphs.editor import Editor, NoPlaceError
 from tests.fuzz.graphs.kinds import KINDS, OUTSIDE
@@ -109,6 +110,8 @@ def _draw(case: Case, rng: Random) -> Mutant:
 
 def _is_valid(model: ModelProto) -> bool:
     try:
+        # What odtc refuses so may end the process in ONNX's inference.
+        require_counts(model)
         onnx.checker.check_model(model.SerializeToString(), full_check=True)
     except Exception:
         # Of what is wrong with a model, the checker tells some by errors of other classes.
