@@ -27,7 +27,8 @@ from odtc.frontend.weights.finding import Finding, Kind
 MAIN_DOMAINS = ("", "ai.onnx")
 # Loops of kernels count in 32 bits.
 MAX_ELEMENTS = 2**31 - 1
-_INFERENCE_ERRORS = (shape_inference.InferenceError, onnx.checker.ValidationError)
+# The last is that of a number that is no element type.
+_INFERENCE_ERRORS = (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError)
 
 
 @dataclass

@@ -86,6 +86,7 @@ MISFITS = {
     "Range-integer": "r = Range (from, to, by) c = Cast <to = 1> (r) y = Add (x, c)",
     "Range-numbers": "r = Range (two, to, by) c = Cast <to = 1> (r) y = Add (x, c)",
     "Clip-numbers": "y = Clip (x, scales)",
+    "Cast-type": "h = Relu (x) y = Cast <to = 0> (h)",
     "Sequence-position": "s = SequenceConstruct (x, x) y = SequenceAt (s, two)",
     "Sequence-parts": "s = SplitToSequence <axis = 1> (x, three) y = SequenceAt (s, by)",
     "Sequence-axis": "s = SplitToSequence <axis = 9> (x) y = SequenceAt (s, by)",
