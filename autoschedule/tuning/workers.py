@@ -2,17 +2,25 @@
 
 Kernels are compiled and run by these: a fault of LLVM's, or of a kernel that was never run before,
 ends a process that nobody misses. A new one takes its place, and the request has a reason.
+
+None outlives the process that asks: it ends when that has closed its pipe, or was killed, whatever
+it is doing, and removes its temporary files first.
 """
 
 import contextlib
 import multiprocessing
+import os
+import select
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
+
+from odtc.core.left_behind import remove_all
 
 # Seconds in which a process that closed its pipe ends.
 _TO_END = 1.0
@@ -77,16 +85,18 @@ class Workers:
         try:
             return process.pipe.recv()
         except (EOFError, OSError):
-            return Failed(self._replace(place, _TO_END))
+            return Failed(self._replace(place))
 
-    def _replace(self, place: int, seconds: float = 0.0) -> str:
+    def _replace(self, place: int) -> str:
         """Ends a process, puts another one in its place, and says how the first one ended."""
-        said = self._processes[place].end(seconds)
+        said = self._processes[place].end()
         self._processes[place] = _Process(self._start)
         return said
 
     def close(self) -> None:
         """Ends all processes."""
+        for process in self._processes:
+            process.pipe.close()
         for process in self._processes:
             process.end()
 
@@ -102,10 +112,10 @@ class _Process:
         self._process.start()
         theirs.close()
 
-    def end(self, seconds: float = 0.0) -> str:
-        """Ends it; says how it ended, where it does so by itself within some seconds."""
+    def end(self) -> str:
+        """Ends it; says how it ended, where it did so by itself."""
         self.pipe.close()
-        self._process.join(seconds)
+        self._process.join(_TO_END)
         code = self._process.exitcode
         self._process.kill()
         self._process.join()
@@ -119,6 +129,7 @@ def _serve(start: Start, pipe: Connection) -> None:
     # Ctrl-C and the end of a terminal are for the process that asks; with it goes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(pipe.fileno(),), daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         answer = None
         while True:
@@ -129,6 +140,15 @@ def _serve(start: Start, pipe: Connection) -> None:
             except Exception as error:  # it is the reason of a trial that failed
                 result = Failed(_said(error))
             pipe.send(result)
+
+
+def _end_with(pipe: int) -> None:
+    """Ends this process when nobody is at the other end of its pipe: a kernel may take minutes."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    poll.poll()
+    remove_all()
+    os._exit(0)
 
 
 def _said(error: Exception) -> str:

@@ -2,13 +2,17 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from odtc.autoschedule.tuning.workers import Failed, Workers
+from odtc.core.left_behind import new_folder
 
 
 def start() -> Callable[[Any], Any]:
@@ -21,6 +25,7 @@ def start() -> Callable[[Any], Any]:
         if request == "die":
             os.kill(os.getpid(), signal.SIGSEGV)
         if request == "sleep":
+            print(os.getpid(), new_folder().name, flush=True)
             time.sleep(60)
         if request == "fail":
             raise ValueError("a stack of C++\n\n  and what it means")
@@ -56,3 +61,40 @@ def test_what_takes_too_long_is_ended(workers: Workers) -> None:
     asleep, awake = Workers(start, 2, seconds=3.0).all(["sleep", 1])
     assert asleep == Failed("it took more than 3 s")
     assert awake[0] == 1
+
+
+# Asks for what takes a minute, in a process that is killed meanwhile.
+_ASKS = """
+from odtc.autoschedule.tuning.workers import Workers
+from tests.autoschedule.test_tuning_workers import start
+
+if __name__ == "__main__":
+    Workers(start, 1, seconds=60.0).all(["sleep"])
+"""
+
+
+def test_what_a_killed_process_asked_for_ends_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "asks.py").write_text(_ASKS)
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": root}
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "asks.py"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        pid, folder = process.stdout.readline().split()
+        assert [path.name for path in (tmp_path / "tmp").iterdir()] == [folder]
+        process.kill()
+    end = time.monotonic() + 10
+    while Path("/proc", pid).exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert not any((tmp_path / "tmp").iterdir())
+
+
+def test_processes_that_are_closed_leave_nothing(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    workers = Workers(start, 1, seconds=2.0)
+    assert workers.all(["sleep"]) == [Failed("it took more than 2 s")]
+    workers.close()
+    assert not any(tmp_path.iterdir())
