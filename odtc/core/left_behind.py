@@ -196,16 +196,21 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _remove_tree(folder: Path) -> None:
-    """Removes a folder, its lock last: one that is killed meanwhile can still be recognised."""
+    """Removes a folder, its lock last: one that is left can still be recognised.
+
+    That is one whose process is killed meanwhile, or into which a program still writes that a
+    killed process had started, such as a linker.
+    """
     with suppress(OSError):
         for entry in os.scandir(folder):
-            if entry.name != LOCK:
-                if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                else:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.name != LOCK:
+                with suppress(OSError):
                     os.unlink(entry.path)
-        os.unlink(folder / LOCK)
-    shutil.rmtree(folder, ignore_errors=True)
+        if os.listdir(folder) == [LOCK]:
+            os.unlink(folder / LOCK)
+        os.rmdir(folder)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """What a killed process leaves: the next one removes it, and nothing that somebody still has."""
 
 import fcntl
+import itertools
 import os
 import signal
 import subprocess
@@ -137,6 +138,30 @@ def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(here: Path, 
     assert names(here) == {folder.name}
     assert names(folder) == {LOCK}
     remove_folder(folder)
+    assert not names(here)
+
+
+def test_a_folder_that_is_written_into_while_it_is_removed_goes_with_the_next_start(
+    here: Path, monkeypatch
+):
+    """A linker outlives the process that started it for a moment."""
+    folder = here / f"odtc-{left_behind._machine()}-abcdefgh"
+    folder.mkdir()
+    (folder / LOCK).touch()
+    (folder / "step.o").touch()
+    real, late = os.unlink, itertools.count()
+
+    def written(path, *, dir_fd=None):
+        real(path, dir_fd=dir_fd)
+        (folder / f"late{next(late)}").touch()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", written)
+        left_behind._remove_folders(here, f"odtc-{left_behind._machine()}-")
+    assert folder.exists()
+    forget()
+    with temporary_folder():
+        pass
     assert not names(here)
 
 
