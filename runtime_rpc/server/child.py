@@ -1,5 +1,6 @@
 """The process of a session, as the server sees it: its limits, and what became of it."""
 
+import ctypes
 import os
 import select
 import shutil
@@ -22,6 +23,9 @@ from odtc.runtime_rpc.server.log import say
 _GRACE_SECONDS = 3.0
 # As the system has it: seconds, microseconds.
 _ONE_SECOND = struct.pack("ll", 1, 0)
+# Of Linux's `prctl`: the signal that a process gets when its parent has ended.
+_SET_DEATH_SIGNAL = 1
+_prctl = ctypes.CDLL(None).prctl
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class Child:
 
 
 def _fork(work: Callable[[], None]) -> int:
-    pid = os.fork()
+    server, pid = os.getpid(), os.fork()
     if pid:
         with suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)
@@ -143,12 +147,20 @@ def _fork(work: Callable[[], None]) -> int:
     try:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
+        _end_with(server)
         work()
         status = 0
     except BaseException:
         say(traceback.format_exc())
     finally:
         os._exit(status)
+
+
+def _end_with(server: int) -> None:
+    """Ends this process when the server is killed: the next one would know nothing of it."""
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != server:
+        os._exit(1)
 
 
 def _how(status: int) -> str:

@@ -1,0 +1,1 @@
+"""Commands that are killed at random moments, again and again: `python -m tests.kills`."""
