@@ -21,9 +21,10 @@ from odtc.runtime_rpc.server.log import Seldom
 from odtc.runtime_rpc.server.outgoing import Outgoing
 
 _AGAIN_SECONDS = 1.0
-_ASK_SECONDS = 2.0
-# A key that the tracker gave to a client who does not come is replaced after this time.
-_UNUSED_SECONDS = 6.0
+# A key that the tracker gave to a client who does not come, as one that was killed, is replaced
+# after this time. With that between two questions it is less than the next client waits for
+# (`Limits.request`). Who comes later still gets the device, unless others have it.
+_ASK_SECONDS, _UNUSED_SECONDS = 1.0, 3.0
 _SILENT_SECONDS = 10.0
 
 

@@ -23,6 +23,7 @@ from odtc.runtime_rpc.greeting import greet
 from odtc.runtime_rpc.limits import Limits
 from odtc.runtime_rpc.server import files, registration, wire
 from odtc.runtime_rpc.server.session import inside
+from odtc.runtime_rpc.trackers import tracker_at
 from odtc.runtime_rpc.watchdog import shut_down
 from tests.numeric.test_memory_budget import tower
 from tests.numeric.test_offload import in_files
@@ -75,6 +76,16 @@ def test_a_session_has_its_time(url: str) -> None:
     time.sleep(2)
     with pytest.raises(DeviceLostError, match="expired after 1 s"):
         session.info()
+
+
+def test_a_client_that_was_killed_before_it_came_keeps_the_device_from_nobody(url: str) -> None:
+    """The tracker gave it away, and the next client waits as long as clients do."""
+    host, port = url.removeprefix("rpc://").removesuffix("/here").split(":")
+    with tracker_at((host, int(port)), 5, url) as tracker:
+        tracker.request("here", 10)
+    session = odtc.connect(url)
+    assert session.info()["machine"]
+    session.close()
 
 
 @pytest.mark.parametrize(
