@@ -4,10 +4,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 from odtc.runtime_rpc import server, tracker_server
 from odtc.runtime_rpc.trackers import tracker_at
@@ -26,29 +27,62 @@ def serving(folder: Path, idle: float = 30.0, log: Path | None = None) -> Iterat
         log: what it says goes there.
     """
     with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        port, number = listener.getsockname()[1], listener.fileno()
-
         said = stack.enter_context(log.open("w")) if log else None
+        port = stack.enter_context(tracking(said))
+        stack.enter_context(
+            _process(server.__name__, *words_of(port, folder, idle), "--until-closed", said=said)
+        )
+        wait_for_server(port)
+        yield url_of(port)
 
-        def start(module: str, *words: str) -> None:
-            command = [sys.executable, "-m", module, *words]
-            process = stack.enter_context(
-                subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, pass_fds=[number])
-            )
-            assert process.stdin
-            stack.callback(process.stdin.close)
 
-        start(tracker_server.__name__, str(number))
-        where = ["--listen", "tcp:0", "--tracker", f"tcp:{port}", "--key", "here"]
-        what = ["--folder", str(folder), "--odtc", version("odtc"), "--idle", str(idle)]
-        start(server.__name__, *where, *what, "--until-closed")
-        deadline = time.monotonic() + START_SECONDS
-        with tracker_at(("127.0.0.1", port), START_SECONDS, "tracker") as tracker:
-            while not tracker.devices():
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-        yield f"rpc://127.0.0.1:{port}/here"
+@contextmanager
+def tracking(said: IO[str] | None = None) -> Iterator[int]:
+    """A tracker, and its port.
+
+    Args:
+        said: what it says goes there.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number = listener.fileno()
+        with _process(tracker_server.__name__, str(number), said=said, files=(number,)):
+            yield listener.getsockname()[1]
+
+
+def words_of(port: int, folder: Path, idle: float = 30.0) -> list[str]:
+    """The command line of a server behind the tracker at a port; see `serving`."""
+    where = ["--listen", "tcp:0", "--tracker", f"tcp:{port}", "--key", "here"]
+    return [*where, "--folder", str(folder), "--odtc", version("odtc"), "--idle", str(idle)]
+
+
+def wait_for_server(port: int) -> None:
+    """Waits until a server has registered itself at the tracker at a port."""
+    deadline = time.monotonic() + START_SECONDS
+    with tracker_at(("127.0.0.1", port), START_SECONDS, "tracker") as tracker:
+        while not tracker.devices():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def url_of(port: int) -> str:
+    """The URL of the server behind the tracker at a port."""
+    return f"rpc://127.0.0.1:{port}/here"
+
+
+@contextmanager
+def _process(
+    module: str, *words: str, said: IO[str] | None, files: Sequence[int] = ()
+) -> Iterator[None]:
+    """A module that runs until its standard input is closed, with the block."""
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        stdin=subprocess.PIPE,
+        stderr=said,
+        pass_fds=files,
+    ) as process:
+        assert process.stdin
+        with process.stdin:
+            yield
 
 
 def address(url: str) -> tuple[str, int]:

@@ -1,0 +1,77 @@
+"""`odtc compile`, killed, leaves the artifact that was there, or none, or a whole new one."""
+
+import random
+import shutil
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import odtc
+from odtc.core.files import atomic_write
+from tests.cli.digits import BATCH, Digits
+from tests.kills.killed import Killed, Place
+from tests.kills.moments import Moments, moments_of
+
+# What the command imports when it runs.
+IMPORTS = ("odtc.compilation", "odtc.artifact")
+# Seconds that it takes, before that was measured.
+_GUESS = 1.0
+
+
+class Compile(Killed):
+    """The digits model, compiled over an older artifact, or where there is none.
+
+    Args:
+        digits: the model, and an artifact of it.
+        folder: to work in.
+    """
+
+    name = "compile"
+    output = "out.odtc"
+
+    def __init__(self, digits: Digits, folder: Path) -> None:
+        super().__init__(Place(folder, "odtc.cli.main", *IMPORTS))
+        self._old = digits.artifact
+        model = str(digits.model)
+        self._argv = ["compile", model, "--batch", str(BATCH), "-o", self.output]
+        self._moments = Moments(self.place.server.log, [_GUESS])
+        self._members: Mapping[str, str] = {}
+
+    def finish(self) -> None:
+        """Compiles, and learns how long stages take."""
+        self._moments = moments_of(self.place.server, self._argv)
+        assert self._is_new()
+        self.assert_nothing_left()
+
+    def kill(self, number: signal.Signals, rng: random.Random) -> None:
+        """Compiles, and looks what lies in the artifact's place."""
+        is_over = rng.random() < 0.5
+        self.path.unlink(missing_ok=True)
+        if is_over:
+            with atomic_write(self.path) as temporary:
+                shutil.copyfile(self._old, temporary)
+        pid = self.place.server.start(self._argv)
+        self._moments.wait(pid, rng)
+        self.place.server.kill(number)
+        code = self.ended(number)
+        is_new = self._is_new()
+        assert code or is_new
+        self.counts["a new artifact"] += is_new
+        self.counts["the old artifact"] += is_over and not is_new
+
+    def _is_new(self) -> bool:
+        """Whether the artifact is the new one, whole; it must be, or the old one, or not there."""
+        if not self.path.exists():
+            return False
+        if self.path.read_bytes() == self._old.read_bytes():
+            return False
+        found = members(self.path)
+        self._members = self._members or found
+        assert found == self._members
+        return True
+
+
+def members(path: Path) -> Mapping[str, str]:
+    """The hash of each member of an artifact, all of which fit."""
+    with odtc.load(path) as artifact:
+        return artifact.manifest.files

@@ -1,0 +1,134 @@
+"""`odtc train` on a device whose server runs on this machine: the run is killed, or the server is.
+
+A run that is killed leaves a device that is free soon, by the same server, with no process and no
+file of a session. A server that is killed takes its session's process with it, and the run goes on
+by itself when another server is there, or, where it had not begun, with the next start. The
+checkpoints are those of the uninterrupted run on this machine, in both.
+"""
+
+import random
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar
+
+from odtc.core.errors import DeviceError, ExitCode
+from odtc.runtime_rpc.greeting import status
+from odtc.runtime_rpc.limits import DEFAULT
+from odtc.runtime_rpc.server import __main__ as server_main
+from odtc.runtime_rpc.trackers import Registered, tracker_at
+from tests.cli.digits import Digits
+from tests.kills.killed import ALONE_SECONDS, Place
+from tests.kills.training import STEPS, Train
+from tests.runtime_rpc.own_server import tracking, url_of, words_of
+
+# In which a device is free again, whenever its client was killed: the tracker may just have given
+# it away, to a client who does not come any more. The next client waits that long (`Limits`).
+FREE_SECONDS = DEFAULT.request
+_SECONDS = 5.0
+
+
+class Device:
+    """A server behind a tracker, which can be killed and started again.
+
+    Args:
+        folder: to work in; it exists.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._stack = ExitStack()
+        self.port = self._stack.enter_context(tracking())
+        self.place = Place(folder, server_main.__name__)
+        self._stack.callback(self.place.server.close)
+        self.pid = 0
+
+    def start(self) -> None:
+        """Starts a server."""
+        self.pid = self.place.server.start(words_of(self.port, self.sessions))
+
+    @property
+    def sessions(self) -> Path:
+        """The folder that sessions have theirs in."""
+        return self.place.folder / "sessions"
+
+    def is_free(self) -> bool:
+        """Whether this server has no session, nothing is left of one, and a client can have it."""
+        with tracker_at(("127.0.0.1", self.port), _SECONDS, "tracker") as tracker:
+            found = tracker.devices()
+        return bool(found) and found[0].free == 1 and self._is_idle(found[0])
+
+    def _is_idle(self, device: Registered) -> bool:
+        try:
+            said: Any = status(device.addresses[-1], _SECONDS, "device")
+        except DeviceError:
+            return False
+        return (
+            (said["server_pid"], said["busy"]) == (self.pid, False)
+            and self.place.processes() == [self.pid]
+            and not any(self.sessions.iterdir())
+            and not self.place.left(self.sessions.name)
+        )
+
+    def close(self) -> None:
+        """Ends the server and the tracker."""
+        self._stack.close()
+
+
+class OnDevice(Train):
+    """A run that is killed, by a server that lives.
+
+    Args:
+        digits: model and data.
+        folder: to work in.
+    """
+
+    name: ClassVar[str] = "device"
+
+    def __init__(self, digits: Digits, folder: Path) -> None:
+        (there := folder / "device").mkdir()
+        self.device = Device(there)
+        self.device.start()
+        super().__init__(digits, folder, "--device", url_of(self.device.port))
+        self.waited("", self.device.is_free, FREE_SECONDS)
+
+    def finish(self) -> None:
+        """Lets the run come to its end; the device is free then."""
+        super().finish()
+        self.waited("free", self.device.is_free, FREE_SECONDS)
+
+    def kill(self, number: signal.Signals, rng: random.Random) -> None:
+        """Kills the run, and waits until the device is free."""
+        super().kill(number, rng)
+        self.waited("free", self.device.is_free, FREE_SECONDS)
+
+    def close(self) -> None:
+        """Ends all that still runs."""
+        super().close()
+        self.device.close()
+
+
+class OfServer(OnDevice):
+    """A run whose server is killed and started again."""
+
+    name: ClassVar[str] = "server"
+
+    def kill(self, number: signal.Signals, rng: random.Random) -> None:
+        """Kills the server in the middle of a run, which goes on when there is another one."""
+        seconds, before = self.drawn(rng), self.step
+        run = self.start()
+        self.sleep(seconds)
+        self.device.place.server.kill(number)
+        self.device.place.server.wait()
+        self.waited("alone", lambda: not self.device.place.processes(), ALONE_SECONDS)
+        at = self.step
+        self.device.start()
+        code = self.until_end(run)
+        # What has begun goes on by itself.
+        assert code == 0 or (code in (ExitCode.DEVICE, ExitCode.DEVICE_LOST) and at == before)
+        assert self.step >= at >= before
+        assert code or self.step == STEPS
+        self.counts["in the middle"] += before < at < STEPS
+        self.counts["went on by itself"] += "the device is back" in self.said
+        self.counts["ended before it began"] += code != 0
+        self.assert_nothing_left()
+        self.waited("free", self.device.is_free, FREE_SECONDS)

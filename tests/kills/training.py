@@ -1,0 +1,112 @@
+"""`odtc train`, killed and taken up again, is the run that was never killed.
+
+Each checkpoint that a kill leaves is one of the uninterrupted run, byte for byte: it is whole, is
+of one step alone, and nothing was lost or taken twice on the way to it.
+"""
+
+import hashlib
+import random
+import signal
+import time
+from pathlib import Path
+
+import odtc
+from odtc.cli.interrupts import ENDS
+from odtc.cli.resuming import run_identity
+from odtc.cli.samples import batches, read_samples
+from odtc.schedules import Constant
+from tests.cli.digits import Digits, trained
+from tests.kills.killed import Killed, Place
+
+STEPS, SEED, LR = 120, 5, 0.01
+# Seconds that a run takes, before that was measured.
+_GUESS = 1.0
+# What the command imports when it runs.
+IMPORTS = (
+    "odtc.artifact",
+    "odtc.cli.samples",
+    "odtc.runtime_rpc.connect",
+    "odtc.runtime_rpc.trainer",
+)
+
+
+class Train(Killed):
+    """A run on this machine.
+
+    Args:
+        digits: model and data.
+        folder: to work in.
+        options: more of the command.
+    """
+
+    name = "train"
+    output = "c"
+
+    def __init__(self, digits: Digits, folder: Path, *options: str) -> None:
+        super().__init__(Place(folder, "odtc.cli.main", *IMPORTS))
+        self._digits, self._options = digits, options
+        self._steps = uninterrupted(digits, folder / "reference")
+        self._whole = _GUESS
+
+    @property
+    def step(self) -> int:
+        """That of the checkpoint; 0 where there is none."""
+        if not self.path.exists():
+            return 0
+        return self._steps[hashlib.sha256(self.path.read_bytes()).hexdigest()]
+
+    def start(self) -> int:
+        """Starts the run, or takes it up."""
+        options = ("--lr", str(LR), "--seed", str(SEED), "--steps", str(STEPS), "--threads", "1")
+        keep = ("--checkpoint", self.output, "--checkpoint-every", "1")
+        again = ("--resume",) if self.path.exists() else ()
+        argv = trained(self._digits, *options, *keep, *again, *self._options)
+        return self.place.server.start(argv)
+
+    def finish(self) -> None:
+        """Lets the run come to its end, and learns how long it takes, if it was whole."""
+        began, before = time.monotonic(), self.step
+        assert self.until_end(self.start()) == 0, self.said
+        self._whole = self._whole if before else time.monotonic() - began
+        assert self.step == STEPS
+        self.assert_nothing_left()
+
+    def drawn(self, rng: random.Random) -> float:
+        """A random moment of the rest of the run; behind the end of one, another one begins."""
+        if self.step == STEPS:
+            self.path.unlink()
+            self.counts["runs"] += 1
+        # The rest of a run takes less than all of it.
+        return rng.uniform(0, self._whole * (0.2 + 0.6 * (1 - self.step / STEPS)))
+
+    def kill(self, number: signal.Signals, rng: random.Random) -> None:
+        """Starts the run, ends it at a random moment, and looks at what is there then."""
+        seconds, before = self.drawn(rng), self.step
+        self.start()
+        self.sleep(seconds)
+        self.place.server.kill(number)
+        code = self.ended(number)
+        after = self.step
+        assert after >= before
+        self.counts["in the middle"] += before < after < STEPS
+        assert code or after == STEPS
+        if number in ENDS and code == ENDS[number][0] and "after step" in self.said:
+            assert f"after step {after} of {STEPS}" in self.said
+            self.counts["wrote the signal's checkpoint"] += 1
+
+
+def uninterrupted(digits: Digits, path: Path) -> dict[str, int]:
+    """The hash of each checkpoint of a run by the Python interface, to its step."""
+    artifact = odtc.load(digits.artifact)
+    samples, schedule = read_samples(digits.train, artifact.manifest), Constant(LR)
+    trainer = artifact.trainer(threads=1)
+    trainer.run = run_identity(samples, SEED, schedule)
+    found = {}
+    for x, y in batches(samples, artifact.manifest.batch, SEED, 0):
+        trainer.save_checkpoint(path)
+        found[hashlib.sha256(path.read_bytes()).hexdigest()] = trainer.steps
+        if trainer.steps == STEPS:
+            break
+        trainer.step(x, y, lr=schedule(trainer.updates))
+    assert len(found) == STEPS + 1
+    return found
