@@ -9,6 +9,9 @@ holds a lock is not always seen here, so what is another's is never touched.
 
 A thing is there for a moment before it is locked, and another process may remove it then. Who makes
 one looks for it once more when it has the lock, and makes another where it is gone.
+
+Ctrl-C and its like may come between any two steps here. So a thing is known before it is there, and
+until it is gone: what an exception got in the way of, `remove_all` does at the end of the process.
 """
 
 import atexit
@@ -16,6 +19,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import secrets
 import shutil
 import socket
 import stat
@@ -30,9 +34,10 @@ _PREFIX = "odtc"
 # A name may have 255 bytes; what is added to that of a target has less than these.
 _LONGEST_NAME = 255 - 32
 _RANDOM = 8
-# Folders that are there, each with its lock and the process that made it: not one forked from it.
+_NO_LOCK = -1
+# Folders that may be there, each with its lock and the process that made it, not one forked.
 _folders: dict[Path, tuple[int, int]] = {}
-# Files beside their targets that are there.
+# Files beside their targets that may be there.
 _files: set[Path] = set()
 
 
@@ -49,21 +54,33 @@ def new_folder(place: Path | None = None) -> Path:
     prefix = f"{_PREFIX}-{_machine()}-"
     _remove_folders(place, prefix)
     while True:
-        folder = Path(tempfile.mkdtemp(dir=place, prefix=prefix))
+        folder = place / _random_name(prefix)
+        _folders[folder] = (_NO_LOCK, os.getpid())
+        if _is_new_folder(folder):
+            return folder
+        del _folders[folder]
+
+
+def _is_new_folder(folder: Path) -> bool:
+    """Makes a folder, and locks it; whether nobody had it before, or has removed it meanwhile."""
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
         with suppress(FileNotFoundError):
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             if _is_held(lock, folder / LOCK):
                 _folders[folder] = (lock, os.getpid())
-                return folder
+                return True
             os.close(lock)
+    return False
 
 
 def remove_folder(folder: Path) -> None:
     """Removes a folder that this process made; without a word if it cannot."""
-    lock, owner = _folders.pop(folder, (-1, -1))
-    if owner == os.getpid():
+    held = _folders.get(folder)
+    if held and held[1] == os.getpid():
         _remove_tree(folder)
-        os.close(lock)
+        if _folders.pop(folder, None) and held[0] != _NO_LOCK:
+            os.close(held[0])
 
 
 @atexit.register
@@ -74,6 +91,7 @@ def remove_all() -> None:
     for path in list(_files):
         with suppress(OSError):
             path.unlink()
+        _files.discard(path)
 
 
 @contextmanager
@@ -104,7 +122,6 @@ def temporary_beside(target: Path) -> Iterator[Path]:
     prefix = f".{name}.{_machine()}-"
     _remove_files(target.parent, prefix)
     lock, path = _new_file(target.parent, prefix)
-    _files.add(path)
     try:
         yield path
     finally:
@@ -115,10 +132,18 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
 def _new_file(folder: Path, prefix: str) -> tuple[int, Path]:
     while True:
-        lock, name = tempfile.mkstemp(dir=folder, prefix=prefix)
-        if _is_held(lock, Path(name)):
-            return lock, Path(name)
-        os.close(lock)
+        path = folder / _random_name(prefix)
+        _files.add(path)
+        with suppress(FileExistsError):
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            if _is_held(lock, path):
+                return lock, path
+            os.close(lock)
+        _files.discard(path)
+
+
+def _random_name(prefix: str) -> str:
+    return prefix + secrets.token_hex(_RANDOM // 2)
 
 
 def _is_held(lock: int, path: Path) -> bool:

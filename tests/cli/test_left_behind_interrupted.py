@@ -1,0 +1,66 @@
+"""Ctrl-C between any two steps of making and removing what is temporary: the end removes it."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from odtc.core import left_behind
+from odtc.core.files import atomic_write
+from odtc.core.left_behind import remove_all, temporary_folder
+
+
+def a_folder(here: Path) -> None:
+    with temporary_folder(here) as folder:
+        (folder / "step.so").write_text("a library")
+
+
+def a_file(here: Path) -> None:
+    with atomic_write(here / "target") as temporary:
+        temporary.write_text("whole")
+
+
+@contextmanager
+def interrupted_at(number: int, steps: list[int]) -> Iterator[None]:
+    """A block that is interrupted at one of its instructions in the module; `steps` gets them."""
+
+    def step(frame: FrameType, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            steps.append(frame.f_lasti)
+            if len(steps) == number:
+                raise KeyboardInterrupt
+        return step
+
+    def call(frame: FrameType, *_: Any) -> Any:
+        return step if frame.f_code.co_filename == left_behind.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("work", [a_folder, a_file])
+def test_an_interrupt_between_any_two_steps_leaves_nothing(
+    work: Callable[[Path], None], tmp_path: Path
+):
+    left_behind._machine()
+    for number in itertools.count(1):
+        steps: list[int] = []
+        with suppress(KeyboardInterrupt), interrupted_at(number, steps):
+            work(tmp_path)
+        remove_all()
+        left = {path.name for path in tmp_path.iterdir()} - {"target"}
+        assert not left, f"interrupted at step {number}"
+        if len(steps) < number:
+            assert number > 100
+            break
+    assert not left_behind._folders.keys() | left_behind._files
