@@ -147,6 +147,9 @@ def _fork(work: Callable[[], None]) -> int:
     try:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
+        # The server's loop has these for itself; here they would be passed over.
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         _end_with(server)
         work()
         status = 0

@@ -215,6 +215,11 @@ def test_a_connection_that_ends_in_a_call_is_a_lost_device(said: str) -> None:
             DeviceLostError,
             "the device was lost: the session ended: its process was ",
         ),
+        (
+            signal.SIGTERM,
+            DeviceLostError,
+            "the device was lost: the session ended: its process was ",
+        ),
         (signal.SIGILL, DeviceError, "the device could not run the code: the session ended: its "),
     ],
 )
