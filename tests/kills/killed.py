@@ -153,4 +153,4 @@ class Killed:
 
     def assert_nothing_left(self) -> None:
         """Looks for what does not belong there."""
-        assert not self.left(), self.said
+        assert not self.left(), f"{self.left()}: {self.said}"

@@ -11,14 +11,14 @@ from pathlib import Path
 from tests.cli.digits import Digits
 from tests.kills.compiling import Compile
 from tests.kills.killed import Killed
-from tests.kills.serving import OfServer, OnDevice
+from tests.kills.serving import OfServer, OfSession, OnDevice
 from tests.kills.training import Train
 from tests.kills.tuning import Tune
 
 # In turn; nothing else is as sudden as the first one.
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP)
 KINDS: dict[str, Callable[[Digits, Path], Killed]] = {
-    kind.name: kind for kind in (Train, Compile, Tune, OnDevice, OfServer)
+    kind.name: kind for kind in (Train, Compile, Tune, OnDevice, OfServer, OfSession)
 }
 
 

@@ -1,14 +1,15 @@
-"""`odtc train` on a device whose server runs on this machine: the run is killed, or the server is.
+"""`odtc train` on a device whose server is on this machine: the run, server or session is killed.
 
 A run that is killed leaves a device that is free soon, by the same server, with no process and no
-file of a session. A server that is killed takes its session's process with it, and the run goes on
-by itself when another server is there, or, where it had not begun, with the next start. The
-checkpoints are those of the uninterrupted run on this machine, in both.
+file of a session. A server that is killed takes its session's process with it. The run goes on by
+itself when there is another server, or session, or, where it had not begun, with the next start.
+The checkpoints are those of the uninterrupted run on this machine, in all of these.
 """
 
+import os
 import random
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -113,15 +114,11 @@ class OfServer(OnDevice):
     name: ClassVar[str] = "server"
 
     def kill(self, number: signal.Signals, rng: random.Random) -> None:
-        """Kills the server in the middle of a run, which goes on when there is another one."""
+        """Kills a part of the device in the middle of a run, which goes on by itself."""
         seconds, before = self.drawn(rng), self.step
         run = self.start()
         self.sleep(seconds)
-        self.device.place.server.kill(number)
-        self.device.place.server.wait()
-        self.waited("alone", lambda: not self.device.place.processes(), ALONE_SECONDS)
-        at = self.step
-        self.device.start()
+        at = self.kill_part(number)
         code = self.until_end(run)
         # What has begun goes on by itself.
         assert code == 0 or (code in (ExitCode.DEVICE, ExitCode.DEVICE_LOST) and at == before)
@@ -132,3 +129,35 @@ class OfServer(OnDevice):
         self.counts["ended before it began"] += code != 0
         self.assert_nothing_left()
         self.waited("free", self.device.is_free, FREE_SECONDS)
+
+    def kill_part(self, number: signal.Signals) -> int:
+        """Kills the server, and starts another one.
+
+        Returns:
+            The step of the checkpoint in between.
+        """
+        self.device.place.server.kill(number)
+        self.device.place.server.wait()
+        self.waited("alone", lambda: not self.device.place.processes(), ALONE_SECONDS)
+        at = self.step
+        self.device.start()
+        return at
+
+
+class OfSession(OfServer):
+    """A run whose session's process on the device is killed, as by a system short of memory."""
+
+    name: ClassVar[str] = "session"
+
+    def kill_part(self, number: signal.Signals) -> int:
+        """Kills the session's process, if there is one yet."""
+        server = self.device.pid
+        sessions = [pid for pid in self.device.place.processes() if pid != server]
+        for pid in sessions:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        self.counts["no session"] += not sessions
+        self.waited(
+            "alone", lambda: not set(sessions) & set(self.device.place.processes()), ALONE_SECONDS
+        )
+        return self.step
