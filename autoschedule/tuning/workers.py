@@ -10,6 +10,7 @@ it is doing, and removes its temporary files first.
 import contextlib
 import multiprocessing
 import os
+import pickle
 import select
 import signal
 import threading
@@ -108,7 +109,9 @@ class _Process:
         # Not forked: TVM's threads would be missing in a copy of this process.
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(start, theirs), daemon=True)
+        # Pickled here: what it imports takes seconds, in which it is to look at its pipe already.
+        begin = pickle.dumps(start)
+        self._process = context.Process(target=_serve, args=(begin, theirs), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -124,12 +127,18 @@ class _Process:
         return f"the process was ended by {signal.Signals(-code).name}"
 
 
-def _serve(start: Start, pipe: Connection) -> None:
-    """Answers requests until nobody is at the other end of the pipe."""
+def _serve(begin: bytes, pipe: Connection) -> None:
+    """Answers requests until nobody is at the other end of the pipe.
+
+    Args:
+        begin: what answers, as a pickled `Start`.
+        pipe: to who asks.
+    """
     # Ctrl-C and the end of a terminal are for the process that asks; with it goes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(pipe.fileno(),), daemon=True).start()
+    start: Start = pickle.loads(begin)  # noqa: S301 - it is of this process's parent
     with contextlib.suppress(EOFError, OSError):
         answer = None
         while True:

@@ -66,16 +66,34 @@ def test_what_takes_too_long_is_ended(workers: Workers) -> None:
 # Asks for what takes a minute, in a process that is killed meanwhile.
 _ASKS = """
 from odtc.autoschedule.tuning.workers import Workers
-from tests.autoschedule.test_tuning_workers import start
 
 if __name__ == "__main__":
+    from begins import start
     Workers(start, 1, seconds=60.0).all(["sleep"])
 """
+# What takes that long: an answer, or the imports before it.
+_BEGINS = {
+    "answer": "from tests.autoschedule.test_tuning_workers import start",
+    "import": """
+import multiprocessing
+from tests.autoschedule import test_tuning_workers
+
+def start():
+    return test_tuning_workers.start()
+
+if multiprocessing.current_process().name != "MainProcess":
+    start()("sleep")
+""",
+}
 
 
-def test_what_a_killed_process_asked_for_ends_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begins", _BEGINS.values(), ids=_BEGINS)
+def test_what_a_killed_process_asked_for_ends_at_once_and_leaves_nothing(
+    begins: str, tmp_path: Path
+) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "asks.py").write_text(_ASKS)
+    (tmp_path / "begins.py").write_text(begins)
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": root}
     with subprocess.Popen(

@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -129,11 +130,20 @@ class Killed:
         """Waits until something is so, and keeps in mind how long that took."""
         began = time.monotonic()
         while not is_so():
-            assert time.monotonic() < began + seconds, f"{self.name}: not {what}: {self.said}"
+            assert time.monotonic() < began + seconds, f"not {what}: {self.alive()}: {self.said}"
             time.sleep(_POLL_SECONDS)
         if what:
             took = time.monotonic() - began
             self.longest[what] = max(self.longest.get(what, 0.0), took)
+
+    def alive(self) -> list[str]:
+        """The command lines of all that were started here and live."""
+        found = []
+        for pid in self.place.processes():
+            with suppress(OSError):
+                text = Path(f"/proc/{pid}/cmdline").read_text()
+                found.append(text.replace("\0", " "))
+        return found
 
     def sleep(self, seconds: float) -> None:
         """Lets a command run for a while."""
