@@ -52,8 +52,8 @@ _LOST = re.compile(
     rf"{_TOLD}|kShutdown|channel (is|has been) closed|"
     r"[Cc]onnection (reset|refused|closed)|Broken pipe|RPCSessionTimeoutError"
 )
-# The connection ended where TVM waited for what a call returns.
-_ENDED = re.compile(r"RPCCode::kReturn\) is false")
+# The connection ended where TVM waited for what a call returns, or for a tensor.
+_ENDED = re.compile(r"== RPCCode::k(Return|CopyAck)\) is false")
 # A library for another CPU: to run it again would not help.
 _UNFIT = re.compile(r"ended by SIG(ILL|BUS|SEGV|FPE)")
 _FULL = re.compile(r"No space left on device")

@@ -121,7 +121,8 @@ class OfServer(OnDevice):
         at = self.kill_part(number)
         code = self.until_end(run)
         # What has begun goes on by itself.
-        assert code == 0 or (code in (ExitCode.DEVICE, ExitCode.DEVICE_LOST) and at == before)
+        is_late = code in (ExitCode.DEVICE, ExitCode.DEVICE_LOST) and at == before
+        assert code == 0 or is_late, f"{code}, from {before} to {at}: {self.said}"
         assert self.step >= at >= before
         assert code or self.step == STEPS
         self.counts["in the middle"] += before < at < STEPS

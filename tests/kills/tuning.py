@@ -12,7 +12,7 @@ from tests.kills.fork_server import has_ended
 from tests.kills.killed import Killed, Place
 from tests.kills.moments import Moments, moments_of
 
-TRIALS = 12
+_TRIALS = 12
 # One thread measures, so that one process builds for it on a machine of two cores.
 _TARGET = "host-cpu{threads=1}"
 # Of the tasks, so that trials are of two.
@@ -36,18 +36,9 @@ class Tune(Killed):
 
     def __init__(self, digits: Digits, folder: Path) -> None:
         super().__init__(Place(folder, "odtc.cli.main", *IMPORTS))
-        options = (
-            "--database",
-            self.output,
-            "--trials",
-            str(TRIALS),
-            "--rounds",
-            "3",
-            "--part",
-            _PART,
-        )
-        step = ("--batch", str(BATCH), "--target", _TARGET)
-        self._argv = ["tune", str(digits.model), *step, *options]
+        step = ("--batch", str(BATCH), "--target", _TARGET, "--part", _PART)
+        limits = ("--database", self.output, "--trials", str(_TRIALS), "--rounds", "3")
+        self._argv = ["tune", str(digits.model), *step, *limits]
         self._moments: Moments | None = None
 
     @property
@@ -71,7 +62,8 @@ class Tune(Killed):
     def kill(self, number: signal.Signals, rng: random.Random) -> None:
         """Goes on with the session, ends it, and looks what there is of it."""
         before = self.records
-        if sum(not record.kept for record in before) >= TRIALS and rng.random() < 0.5:
+        if any(record.kept for record in before) and rng.random() < 0.5:
+            # It has come to the end of its trials.
             self.path.unlink()
             self.counts["runs"] += 1
             before = ()

@@ -198,6 +198,8 @@ def test_a_message_has_a_bound(length: int) -> None:
         "Check failed: (code == RPCCode::kReturn) is false: code=1",
         "Check failed: (HandleUntilReturnEvent(true, [](ffi::PackedArgs) {}) == "
         "RPCCode::kReturn) is false: ",
+        "Check failed: (HandleUntilReturnEvent(true, [](ffi::PackedArgs) {}) == "
+        "RPCCode::kCopyAck) is false: ",
     ],
 )
 def test_a_connection_that_ends_in_a_call_is_a_lost_device(said: str) -> None:
