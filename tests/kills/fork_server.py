@@ -44,7 +44,9 @@ class ForkServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": root, "TMPDIR": str(temporary)},
+            # A crash is to say where it was.
+            env=os.environ
+            | {"PYTHONPATH": root, "TMPDIR": str(temporary), "PYTHONFAULTHANDLER": "1"},
         )
         self._running: int | None = None
         self.pid = self._process.pid

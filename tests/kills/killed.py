@@ -116,7 +116,8 @@ class Killed:
             self.next_start()
         else:
             # Without a signal's code it was at its end before.
-            assert code in (0, ENDS[number][0] if number in ENDS else 0), self.said
+            expected = (0, ENDS[number][0] if number in ENDS else 0)
+            assert code in expected, f"{code} behind {number.name}: {self.said}"
         self.counts["came too late"] += code == 0
         self.assert_nothing_left()
         return code

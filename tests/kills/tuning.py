@@ -40,6 +40,7 @@ class Tune(Killed):
         limits = ("--database", self.output, "--trials", str(_TRIALS), "--rounds", "3")
         self._argv = ["tune", str(digits.model), *step, *limits]
         self._moments: Moments | None = None
+        self._is_over = False
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -55,6 +56,7 @@ class Tune(Killed):
         before = self.records
         found = moments_of(self.place.server, self._argv)
         self._moments = self._moments or (None if before else found)
+        self._is_over = True
         self._assert_goes_on(before)
         assert re.search("; all trials are done|; what is left to win is below", self.said)
         self.assert_nothing_left()
@@ -62,9 +64,9 @@ class Tune(Killed):
     def kill(self, number: signal.Signals, rng: random.Random) -> None:
         """Goes on with the session, ends it, and looks what there is of it."""
         before = self.records
-        if any(record.kept for record in before) and rng.random() < 0.5:
-            # It has come to the end of its trials.
+        if self._is_over:
             self.path.unlink()
+            self._is_over = False
             self.counts["runs"] += 1
             before = ()
         pid = self.place.server.start(self._argv)
@@ -74,8 +76,9 @@ class Tune(Killed):
             self.waited("", lambda: has_ended(pid) or len(self.records) > len(before), _SECONDS)
         self.place.server.kill(number)
         code = self.ended(number)
+        self._is_over = code == 0
         self._assert_goes_on(before)
-        self.counts["in the middle"] += bool(code) and len(self.records) > len(before)
+        self.counts["with new records"] += bool(code) and len(self.records) > len(before)
 
     def _assert_goes_on(self, before: tuple[Record, ...]) -> None:
         assert self.records[: len(before)] == before
