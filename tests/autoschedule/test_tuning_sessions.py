@@ -5,10 +5,13 @@ import multiprocessing
 import os
 import random
 import signal
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from odtc.autoschedule.tuning.database import read, tuned
 from odtc.autoschedule.tuning.measure import Outcome
@@ -126,25 +129,44 @@ def test_limits_end_a_session_and_another_one_goes_on(tmp_path: Path) -> None:
 _LONG = 0.25
 
 
-def _host(file: Path, number: int, devices: int) -> None:
-    tuning(file, Deterministic(_LONG / devices), part=(number, 2)).run(Limits())
+def _host(file: Path, number: int, devices: int, seconds: float) -> None:
+    tuning(file, Deterministic(seconds / devices), part=(number, 2)).run(Limits())
 
 
-def test_two_hosts_with_three_devices_share_a_job(tmp_path: Path) -> None:
-    alone, both = tmp_path / "alone", tmp_path / "both"
+def _shared(folder: Path, seconds: float) -> float:
+    """A job of trials of so many seconds, by one host and by two; how many times as fast."""
+    alone, both = folder / "alone", folder / "both"
     begin = time.monotonic()
-    tuning(alone, Deterministic(_LONG)).run(Limits())
+    tuning(alone, Deterministic(seconds)).run(Limits())
     rate = len(read(alone).records) / (time.monotonic() - begin)
     context, begin = multiprocessing.get_context("fork"), time.monotonic()
-    hosts = [context.Process(target=_host, args=(both, n, d)) for n, d in ((1, 2), (2, 1))]
+    parts = ((both, number, devices, seconds) for number, devices in ((1, 2), (2, 1)))
+    hosts = [context.Process(target=_host, args=part) for part in parts]
     for host in hosts:
         host.start()
     for host in hosts:
         host.join()
-    seconds, records = time.monotonic() - begin, read(both).records
-    assert len(records) / seconds >= 1.8 * rate
+    taken, records = time.monotonic() - begin, read(both).records
     assert len({record.key for record in records}) == len(records)
     assert best_of(both).keys() == best_of(alone).keys()
+    return len(records) / taken / rate
+
+
+def test_two_hosts_with_three_devices_share_a_job(tmp_path: Path) -> None:
+    _shared(tmp_path, 0.002)
+
+
+@pytest.mark.slow
+def test_two_hosts_are_nearly_twice_as_fast(tmp_path: Path) -> None:
+    """By the clock, and so the middle of several."""
+    assert statistics.median(_shared(new(tmp_path, n), _LONG) for n in range(3)) >= 1.8
+
+
+def new(folder: Path, number: int) -> Path:
+    """A folder of that number."""
+    made = folder / str(number)
+    made.mkdir()
+    return made
 
 
 def _run(file: Path) -> None:

@@ -55,11 +55,12 @@ INTEGERS = {
         lambda a, b: np.where((a == b) | (a >= 9), b, a),
     ),
 }
+# TVM takes a 1.0 for a float32, and a 1 for what it is added to.
 FLOATS = {
     "add": Both(lambda a, b: a + b, np.add),
     "subtract": Both(lambda a, b: a - b, np.subtract),
     "multiply": Both(lambda a, b: a * b, np.multiply),
-    "over": Both(lambda a, b: a / (b * b + 1.0), lambda a, b: a / (b * b + 1)),
+    "over": Both(lambda a, b: a / (b * b + 1), lambda a, b: a / (b * b + 1)),
     "least": Both(tirx.min, np.minimum),
     "most": Both(tirx.max, np.maximum),
     "choice": Both(lambda a, b: tirx.Select(a <= b, a, -b), lambda a, b: np.where(a <= b, a, -b)),
@@ -68,7 +69,7 @@ FLOATS = {
         lambda a, b: np.where((a != b) & ~(a > 2), b, a),
     ),
     "floor": Both(lambda a, b: tirx.floor(a) + b, lambda a, b: np.floor(a) + b),
-    "root": Both(lambda a, b: tirx.sqrt(a * a + 1.0) - b, lambda a, b: np.sqrt(a * a + 1) - b),
+    "root": Both(lambda a, b: tirx.sqrt(a * a + 1) - b, lambda a, b: np.sqrt(a * a + 1) - b),
 }
 
 
