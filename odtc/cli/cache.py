@@ -5,8 +5,8 @@ import argparse
 from odtc.backends.kernel_store import kernel_store
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
 from odtc.cli.options import add_json_option
-from odtc.core.errors import ExitCode
-from odtc.core.files import output_errors
+from odtc.core.content_store import ContentStore, Size
+from odtc.core.errors import ExitCode, OutputError
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -28,9 +28,8 @@ def run(args: argparse.Namespace) -> int:
     """Prints what there is; removes it first, if that is asked for."""
     store = kernel_store()
     if args.clear:
-        with output_errors(store.folder):
-            gone = store.clear()
-        say(f"removed {gone.entries:,} kernels, {readable_bytes(gone.nbytes)}")
+        gone = _cleared(store)
+        say(f"removed {_kernels(gone.entries)}, {readable_bytes(gone.nbytes)}")
     found = store.size()
     if args.json:
         emit_json(
@@ -49,3 +48,23 @@ def run(args: argparse.Namespace) -> int:
         rows.append(("not used", store.problem))
     emit(*aligned(rows))
     return ExitCode.OK
+
+
+def _cleared(store: ContentStore) -> Size:
+    """Removes all that a store holds.
+
+    Raises:
+        OutputError: something stays.
+    """
+    try:
+        return store.clear()
+    except OSError as error:
+        raise OutputError(
+            f"cannot remove what is kept: {error.strerror or error}",
+            where=str(error.filename or store.folder),
+            hint="remove the folder as the user that it belongs to",
+        ) from error
+
+
+def _kernels(count: int) -> str:
+    return "1 kernel" if count == 1 else f"{count:,} kernels"

@@ -51,9 +51,18 @@ def private_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """What odtc keeps between runs lies here; it may not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "odtc"
+    """What odtc keeps between runs lies here; it may not exist yet, or not be possible to make."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # As the specification of these variables has it: what is relative is passed over.
+    return (given if given.is_absolute() else _home() / ".cache") / "odtc"
+
+
+def _home() -> Path:
+    """The user's own folder; for one without any, as containers have them, one that is nobody's."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
 
 
 def check_room(needed: int) -> None:

@@ -7,7 +7,6 @@ a half-made one is never seen, and two builds at once do no harm.
 
 import compileall
 import hashlib
-import os
 import shutil
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from odtc.core.errors import BuildError
+from odtc.core.files import cache_folder
 from odtc.core.progress import Progress, silent
 from odtc.runtime_rpc.standin.tools import find_tool, find_tools, run_tool
 
@@ -132,7 +132,7 @@ def _build(final: Path, extra: Extra, progress: Progress) -> None:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "odtc" / "standin"
+    return cache_folder() / "standin"
 
 
 def _key(extra: Extra) -> str:

@@ -163,6 +163,17 @@ def test_what_makes_code_is_part_of_the_key(
     assert not set(made) & before
 
 
+def test_the_cpu_is_part_of_the_key(model: Path, cache: Path, made: list[str]) -> None:
+    """Both have the same vectors, so that their kernels are alike; instructions are not."""
+    found = []
+    for cpu in ("cortex-a55", "cortex-a76"):
+        made.clear()
+        odtc.compile(model, f"android-cpu{{mcpu={cpu}}}")
+        found.append(set(made))
+    assert found[0]
+    assert not found[0] & found[1]
+
+
 def test_all_that_lowers_for_llvm_is_part_of_the_key() -> None:
     """A rule that another module registered would change code under the same key."""
     root = Path(vector_math.__file__).parents[1]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pwd
 import random
 import resource
 import signal
@@ -17,6 +18,7 @@ from odtc.backends.kernel_store import MOST_BYTES, kernel_store
 from odtc.cli.main import main
 from odtc.core import content_store
 from odtc.core.content_store import ContentStore, Size
+from odtc.core.errors import ExitCode
 
 # Writes and reads entries for ever, and says so for each that is whole.
 WRITER = """
@@ -140,7 +142,7 @@ def test_the_command_shows_and_clears(
     assert found["problem"] is None
     assert main(["cache", "--clear"]) == 0
     told = capsys.readouterr()
-    assert "removed 1 kernel" in told.err
+    assert "removed 1 kernel," in told.err
     assert "0 B of 1.0 GiB" in told.out
 
 
@@ -152,3 +154,37 @@ def test_the_command_says_why_the_cache_is_not_used(
     kernel_store().folder.chmod(0o777)
     assert main(["cache"]) == 0
     assert "others can write to it" in capsys.readouterr().out
+
+
+def test_what_cannot_be_cleared_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kernel_store().put(key_of(1), b"an object file")
+    place = kernel_store().folder / key_of(1)[:2]
+    # A folder where a file should be; permissions do not hold back root.
+    (place / "deep").mkdir()
+    assert main(["cache", "--clear"]) == ExitCode.OUTPUT
+    told = capsys.readouterr().err
+    assert "cannot remove what is kept" in told
+    assert str(place / "deep") in told
+    assert "hint: " in told
+
+
+def test_a_user_without_a_home_has_no_cache_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a container runs as a number that no file of users knows."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    store = kernel_store()
+    assert store.folder == Path("/nonexistent/.cache/odtc/kernels")
+    assert store.get(key_of(1)) is None
+
+
+def test_a_relative_cache_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert kernel_store().folder == Path.home() / ".cache" / "odtc" / "kernels"

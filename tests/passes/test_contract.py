@@ -1,8 +1,11 @@
 """Passes print as text, and a failure names the pass and those before it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+import onnx
 import pytest
 import tvm
 from hypothesis import given
@@ -10,7 +13,10 @@ from hypothesis import strategies as st
 from tvm import relax
 from tvm.script import tirx as T  # noqa: N812
 
+import odtc
+from benchmarks.models.digits import digits_model
 from odtc.core.option_text import format_options, parse_options
+from odtc.passes import contract
 from odtc.passes.contract import Pass, PassError, run_pipeline, tvm_passes
 
 WORD = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
@@ -107,6 +113,24 @@ def test_wrong_types_name_the_pass_that_made_them() -> None:
     wanted = r"(?s)pass given.* failed \(passes before it: tvm.Normalize, given.*cannot be assigned"
     with pytest.raises(PassError, match=wanted):
         run_pipeline(passes, step())
+
+
+@pytest.mark.parametrize("target", ["host-cpu", "android-opencl"])
+def test_types_hold_behind_each_pass_of_a_compile(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later pass might mend what one leaves wrong; behind the last one that is not seen."""
+    run = contract._run
+    checked: list[int] = []
+
+    def each(passes: Sequence[Pass], module: tvm.IRModule, **_: bool) -> tvm.IRModule:
+        checked.append(len(passes))
+        return run(passes, module, check_types=True)
+
+    monkeypatch.setattr(contract, "_run", each)
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    odtc.compile(tmp_path / "m.onnx", target, batch=2, optimizer="adamw")
+    assert sum(checked) > 30
 
 
 @given(name=WORD, options=st.dictionaries(WORD, VALUE, max_size=4))
