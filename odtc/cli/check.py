@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from odtc.cli.against import compare
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
-from odtc.cli.quick import absent, without_collections
+from odtc.cli.quick import without_collections
 from odtc.cli.step_options import add_step_options, step_options
 from odtc.core.errors import ExitCode
 from odtc.core.progress import silent
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the report."""
     if args.against is not None:
         return compare(args.model, args.against, as_json=args.json, everything=args.all)
-    with absent("torch"), without_collections():
+    with without_collections():
         report = examine(args.model, args.target, **step_options(args))
     if args.json:
         emit_json(_data(report, everything=args.all))

@@ -156,6 +156,13 @@ def test_the_command_says_why_the_cache_is_not_used(
     assert "others can write to it" in capsys.readouterr().out
 
 
+def test_what_others_could_have_written_is_not_read(store: ContentStore) -> None:
+    store.put(key_of(1), b"one")
+    store.folder.chmod(0o777)
+    # As the next process sees it.
+    assert ContentStore(store.folder, store.most_bytes).get(key_of(1)) is None
+
+
 def test_what_cannot_be_cleared_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
