@@ -39,6 +39,9 @@ _HOSTS = {
     ("Linux", "aarch64"): ("aarch64-linux-gnu", "aarch64linux"),
 }
 
+# The names of targets of the machine that compiles begin so.
+HOST = "host-"
+
 # Kernels are cut into tasks for about as many cores: those of a phone.
 _MOST_THREADS = 8
 

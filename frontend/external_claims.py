@@ -29,9 +29,16 @@ def require_claims(model: onnx.ModelProto, path: Path) -> None:
     Raises:
         ModelError: one claims more elements than odtc takes, or more bytes than its shape needs.
     """
-    for tensor in (*_tensors(model.graph), *_held(f.node for f in model.functions)):
-        if tensor.data_location == TensorProto.EXTERNAL and not _is_left_in(tensor, path):
+    for tensor in external_tensors(model):
+        if not _is_left_in(tensor, path):
             _check(tensor, path.parent)
+
+
+def external_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """All tensors of a model that say of their data where these lie."""
+    for tensor in (*_tensors(model.graph), *_held(f.node for f in model.functions)):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            yield tensor
 
 
 def _is_left_in(tensor: TensorProto, path: Path) -> bool:

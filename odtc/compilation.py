@@ -1,64 +1,36 @@
-"""`compile_model`: the one path from an ONNX file to an artifact.
+"""`compile_model`: from an ONNX file to an artifact, unless the same was compiled before.
 
-read -> decide on micro-batches and recomputation -> lower and build -> link -> seal
+options ─→ key ─┬─ kept ──────────────────────────→ artifact
+                └─ build (`odtc/building.py`) → keep ──→
+
+TVM is imported where there is something to build.
 """
 
-import dataclasses
-import json
 import os
-from collections import Counter
+import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import onnx
-
-import odtc
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning.record import Device
-from odtc.backends.built import Built
-from odtc.backends.elf import check_library
-from odtc.backends.library import export_library
-from odtc.backends.targets import Target
-from odtc.core import bundle as bundles
+from odtc.backends.targets import Target, parse_target
 from odtc.core.arguments import takes
 from odtc.core.byte_sizes import AUTO, parse_bytes
 from odtc.core.caller_warning import warn_caller
 from odtc.core.errors import UsageError
-from odtc.core.files import private_folder
 from odtc.core.kinds import ANYTHING, FUNCTION
-from odtc.core.layout_plan import read_layout_plan
-from odtc.core.left_behind import remove_folder
-from odtc.core.manifest import Manifest, Sizes, StepPlan
-from odtc.core.memory_plan import memory_plans_json
 from odtc.core.progress import Progress, silent
-from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
-from odtc.core.tensor_file import write_tensors
-from odtc.core.weights import strip_weights
-from odtc.fitting import BuiltPlans, build_step
 from odtc.frontend.feeds import Axes, Shapes
-from odtc.frontend.graph import Graph
 from odtc.frontend.lora import LoRA
-from odtc.frontend.losses.terms import Losses, Term, terms_text
+from odtc.frontend.losses.terms import Losses, Term
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.update import Update
-from odtc.frontend.training import TRAIN_STEP
 from odtc.layouts import DEFAULT
-from odtc.passes.checkpoint.cuts import Form
-from odtc.preparation import StepOptions, read_source
 from odtc.step_arguments import MODEL_AND_TARGET, STEP
-
-# What is said of a step that would not fit otherwise.
-DIRECT_CONVOLUTIONS = (
-    "no convolution is in Winograd's form, whose workspaces do not fit: results are rounded "
-    "otherwise than without a budget"
-)
-HALF_ACTIVATIONS = (
-    "what the backward pass reads of the forward pass is stored as float16: the loss is exact, and "
-    "gradients are those of values rounded by at most 1 part in 2,048, or by 3e-8 where they are "
-    "below 6e-5"
-)
+from odtc.step_cache.key import step_key
+from odtc.step_cache.store import Kept, find, keep
+from odtc.step_options import StepOptions
 
 
 @takes(
@@ -196,156 +168,37 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             where="offload",
             hint="give a memory budget, such as 64MiB or auto",
         )
-    source = read_source(model, target, options, progress, is_tight=budget is not None)
-    if allow_half_activations:
-        _check_half_activations(budget)
-    made = build_step(source, budget, progress)
-    built, graph, target = made.built, made.step.draft.graph, source.target
-    for note in graph.lost:
+    target = parse_target(target) if isinstance(target, str) else target
+    kept = _kept_or_built(Path(model), target, options, budget, progress)
+    for note in kept.warnings:
         warn_caller(f"compile: {note}")
-    if source.saves_half:
-        graph.notes.append(_arithmetic(target, built.half_products, source.has_half))
-    graph.notes += _said_of_form(made.form)
-    if isinstance(budget, int):
-        graph.notes.append(f"to fit {budget:,} bytes {built.steps[0].repeated}")
-    elif budget == AUTO:
-        graph.notes.append(_said_of(made))
-
-    if built.winograd:
-        graph.notes.append(_multiplied(built.winograd))
-    graph.notes += _measured(built.tuned, database)
-
-    progress("link")
-    root = private_folder()
-    try:
-        _write_model(source.model, graph, root)
-        plans = memory_plans_json(step.record for step in built.steps)
-        (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
-        manifest = _manifest(Path(model), made, precision)
-        identity = bundles.identity_in(manifest, root)
-        library = root / bundles.LIBRARY
-        export_library(built.executable, library, target, identity, built.objects)
-        check_library(library, target)
-        return Artifact(bundles.seal(manifest, root))
-    except BaseException:
-        remove_folder(root)
-        raise
+    return Artifact(kept.bundle)
 
 
-def _check_half_activations(budget: int | str | None) -> None:
-    """Checks that there is one budget to keep within.
+def _kept_or_built(
+    model: Path,
+    target: Target,
+    options: StepOptions,
+    budget: int | str | None,
+    progress: Progress,
+) -> Kept:
+    since = time.time_ns()
+    key = step_key(model, target, options, budget)
+    found = find(key, model) if key else None
+    if found:
+        return found
+    # TVM takes a while to load.
+    progress("load the compiler")
+    from odtc.building import build
 
-    Raises:
-        UsageError: there is none, or there are several plans.
-    """
-    if budget is None:
-        raise UsageError(
-            "activations are stored as float16 only to keep within a budget, and there is none",
-            where="allow_half_activations",
-            hint="give a memory budget, such as 64MiB; --precision mixed needs none",
-        )
-    if budget == AUTO:
-        raise UsageError(
-            "the plans of auto give the same bits, and those with float16 would give others",
-            where="allow_half_activations",
-            hint="give a memory budget in bytes; --precision mixed goes with auto",
-        )
+    built = build(model, target, options, budget, progress)
+    if key:
+        progress("keep the step")
+        keep(key, model, built, since)
+    return built
 
 
 def _budget(memory_budget: int | str) -> int | str:
     if memory_budget == AUTO:
         return AUTO
     return parse_bytes(memory_budget, "memory_budget")
-
-
-def _said_of_form(form: Form) -> list[str]:
-    """What is said of kernels that are others than without a budget."""
-    said = {HALF_ACTIVATIONS: form.half, DIRECT_CONVOLUTIONS: form.direct}
-    return [note for note, is_so in said.items() if is_so]
-
-
-def _said_of(made: BuiltPlans) -> str:
-    """What is said of several plans."""
-    arenas = [step.arena_bytes for step in made.built.steps]
-    return (
-        f"{len(arenas)} plans, from {arenas[0]:,} bytes to {arenas[-1]:,} in {made.times[-1]:.2f} "
-        f"times the time, by a model of the target{made.measured}"
-    )
-
-
-def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
-    """What is said of the arithmetic of a step in mixed precision."""
-    if not has_half:
-        return f"arithmetic is float32: {target.spec} has none for float16"
-    return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"
-
-
-def _multiplied(kernels: Sequence[str]) -> str:
-    """What is said of convolutions with fewer products than taps."""
-    return f"{_kernels(len(kernels))} in Winograd's form: {', '.join(kernels)}"
-
-
-def _measured(tuned: Mapping[str, str], database: str | os.PathLike[str] | None) -> list[str]:
-    """What is said of kernels whose loops were measured, and of the file of measurements."""
-    said = []
-    if database is not None and not Path(database).exists():
-        said.append(f"there is no file of measurements {os.fspath(database)!r} yet")
-    if tuned:
-        counts = sorted(Counter(tuned.values()).items())
-        sources = ", ".join(f"{count} on {source}" for source, count in counts)
-        kernels = _kernels(len(tuned))
-        said.append(f"{kernels} with the loops that were the fastest when measured: {sources}")
-    return said
-
-
-def _kernels(count: int) -> str:
-    return f"{count} kernel" if count == 1 else f"{count} kernels"
-
-
-def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
-    """The weights, and the graph without them."""
-    write_tensors(root / bundles.PARAMETERS, graph.parameters)
-    skeleton = strip_weights(model, graph.parameters)
-    (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
-
-
-def _storage(built: Built) -> tuple[Argument, ...]:
-    """The argument in which tensors wait, where some do."""
-    size = built.stored_bytes
-    return (Argument(Role.STORAGE, TensorSpec(STORAGE, (size,), "uint8")),) if size else ()
-
-
-def _manifest(path: Path, made: BuiltPlans, precision: str) -> Manifest:
-    step, built = made.step, made.built
-    source, training, update = step.source, step.training, step.source.update
-    return Manifest(
-        odtc=odtc.__version__,
-        tvm=version("apache-tvm"),
-        target=source.target.spec,
-        triple=source.target.triple,
-        model=path.name,
-        model_sha256=bundles.file_sha256(path),
-        loss=terms_text(source.terms),
-        optimizer={"name": update.rule.name, **dataclasses.asdict(update.rule)},
-        update=update.options(),
-        precision=precision,
-        micro_batches=step.draft.micro_batches,
-        arguments=(*training.arguments, *_storage(built)),
-        plans=tuple(
-            StepPlan(each.function, each.arena_bytes, time)
-            for each, time in zip(built.steps, made.times, strict=True)
-        ),
-        evaluations=training.evaluations,
-        sizes=Sizes(
-            parameters=step.nbytes_of(*WEIGHT_ROLES),
-            optimizer=step.nbytes_of(Role.STATE, Role.AVERAGE),
-            accumulators=step.accumulator_bytes,
-            train_step=built.planned_bytes[TRAIN_STEP],
-            evaluate=max(built.planned_bytes[item.function] for item in training.evaluations),
-        ),
-        notes=tuple(step.draft.graph.notes),
-        adapters=step.draft.adapters,
-        tuned=built.tuned,
-        layouts=read_layout_plan(json.loads(built.layouts)) if built.layouts else None,
-        bound=step.draft.graph.bound,
-    )

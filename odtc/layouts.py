@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odtc.backends.targets import CPU, Target
 from odtc.core.errors import UnsupportedError, UsageError
-from odtc.frontend.training import TRAIN_STEP
-from odtc.passes.contract import Pass
+
+if TYPE_CHECKING:
+    from odtc.passes.contract import Pass
 
 AUTO, CHEAPEST, ONNX = "auto", "cheapest", "native"
 DEFAULT = ONNX
@@ -31,12 +33,13 @@ class LayoutChoice:
     is_surer: bool = False
     is_tight: bool = False
 
-    def passes(self, target: Target) -> tuple[Pass, ...]:
+    def passes(self, target: Target) -> "tuple[Pass, ...]":
         """What gives a training step for a target its layouts."""
         if self.is_native:
             return ()
         # Kernels come with them, which a dry run goes without.
         from odtc.backends.layout_cost import ERROR, layout_costs
+        from odtc.frontend.training import TRAIN_STEP
         from odtc.passes.layout.select import SelectLayouts
 
         costs = layout_costs(target, is_tight=self.is_tight)

@@ -19,9 +19,10 @@ from odtc.passes.checkpoint.frontier import STRATEGIES, best_of
 from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.region import region_of
-from odtc.preparation import StepOptions, read_source
+from odtc.preparation import read_source
 from odtc.splitting import Cuts, Planned
 from odtc.step_arguments import MODEL_AND_TARGET, STEP
+from odtc.step_options import StepOptions
 
 # Name of the plans in which no tensor waits in storage.
 WITHOUT = "without offload"

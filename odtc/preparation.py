@@ -8,15 +8,14 @@ them.
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import onnx
 
-from odtc.autoschedule.tuning.record import Device
 from odtc.autoschedule.tuning.shelf import shelf
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.measured_times import NOTHING, MeasuredTimes
@@ -27,17 +26,16 @@ from odtc.core.files import check_room
 from odtc.core.progress import Progress
 from odtc.core.specs import Role
 from odtc.frontend.coverage import NodeReport, check_graph, require_trainable
-from odtc.frontend.feeds import Asked, Axes, Shapes
+from odtc.frontend.feeds import Asked, Axes
 from odtc.frontend.graph import Graph, drop_unread_inputs, samples_of
-from odtc.frontend.lora import LoRA, adapt, parse_lora
+from odtc.frontend.lora import adapt, parse_lora
 from odtc.frontend.losses.loss import SUM
 from odtc.frontend.losses.objective import Aim, Objective, join_losses
-from odtc.frontend.losses.terms import Losses, Term, terms_of
+from odtc.frontend.losses.terms import Term, terms_of
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.onnx_file import load_model, modern
 from odtc.frontend.operators.dropout import set_dropout
-from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.selection import Selection, select
@@ -51,37 +49,12 @@ from odtc.frontend.training import (
 from odtc.frontend.weights.finite import not_finite, require_finite
 from odtc.layouts import DEFAULT, NATIVE, LayoutChoice, layout_choice
 from odtc.placing import Placing
+from odtc.step_options import StepOptions
 
 PRECISIONS = ("float32", "mixed")
 # Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
 # it runs out of room.
 ROOM = 64 << 20
-
-
-class StepOptions(TypedDict, total=False):
-    """What a step is made by, beside the model and the target; see `odtc.compile`."""
-
-    batch: int | None
-    loss: Losses | Sequence[Term | str]
-    optimizer: Optimizer | Update | str | None
-    params: Sequence[str] | str | None
-    freeze: Sequence[str] | str
-    freeze_batch_norm: bool
-    lora: LoRA | str | None
-    shape: Shapes | None
-    batch_axes: Axes | None
-    set_inputs: Mapping[str, Any] | None
-    precision: str
-    dropout: bool
-    seed: int
-    micro_batches: int | None
-    allow_split_batchnorm: bool
-    allow_half_activations: bool
-    offload: bool
-    tuned: bool
-    database: str | os.PathLike[str] | None
-    device: Device | None
-    layout: str
 
 
 @dataclass(frozen=True)

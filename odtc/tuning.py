@@ -27,10 +27,11 @@ from odtc.compilation import compile_model
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.progress import Progress
 from odtc.laboratory import Laboratory, all_cores
-from odtc.preparation import Step, StepOptions, prepare
+from odtc.preparation import Step, prepare
 from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.session import Session
+from odtc.step_options import StepOptions
 
 # Tasks that are measured at once for each device, so that it measures while others are built.
 _AHEAD = 2

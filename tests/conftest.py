@@ -1,11 +1,16 @@
 """Makes the repository the root that `tests` and `benchmarks` are imported from."""
 
+import atexit
 import os
+import shutil
 import signal
 import tempfile
 from pathlib import Path
 
 from hypothesis import settings
+
+from odtc.core.files import cache_folder
+from tests.caches import without_steps
 
 # In CI hypothesis would draw the same examples each time.
 settings.load_profile("default")
@@ -13,3 +18,17 @@ settings.load_profile("default")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # What the user of this machine has tuned is no part of a test.
 os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir(), "none-of-the-users-own"))
+
+
+def _cache_without_steps() -> str:
+    """The user's cache but for steps, for processes that a test starts, too."""
+    ours, users = Path(tempfile.mkdtemp(prefix="cache-of-tests-")), cache_folder()
+    atexit.register(shutil.rmtree, ours, ignore_errors=True)
+    without_steps(ours)
+    for name in ("kernels", "native", "published", "standin", "storage"):
+        (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (ours / "odtc" / name).symlink_to(users / name)
+    return str(ours)
+
+
+os.environ["XDG_CACHE_HOME"] = _cache_without_steps()

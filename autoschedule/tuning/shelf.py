@@ -15,11 +15,8 @@ from odtc.autoschedule.tuning.record import (
 )
 from odtc.backends.cpus import CPU
 from odtc.backends.native.build import load_runtime
-from odtc.backends.targets import Target
+from odtc.backends.targets import HOST, Target
 from odtc.core.errors import OdtcError
-
-# Targets of the machine that compiles are called so.
-_HOST = "host-"
 
 
 def shelf(target: Target, database: Path | None = None, device: Device | None = None) -> Tuned:
@@ -56,7 +53,7 @@ def known_device(target: Target) -> Device | None:
     Raises:
         BuildError: what drives its GPU cannot be built.
     """
-    if not target.name.startswith(_HOST):
+    if not target.name.startswith(HOST):
         return None
     return host_device(target) if target.kind == CPU else _gpu(target)
 

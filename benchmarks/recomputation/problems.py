@@ -9,8 +9,9 @@ from benchmarks.step_time.cases import case_of
 from odtc.core.progress import silent
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.memory.operator_order import Task, Tasks
-from odtc.preparation import StepOptions, read_source
+from odtc.preparation import read_source
 from odtc.splitting import Cuts
+from odtc.step_options import StepOptions
 
 LAYERED = "layered-"
 

@@ -9,6 +9,7 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from onnx.external_data_helper import (
 )
 
 from odtc.core.weight_places import FLOATS
-from odtc.frontend.external_claims import require_claims
+from odtc.frontend.external_claims import external_tensors, require_claims
 
 # What is smaller may well be in memory three times.
 _LARGE_FILE, _LARGE_TENSOR = 16 << 20, 1 << 16
@@ -42,10 +43,7 @@ def read_in_file(path: Path) -> onnx.ModelProto:
         ModelError: a tensor claims too much.
     """
     path = path.absolute()
-    is_large = sys.byteorder == "little" and path.stat().st_size >= _LARGE_FILE
-    model = _without_elements(path) if is_large else None
-    if model is None:
-        model = onnx.load(path, format="protobuf", load_external_data=False)
+    model = _without_data(path)
     require_claims(model, path)
     places = {
         number: _place_of(tensor, path)
@@ -60,6 +58,45 @@ def read_in_file(path: Path) -> onnx.ModelProto:
     for number, tensor in tensors.items():
         tensor.MergeFrom(places[number])
     return model
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Where the elements of a tensor lie.
+
+    Attributes:
+        tensor: its name.
+        path: of the file.
+        offset: of the first byte.
+        size: in bytes.
+    """
+
+    tensor: str
+    path: Path
+    offset: int
+    size: int
+
+
+def elements_in_files(path: Path) -> Iterator[Elements]:
+    """All tensors of a model whose elements lie in files beside its own, and large ones of it.
+
+    Raises:
+        DecodeError, OSError, ValueError: as of `onnx.load`.
+        KeyError: a tensor does not say in which file.
+    """
+    path = path.absolute()
+    for tensor in external_tensors(_without_data(path)):
+        where = {entry.key: entry.value for entry in tensor.external_data}
+        file, offset = path.parent / where["location"], int(where.get("offset", 0))
+        size = int(where.get("length", file.stat().st_size - offset))
+        yield Elements(tensor.name, file, offset, size)
+
+
+def _without_data(path: Path) -> onnx.ModelProto:
+    """The model without data of other files, and a large one without those of large tensors."""
+    is_large = sys.byteorder == "little" and path.stat().st_size >= _LARGE_FILE
+    model = _without_elements(path) if is_large else None
+    return model or onnx.load(path, format="protobuf", load_external_data=False)
 
 
 def array_of(tensor: TensorProto) -> np.ndarray:

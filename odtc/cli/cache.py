@@ -1,53 +1,62 @@
-"""`odtc cache`: what is kept of kernels between compiles."""
+"""`odtc cache`: what is kept between compiles, steps and kernels."""
 
 import argparse
+from collections.abc import Mapping
 
 from odtc.backends.kernel_store import kernel_store
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
 from odtc.cli.options import add_json_option
 from odtc.core.content_store import ContentStore, Size
 from odtc.core.errors import ExitCode, OutputError
+from odtc.step_cache.store import step_store
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "cache",
-        help="look at kernels that are kept between compiles, or clear them",
-        description="Shows what `odtc compile` keeps of kernels for CPUs: object files, each under "
-        "the hash of the kernel, its target and the versions that compiled it. A kernel that is "
-        "there is not compiled again. What was not used for longest goes first where the room is "
-        "full.",
+        help="look at what is kept between compiles, or clear it",
+        description="Shows what `odtc compile` keeps. Steps: all that a compile came to, under the "
+        "hash of the model, the options, the versions and this machine; where all of these are the "
+        "same, nothing is compiled. Kernels for CPUs: object files, each under the hash of the "
+        "kernel, its target and the versions that compiled it, for steps that are new. What was "
+        "not used for longest goes first where the room is full.",
     )
-    parser.add_argument("--clear", action="store_true", help="remove them all")
+    parser.add_argument("--clear", action="store_true", help="remove all of it")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints what there is; removes it first, if that is asked for."""
-    store = kernel_store()
+    stores = {"steps": step_store(), "kernels": kernel_store()}
     if args.clear:
-        gone = _cleared(store)
-        say(f"removed {_kernels(gone.entries)}, {readable_bytes(gone.nbytes)}")
-    found = store.size()
+        gone = {name: _cleared(store) for name, store in stores.items()}
+        counts = " and ".join(_counted(name, size.entries) for name, size in gone.items())
+        say(f"removed {counts}, {readable_bytes(sum(size.nbytes for size in gone.values()))}")
     if args.json:
-        emit_json(
-            {
-                "folder": str(store.folder),
-                "kernels": found.entries,
-                "bytes": found.nbytes,
-                "most_bytes": store.most_bytes,
-                "problem": store.problem or None,
-            }
-        )
-        return ExitCode.OK
-    room = f"{readable_bytes(found.nbytes)} of {readable_bytes(store.most_bytes)}"
-    rows = [("folder", str(store.folder)), ("kernels", f"{found.entries:,}"), ("size", room)]
-    if store.problem:
-        rows.append(("not used", store.problem))
-    emit(*aligned(rows))
+        emit_json({name: _told(store) for name, store in stores.items()})
+    else:
+        emit(*aligned([row for name, store in stores.items() for row in _rows(name, store)]))
     return ExitCode.OK
+
+
+def _told(store: ContentStore) -> Mapping[str, str | int | None]:
+    found = store.size()
+    return {
+        "folder": str(store.folder),
+        "entries": found.entries,
+        "bytes": found.nbytes,
+        "most_bytes": store.most_bytes,
+        "problem": store.problem or None,
+    }
+
+
+def _rows(name: str, store: ContentStore) -> list[tuple[str, str]]:
+    found = store.size()
+    room = f"{readable_bytes(found.nbytes)} of {readable_bytes(store.most_bytes)}"
+    rows = [(name, f"{found.entries:,}, {room}"), ("", str(store.folder))]
+    return [*rows, ("", f"not used: {store.problem}")] if store.problem else rows
 
 
 def _cleared(store: ContentStore) -> Size:
@@ -66,5 +75,5 @@ def _cleared(store: ContentStore) -> Size:
         ) from error
 
 
-def _kernels(count: int) -> str:
-    return "1 kernel" if count == 1 else f"{count:,} kernels"
+def _counted(name: str, count: int) -> str:
+    return f"1 {name[:-1]}" if count == 1 else f"{count:,} {name}"

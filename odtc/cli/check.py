@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odtc.core.specs import TensorSpec
     from odtc.frontend.coverage import NodeReport
     from odtc.frontend.weights.finding import Finding
-    from odtc.preparation import StepOptions
+    from odtc.step_options import StepOptions
 
 
 @dataclass(frozen=True)

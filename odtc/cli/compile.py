@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         )
     check_writable(output)
     with stages() as progress:
-        # Imported here, where a spinner turns: TVM takes a while to load.
-        progress("load the compiler")
+        # Imported here, where a spinner turns.
+        progress("look for the step")
         from odtc.compilation import compile_model
 
         target = parse_target(args.target)

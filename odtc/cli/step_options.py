@@ -8,7 +8,7 @@ from odtc.cli.selection import add_selection_options
 from odtc.cli.update_options import add_update_options, read_update
 
 if TYPE_CHECKING:
-    from odtc.preparation import StepOptions
+    from odtc.step_options import StepOptions
 
 
 def add_step_options(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from odtc.comparison.parity import PARITY_STEPS
 from odtc.core.specs import Role, of_role
 
 if TYPE_CHECKING:
-    from odtc.preparation import StepOptions
+    from odtc.step_options import StepOptions
 
 # Of the loss, that the first steps may change it by: more of it, and rounding alone drives any two
 # engines apart.
@@ -61,9 +61,12 @@ def compile_step(case: Case, artifact: Path) -> int:
         OdtcError: it cannot be compiled, or not within its budget.
     """
     from odtc.compilation import compile_model
+    from odtc.core.content_store import nothing_kept
 
     budget = case.budget or None
-    compiled = compile_model(case.model, _target(case), memory_budget=budget, **_options(case))
+    # The others keep nothing of what they prepare.
+    with nothing_kept():
+        compiled = compile_model(case.model, _target(case), memory_budget=budget, **_options(case))
     compiled.save(artifact)
     sizes = compiled.manifest.sizes
     return sizes.train_step + sizes.parameters + sizes.optimizer

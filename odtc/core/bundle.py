@@ -99,7 +99,7 @@ def identity_in(manifest: Manifest, root: Path) -> str:
 def seal(manifest: Manifest, root: Path) -> Bundle:
     """Makes a bundle of a private folder that holds all members, and hashes them."""
     hashes = {name: file_sha256(root / name) for name in MEMBERS}
-    return _owned(Bundle(replace(manifest, files=hashes), root))
+    return owned(Bundle(replace(manifest, files=hashes), root))
 
 
 def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
                 where=where,
                 hint="compile the model again with this version of odtc",
             )
-        bundle = _owned(Bundle(manifest, private_folder()))
+        bundle = owned(Bundle(manifest, private_folder()))
         for name in MEMBERS:
             with archive.open(name) as source, open(bundle.root / name, "wb") as target:
                 shutil.copyfileobj(source, target, _BLOCK)
@@ -198,7 +198,7 @@ def _readable(where: str) -> Iterator[None]:
         ) from error
 
 
-def _owned(bundle: Bundle) -> Bundle:
-    """Ties the folder's life to the bundle's."""
+def owned(bundle: Bundle) -> Bundle:
+    """The bundle, to whose life that of its folder is tied."""
     weakref.finalize(bundle, remove_folder, bundle.root)
     return bundle

@@ -6,10 +6,10 @@ or what was damaged since, is not found. Any number of processes may share a sto
 another.
 
 A store never fails: where it cannot be read nothing is found, and where it cannot be written
-nothing is kept.
+nothing is kept. Who measures what work takes does so within `nothing_kept`.
 
-Entries lie in `_FOLDERS` folders by the beginning of their keys, and each has an equal share of the
-bytes: what was not used for longest goes, and only one folder is looked through for it.
+Entries lie in folders by the beginning of their keys, each with an equal share of the bytes: what
+was not used for longest goes, and only one folder is looked through for it.
 """
 
 import hashlib
@@ -17,20 +17,32 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from odtc.core.left_behind import temporary_beside
 
-_DIGITS = 2
-_FOLDERS = 16**_DIGITS
 _HASH_BYTES = hashlib.sha256().digest_size
 # What is left of a full folder, so that not each new entry has to look through it.
 _LEFT = 0.75
 # An entry says when it was used last, to so many seconds.
 _USED_SECONDS = 600
+
+
+# One for each block of `nothing_kept`; of all threads, as work is shared by them.
+_off: list[None] = []
+
+
+@contextmanager
+def nothing_kept() -> Iterator[None]:
+    """Within the block, nothing is found in any store, and nothing is kept."""
+    _off.append(None)
+    try:
+        yield
+    finally:
+        _off.pop()
 
 
 @dataclass(frozen=True)
@@ -53,10 +65,13 @@ class ContentStore:
     Attributes:
         folder: that it lies in; it may not exist yet.
         most_bytes: that it may grow to.
+        digits: of a key, by which its folder is called. An entry may be as large as what each of
+            the folders may hold.
     """
 
     folder: Path
     most_bytes: int
+    digits: int = 2
 
     def get(self, key: str) -> bytes | None:
         """The content under a key; None where there is none, or where it is damaged.
@@ -64,7 +79,7 @@ class ContentStore:
         Args:
             key: a hash, in hex.
         """
-        if self.problem:
+        if _off or self.problem:
             return None
         path = self._path(key)
         try:
@@ -89,7 +104,7 @@ class ContentStore:
             key: a hash, in hex.
             content: any bytes; more than a folder's share are not kept.
         """
-        if self.problem or len(content) + _HASH_BYTES > self._share:
+        if _off or self.problem or len(content) + _HASH_BYTES > self._share:
             return
         path = self._path(key)
         with suppress(OSError):
@@ -135,14 +150,14 @@ class ContentStore:
 
     @property
     def _share(self) -> int:
-        return self.most_bytes // _FOLDERS
+        return self.most_bytes // 16**self.digits
 
     def _path(self, key: str) -> Path:
-        return self.folder / key[:_DIGITS] / key[_DIGITS:]
+        return self.folder / key[: self.digits] / key[self.digits :]
 
     def _folders(self) -> Iterator[Path]:
-        for number in range(_FOLDERS):
-            yield self.folder / f"{number:0{_DIGITS}x}"
+        for number in range(16**self.digits):
+            yield self.folder / f"{number:0{self.digits}x}"
 
     def _make_room(self, folder: Path) -> None:
         found = sorted(_files(folder))

@@ -15,6 +15,7 @@ from odtc.backends.kernel_store import kernel_store
 from odtc.core import side_by_side as module
 from odtc.core.bundle import LIBRARY
 from odtc.core.side_by_side import side_by_side
+from tests.caches import without_steps
 
 SIZE, CLASSES = 24, 5
 
@@ -45,7 +46,7 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", without_steps(tmp_path / "cache"))
     return kernel_store().folder
 
 
@@ -80,7 +81,7 @@ def test_cores_do_not_change_a_library(
 ) -> None:
     found = []
     for cores in (1, 2, 7):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache-{cores}"))
+        monkeypatch.setenv("XDG_CACHE_HOME", without_steps(tmp_path / f"cache-{cores}"))
         monkeypatch.setattr(module.os, "sched_getaffinity", lambda _, n=cores: set(range(n)))
         found.append(library(odtc.compile(model, "host-cpu{threads=1}", seed=3), tmp_path))
     assert found[0] == found[1] == found[2]

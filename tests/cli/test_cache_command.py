@@ -17,8 +17,9 @@ import pytest
 from odtc.backends.kernel_store import MOST_BYTES, kernel_store
 from odtc.cli.main import main
 from odtc.core import content_store
-from odtc.core.content_store import ContentStore, Size
+from odtc.core.content_store import ContentStore, Size, nothing_kept
 from odtc.core.errors import ExitCode
+from odtc.step_cache.store import step_store
 
 # Writes and reads entries for ever, and says so for each that is whole.
 WRITER = """
@@ -78,6 +79,15 @@ def test_it_stays_within_its_bytes_and_keeps_what_is_used(
     assert store.size().entries > 1
 
 
+def test_where_work_is_measured_nothing_is_kept(store: ContentStore) -> None:
+    store.put(key_of(1), b"one")
+    with nothing_kept():
+        store.put(key_of(2), b"two")
+        assert store.get(key_of(1)) is None
+    assert store.get(key_of(1)) == b"one"
+    assert store.get(key_of(2)) is None
+
+
 def test_what_has_no_room_is_not_kept(store: ContentStore) -> None:
     store.put(key_of(1), bytes(store.most_bytes // 256))
     assert store.size().entries == 0
@@ -133,17 +143,23 @@ def test_the_command_shows_and_clears(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kernel_store().put(key_of(1), b"an object file")
+    step_store().put(key_of(1), b"a step")
+    step_store().put(key_of(2), b"a step")
     assert main(["cache", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["kernels"] == 1
-    assert found["bytes"] == 32 + len("an object file")
-    assert found["most_bytes"] == MOST_BYTES
-    assert found["folder"] == str(tmp_path / "odtc" / "kernels")
-    assert found["problem"] is None
+    assert found["kernels"] == {
+        "folder": str(tmp_path / "odtc" / "kernels"),
+        "entries": 1,
+        "bytes": 32 + len("an object file"),
+        "most_bytes": MOST_BYTES,
+        "problem": None,
+    }
+    assert found["steps"]["folder"] == str(tmp_path / "odtc" / "steps")
+    assert found["steps"]["entries"] == 2
     assert main(["cache", "--clear"]) == 0
     told = capsys.readouterr()
-    assert "removed 1 kernel," in told.err
-    assert "0 B of 1.0 GiB" in told.out
+    assert "removed 2 steps and 1 kernel," in told.err
+    assert told.out.count("0, 0 B of 1.0 GiB") == 2
 
 
 def test_the_command_says_why_the_cache_is_not_used(

@@ -36,7 +36,7 @@ def test_compile_prints_the_path_alone(digits: Digits, here: Path):
     assert done.stdout == "d.odtc\n"
     assert [path.name for path in here.iterdir()] == ["d.odtc"]
     said = [line for line in done.stderr.splitlines() if not line.startswith("note: ")]
-    assert said[:2] == ["load the compiler", "read the model"]
+    assert said[:3] == ["look for the step", "load the compiler", "read the model"]
     assert "batch 2: 4 of 8 weight tensors are trained; parameters 149.5 KiB" in said[-1]
 
 

@@ -17,7 +17,7 @@ import odtc
 from odtc import onnx_backend
 from odtc.core.errors import OdtcError, UsageError
 from odtc.core.kinds import shown
-from odtc.preparation import StepOptions
+from odtc.step_options import StepOptions
 from tests.errors.argument_table import EXEMPT, TABLE, cases
 from tests.errors.models import LINEAR
 from tests.reference_pages import _members

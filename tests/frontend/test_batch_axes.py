@@ -17,7 +17,8 @@ from odtc.core.specs import Role, TensorSpec, of_role
 from odtc.frontend.feeds import Asked
 from odtc.frontend.losses.elementwise import KLDiv
 from odtc.frontend.specialize import specialize
-from odtc.preparation import Draft, StepOptions, differentiate, draft_of, read_source
+from odtc.preparation import Draft, differentiate, draft_of, read_source
+from odtc.step_options import StepOptions
 
 W = np.arange(12, dtype=np.float32).reshape(4, 3)
 CONSTANTS = {

@@ -14,7 +14,7 @@ from tests.kills.killed import Killed, Place
 from tests.kills.moments import Moments, moments_of
 
 # What the command imports when it runs.
-IMPORTS = ("odtc.compilation", "odtc.artifact")
+IMPORTS = ("odtc.building", "odtc.artifact")
 # Seconds that it takes, before that was measured.
 _GUESS = 1.0
 
@@ -31,7 +31,8 @@ class Compile(Killed):
     output = "out.odtc"
 
     def __init__(self, digits: Digits, folder: Path) -> None:
-        super().__init__(Place(folder, "odtc.cli.main", *IMPORTS))
+        self._cache = folder / "cache"
+        super().__init__(Place(folder, "odtc.cli.main", *IMPORTS, cache=self._cache))
         self._old = digits.artifact
         model = str(digits.model)
         self._argv = ["compile", model, "--batch", str(BATCH), "-o", self.output]
@@ -46,6 +47,8 @@ class Compile(Killed):
 
     def kill(self, number: signal.Signals, rng: random.Random) -> None:
         """Compiles, and looks what lies in the artifact's place."""
+        # A step that was kept is not compiled, and kernels are.
+        shutil.rmtree(self._cache / "odtc" / "steps", ignore_errors=True)
         is_over = rng.random() < 0.5
         self.path.unlink(missing_ok=True)
         if is_over:

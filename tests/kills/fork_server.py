@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ class ForkServer:
         temporary: their folder for temporary files.
         module: whose `main` they are for, without arguments.
         imports: modules that it imports only when it runs.
+        environment: variables that differ from ours.
 
     Attributes:
         pid: of the server itself.
@@ -35,7 +36,12 @@ class ForkServer:
     """
 
     def __init__(
-        self, folder: Path, temporary: Path, module: str, imports: Sequence[str] = ()
+        self,
+        folder: Path,
+        temporary: Path,
+        module: str,
+        imports: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         root = str(Path(__file__).parents[2])
         self.log = folder.parent / f"{folder.name}.log"
@@ -46,7 +52,8 @@ class ForkServer:
             cwd=folder,
             # A crash is to say where it was.
             env=os.environ
-            | {"PYTHONPATH": root, "TMPDIR": str(temporary), "PYTHONFAULTHANDLER": "1"},
+            | {"PYTHONPATH": root, "TMPDIR": str(temporary), "PYTHONFAULTHANDLER": "1"}
+            | dict(environment or {}),
         )
         self._running: int | None = None
         self.pid = self._process.pid

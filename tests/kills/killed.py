@@ -33,13 +33,15 @@ class Place:
         folder: for all of it; it exists.
         module: whose `main` runs the commands.
         imports: that they need.
+        cache: of theirs; the user's by default.
     """
 
-    def __init__(self, folder: Path, module: str, *imports: str) -> None:
+    def __init__(self, folder: Path, module: str, *imports: str, cache: Path | None = None) -> None:
         self.folder, self.temporary = folder / "work", folder / "tmp"
         for each in (self.folder, self.temporary):
             each.mkdir()
-        self.server = ForkServer(self.folder, self.temporary, module, imports)
+        environment = {"XDG_CACHE_HOME": str(cache)} if cache else {}
+        self.server = ForkServer(self.folder, self.temporary, module, imports, environment)
 
     def processes(self) -> list[int]:
         """All that were started here and live: each has the same folder for temporary files."""

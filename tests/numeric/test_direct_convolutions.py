@@ -14,8 +14,8 @@ from odtc.artifact import Artifact
 from odtc.backends.built import tuned_kernels, winograd_kernels
 from odtc.backends.decisions import Told
 from odtc.backends.lowering import to_kernels
+from odtc.building import DIRECT_CONVOLUTIONS
 from odtc.cli.main import main
-from odtc.compilation import DIRECT_CONVOLUTIONS
 from odtc.core.errors import BudgetError
 from odtc.core.kernel_marks import WORKLOAD
 from odtc.planning import Frontier

@@ -13,8 +13,8 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
+from odtc.building import HALF_ACTIVATIONS
 from odtc.cli.main import main
-from odtc.compilation import HALF_ACTIVATIONS
 from odtc.core.errors import UsageError
 from tests.fast import fast_if
 from tests.numeric.test_memory_budget import floor_of, tower, trained

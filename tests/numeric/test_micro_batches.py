@@ -21,9 +21,10 @@ from benchmarks.models.pytorch.table import SMALL
 from odtc.core.errors import BudgetError, DataError, UnsupportedError, UsageError
 from odtc.core.progress import silent
 from odtc.passes.checkpoint.cuts import fastest
-from odtc.preparation import StepOptions, read_source
+from odtc.preparation import read_source
 from odtc.runtime_rpc.trainer import Trainer
 from odtc.splitting import Cuts
+from odtc.step_options import StepOptions
 from tests.fast import fast_if
 from tests.numeric.mlp import (
     CLASSES,

@@ -12,8 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 from odtc.backends import ordered
 from odtc.backends.call_cost import call_cost
 from odtc.core.progress import silent
-from odtc.preparation import StepOptions, read_source
+from odtc.preparation import read_source
 from odtc.splitting import Cuts
+from odtc.step_options import StepOptions
 
 LAYERS, SIZE = 6, 16
 

@@ -1,0 +1,103 @@
+"""A file in pieces: what is in other files already is named, not kept twice.
+
+The weights of an artifact are those of the model's file, and there is no use in a copy of them for
+each step that was compiled of it.
+"""
+
+import mmap
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a file.
+
+    Attributes:
+        file: that has them, by its name in a folder; "" for the content that comes with the pieces.
+        offset: of the first of them.
+        size: how many.
+    """
+
+    file: str
+    offset: int
+    size: int
+
+
+def cut(path: Path, known: Iterable[tuple[int, Piece]], folder: Path) -> tuple[list[Piece], bytes]:
+    """A file as pieces, and the content of those that no other file has.
+
+    Args:
+        path: of the file.
+        known: what may lie in another file, by its offset in this one; what does not is left out.
+        folder: of the other files.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    pieces: list[Piece] = []
+    content = bytearray()
+    with _Files(folder) as files, path.open("rb") as file:
+        end = os.fstat(file.fileno()).st_size
+
+        def keep(until: int) -> None:
+            size = until - file.tell()
+            if size:
+                pieces.append(Piece("", len(content), size))
+                content.extend(file.read(size))
+
+        for offset, piece in sorted(known, key=lambda each: each[0]):
+            keep(offset)
+            if files.read(piece) == file.read(piece.size):
+                pieces.append(piece)
+            else:
+                file.seek(offset)
+                keep(offset + piece.size)
+        keep(end)
+    return pieces, bytes(content)
+
+
+def join(path: Path, pieces: Sequence[Piece], content: bytes, folder: Path) -> None:
+    """Writes a file that was cut.
+
+    Args:
+        path: of the file.
+        pieces: of it.
+        content: of those that no other file has.
+        folder: of the other files.
+
+    Raises:
+        OSError: one of them cannot be read, or the file cannot be written.
+    """
+    with _Files(folder) as files, path.open("wb") as file:
+        for piece in pieces:
+            if piece.file:
+                file.write(files.read(piece))
+            else:
+                file.write(content[piece.offset : piece.offset + piece.size])
+
+
+class _Files:
+    """Files of a folder, each opened once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.opened: dict[str, mmap.mmap] = {}
+
+    def __enter__(self) -> "_Files":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.opened.values():
+            each.close()
+
+    def read(self, piece: Piece) -> bytes:
+        if piece.file not in self.opened:
+            with open(self.folder / piece.file, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                self.opened[piece.file] = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        return self.opened[piece.file][piece.offset : piece.offset + piece.size]

@@ -1,0 +1,1 @@
+"""Compiled steps that are kept: the same model with the same options is not compiled again."""

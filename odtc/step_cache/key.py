@@ -1,0 +1,132 @@
+"""The key of a step that is kept: a hash of all that it follows from.
+
+What the user asks for is read before it is hashed, so that `adam` and `odtc.Adam()` have one key.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odtc.autoschedule.tuning.database import user_database
+from odtc.backends.targets import CPU, HOST, Target
+from odtc.core.bundle import file_sha256
+from odtc.core.errors import OdtcError
+from odtc.frontend.losses.given import LossGraph
+from odtc.frontend.losses.terms import terms_of
+from odtc.frontend.optimizers.sgd import SGD
+from odtc.frontend.optimizers.update import as_update
+from odtc.step_cache.made_by import made_by
+from odtc.step_options import StepOptions
+
+_PLAIN = (type(None), bool, int, float, str)
+# A message of protobuf is smaller than this, and what is larger no model.
+_MOST_BYTES = 1 << 31
+
+
+class _UnknownError(Exception):
+    """A value of which nobody knows what it says."""
+
+
+def step_key(
+    model: str | os.PathLike[str], target: Target, options: StepOptions, budget: int | str | None
+) -> str | None:
+    """The key of a step; None where it is not kept.
+
+    Args:
+        model: path of the ONNX file. Files of external data are no part of the key.
+        target: what it is compiled for.
+        options: of the step.
+        budget: of its memory; see `odtc.compile`.
+    """
+    # Kernels for a GPU of this machine hang on its driver.
+    if target.kind != CPU and target.name.startswith(HOST):
+        return None
+    path = Path(model)
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return None
+        asked = {
+            "made by": made_by(target),
+            "model": [path.name, file_sha256(path)],
+            "target": _plain(target),
+            "budget": budget,
+            "options": _plain(_read(options)),
+            "files": _files(options),
+        }
+    except (OSError, OdtcError, _UnknownError):
+        # Who compiles says what is wrong.
+        return None
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _read(options: StepOptions) -> dict[str, Any]:
+    """The options with the loss and the optimizer read."""
+    optimizer = options.get("optimizer")
+    read: dict[str, Any] = dict(options)
+    read["loss"] = terms_of(options.get("loss", "cross-entropy"))
+    read["optimizer"] = as_update(SGD() if optimizer is None else optimizer)
+    return read
+
+
+def _files(options: StepOptions) -> list[tuple[str, str]]:
+    """Files that options name, each with its hash; that of one that is not there is empty.
+
+    Raises:
+        _UnknownError: one of them has others beside it.
+    """
+    terms = terms_of(options.get("loss", "cross-entropy"))
+    losses = [term.loss.path for term in terms if isinstance(term.loss, LossGraph)]
+    if any(_has_others(Path(path)) for path in losses):
+        raise _UnknownError
+    named = [*losses, options.get("layout") or "", options.get("database") or user_database()]
+    return [(os.fspath(each), _sha256(Path(each))) for each in named]
+
+
+def _has_others(path: Path) -> bool:
+    """Whether elements of a loss lie beside it, or nobody can tell."""
+    from google.protobuf.message import DecodeError
+
+    from odtc.frontend.weights.in_file import elements_in_files
+
+    try:
+        return any(True for _ in elements_in_files(path))
+    except (DecodeError, KeyError, ValueError):
+        return True
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return file_sha256(path)
+    except (FileNotFoundError, IsADirectoryError):
+        return ""
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON says it, so that two that differ are two texts.
+
+    Raises:
+        _UnknownError: it is of a kind that is not known here.
+    """
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        content = hashlib.sha256(array.tobytes()).hexdigest()
+        return ["array", array.dtype.str, array.shape, content]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+        return [f"{kind.__module__}.{kind.__qualname__}", _plain(fields)]
+    if isinstance(value, Mapping):
+        return [[_plain(key), _plain(item)] for key, item in value.items()]
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    raise _UnknownError

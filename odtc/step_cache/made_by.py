@@ -1,0 +1,65 @@
+"""What makes a step of a model, beside what the user asks for: this version, and this machine.
+
+What were left out here would give the step of another odtc, or for another processor, without a
+word; what is too much gives a compile. So each file of the package counts.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import odtc
+from odtc.autoschedule.tuning.record import host_device
+from odtc.backends.link import find_linker
+from odtc.backends.targets import Target
+from odtc.core.side_by_side import cores
+
+# Packages that take part in a compile.
+_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "highspy", "numpy", "onnx", "protobuf")
+# Fields of /proc/cpuinfo by which LLVM tells processors apart, of x86 and of ARM.
+_FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "cpu ", "features")
+_CACHES = "__pycache__"
+
+
+def made_by(target: Target) -> str:
+    """All that makes a step for a target here, as text.
+
+    Raises:
+        BuildError: there is no linker for it.
+    """
+    command = find_linker(target).command
+    program = os.stat(command[0])
+    return json.dumps(
+        {
+            "odtc": _sources(Path(str(odtc.__file__)).parent),
+            "python": sys.version,
+            "packages": [version(name) for name in _PACKAGES],
+            "linker": [command, program.st_size, program.st_mtime_ns],
+            "machine": [platform.machine(), _processor(), cores(), repr(host_device(target))],
+        }
+    )
+
+
+@cache
+def _sources(root: Path) -> str:
+    """A hash of a package's files, wherever links say that they are."""
+    found = hashlib.sha256()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders[:] = sorted(each for each in folders if each != _CACHES)
+        for name in sorted(files):
+            path = Path(folder, name)
+            content = path.read_bytes()
+            found.update(f"{path.relative_to(root)} {len(content)}\n".encode() + content)
+    return found.hexdigest()
+
+
+def _processor() -> list[str]:
+    """What the system says of its first processor."""
+    said = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    lines = said.split("\n\n", maxsplit=1)[0].splitlines()
+    return [line for line in lines if line.lower().startswith(_FIELDS)]

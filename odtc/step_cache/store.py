@@ -1,0 +1,149 @@
+"""Where compiled steps are kept: artifacts, without the weights that are in the model's files.
+
+key ─┬─ kept, and files beside the model as they were ──→ artifact
+└─ compile ──→ keep ──→ artifact
+"""
+
+import dataclasses
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odtc.core import bundle as bundles
+from odtc.core.bundle import Bundle
+from odtc.core.content_store import ContentStore
+from odtc.core.errors import OdtcError
+from odtc.core.files import cache_folder, output_errors, private_folder
+from odtc.core.left_behind import remove_folder
+from odtc.core.manifest import parse_manifest
+from odtc.core.pieces import Piece, cut, join
+from odtc.core.tensor_file import read_header
+
+MOST_BYTES = 1 << 30
+# Of one that is kept, a sixteenth of these: weights that are in no file of the model count.
+_DIGITS = 1
+
+_ENTRY, _CONTENT = "entry.json", "content"
+_MEMBERS = tuple(name for name in bundles.MEMBERS if name != bundles.PARAMETERS)
+# The clock of a file system is as coarse as this.
+_COARSE_NS = 20_000_000
+
+
+def step_store() -> ContentStore:
+    """The store, in the user's cache."""
+    return ContentStore(cache_folder() / "steps", MOST_BYTES, _DIGITS)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a compile.
+
+    Attributes:
+        bundle: the artifact.
+        warnings: that were given.
+    """
+
+    bundle: Bundle
+    warnings: Sequence[str]
+
+
+def find(key: str, model: Path) -> Kept | None:
+    """The step under a key; None where there is none, or where files beside the model are others.
+
+    Raises:
+        OutputError: there is no room for the artifact.
+    """
+    found = step_store().get(key)
+    if found is None:
+        return None
+    with zipfile.ZipFile(io.BytesIO(found)) as archive:
+        entry = json.loads(archive.read(_ENTRY))
+        if any(_sha256(model.parent / name) != sha256 for name, sha256 in entry["beside"]):
+            return None
+        manifest = parse_manifest(archive.read(bundles.MANIFEST), os.fspath(model))
+        root = private_folder()
+        try:
+            with output_errors("the folder for temporary files"):
+                for name in _MEMBERS:
+                    (root / name).write_bytes(archive.read(name))
+                pieces = [Piece(*each) for each in entry["pieces"]]
+                join(root / bundles.PARAMETERS, pieces, archive.read(_CONTENT), model.parent)
+            whole = _sha256(root / bundles.PARAMETERS) == manifest.files[bundles.PARAMETERS]
+        except BaseException:
+            remove_folder(root)
+            raise
+    if not whole:
+        # The model's file has changed since its hash was taken: who compiles reads it once more.
+        remove_folder(root)
+        return None
+    return Kept(bundles.owned(Bundle(manifest, root)), entry["warnings"])
+
+
+def keep(key: str, model: Path, kept: Kept, since_ns: int) -> None:
+    """Keeps the step under a key, unless a file that it was made from has changed meanwhile.
+
+    Args:
+        key: of the step.
+        model: path of its file.
+        kept: what became of it.
+        since_ns: when the files of the model were looked at first, in nanoseconds of the clock.
+    """
+    try:
+        places = dict(_places(model))
+        beside = sorted({piece.file for piece in places.values()} - {model.name})
+        files = [model.name, *beside]
+        known = _known(kept.bundle.parameters, places)
+        pieces, content = cut(kept.bundle.parameters, known, model.parent)
+        entry = {
+            "warnings": list(kept.warnings),
+            "beside": [(name, _sha256(model.parent / name)) for name in beside],
+            "pieces": [dataclasses.astuple(each) for each in pieces],
+        }
+        if any(_changed_ns(model.parent / name) > since_ns - _COARSE_NS for name in files):
+            return
+    except (OSError, OdtcError):
+        return
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as archive:
+        archive.writestr(_ENTRY, json.dumps(entry))
+        archive.writestr(bundles.MANIFEST, kept.bundle.manifest.to_json())
+        archive.writestr(_CONTENT, content)
+        for name in _MEMBERS:
+            archive.write(kept.bundle.root / name, name)
+    step_store().put(key, memory.getvalue())
+
+
+def _places(model: Path) -> Iterator[tuple[str, Piece]]:
+    """Where the elements of tensors lie that are large, or in files beside the model's."""
+    # ONNX comes with it, which a step that is found goes without.
+    from odtc.frontend.weights.in_file import elements_in_files
+
+    folder = model.absolute().parent
+    for each in elements_in_files(model):
+        yield each.tensor, Piece(os.path.relpath(each.path, folder), each.offset, each.size)
+
+
+def _known(parameters: Path, places: dict[str, Piece]) -> Iterator[tuple[int, Piece]]:
+    """Places of weights, each with its offset in the file of an artifact."""
+    with parameters.open("rb") as file:
+        header = read_header(file)
+    for name, entry in header.entries.items():
+        piece = places.get(name)
+        if piece and piece.size == entry.end - entry.begin:
+            yield header.start + entry.begin, piece
+
+
+def _sha256(path: Path) -> str:
+    """The hash of a file; empty where it cannot be read."""
+    try:
+        return bundles.file_sha256(path)
+    except OSError:
+        return ""
+
+
+def _changed_ns(path: Path) -> int:
+    return os.stat(path).st_ctime_ns

@@ -1,0 +1,254 @@
+"""A step that was compiled before is the same artifact, and only where all is as it was."""
+
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import odtc
+from odtc import building
+from odtc.artifact import Artifact
+from odtc.core.bundle import MEMBERS
+from odtc.step_cache import store
+from odtc.step_cache.store import step_store
+
+SIZE, CLASSES = 64, 5
+# A tensor that is large enough to stay in a file that is.
+WIDE = 300
+
+
+def write_model(folder: Path, *, beside: bool = False, seed: int = 0) -> Path:
+    """A multilayer perceptron; `beside` puts its weights into a file of their own."""
+    rng = np.random.default_rng(seed)
+    shapes = {"w": (SIZE, WIDE), "b": (WIDE,), "v": (WIDE, CLASSES)}
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("MatMul", ["r", "v"], ["y"]),
+    ]
+    given, found = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size])
+        for name, size in (("x", SIZE), ("y", CLASSES))
+    )
+    model = helper.make_model(helper.make_graph(nodes, "mlp", [given], [found], weights))
+    folder.mkdir(exist_ok=True)
+    path = folder / "mlp.onnx"
+    onnx.save(model, path, save_as_external_data=beside, location="mlp.data")
+    # The clock of a file system is coarse: what is as new as this may be newer than a compile.
+    for each in folder.iterdir():
+        wait_for_the_clock(each)
+    return path
+
+
+def wait_for_the_clock(path: Path) -> None:
+    """Until the clock of the file system has gone on."""
+    other = path.with_name("clock")
+    while not other.exists() or other.stat().st_ctime_ns - path.stat().st_ctime_ns < 30_000_000:
+        other.write_text("")
+    other.unlink()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache that is used."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return step_store().folder
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that are built."""
+    names: list[str] = []
+    build = building.build
+
+    def counted(model: Path, *rest):
+        names.append(model.name)
+        return build(model, *rest)
+
+    monkeypatch.setattr(building, "build", counted)
+    return names
+
+
+def members(artifact: Artifact) -> dict[str, bytes]:
+    """What an artifact holds."""
+    root = artifact._bundle.root
+    files = {name: (root / name).read_bytes() for name in MEMBERS}
+    return files | {"manifest": artifact.manifest.to_json().encode()}
+
+
+def test_the_same_again_is_not_built(tmp_path: Path, cache: Path, built: list[str]) -> None:
+    model = write_model(tmp_path / "m")
+    first = odtc.compile(model, optimizer="adam")
+    again = odtc.compile(model, optimizer=odtc.Adam())
+    assert len(built) == 1
+    assert members(again) == members(first)
+    x, y = np.ones((4, SIZE), np.float32), np.arange(4)
+    losses = [
+        [trainer.step(x, y, lr=0.1) for _ in range(3)]
+        for trainer in (first.trainer(), again.trainer())
+    ]
+    assert losses[0] == losses[1]
+    # A folder of its own, which goes with it.
+    assert first._bundle.root != again._bundle.root
+    again.save(tmp_path / "again.odtc")
+    odtc.load(tmp_path / "again.odtc").close()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_weights_that_the_model_has_are_not_kept_twice(
+    tmp_path: Path, cache: Path, built: list[str], monkeypatch: pytest.MonkeyPatch, beside: bool
+) -> None:
+    from odtc.frontend.weights import in_file
+
+    monkeypatch.setattr(in_file, "_LARGE_FILE", 0)
+    monkeypatch.setattr(in_file, "_LARGE_TENSOR", 1 << 10)
+    model = write_model(tmp_path / "m", beside=beside)
+    first = odtc.compile(model)
+    assert members(odtc.compile(model)) == members(first)
+    assert len(built) == 1
+    weights = first._bundle.parameters.stat().st_size
+    rest = sum(len(content) for name, content in members(first).items()) - weights
+    assert step_store().size().nbytes < rest + weights // 5
+
+
+def test_files_beside_the_model_count(tmp_path: Path, cache: Path, built: list[str]) -> None:
+    model = write_model(tmp_path / "m", beside=True)
+    odtc.compile(model)
+    # Whole, in another place.
+    moved = tmp_path / "moved"
+    shutil.copytree(model.parent, moved)
+    odtc.compile(moved / model.name)
+    assert len(built) == 1
+    other = write_model(tmp_path / "other", beside=True, seed=1)
+    assert other.read_bytes() == model.read_bytes()
+    changed = odtc.compile(other)
+    assert len(built) == 2
+    found = changed.trainer().parameters()["w"]
+    assert np.array_equal(found, np.random.default_rng(1).standard_normal((SIZE, WIDE), np.float32))
+    (moved / "mlp.data").unlink()
+    with pytest.raises(odtc.OdtcError):
+        odtc.compile(moved / model.name)
+
+
+def test_a_model_that_changes_while_it_is_compiled_is_not_kept(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, other = (write_model(tmp_path / name, seed=n) for n, name in enumerate("ab"))
+    build = building.build
+
+    def late(path: Path, *rest):
+        shutil.copyfile(other, model)
+        return build(path, *rest)
+
+    monkeypatch.setattr(building, "build", late)
+    odtc.compile(model)
+    assert step_store().size().entries == 0
+
+
+def test_what_is_damaged_or_of_another_step_is_built(
+    tmp_path: Path, cache: Path, built: list[str]
+) -> None:
+    model = write_model(tmp_path / "m")
+    first = odtc.compile(model)
+    (entry,) = entries(cache)
+    content = bytearray(entry.read_bytes())
+    for at in range(40, len(content), len(content) // 7):
+        content[at] ^= 1
+        entry.write_bytes(content)
+        content[at] ^= 1
+    odtc.compile(model)
+    assert len(built) == 2
+    # One that lies under the key of another.
+    odtc.compile(model, seed=1)
+    one, two = entries(cache)
+    shutil.copyfile(one, two)
+    shutil.copyfile(two, one)
+    assert members(odtc.compile(model))["manifest"] == members(first)["manifest"]
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_cache_that_cannot_be_written_changes_nothing(
+    tmp_path: Path, cache: Path, built: list[str]
+) -> None:
+    cache.parent.mkdir(parents=True)
+    cache.write_text("no folder")
+    model = write_model(tmp_path / "m")
+    odtc.compile(model)
+    odtc.compile(model)
+    assert len(built) == 2
+
+
+def test_warnings_are_given_again(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = write_model(tmp_path / "m")
+    build = building.build
+
+    def lossy(*given):
+        kept = build(*given)
+        return store.Kept(kept.bundle, ("something was lost",))
+
+    monkeypatch.setattr(building, "build", lossy)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="compile: something was lost") as given:
+            odtc.compile(model)
+        assert [each.filename for each in given] == [__file__]
+    with warnings.catch_warnings(record=True) as said:
+        odtc.compile(model, seed=1)
+    assert len(said) == 1
+
+
+def test_there_is_room_for_the_artifact_or_an_error(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = write_model(tmp_path / "m")
+    odtc.compile(model)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "join", full)
+    left = set(temporary_folders())
+    with pytest.raises(odtc.OdtcError, match="No space left"):
+        odtc.compile(model)
+    assert set(temporary_folders()) == left
+
+
+def temporary_folders() -> Iterator[str]:
+    import tempfile
+
+    yield from (name for name in os.listdir(tempfile.gettempdir()) if name.startswith("odtc-"))
+
+
+TWICE = """
+import sys
+import odtc
+odtc.compile(sys.argv[1])
+print("tvm" in sys.modules)
+"""
+
+
+def test_what_is_kept_needs_no_compiler(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "m")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", TWICE, str(model)]
+    said = [
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [each.stdout.strip() for each in said] == ["True", "False"]

@@ -1,0 +1,167 @@
+"""Two steps that could differ have two keys."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import odtc
+from odtc.autoschedule.tuning.record import Device
+from odtc.backends.targets import parse_target
+from odtc.layouts import DEFAULT
+from odtc.step_cache import made_by
+from odtc.step_cache.key import step_key
+from odtc.step_options import StepOptions
+
+TARGET = parse_target("host-cpu")
+# Of each option its default, and others.
+OPTIONS: Mapping[str, tuple[Any, ...]] = {
+    "batch": (None, 1, 2),
+    "loss": ("cross-entropy", "mse", {"y": "mse"}, {"y": (0.5, "mse")}, "huber{delta=2}"),
+    "optimizer": (None, "adam", "adam{beta1=0.8}", odtc.Update("adam", clip_norm=1.0)),
+    "params": (None, "*", ("*",), ("w", "b"), ("b", "w")),
+    "freeze": ((), "w"),
+    "freeze_batch_norm": (False, True),
+    "lora": (None, "rank=2", odtc.LoRA(rank=3)),
+    "shape": (None, {"n": 3}, {"n": 4}, {"m": 3}, {"x": (1, 2)}),
+    "batch_axes": (None, {"x": 0}, {"x": None}),
+    "set_inputs": (None, {"k": 1}, {"k": 1.0}, {"k": True}, {"k": [1]}, {"k": np.ones(2)}),
+    "precision": ("float32", "mixed"),
+    "dropout": (True, False),
+    "seed": (0, 1),
+    "micro_batches": (None, 1, 2),
+    "allow_split_batchnorm": (False, True),
+    "allow_half_activations": (False, True),
+    "offload": (False, True),
+    "tuned": (True, False),
+    "database": (None, "records.jsonl", Path("others.jsonl")),
+    "device": (None, Device("a", "b", "", ""), Device("b", "b", "", "")),
+    "layout": (DEFAULT, "auto"),
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    path = tmp_path / "model.onnx"
+    node = helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(helper.make_model(helper.make_graph([node], "g", [x], [y])), path)
+    return path
+
+
+def key(model: Path, **options: Any) -> str | None:
+    defaults = {name: values[0] for name, values in OPTIONS.items()}
+    return step_key(model, TARGET, StepOptions(**{**defaults, **options}), None)
+
+
+def test_all_options_are_here() -> None:
+    assert OPTIONS.keys() == StepOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_counts(model: Path, name: str) -> None:
+    keys = [key(model, **{name: value}) for value in OPTIONS[name]]
+    assert None not in keys
+    # A text in a list is that text.
+    same = 1 if name == "params" else 0
+    assert len(set(keys)) >= len(keys) - same
+    assert keys == [key(model, **{name: value}) for value in OPTIONS[name]]
+
+
+def test_what_is_compiled_for_counts(model: Path) -> None:
+    texts = ("host-cpu", "host-cpu{threads=1}", "host-cpu{mcpu=znver3}", "android-cpu")
+    every = [step_key(model, parse_target(text), StepOptions(), None) for text in texts]
+    every += [step_key(model, TARGET, StepOptions(), budget) for budget in (1, 2, "auto")]
+    every += [step_key(model, parse_target("android-opencl"), StepOptions(), None)]
+    assert None not in every
+    assert len(set(every)) == len(every)
+    # Its driver counts, and nobody knows it here.
+    assert step_key(model, parse_target("host-opencl"), StepOptions(), None) is None
+
+
+def test_the_model_counts(model: Path) -> None:
+    before = key(model)
+    renamed = model.rename(model.with_name("other.onnx"))
+    assert key(renamed) not in (before, None)
+    renamed.rename(model)
+    assert key(model) == before
+    with model.open("ab") as file:
+        file.write(b"\x08\x08")
+    assert key(model) not in (before, None)
+    assert key(model.with_name("missing.onnx")) is None
+    assert key(model.parent) is None
+
+
+def test_files_that_options_name_count(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(model.parent)
+    loss = model.with_name("loss.onnx")
+    loss.write_bytes(model.read_bytes())
+    options = ({"database": "records.jsonl"}, {"layout": "plan.json"}, {"loss": "loss.onnx"})
+    for given in options:
+        (name,) = given.values()
+        before = key(model, **given)
+        with Path(name).open("ab") as file:
+            file.write(b"\x08\x08")
+        assert key(model, **given) not in (before, None)
+
+
+def test_the_database_of_the_user_counts(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    from odtc.autoschedule.tuning.database import user_database
+
+    before = key(model)
+    user_database().parent.mkdir(parents=True)
+    user_database().write_text("{}")
+    assert key(model) not in (before, None)
+
+
+def test_a_loss_with_files_of_its_own_is_not_kept(model: Path) -> None:
+    loss = model.with_name("loss.onnx")
+    weight = onnx.numpy_helper.from_array(np.ones(600, np.float32), "w")
+    read = onnx.load(model)
+    read.graph.initializer.append(weight)
+    onnx.save(read, loss, save_as_external_data=True, location="w.data", size_threshold=0)
+    assert key(model, loss=str(loss)) is None
+    loss.write_bytes(b"no model")
+    assert key(model, loss=str(loss)) is None
+
+
+def test_values_that_nobody_knows_are_not_kept(model: Path) -> None:
+    assert key(model, set_inputs={"k": object()}) is None
+    assert key(model, loss="no such loss") is None
+
+
+def test_the_versions_and_the_machine_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    (package / "part").mkdir(parents=True)
+    (package / "part" / "a.py").write_text("1")
+    sources = made_by._sources.__wrapped__
+    before = sources(package)
+    (package / "part" / "__pycache__").mkdir()
+    (package / "part" / "__pycache__" / "a.pyc").write_text("1")
+    assert sources(package) == before
+    found = {before}
+    (package / "part" / "a.py").write_text("2")
+    found.add(sources(package))
+    (package / "part" / "a.py").rename(package / "part" / "b.py")
+    found.add(sources(package))
+    (package / "link").symlink_to(package / "part")
+    found.add(sources(package))
+    assert len(found) == 4
+
+    text = made_by.made_by(TARGET)
+    said = json.loads(text)
+    assert all(said.values())
+    monkeypatch.setattr(made_by, "cores", lambda: 64)
+    assert made_by.made_by(TARGET) != text
+    assert made_by.made_by(replace(TARGET, mcpu="znver3")) != text
