@@ -104,7 +104,7 @@ class ContentStore:
             key: a hash, in hex.
             content: any bytes; more than a folder's share are not kept.
         """
-        if _off or self.problem or len(content) + _HASH_BYTES > self._share:
+        if _off or self.problem or len(content) + _HASH_BYTES > self.most_of_one:
             return
         path = self._path(key)
         with suppress(OSError):
@@ -149,7 +149,8 @@ class ContentStore:
         return ""
 
     @property
-    def _share(self) -> int:
+    def most_of_one(self) -> int:
+        """Bytes that an entry may have, its hash included."""
         return self.most_bytes // 16**self.digits
 
     def _path(self, key: str) -> Path:
@@ -162,10 +163,10 @@ class ContentStore:
     def _make_room(self, folder: Path) -> None:
         found = sorted(_files(folder))
         left = sum(size for _, size, _ in found)
-        if left <= self._share:
+        if left <= self.most_of_one:
             return
         for _, size, path in found:
-            if left <= self._share * _LEFT:
+            if left <= self.most_of_one * _LEFT:
                 break
             path.unlink(missing_ok=True)
             left -= size

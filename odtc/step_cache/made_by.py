@@ -11,6 +11,7 @@ import platform
 import sys
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import odtc
@@ -39,6 +40,7 @@ def made_by(target: Target) -> str:
             "odtc": _sources(Path(str(odtc.__file__)).parent),
             "python": sys.version,
             "packages": [version(name) for name in _PACKAGES],
+            "tvm": _libraries("tvm"),
             "linker": [command, program.st_size, program.st_mtime_ns],
             "machine": [platform.machine(), _processor(), cores(), repr(host_device(target))],
         }
@@ -56,6 +58,14 @@ def _sources(root: Path) -> str:
             content = path.read_bytes()
             found.update(f"{path.relative_to(root)} {len(content)}\n".encode() + content)
     return found.hexdigest()
+
+
+def _libraries(package: str) -> list[tuple[str, int, int]]:
+    """The libraries of a package, which may have been built here; it is not imported."""
+    found = find_spec(package)
+    root = Path(found.origin).parent if found and found.origin else Path()
+    stats = [(path.name, path.stat()) for path in sorted(root.glob("lib/*.so"))]
+    return [(name, each.st_size, each.st_mtime_ns) for name, each in stats]
 
 
 def _processor() -> list[str]:

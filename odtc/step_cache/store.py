@@ -96,7 +96,10 @@ def keep(key: str, model: Path, kept: Kept, since_ns: int) -> None:
         places = dict(_places(model))
         beside = sorted({piece.file for piece in places.values()} - {model.name})
         files = [model.name, *beside]
-        known = _known(kept.bundle.parameters, places)
+        known = list(_known(kept.bundle.parameters, places))
+        rest = kept.bundle.parameters.stat().st_size - sum(piece.size for _, piece in known)
+        if rest > step_store().most_of_one:
+            return
         pieces, content = cut(kept.bundle.parameters, known, model.parent)
         entry = {
             "warnings": list(kept.warnings),

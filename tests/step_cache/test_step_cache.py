@@ -193,6 +193,18 @@ def test_a_cache_that_cannot_be_written_changes_nothing(
     assert len(built) == 2
 
 
+def test_more_than_an_entry_may_have_is_not_put_together(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(store, "MOST_BYTES", 16 * 50_000)
+    monkeypatch.setattr(store, "cut", never)
+    odtc.compile(write_model(tmp_path / "m"))
+    assert step_store().size().entries == 0
+
+
 def test_warnings_are_given_again(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
