@@ -1,6 +1,6 @@
 """What a compile takes: `python -m benchmarks.compile_time`.
 
-Each model is compiled in processes of their own: with an empty cache of kernels, again, and with
+Each model is compiled in processes of their own: with an empty cache, again, and with
 another optimizer. Beside it stands what TVM's own pipeline takes for a training step of the model,
 where it can make one: its import, gradients and optimizer, without any of our kernels.
 
@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 import onnx
 
+from benchmarks.models.decoder import Shape, decoder
 from benchmarks.options import listed, positive
 from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
 from benchmarks.step_time.cases import case_of
@@ -34,7 +35,10 @@ MODELS = {
     "resnet50": 4,
     "bert_base": 4,
     "densenet121": 4,
+    "smollm2_135m": 1,
 }
+# What is no model there: of SmolLM2-135M's shape, for as many tokens.
+_DECODER, _TOKENS = "smollm2_135m", 128
 _FIRST, _CHANGED = "sgd", "sgd{momentum=0.9}"
 # In their order, each with the optimizer; the cache is empty before the first.
 RUNS = {"cold": _FIRST, "again": _FIRST, "optimizer changed": _CHANGED}
@@ -76,13 +80,13 @@ def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row
     Raises:
         CalledProcessError: a compile fails.
     """
-    case = case_of(name, batch)
+    model, loss = _model_of(name, batch)
     path = folder / "model.onnx"
-    onnx.save(case.model, path)
-    weights = sum(len(tensor.raw_data) for tensor in case.model.graph.initializer)
+    onnx.save(model, path)
+    weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     rows = []
     for run, optimizer in RUNS.items():
-        given = str(path), str(batch), case.loss, optimizer
+        given = str(path), str(batch), loss, optimizer
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.compile_time.worker", *given],
             env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
@@ -92,8 +96,16 @@ def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row
         )
         rows.append(Row(name, run, **json.loads(done.stdout), weight_bytes=weights))
     if with_tvm:
-        rows += _of_tvm(name, case.model, batch, folder, weights)
+        rows += _of_tvm(name, model, batch, folder, weights)
     return rows
+
+
+def _model_of(name: str, batch: int) -> tuple[onnx.ModelProto, str]:
+    """A model and its loss."""
+    if name == _DECODER:
+        return decoder(Shape(length=_TOKENS)), "cross-entropy{axis=-1}"
+    case = case_of(name, batch)
+    return case.model, case.loss
 
 
 def _of_tvm(
