@@ -18,6 +18,7 @@ from odtc.backends.compiling import compiled
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.matmul import matmul
+from odtc.backends.legalize import Legalize
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.errors import UnsupportedError
@@ -70,12 +71,12 @@ def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...
         JoinReshapes(),
         AbsorbTranspose(matmul),
         # Casts and slices are kept at first: kernels look through them for what is stored.
-        TvmPass("LegalizeOps", lambda: X.LegalizeOps(family.rules, skip_ops=_LOOKED_THROUGH)),
+        TvmPass("LegalizeOps", Legalize(family.rules, _LOOKED_THROUGH, stay=True)),
         *name_tensors(train_step),
         # A tuple that is only taken apart again, as of the gradient of a split, is none: FuseOps
         # mixes up the arguments of a kernel that takes elements of several tuples.
         *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination),
-        TvmPass("LegalizeOps", lambda: X.LegalizeOps(family.rules)),
+        TvmPass("LegalizeOps", Legalize(family.rules, _LOOKED_THROUGH, stay=False)),
         *tvm_passes(X.AnnotateTIROpPattern, X.FoldConstant),
         FuseNamed(train_step, family.most_fused, family.grown),
         *tvm_passes(
