@@ -34,6 +34,7 @@ from odtc.fitting import BuiltPlans, build_step
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.terms import terms_text
 from odtc.frontend.training import TRAIN_STEP
+from odtc.frontend.weights.in_file import put_into
 from odtc.passes.checkpoint.cuts import Form
 from odtc.preparation import read_source
 from odtc.step_cache.store import Kept
@@ -169,6 +170,7 @@ def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
     """The weights, and the graph without them."""
     write_tensors(root / bundles.PARAMETERS, graph.parameters)
     skeleton = strip_weights(model, graph.parameters)
+    put_into(skeleton)
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
 
 

@@ -62,7 +62,7 @@ class Source:
     """What a step is made from, whatever its batch.
 
     Attributes:
-        model: as it was read.
+        model: as it was read; elements of large tensors are in its file.
         target: what to compile for.
         options: as the user gave them.
         terms: of the loss.
@@ -195,7 +195,6 @@ def read_source(
     progress: Progress,
     *,
     is_tight: bool = False,
-    is_dry: bool = False,
 ) -> Source:
     """Reads a model and what is asked of it; see `odtc.compile` for other arguments and errors.
 
@@ -205,7 +204,6 @@ def read_source(
         options: of the step.
         progress: called with the name of each stage as it starts.
         is_tight: whether the step has to keep within a budget, so that bytes are worth something.
-        is_dry: whether nothing is to be compiled: the model then holds no large tensors.
     """
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
@@ -218,7 +216,7 @@ def read_source(
     terms = terms_of(options.get("loss", "cross-entropy"))
 
     progress("read the model")
-    onnx_model = load_model(model, in_file=is_dry)
+    onnx_model = load_model(model, in_file=True)
     check_room(ROOM + Path(model).stat().st_size)
     book, times = _known(target, options)
     read = read_graph(modern(onnx_model), _wanted(options)[0])

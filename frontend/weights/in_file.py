@@ -115,6 +115,20 @@ def array_of(tensor: TensorProto) -> np.ndarray:
     return np.frombuffer(raw, dtype).reshape(tensor.dims)
 
 
+def put_into(model: onnx.ModelProto) -> None:
+    """Puts all elements that were left in files into the model, in place.
+
+    Raises:
+        OSError, ValueError: they are not there any more.
+    """
+    for tensor in model.graph.initializer:
+        if _is_in_file(tensor):
+            elements = array_of(tensor).tobytes()
+            tensor.ClearField("data_location")
+            tensor.ClearField("external_data")
+            tensor.raw_data = elements
+
+
 def bytes_of(tensor: TensorProto) -> int:
     """What a tensor takes in a file that holds its elements."""
     where = {entry.key: entry.value for entry in tensor.external_data}

@@ -100,7 +100,7 @@ def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"
     from odtc.parts import Parts
     from odtc.preparation import complete, read_source, sketch_of, try_to_differentiate
 
-    source = read_source(path, target, options, silent, is_dry=True)
+    source = read_source(path, target, options, silent)
     if lacks_batch(source.model, source.asked):
         source = dataclasses.replace(source, options={**options, "batch": 1})
     sketch = sketch_of(source)

@@ -1,4 +1,4 @@
-"""Large tensors that stay in the file until they are asked for, as a dry run reads models."""
+"""Large tensors that stay in the file until they are asked for."""
 
 from pathlib import Path
 
@@ -7,11 +7,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import odtc
 from odtc.core.errors import ModelError
 from odtc.frontend.onnx_file import load_model
 from odtc.frontend.specialize import read_graph
 from odtc.frontend.weights import in_file
-from odtc.frontend.weights.in_file import array_of, bytes_of
+from odtc.frontend.weights.in_file import array_of, bytes_of, put_into
 
 _RNG = np.random.default_rng(0)
 VALUES = {
@@ -140,3 +141,31 @@ def test_damage_is_told_in_the_same_words(tmp_path: Path, write) -> None:
     path = tmp_path / "m.onnx"
     write(path)
     assert _said(path, in_file=True) == _said(path, in_file=False)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_all_of_them_are_put_into_the_model(tmp_path: Path, apart: bool) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(_model(), path, save_as_external_data=apart, location="m.data", size_threshold=256)
+    model = load_model(path, in_file=True)
+    put_into(model)
+    for tensor in model.graph.initializer:
+        assert not tensor.external_data
+        value = numpy_helper.to_array(tensor)
+        np.testing.assert_array_equal(value, VALUES[tensor.name], strict=True)
+
+
+def test_an_artifact_is_the_same_however_the_model_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(_model(), path)
+    made = []
+    for large in (0, 1 << 30):
+        monkeypatch.setattr(in_file, "_LARGE_FILE", large)
+        with odtc.compile(path, batch=2, loss="mse") as artifact:
+            made.append(artifact.manifest.files)
+            skeleton = onnx.load(artifact._bundle.model)
+        held = {tensor.name for tensor in skeleton.graph.initializer if tensor.raw_data}
+        assert held == VALUES.keys() - {"w"}
+    assert made[0] == made[1]
