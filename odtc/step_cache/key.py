@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import odtc
 from odtc.autoschedule.tuning.database import user_database
 from odtc.backends.targets import CPU, HOST, Target
 from odtc.core.bundle import file_sha256
@@ -59,10 +60,11 @@ def step_key(
             "options": _plain(_read(options)),
             "files": _files(options),
         }
-    except (OSError, OdtcError, _UnknownError):
+        text = json.dumps(asked)
+    except (OSError, OdtcError, RecursionError, TypeError, ValueError, _UnknownError):
         # Who compiles says what is wrong.
         return None
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(options: StepOptions) -> dict[str, Any]:
@@ -119,10 +121,14 @@ def _plain(value: Any) -> Any:
         return os.fspath(value)
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
+        if array.dtype.hasobject:
+            # Its bytes are addresses of what it holds.
+            raise _UnknownError
         content = hashlib.sha256(array.tobytes()).hexdigest()
         return ["array", array.dtype.str, array.shape, content]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kind = type(value)
+    kind = type(value)
+    # What a class of somebody else does is in no file of this package.
+    if dataclasses.is_dataclass(kind) and kind.__module__.partition(".")[0] == odtc.__name__:
         fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
         return [f"{kind.__module__}.{kind.__qualname__}", _plain(fields)]
     if isinstance(value, Mapping):

@@ -135,8 +135,30 @@ def test_a_loss_with_files_of_its_own_is_not_kept(model: Path) -> None:
 
 
 def test_values_that_nobody_knows_are_not_kept(model: Path) -> None:
-    assert key(model, set_inputs={"k": object()}) is None
     assert key(model, loss="no such loss") is None
+    itself: list[Any] = []
+    itself.append(itself)
+    for value in (object(), np.array([[1], None], object), itself, 10**5000, {"a": {1}}):
+        assert key(model, set_inputs={"k": value}) is None
+    assert key(model, layout="a\0b") is None
+
+
+def test_what_is_derived_of_a_class_is_not_kept(model: Path) -> None:
+    class Slower(odtc.SGD):
+        """What its rule does is in no file of this package."""
+
+    class Doubled(odtc.MSE):
+        """The same."""
+
+    class Thinner(odtc.LoRA):
+        """The same."""
+
+    groups = [odtc.Group("*", {"momentum": 0.5})]
+    for optimizer in (Slower(), odtc.Update(Slower()), odtc.Update(Slower(), groups=groups)):
+        assert key(model, optimizer=optimizer) is None
+    for loss in (Doubled(), {"y": Doubled()}, {"y": (0.5, Doubled())}):
+        assert key(model, loss=loss) is None
+    assert key(model, lora=Thinner(rank=2)) is None
 
 
 def test_the_versions_and_the_machine_count(
