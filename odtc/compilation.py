@@ -7,7 +7,6 @@ TVM is imported where there is something to build.
 """
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,9 @@ from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.update import Update
 from odtc.layouts import DEFAULT
 from odtc.step_arguments import MODEL_AND_TARGET, STEP
-from odtc.step_cache.key import step_key
-from odtc.step_cache.store import Kept, find, keep
+from odtc.step_cache.key import named_files, step_key
+from odtc.step_cache.store import Kept, beside, find, keep
+from odtc.step_cache.unchanged import look_at
 from odtc.step_options import StepOptions
 
 
@@ -182,7 +182,7 @@ def _kept_or_built(
     budget: int | str | None,
     progress: Progress,
 ) -> Kept:
-    since = time.time_ns()
+    seen = look_at([model, *named_files(options)])
     key = step_key(model, target, options, budget)
     found = find(key, model) if key else None
     if found:
@@ -191,10 +191,12 @@ def _kept_or_built(
     progress("load the compiler")
     from odtc.building import build
 
+    if key:
+        seen = seen.and_at(beside(model))
     built = build(model, target, options, budget, progress)
     if key:
         progress("keep the step")
-        keep(key, model, built, since)
+        keep(key, model, built, seen)
     return built
 
 

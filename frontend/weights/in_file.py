@@ -24,6 +24,9 @@ from onnx.external_data_helper import (
 from odtc.core.weight_places import FLOATS
 from odtc.frontend.external_claims import external_tensors, require_claims
 
+# What reading a model may raise: `elements_in_files`, as `onnx.load`.
+UNREADABLE = (DecodeError, KeyError, OSError, ValueError)
+
 # What is smaller may well be in memory three times.
 _LARGE_FILE, _LARGE_TENSOR = 16 << 20, 1 << 16
 # Numbers of fields in ONNX's messages, and types of fields in protobuf's encoding.

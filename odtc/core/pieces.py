@@ -4,11 +4,12 @@ The weights of an artifact are those of the model's file, and there is no use in
 each step that was compiled of it.
 """
 
-import mmap
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 _BLOCK = 1 << 20
 
@@ -82,22 +83,24 @@ def join(path: Path, pieces: Sequence[Piece], content: bytes, folder: Path) -> N
 
 
 class _Files:
-    """Files of a folder, each opened once."""
+    """Files of a folder, each opened once; not mapped, as one that is cut short ends a process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.opened: dict[str, mmap.mmap] = {}
+        self.opened: dict[str, BinaryIO] = {}
+        self.stack = ExitStack()
 
     def __enter__(self) -> "_Files":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self.opened.values():
-            each.close()
+        self.stack.close()
 
     def read(self, piece: Piece) -> bytes:
+        """The bytes of a piece; fewer where the file ends before."""
         if piece.file not in self.opened:
-            with open(self.folder / piece.file, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                self.opened[piece.file] = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-        return self.opened[piece.file][piece.offset : piece.offset + piece.size]
+            opened = self.stack.enter_context((self.folder / piece.file).open("rb"))
+            self.opened[piece.file] = opened
+        file = self.opened[piece.file]
+        file.seek(piece.offset)
+        return file.read(piece.size)

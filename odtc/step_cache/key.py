@@ -76,29 +76,39 @@ def _read(options: StepOptions) -> dict[str, Any]:
     return read
 
 
+def named_files(options: StepOptions) -> list[Path]:
+    """Files that options name, and the user's measurements; not all are there."""
+    named = [options.get("layout") or "", options.get("database") or user_database()]
+    return [Path(each) for each in (*_losses(options), *named)]
+
+
+def _losses(options: StepOptions) -> list[str | os.PathLike[str]]:
+    """Files of losses; none where a loss is none, which who compiles says."""
+    try:
+        terms = terms_of(options.get("loss", "cross-entropy"))
+    except OdtcError:
+        return []
+    return [term.loss.path for term in terms if isinstance(term.loss, LossGraph)]
+
+
 def _files(options: StepOptions) -> list[tuple[str, str]]:
     """Files that options name, each with its hash; that of one that is not there is empty.
 
     Raises:
         _UnknownError: one of them has others beside it.
     """
-    terms = terms_of(options.get("loss", "cross-entropy"))
-    losses = [term.loss.path for term in terms if isinstance(term.loss, LossGraph)]
-    if any(_has_others(Path(path)) for path in losses):
+    if any(_has_others(Path(path)) for path in _losses(options)):
         raise _UnknownError
-    named = [*losses, options.get("layout") or "", options.get("database") or user_database()]
-    return [(os.fspath(each), _sha256(Path(each))) for each in named]
+    return [(os.fspath(each), _sha256(each)) for each in named_files(options)]
 
 
 def _has_others(path: Path) -> bool:
     """Whether elements of a loss lie beside it, or nobody can tell."""
-    from google.protobuf.message import DecodeError
-
-    from odtc.frontend.weights.in_file import elements_in_files
+    from odtc.frontend.weights.in_file import UNREADABLE, elements_in_files
 
     try:
         return any(True for _ in elements_in_files(path))
-    except (DecodeError, KeyError, ValueError):
+    except UNREADABLE:
         return True
 
 

@@ -9,7 +9,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import parse_manifest
 from odtc.core.pieces import Piece, cut, join
 from odtc.core.tensor_file import read_header
+from odtc.step_cache.unchanged import Seen
 
 MOST_BYTES = 1 << 30
 # Of one that is kept, a sixteenth of these: weights that are in no file of the model count.
@@ -29,8 +30,6 @@ _DIGITS = 1
 
 _ENTRY, _CONTENT = "entry.json", "content"
 _MEMBERS = tuple(name for name in bundles.MEMBERS if name != bundles.PARAMETERS)
-# The clock of a file system is as coarse as this.
-_COARSE_NS = 20_000_000
 
 
 def step_store() -> ContentStore:
@@ -83,19 +82,32 @@ def find(key: str, model: Path) -> Kept | None:
     return Kept(bundles.owned(Bundle(manifest, root)), entry["warnings"])
 
 
-def keep(key: str, model: Path, kept: Kept, since_ns: int) -> None:
+def beside(model: Path) -> set[Path]:
+    """Files that hold elements of a model's tensors, beside its own; none where nobody can tell."""
+    # ONNX comes with it, which a step that is found goes without.
+    from odtc.frontend.weights.in_file import UNREADABLE
+
+    try:
+        return {model.parent / name for name in _names(model, _places(model))}
+    except UNREADABLE:
+        return set()
+
+
+def keep(key: str, model: Path, kept: Kept, seen: Seen) -> None:
     """Keeps the step under a key, unless a file that it was made from has changed meanwhile.
 
     Args:
         key: of the step.
         model: path of its file.
         kept: what became of it.
-        since_ns: when the files of the model were looked at first, in nanoseconds of the clock.
+        seen: all files that it was made from, as they were before they were read.
     """
+    from odtc.frontend.weights.in_file import UNREADABLE
+
     try:
-        places = dict(_places(model))
-        beside = sorted({piece.file for piece in places.values()} - {model.name})
-        files = [model.name, *beside]
+        found = list(_places(model))
+        names = _names(model, found)
+        places = dict(found)
         known = list(_known(kept.bundle.parameters, places))
         rest = kept.bundle.parameters.stat().st_size - sum(piece.size for _, piece in known)
         if rest > step_store().most_of_one:
@@ -103,12 +115,13 @@ def keep(key: str, model: Path, kept: Kept, since_ns: int) -> None:
         pieces, content = cut(kept.bundle.parameters, known, model.parent)
         entry = {
             "warnings": list(kept.warnings),
-            "beside": [(name, _sha256(model.parent / name)) for name in beside],
+            "beside": [(name, _sha256(model.parent / name)) for name in names],
             "pieces": [dataclasses.astuple(each) for each in pieces],
         }
-        if any(_changed_ns(model.parent / name) > since_ns - _COARSE_NS for name in files):
-            return
-    except (OSError, OdtcError):
+    except (*UNREADABLE, OdtcError):
+        return
+    all_seen = seen.files.keys() >= {model.parent / name for name in names}
+    if not all_seen or not seen.are_unchanged:
         return
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w") as archive:
@@ -122,12 +135,16 @@ def keep(key: str, model: Path, kept: Kept, since_ns: int) -> None:
 
 def _places(model: Path) -> Iterator[tuple[str, Piece]]:
     """Where the elements of tensors lie that are large, or in files beside the model's."""
-    # ONNX comes with it, which a step that is found goes without.
     from odtc.frontend.weights.in_file import elements_in_files
 
     folder = model.absolute().parent
     for each in elements_in_files(model):
         yield each.tensor, Piece(os.path.relpath(each.path, folder), each.offset, each.size)
+
+
+def _names(model: Path, places: Iterable[tuple[str, Piece]]) -> list[str]:
+    """The files of places but the model's own: tensors of one name may lie in several."""
+    return sorted({piece.file for _, piece in places} - {model.name})
 
 
 def _known(parameters: Path, places: dict[str, Piece]) -> Iterator[tuple[int, Piece]]:
@@ -146,7 +163,3 @@ def _sha256(path: Path) -> str:
         return bundles.file_sha256(path)
     except OSError:
         return ""
-
-
-def _changed_ns(path: Path) -> int:
-    return os.stat(path).st_ctime_ns

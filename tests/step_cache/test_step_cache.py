@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from odtc import building
@@ -19,66 +17,7 @@ from odtc.artifact import Artifact
 from odtc.core.bundle import MEMBERS
 from odtc.step_cache import store
 from odtc.step_cache.store import step_store
-
-SIZE, CLASSES = 64, 5
-# A tensor that is large enough to stay in a file that is.
-WIDE = 300
-
-
-def write_model(folder: Path, *, beside: bool = False, seed: int = 0) -> Path:
-    """A multilayer perceptron; `beside` puts its weights into a file of their own."""
-    rng = np.random.default_rng(seed)
-    shapes = {"w": (SIZE, WIDE), "b": (WIDE,), "v": (WIDE, CLASSES)}
-    weights = [
-        numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
-        for name, shape in shapes.items()
-    ]
-    nodes = [
-        helper.make_node("Gemm", ["x", "w", "b"], ["h"]),
-        helper.make_node("Relu", ["h"], ["r"]),
-        helper.make_node("MatMul", ["r", "v"], ["y"]),
-    ]
-    given, found = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size])
-        for name, size in (("x", SIZE), ("y", CLASSES))
-    )
-    model = helper.make_model(helper.make_graph(nodes, "mlp", [given], [found], weights))
-    folder.mkdir(exist_ok=True)
-    path = folder / "mlp.onnx"
-    onnx.save(model, path, save_as_external_data=beside, location="mlp.data")
-    # The clock of a file system is coarse: what is as new as this may be newer than a compile.
-    for each in folder.iterdir():
-        wait_for_the_clock(each)
-    return path
-
-
-def wait_for_the_clock(path: Path) -> None:
-    """Until the clock of the file system has gone on."""
-    other = path.with_name("clock")
-    while not other.exists() or other.stat().st_ctime_ns - path.stat().st_ctime_ns < 30_000_000:
-        other.write_text("")
-    other.unlink()
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache that is used."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return step_store().folder
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models that are built."""
-    names: list[str] = []
-    build = building.build
-
-    def counted(model: Path, *rest):
-        names.append(model.name)
-        return build(model, *rest)
-
-    monkeypatch.setattr(building, "build", counted)
-    return names
+from tests.step_cache.model_files import SIZE, WIDE, write_model
 
 
 def members(artifact: Artifact) -> dict[str, bytes]:
@@ -140,21 +79,6 @@ def test_files_beside_the_model_count(tmp_path: Path, cache: Path, built: list[s
     (moved / "mlp.data").unlink()
     with pytest.raises(odtc.OdtcError):
         odtc.compile(moved / model.name)
-
-
-def test_a_model_that_changes_while_it_is_compiled_is_not_kept(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, other = (write_model(tmp_path / name, seed=n) for n, name in enumerate("ab"))
-    build = building.build
-
-    def late(path: Path, *rest):
-        shutil.copyfile(other, model)
-        return build(path, *rest)
-
-    monkeypatch.setattr(building, "build", late)
-    odtc.compile(model)
-    assert step_store().size().entries == 0
 
 
 def test_what_is_damaged_or_of_another_step_is_built(
