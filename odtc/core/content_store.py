@@ -108,7 +108,9 @@ class ContentStore:
             return
         path = self._path(key)
         with suppress(OSError):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A mode is that of the last folder alone, and a umask may let others write to the rest.
+            for each in (self.folder.parent, self.folder, path.parent):
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
             # All have one name until they are whole: the next process finds what one left behind.
             with temporary_beside(self.folder / "new") as temporary:
                 temporary.write_bytes(_digest(key, content) + content)
@@ -135,17 +137,18 @@ class ContentStore:
     @cached_property
     def problem(self) -> str:
         """Why it is not used; empty where it is."""
-        try:
-            found = self.folder.stat()
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            return error.strerror or str(error)
-        if not stat.S_ISDIR(found.st_mode):
-            return "it is not a folder"
-        # Whoever writes an entry writes its hash, too.
-        if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return "others can write to it"
+        # Who writes an entry writes its hash, too; who may rename the folder brings another one.
+        for folder in (self.folder.parent, self.folder):
+            try:
+                found = folder.stat()
+            except FileNotFoundError:
+                return ""
+            except OSError as error:
+                return error.strerror or str(error)
+            if not stat.S_ISDIR(found.st_mode):
+                return "it is not a folder"
+            if _may_be_written(found, is_store=folder is self.folder):
+                return "others can write to it"
         return ""
 
     @property
@@ -175,6 +178,20 @@ class ContentStore:
 def _digest(key: str, content: bytes) -> bytes:
     """The hash of an entry: one that lies under another key is damaged, too."""
     return hashlib.sha256(key.encode() + content).digest()
+
+
+def _may_be_written(found: os.stat_result, *, is_store: bool) -> bool:
+    """Whether others may put their own entries into a store, or their own store in its place.
+
+    Args:
+        found: what the system says of a folder.
+        is_store: whether that is the store's; else the store lies in it. That may be root's, and
+            one in which nobody renames what is another's, as in /tmp.
+    """
+    if found.st_uid != os.getuid() and (is_store or found.st_uid != 0):
+        return True
+    is_shared = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return is_shared and (is_store or not found.st_mode & stat.S_ISVTX)
 
 
 def _files(folder: Path) -> list[tuple[float, int, Path]]:

@@ -179,6 +179,29 @@ def test_what_others_could_have_written_is_not_read(store: ContentStore) -> None
     assert ContentStore(store.folder, store.most_bytes).get(key_of(1)) is None
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_its_folders_are_the_users_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    store = ContentStore(tmp_path / "odtc" / "store", 1 << 20)
+    before = os.umask(umask)
+    try:
+        store.put(key_of(1), b"one")
+    finally:
+        os.umask(before)
+    folders = (store.folder.parent, store.folder, store.folder / key_of(1)[:2])
+    assert [each.stat().st_mode & 0o777 for each in folders] == [0o700] * 3
+    assert ContentStore(store.folder, store.most_bytes).get(key_of(1)) == b"one"
+
+
+def test_a_store_that_others_could_put_another_for_is_not_read(tmp_path: Path) -> None:
+    store = ContentStore(tmp_path / "odtc" / "store", 1 << 20)
+    store.put(key_of(1), b"one")
+    found = {}
+    for mode in (0o700, 0o755, 0o770, 0o707, 0o1777):
+        store.folder.parent.chmod(mode)
+        found[mode] = ContentStore(store.folder, store.most_bytes).get(key_of(1)) is not None
+    assert found == {0o700: True, 0o755: True, 0o770: False, 0o707: False, 0o1777: True}
+
+
 def test_what_cannot_be_cleared_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
