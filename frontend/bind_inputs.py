@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from odtc.core.errors import ModelError, UsageError
+from odtc.core.kinds import shown
 from odtc.core.place import Place
 from odtc.core.specs import TensorSpec
 from odtc.frontend.feeds import Asked, Axes, Feed, batch_symbol, given_size
@@ -254,7 +255,7 @@ def _value(spec: TensorSpec, value: Any) -> np.ndarray:
     given = _array(value)
     if given.dtype.kind not in "biuf" or spec.size > MAX_BOUND:
         raise UsageError(
-            f"{value!r} cannot be the value of {spec}",
+            f"{shown(value)} cannot be the value of {spec}",
             where=f"input {spec.name}",
             hint=f"give numbers, of at most {MAX_BOUND} elements",
         )
@@ -266,7 +267,7 @@ def _value(spec: TensorSpec, value: Any) -> np.ndarray:
         )
     if not _holds(np.dtype(spec.dtype), given):
         raise UsageError(
-            f"{value!r} is not of the dtype {spec.dtype}",
+            f"{shown(value)} is not of the dtype {spec.dtype}",
             where=f"input {spec.name}",
             hint=f"give numbers that {spec.dtype} holds",
         )

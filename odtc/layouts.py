@@ -76,7 +76,7 @@ def layout_choice(target: Target, layout: str, *, is_mixed: bool, is_tight: bool
         )
     try:
         text = Path(layout).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # of a name with a NUL, or of what is no text
         raise UsageError(
             f"the layout {layout!r} is none of {AUTO}, {CHEAPEST} and {ONNX}, and no plan that can "
             f"be read ({error})",

@@ -1,6 +1,7 @@
 """Says plainly what is wrong with the arguments of a trainer's methods."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -72,7 +73,10 @@ def learning_rate(rate: Any) -> float:
             where="lr",
             hint=_SCHEDULE if callable(rate) else f"call step(x, y, lr=0.01){SEVERAL}",
         )
-    number = float(rate)
+    try:
+        number = float(rate)
+    except OverflowError:
+        number = math.inf if rate > 0 else -math.inf
     if number < 0:
         raise DataError(
             f"the learning rate {number:g} is below 0: the loss would be maximised",

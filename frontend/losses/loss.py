@@ -1,12 +1,12 @@
 """What a loss is. Descriptions know no TVM: it is imported where a loss is written in Relax."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from odtc.core.arguments import read_fields
+from odtc.core.checked_options import LEAST_FLOAT32, MOST_FLOAT32
 from odtc.core.errors import ModelError, UsageError
 from odtc.core.kinds import FLAG, REAL, TEXT, WHOLE, Kind, either, optional, several
 from odtc.core.place import Place
@@ -139,13 +139,13 @@ def require_choice(option: str, value: str, choices: Sequence[str]) -> None:
 
 
 def require_positive(option: str, value: float) -> None:
-    """Checks that an option is a finite number above 0.
+    """Checks that an option is a finite number above 0, in float32 too.
 
     Raises:
         UsageError: it is not.
     """
-    if not 0.0 < value < math.inf:
-        raise UsageError(f"{option} {value} is not a number above 0")
+    if not LEAST_FLOAT32 <= value <= MOST_FLOAT32:
+        raise UsageError(f"{option} {value} is not a number above 0 in float32")
 
 
 def require_factors(option: str, values: Sequence[float] | None) -> None:
@@ -156,8 +156,8 @@ def require_factors(option: str, values: Sequence[float] | None) -> None:
     """
     if values is None:
         return
-    wrong = [value for value in values if not 0.0 <= value < math.inf]
+    wrong = [value for value in values if not 0.0 <= value <= MOST_FLOAT32]
     if wrong:
-        raise UsageError(f"{option} {wrong[0]} is not a number of at least 0")
+        raise UsageError(f"{option} {wrong[0]} is not a number of at least 0 in float32")
     if not any(values):
         raise UsageError(f"{option} {list(values)} has no number above 0")

@@ -1,12 +1,12 @@
 """What is minimised: a weighted sum of losses, each on one output of the model."""
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from odtc.core.arguments import read_argument, read_fields
+from odtc.core.checked_options import LEAST_FLOAT32, MOST_FLOAT32
 from odtc.core.errors import UsageError
 from odtc.core.kinds import REAL, TEXT, optional, shown
 from odtc.frontend.losses.given import LossGraph
@@ -28,7 +28,7 @@ class Term:
         weight: factor of the loss in the sum, above 0.
 
     Raises:
-        UsageError: the weight is not a finite number above 0.
+        UsageError: the weight is not a finite number above 0 in float32.
     """
 
     loss: Loss | LossGraph
@@ -37,9 +37,10 @@ class Term:
 
     def __post_init__(self) -> None:
         read_fields(self, {"output": optional(TEXT), "weight": REAL})
-        if not 0.0 < self.weight < math.inf:
+        if not LEAST_FLOAT32 <= self.weight <= MOST_FLOAT32:
             raise UsageError(
-                f"the weight {self.weight} of the loss on {self.output!r} is not a number above 0",
+                f"the weight {self.weight} of the loss on {self.output!r} is not a number above 0 "
+                "in float32",
                 hint="leave the output out to ignore it",
             )
 

@@ -58,6 +58,17 @@ class Group:
                 )
         return dataclasses.replace(optimizer, **self.options)
 
+    def read_for(self, optimizer: Optimizer) -> "Group":
+        """The group with options as the optimizer reads them: numbers of NumPy are Python's.
+
+        Raises:
+            UsageError: as of `applied`.
+        """
+        applied = self.applied(optimizer)
+        return dataclasses.replace(
+            self, options={name: getattr(applied, name) for name in self.options}
+        )
+
 
 @dataclass(frozen=True)
 class ParameterRule:

@@ -133,8 +133,6 @@ class Update:
             raise UsageError(
                 f"on_nonfinite {self.on_nonfinite!r}", hint=f"give {' or '.join(_ON_NONFINITE)}"
             )
-        for group in self.parameter_groups:
-            group.applied(optimizer)
 
     @property
     def rule(self) -> Optimizer:
@@ -181,13 +179,14 @@ class Update:
 
 
 def _groups(given: Any, optimizer: Optimizer) -> tuple[Group, ...]:
-    """Groups as they are, or from their texts.
+    """Groups, or what their texts say, with options as the optimizer reads them.
 
     Raises:
-        UsageError: one is neither.
+        UsageError: one is neither, or has an option or a value that is none.
     """
     held = read_argument(_GROUPS, given, "groups", "odtc.Update")
-    return tuple(parse_group(each, optimizer) if isinstance(each, str) else each for each in held)
+    groups = (parse_group(each, optimizer) if isinstance(each, str) else each for each in held)
+    return tuple(group.read_for(optimizer) for group in groups)
 
 
 def as_update(optimizer: Optimizer | Update | str) -> Update:

@@ -10,7 +10,6 @@
 A field without a bound is not an option: it is left as it is, and cannot be given in text.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar
@@ -64,15 +63,26 @@ def _whole(value: Any) -> int:
     return int(value)
 
 
+# Steps compute in float32: what is above 0 there is from one of these to the other.
+LEAST_FLOAT32, MOST_FLOAT32 = 2.0**-149, (2 - 2.0**-23) * 2.0**127
+
 _SWITCHES = {"true": True, "false": False}
 _SWITCH = Bound("switch (true or false)", _switch, lambda _: True, "")
 _TEXT = Bound("text", _text, bool, "is empty")
 _SHARE = Bound("number", _number, lambda value: 0 < value <= 1, "is outside (0, 1]")
 _FRACTION = Bound("number", _number, lambda value: 0 <= value < 1, "is outside [0, 1)")
 _NOT_NEGATIVE = Bound(
-    "number", _number, lambda value: 0 <= value < math.inf, "is not a number of at least 0"
+    "number",
+    _number,
+    lambda value: 0 <= value <= MOST_FLOAT32,
+    "is not a number of at least 0 in float32",
 )
-_POSITIVE = Bound("number", _number, lambda value: 0 < value < math.inf, "is not a number above 0")
+_POSITIVE = Bound(
+    "number",
+    _number,
+    lambda value: LEAST_FLOAT32 <= value <= MOST_FLOAT32,
+    "is not a number above 0 in float32",
+)
 
 _COUNT = Bound("whole number", _whole, lambda value: value >= 1, "is below 1")
 _NATURAL = Bound("whole number", _whole, lambda value: value >= 0, "is below 0")

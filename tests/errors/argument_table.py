@@ -71,7 +71,7 @@ STEP = {
     "tuned": NOT_FLAG,
     "database": tuple(value for value in NOT_PATH if value is not None),
     "device": (5, "adb://SERIAL", True, {}),
-    "layout": (5, b"native", None, "", ["native"], True),
+    "layout": (5, b"native", None, "", ["native"], True, "a\0b"),
 }
 COMPILE = {
     "model": (*NOT_PATH, torch.nn.Linear(2, 2)),

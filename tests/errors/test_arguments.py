@@ -214,6 +214,11 @@ def test_a_wrong_value_is_told(name: str, argument: str, scene: Scene):
     assert not wrong, "\n".join(wrong)
 
 
+def test_a_number_that_python_would_not_write_is_told(scene: Scene):
+    with pytest.raises(UsageError, match="an integer of 16610 bits cannot be the value of x"):
+        odtc.compile(scene.model, batch=2, set_inputs={"x": 10**5000})
+
+
 @pytest.mark.parametrize("name", sorted(TABLE.keys() - WITHOUT_NAMES))
 def test_an_argument_that_there_is_not_is_told(name: str, scene: Scene):
     with pytest.raises(UsageError, match="unexpected keyword argument 'lernrate'") as failure:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,6 +121,39 @@ def test_the_manifest_can_hold_all_options() -> None:
     assert data["clip_norm"] == 1.0
     assert data["accumulate"] == 1
     assert data["loss_scale"]["interval"] == 2000
+
+
+@pytest.mark.parametrize("value", [1e39, 1e-46])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: odtc.Adam(eps=value),
+        lambda value: Update("sgd", clip_norm=value),
+        lambda value: Update("sgd", clip_value=value),
+        lambda value: LossScale(initial=value),
+    ],
+)
+def test_numbers_that_float32_does_not_have_are_told(make, value: float) -> None:
+    with pytest.raises(UsageError, match=r"1e.* is not a number above 0 in float32"):
+        make(value)
+
+
+def test_numbers_over_those_of_float32_are_told() -> None:
+    for make in (
+        lambda value: odtc.AdamW(weight_decay=value),
+        lambda value: odtc.Adagrad(initial_accumulator=value),
+        lambda value: Group("*", {}, value),
+    ):
+        make(1e-46)
+        with pytest.raises(UsageError, match=r"1e\+39 is not a number of at least 0 in float32"):
+            make(1e39)
+
+
+def test_options_of_groups_are_read_as_the_optimizers_are() -> None:
+    options = {"weight_decay": np.float32(0.5), "nesterov": np.bool_(True), "momentum": "0.5"}
+    (group,) = Update(odtc.SGD(), [Group("*", options)]).parameter_groups
+    assert group.options == {"weight_decay": 0.5, "nesterov": True, "momentum": 0.5}
+    assert json.loads(json.dumps(group.options)) == group.options
 
 
 def test_descriptions_and_schedules_import_no_tvm() -> None:

@@ -64,3 +64,10 @@ def test_batches_that_are_no_pairs(batches: object) -> None:
 
 def test_pairs_are_passed_on() -> None:
     assert list(pairs(iter([(1, 2), [3, 4]]))) == [(1, 2), (3, 4)]  # type: ignore[list-item]
+
+
+def test_a_learning_rate_that_no_float_holds_is_told():
+    with pytest.raises(DataError, match="the learning rate inf is not a finite float32"):
+        learning_rate(10**400)
+    with pytest.raises(DataError, match="the learning rate -inf is below 0"):
+        learning_rate(-(10**400))
