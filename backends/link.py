@@ -96,6 +96,12 @@ def link(objects: Sequence[Path], output: Path, target: Target, identity: str = 
             f"{done.stderr.strip() or 'it printed nothing'}",
             where=str(output),
         )
+    if not output.exists():
+        raise BuildError(
+            f"the linker {name} ended without an error, and wrote nothing",
+            where=str(output),
+            hint=_NDK_HINT if linker.driver else None,
+        )
 
 
 def _ndk(target: Target) -> Linker | None:

@@ -22,7 +22,7 @@ from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import as_update
-from odtc.step_cache.made_by import made_by
+from odtc.step_cache.made_by import is_as_loaded, made_by
 from odtc.step_options import StepOptions
 
 _PLAIN = (type(None), bool, int, float, str)
@@ -50,7 +50,7 @@ def step_key(
         return None
     path = Path(model)
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES or not is_as_loaded():
             return None
         asked = {
             "made by": made_by(target),

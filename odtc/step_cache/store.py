@@ -22,6 +22,7 @@ from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import parse_manifest
 from odtc.core.pieces import Piece, cut, join
 from odtc.core.tensor_file import read_header
+from odtc.step_cache.made_by import is_as_loaded
 from odtc.step_cache.unchanged import Seen
 
 MOST_BYTES = 1 << 30
@@ -94,7 +95,7 @@ def beside(model: Path) -> set[Path]:
 
 
 def keep(key: str, model: Path, kept: Kept, seen: Seen) -> None:
-    """Keeps the step under a key, unless a file that it was made from has changed meanwhile.
+    """Keeps the step under a key, unless a file that it was made from, or by, changed meanwhile.
 
     Args:
         key: of the step.
@@ -121,7 +122,7 @@ def keep(key: str, model: Path, kept: Kept, seen: Seen) -> None:
     except (*UNREADABLE, OdtcError):
         return
     all_seen = seen.files.keys() >= {model.parent / name for name in names}
-    if not all_seen or not seen.are_unchanged:
+    if not all_seen or not seen.are_unchanged or not is_as_loaded():
         return
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w") as archive:

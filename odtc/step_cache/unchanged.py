@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # The clock of a file system is as coarse as this.
-_COARSE_NS = 20_000_000
+COARSE_NS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Seen:
     @property
     def are_unchanged(self) -> bool:
         """Whether no file has changed since, or so shortly before that its times do not show it."""
-        latest = self.since_ns - _COARSE_NS
+        latest = self.since_ns - COARSE_NS
         return all(
             _said_of(path) == said and said[-1:] <= (latest,) for path, said in self.files.items()
         )

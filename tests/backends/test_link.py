@@ -171,6 +171,12 @@ def test_linker_that_fails(no_linker: Path, printed: str):
     )
 
 
+def test_linker_that_writes_nothing(no_linker: Path):
+    script(no_linker / "ld.lld", "")
+    with pytest.raises(BuildError, match="ended without an error, and wrote nothing"):
+        link([no_linker / "a.o"], no_linker / "lib.so", HOST)
+
+
 def test_stderr_of_the_real_linker_is_shown(tmp_path: Path):
     with pytest.raises(BuildError, match=r"cannot open .*missing\.o"):
         link([tmp_path / "missing.o"], tmp_path / "lib.so", PHONE)

@@ -113,6 +113,14 @@ def loss_graph() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
+def test_what_is_upgraded_while_it_compiles_keeps_nothing(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_while(monkeypatch, lambda: monkeypatch.setattr(odtc, "LOADED_NS", 0))
+    odtc.compile(write_model(tmp_path / "m"))
+    assert step_store().size().entries == 0
+
+
 FILES = ("one.data", "two.data")
 
 

@@ -1,6 +1,7 @@
 """Two steps that could differ have two keys."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +84,15 @@ def test_what_is_compiled_for_counts(model: Path) -> None:
     assert len(set(every)) == len(every)
     # Its driver counts, and nobody knows it here.
     assert step_key(model, parse_target("host-opencl"), StepOptions(), None) is None
+
+
+def test_a_version_that_this_process_has_not_loaded_gives_no_key(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert key(model)
+    # As if all files had been upgraded since.
+    monkeypatch.setattr(odtc, "LOADED_NS", 0)
+    assert key(model) is None
 
 
 def test_the_model_counts(model: Path) -> None:
@@ -180,6 +190,12 @@ def test_the_versions_and_the_machine_count(
     (package / "link").symlink_to(package / "part")
     found.add(sources(package))
     assert len(found) == 4
+
+    monkeypatch.setattr(made_by, "_ROOT", package)
+    # The files of a test are younger than the process.
+    assert not made_by.is_as_loaded()
+    monkeypatch.setattr(odtc, "LOADED_NS", time.time_ns() + 10**9)
+    assert made_by.is_as_loaded()
 
     text = made_by.made_by(TARGET)
     said = json.loads(text)
