@@ -28,7 +28,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SYSTEM_READY := $(VENV)/.system-ready
 
-.PHONY: help setup demo test test-all bench fuzz mutants guarded conformance published phone clean
+.PHONY: help setup demo test test-all timed bench fuzz mutants guarded conformance published phone clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -50,6 +50,9 @@ test-all: setup  ## the same with the slow tests
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/pyright
 	ODTC_ALL_TESTS=1 $(PYTHON) -m pytest -m ''
+
+timed: setup  ## tests that bound a time: one after the other, medians of rounds
+	@$(PYTHON) -m pytest -m timed
 
 bench: setup  ## step times of odtc and its peers, into logs/bench/
 	@$(PYTHON) -m benchmarks.step_time

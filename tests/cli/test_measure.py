@@ -1,7 +1,7 @@
 """Kernels are measured as they are met in a step: with what they read in no cache."""
 
 import time
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -17,6 +17,7 @@ from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
 from odtc.backends.targets import parse_target
 from odtc.preparation import prepare
 from odtc.runtime_rpc.session import LocalSession
+from tests.timed import ROUNDS, figures, ratio
 
 TARGET = "host-cpu{threads=1}"
 # Of the layer: with 4 bytes each its weights take 576 KiB.
@@ -55,13 +56,13 @@ def test_caches_are_emptied_on_cpus_alone() -> None:
     assert not is_cold(tvm.device("opencl"))
 
 
-def test_a_call_finds_nothing_near_the_core(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Copying between calls takes a time of its own, which is not the kernel's."""
+@pytest.fixture(scope="module")
+def measured(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], float]:
+    """The least seconds of a call of two kernels that are alike, measured in turns."""
+    folder = tmp_path_factory.mktemp("kernels")
     writer = Writer(parse_target(TARGET).resolved())
     paths = [
-        build(writer, Order(kernel_text(task.kernel), {}, tmp_path / f"{number}.so"))
+        build(writer, Order(kernel_text(task.kernel), {}, folder / f"{number}.so"))
         for number in range(2)
     ]
     *read, _ = task.kernel.params
@@ -70,18 +71,48 @@ def test_a_call_finds_nothing_near_the_core(
     session.use_threads(1)
     manner = Manner(least=5, most=5)
 
-    def taken() -> tuple[float, float]:
-        begin = time.perf_counter()
+    def least() -> float:
         (outcome,) = measure(session, Subject(paths[0], (paths[1],), inputs), manner)
         assert not outcome.reason
-        return min(outcome.seconds), time.perf_counter() - begin
+        assert len(outcome.seconds) == len(outcome.usual) == 5
+        return min(outcome.seconds)
 
-    cold, of_cold = taken()
-    monkeypatch.setattr(measuring, "_FLUSHED", 1 << 26)
-    far, of_far = taken()
-    monkeypatch.setattr(measuring, "is_cold", lambda _: False)
-    warm, _ = taken()
-    assert cold > 1.1 * warm
-    assert of_far > 2 * of_cold
-    # To copy so many bytes takes many milliseconds.
-    assert far < 0.001
+    return least
+
+
+# Bytes that are copied between calls, which takes many milliseconds.
+_MANY = 1 << 26
+
+
+@pytest.mark.parametrize("way", [{}, {"_FLUSHED": _MANY}, {"is_cold": lambda _: False}])
+def test_a_kernel_is_measured_near_the_core_and_far_from_it(
+    measured: Callable[[], float], way: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in way.items():
+        monkeypatch.setattr(measuring, name, value)
+    assert measured() > 0
+
+
+@pytest.mark.timed
+def test_a_call_finds_nothing_near_the_core(
+    measured: Callable[[], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copying between calls takes a time of its own, which is not the kernel's."""
+
+    def against_warm() -> float:
+        cold = measured()
+        with monkeypatch.context() as near:
+            near.setattr(measuring, "is_cold", lambda _: False)
+            return cold / measured()
+
+    def far() -> float:
+        with monkeypatch.context() as more:
+            more.setattr(measuring, "_FLUSHED", _MANY)
+            return measured()
+
+    cold = figures(against_warm() for _ in range(ROUNDS))
+    assert cold.median > 1.1, cold
+    kernel = figures(far() for _ in range(ROUNDS))
+    assert kernel.median < 0.001, kernel
+    copying = ratio(far, measured, clock=time.perf_counter)
+    assert copying.median > 2, copying

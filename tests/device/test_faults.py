@@ -125,7 +125,7 @@ def test_a_session_that_ends_says_why(
         step_for_ever(trainer)
     assert caught.value.exit_code == code
     assert ready.serial.replace(":", "-") in str(caught.value)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < LIMITS.run / 2
     wait_until_free(ready)
     assert trainer_on(ready, files).steps == 0
     odtc.connect(f"adb://{ready.serial}").close()
@@ -154,7 +154,7 @@ def test_a_frozen_phone_is_noticed(ready: AdbPhone, files: Path, number: int) ->
         began = time.monotonic()
         with pytest.raises(DeviceLostError, match="no sign of life for 3 s"):
             step_for_ever(trainer)
-        assert time.monotonic() - began < LIMITS.silence + 4
+        assert time.monotonic() - began < LIMITS.run / 2
         # The tracker still has it on its list: it never answers.
         known = state.find(ready.serial)
         assert known

@@ -9,7 +9,6 @@ import re
 import resource
 import select
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -29,12 +28,13 @@ from odtc.runtime_rpc.server import bounds, wire
 from tests.runtime_rpc import hostile
 from tests.runtime_rpc.hostile import ASKED, GREETED
 from tests.runtime_rpc.own_server import address, serving
+from tests.timed import Figures, figures
 
 # Sessions end, and conversations twice as late, where nothing came for so long.
 IDLE = 3.0
 PEERS = 1000
-# What docs/security.md says of a status in such a crowd, and what a busy machine may make of it.
-STATUS_SECONDS, BUSY_SECONDS = 1.0, 8.0
+# What docs/security.md says of a status in such a crowd, and what is no answer on any machine.
+STATUS_SECONDS, HUNG_SECONDS = 1.0, 25.0
 
 At = tuple[str, int]
 
@@ -183,8 +183,7 @@ def test_a_reader_that_does_not_read_takes_nobodys_time(at: At) -> None:
             status(at)
             took.append(time.monotonic() - began)
             time.sleep(0.05)
-        assert statistics.median(took) < STATUS_SECONDS
-        assert max(took) < BUSY_SECONDS
+        assert max(took) < HUNG_SECONDS
 
 
 def is_cut(connection: socket.socket) -> bool:
@@ -298,8 +297,10 @@ def test_the_page_has_every_bound() -> None:
     }
 
 
-def withstands(url: str, at: At, log: Path, seconds: float, report: Callable[[str], None]) -> None:
-    """A thousand hostile peers, for so long: the status is quick, and a session works."""
+def withstands(
+    url: str, at: At, log: Path, seconds: float, report: Callable[[str], None]
+) -> Figures:
+    """A thousand hostile peers, for so long: a session works. Seconds of each status."""
     before = status(at)["server_pid"]
     lines = len(log.read_text().splitlines())
     command = [sys.executable, "-m", hostile.__name__, *map(str, (*at, PEERS, seconds))]
@@ -329,18 +330,18 @@ def withstands(url: str, at: At, log: Path, seconds: float, report: Callable[[st
             time.sleep(0.05)
         told = json.loads(crowd.stdout.read())
     took.sort()
-    median, at_99 = statistics.median(took), took[int(0.99 * len(took))]
+    found = figures(took)
     report(
-        f"{told}; {sessions} sessions; status {len(took)} times, median {median:.4f} s, "
-        f"99 % {at_99:.4f} s, longest {took[-1]:.4f} s"
+        f"{told}; {sessions} sessions; status {len(took)} times, median {found.median:.4f} s, "
+        f"99 % {took[int(0.99 * len(took))]:.4f} s, longest {took[-1]:.4f} s"
     )
     assert told["at once"] > told["peers"] / 3
     assert set(told["closed"]) >= {"a huge length", "deep lists", "deep objects", "garbage"}
     assert sessions
-    assert median < STATUS_SECONDS
-    assert took[-1] < BUSY_SECONDS
+    assert took[-1] < HUNG_SECONDS
     said = len(log.read_text().splitlines()) - lines
     assert said < (bounds.LINES_A_MINUTE + 2) * (seconds / 60 + 2) + 3 * sessions
+    return found
 
 
 def test_a_thousand_hostile_peers(
@@ -349,12 +350,18 @@ def test_a_thousand_hostile_peers(
     withstands(url, at, log, 10, lambda text: record_property("crowd", text))
 
 
+@pytest.mark.timed
+def test_a_status_is_quick_among_a_thousand_hostile_peers(url: str, at: At, log: Path) -> None:
+    took = withstands(url, at, log, 10, print)
+    assert took.median < STATUS_SECONDS, took
+
+
 @pytest.mark.slow
 def test_a_thousand_hostile_peers_for_long(url: str, at: At, log: Path) -> None:
     """`ODTC_SOAK_SECONDS` says for how long."""
     seconds = float(os.environ.get("ODTC_SOAK_SECONDS", "600"))
     memory = resident(pid := status(at)["server_pid"])
-    withstands(url, at, log, seconds, print)
+    assert withstands(url, at, log, seconds, print).median < STATUS_SECONDS
     files = len(os.listdir(f"/proc/{pid}/fd"))
     grown = resident(pid) - memory
     print(f"{files} files are open behind it, and {grown} KiB of memory were added")

@@ -95,11 +95,11 @@ def test_a_server_that_refuses_says_why() -> None:
 def test_an_answer_byte_by_byte_gets_no_more_time() -> None:
     began = time.monotonic()
     with (
-        saying(wire.number(1000), *[b" "] * 100, every=0.1) as at,
+        saying(wire.number(1000), *[b" "] * 300, every=0.1) as at,
         pytest.raises(DeviceError, match="does not answer within 1 s"),
     ):
         greeting.status(at, 1, "here")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_a_version_of_any_length_is_named_shortly() -> None:
