@@ -50,10 +50,10 @@ def parts_of(artifact: odtc.Artifact, url: str | None, waits: bool) -> tuple[flo
     """Of the time of steps: that of kernels, and that of what is downloaded beside it."""
     trainer, (x, y, *_) = artifact.trainer(url), digits_data()
     trainer.step(x[:64], y[:64], lr=0.1)
-    other = artifact.trainer(url).profile() if waits else nullcontext()
-    with other, trainer.profile() as profiling:
-        for _ in range(3):
-            trainer.step(x[:64], y[:64], lr=0.1)
+    other = artifact.trainer()
+    with other.profile() if waits else nullcontext(), trainer.profile() as profiling:
+        for each in [trainer] * 3 + [other] * waits:
+            each.step(x[:64], y[:64], lr=0.1)
     trainer.session.close()
     profile = profiling.profile
     return profile.coverage, profile.moved_seconds("download") / median(profile.step_seconds)
