@@ -12,9 +12,8 @@ from tvm import s_tir, te, tirx, topi
 from odtc.autoschedule import cpu
 from odtc.autoschedule.cpu import ScheduleCpu, schedule_kernel
 from tests.fast import examples
+from tests.host import HOST
 from tests.passes.assigning import assign_kernel
-
-HOST = tvm.target.Target({"kind": "llvm"})
 
 Make = Callable[[te.Tensor], te.Tensor]
 KERNELS: dict[str, Make] = {

@@ -13,8 +13,8 @@ from tvm import ir, s_tir, te, tirx, topi
 from odtc.autoschedule.cpu import schedule_kernel
 from odtc.autoschedule.reductions import vector_shape
 from tests.fast import examples
+from tests.host import HOST
 
-HOST = tvm.target.Target({"kind": "llvm"})
 Axes = tuple[int, ...]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import tvm
 
-HOST = tvm.target.Target({"kind": "llvm"})
+from tests.host import HOST
+
 # Bytes on each side of a tensor: in whole cache lines, as TVM wants tensors aligned.
 AROUND = 1 << 12
 _LINE = 64

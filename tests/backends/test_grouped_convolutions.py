@@ -15,8 +15,7 @@ from odtc.backends.kernels.tile import machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients
 from tests.fast import examples, fast_if
-
-HOST = tvm.target.Target({"kind": "llvm"})
+from tests.host import HOST
 
 
 @st.composite

@@ -20,9 +20,9 @@ from odtc.backends.kernels.tile import machine_of
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.recurrent_cells import CELLS
 from tests.fast import examples, fast_if
+from tests.host import HOST
 from tests.numeric.conftest import relative_error
 
-HOST = tvm.target.Target({"kind": "llvm"})
 ONNX = {"gru": "GRU", "gru-after": "GRU", "lstm": "LSTM", "relu": "RNN", "tanh": "RNN"}
 Arrays = list[np.ndarray]
 

@@ -10,6 +10,7 @@ from tvm import tirx
 
 from odtc.backends.families import GPU_CODE
 from odtc.backends.native.build import load_runtime
+from tests.host import HOST
 
 # Kinds of targets; what one of them is right in, the other has to be.
 KINDS = ("opencl", "vulkan")
@@ -18,9 +19,7 @@ KINDS = ("opencl", "vulkan")
 def compiled(kernel: tirx.PrimFunc, kind: str) -> tvm.runtime.Executable:
     """A module whose function `main` launches the kernel."""
     load_runtime(kind)
-    target = tvm.target.Target(
-        {"kind": kind, "max_num_threads": 256}, host=tvm.target.Target({"kind": "llvm"})
-    )
+    target = tvm.target.Target({"kind": kind, "max_num_threads": 256}, host=HOST)
     with GPU_CODE[kind]():
         return tvm.compile(tvm.IRModule({"main": kernel}), target=target)
 

@@ -22,6 +22,7 @@ from odtc.backends.kernels.cross_entropy import cross_entropy_rules
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import Loss
 from tests.fast import examples
+from tests.host import HOST
 
 FEW = settings(max_examples=examples(12), deadline=None, derandomize=True)
 
@@ -39,7 +40,7 @@ def value_and_derivative(
         with builder.dataflow():
             results = [builder.emit_output(part) for part in loss.emit(builder, x, t)]
         builder.emit_func_output(relax.Tuple(results))
-    target = tvm.target.Target({"kind": "llvm"})
+    target = HOST
     with target:
         module = relax.transform.LegalizeOps(cross_entropy_rules(16))(builder.finalize())
     machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
