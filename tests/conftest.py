@@ -1,6 +1,7 @@
 """Makes the repository the root that `tests` and `benchmarks` are imported from."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -32,3 +33,9 @@ def _cache_without_steps() -> str:
 
 
 os.environ["XDG_CACHE_HOME"] = _cache_without_steps()
+
+
+def pytest_collection_finish() -> None:
+    """What is there by then stays: tests that collect garbage would look at all of it each time."""
+    gc.collect()
+    gc.freeze()

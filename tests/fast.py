@@ -17,5 +17,5 @@ def fast_if(is_fast: Callable[[Any], bool], values: Iterable[Any]) -> list[Any]:
 
 
 def examples(count: int) -> int:
-    """Examples of a property that compiles each: the fast tests draw half of them."""
+    """Examples of a property that compiles or plans each: the fast tests draw half of them."""
     return count if ALL else -(-count // 2)
