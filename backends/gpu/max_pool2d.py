@@ -13,6 +13,7 @@ from collections.abc import Callable
 from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels import parsed
 from odtc.backends.kernels.max_pool2d import pooling_of
 from odtc.backends.kernels.max_pool2d_large import large_max_pool2d
 from odtc.backends.kernels.operand import call_kernel
@@ -59,7 +60,7 @@ def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
         """How far behind the start of a window a place is."""
         return at + window.pad[axis] - step * window.stride[axis]
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def gradient(
         dy: T.Buffer((samples, channels, rows, columns), "float32"),
         chosen: T.Buffer((samples, channels, rows, columns), dtype),

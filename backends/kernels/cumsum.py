@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels import parsed
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 
@@ -26,7 +27,7 @@ def cumsum_kernel(
     """
     late = 1 if exclusive else 0
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def cumsum(
         data: T.Buffer((outer, size, inner), dtype),
         result: T.Buffer((outer, size, inner), dtype),

@@ -12,6 +12,7 @@ from functools import partial
 from tvm import ir, tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels import parsed
 from odtc.backends.kernels.planes import Pair, Window
 from odtc.core.chosen import chosen_dtype
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
@@ -35,7 +36,7 @@ def large_max_pool2d(sizes: Pair, window: Window, *, rectifies: bool = False) ->
     def is_first(number: ir.Expr) -> ir.Expr:
         return tirx.const(False) if rectifies else tirx.EQ(number, taps)
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def pool(
         x: T.Buffer((samples, channels, height, width), "float32"),
         y: T.Buffer((samples, channels, rows, columns), "float32"),
@@ -82,7 +83,7 @@ def large_max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
     dtype, kernel_columns = chosen_dtype(taps), window.kernel[1]
     (down, right), (row_gap, column_gap), (above, left) = window.stride, window.dilation, window.pad
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def gradient(
         dy: T.Buffer((samples, channels, rows, columns), "float32"),
         chosen: T.Buffer((samples, channels, rows, columns), dtype),

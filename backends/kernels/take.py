@@ -19,6 +19,7 @@ import numpy as np
 from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels import parsed
 from odtc.core.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN, UNTOUCHED
 
 # Elements of a row that one thread sums, and from how many elements on there are several threads.
@@ -71,7 +72,7 @@ def take_kernel(
     """A kernel `(data [outer, size, inner], indices [count], result [outer, count, inner])`."""
     loop = loop_of(outer * count * inner)
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def take(
         data: T.Buffer((outer, size, inner), dtype),
         indices: T.Buffer((count,), index),
@@ -113,7 +114,7 @@ def take_gradient_kernel(
     chunks = -(-inner // width)
     loop = loop_of(outer * (size + count) * inner)
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def take_gradient(
         adjoint: T.Buffer((outer, count, inner), dtype),
         indices: T.Buffer((count,), index),
@@ -162,7 +163,7 @@ def scatter_kernel(
     loop = loop_of((rows + count) * width)
     combined = COMBINED[reduction]
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def scatter(
         data: T.Buffer((rows, width), dtype),
         indices: T.Buffer((count, 1), index),

@@ -11,6 +11,7 @@ this takes no search, each index is linked to the next one of the same row; rows
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels import parsed
 from odtc.backends.kernels.take import CHUNK, loop_of, of_rows
 from odtc.core.kernel_marks import MARKS_LOSS
 from odtc.core.mark_loss import is_not_finite, marked
@@ -44,7 +45,7 @@ def take_update(rows: int, columns: int, count: int, index: str, factor: float) 
     chunks = -(-columns // width)
     loop = loop_of(count * columns)
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def update_rows(
         table: T.Buffer((rows, columns), "float32"),
         adjoint: T.Buffer((count, columns), "float32"),

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels import parsed
 from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 
@@ -35,7 +36,7 @@ def topk_kernel(
             return more > less
         return tirx.Or(more > less, tirx.And(T.isnan(more), tirx.Not(T.isnan(less))))
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def topk(
         data: T.Buffer((outer, size, inner), dtype),
         values: T.Buffer((outer, count, inner), dtype),
