@@ -97,23 +97,28 @@ def allocating(model: Path) -> Artifact:
         return odtc.compile(model)
 
 
-@contextmanager
-def of_odtc(folder: Path) -> Iterator[Session]:
-    with serving(folder / "sessions", 30.0) as url:
-        session = odtc.connect(url)
-        yield session
-        session.close()
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("server") / "sessions", 30.0) as running:
+        yield running
 
 
 @contextmanager
-def of_tvm(_: Path) -> Iterator[Session]:
+def of_odtc(url: str) -> Iterator[Session]:
+    session = odtc.connect(url)
+    yield session
+    session.close()
+
+
+@contextmanager
+def of_tvm(_: str) -> Iterator[Session]:
     server = rpc.Server("127.0.0.1", 9190, silent=True)
     yield RemoteSession("device", rpc.connect("127.0.0.1", server.port))
     server.terminate()
 
 
 @contextmanager
-def in_its_library(_: Path) -> Iterator[Session]:
+def in_its_library(_: str) -> Iterator[Session]:
     """What a GPU does: the library allocates."""
 
     class WithoutPages(LocalSession):
@@ -127,12 +132,12 @@ WHERE = pytest.mark.parametrize("where", [of_odtc, of_tvm, in_its_library])
 
 
 @WHERE
-def test_plans_change_wherever_an_arena_lies(artifact: Artifact, where, tmp_path: Path) -> None:
+def test_plans_change_wherever_an_arena_lies(artifact: Artifact, where, url: str) -> None:
     plans = artifact.manifest.plans
     order = [*plans, *reversed(plans)]
     here = artifact.trainer()
     expected = [here.step(X, Y, lr=0.1) for _ in order]
-    with where(tmp_path) as session:
+    with where(url) as session:
         there, found = artifact.trainer(session), []
         for plan in order:
             there.set_budget(plan.arena_bytes)
@@ -149,10 +154,10 @@ def trained(artifact: Artifact, session: Session) -> tuple[list[float], dict[str
 
 @WHERE
 def test_it_does_not_matter_where_an_arena_lies(
-    of_one_plan: Artifact, allocating: Artifact, where, tmp_path: Path
+    of_one_plan: Artifact, allocating: Artifact, where, url: str
 ) -> None:
     losses, parameters = trained(allocating, LocalSession())
-    with where(tmp_path) as session:
+    with where(url) as session:
         for place in (session, LocalSession()):
             found, changed = trained(of_one_plan, place)
             assert found == losses
@@ -162,7 +167,7 @@ def test_it_does_not_matter_where_an_arena_lies(
 
 @pytest.mark.parametrize("is_local", [True, False])
 def test_no_memory_for_the_arena_of_the_only_plan(
-    of_one_plan: Artifact, is_local: bool, tmp_path: Path
+    of_one_plan: Artifact, is_local: bool, url: str
 ) -> None:
     def too_many(pages: Callable[[int], Any] | None) -> Callable[[int], Any]:
         assert pages
@@ -176,7 +181,7 @@ def test_no_memory_for_the_arena_of_the_only_plan(
         def pages(self) -> Callable[[int], Any]:
             return too_many(super().pages())
 
-    with of_odtc(tmp_path) as session:
+    with of_odtc(url) as session:
         assert isinstance(session, RemoteSession)
         place = Here() if is_local else There(session.name, session.remote)
         trainer = of_one_plan.trainer(place)
@@ -200,12 +205,12 @@ def test_an_arena_goes_with_its_trainer(of_one_plan: Artifact) -> None:
 
 @pytest.mark.parametrize("is_local", [True, False])
 def test_a_smaller_plan_gives_memory_back_at_once(
-    artifact: Artifact, is_local: bool, tmp_path: Path
+    artifact: Artifact, is_local: bool, url: str
 ) -> None:
     large, *_, small = artifact.manifest.plans
     less = large.arena_bytes - small.arena_bytes
     assert less > 10 * SLACK
-    with of_odtc(tmp_path) as session:
+    with of_odtc(url) as session:
         process = "self" if is_local else session.info()["pid"]
         trainer = artifact.trainer() if is_local else artifact.trainer(session)
         # The code of both is there, too.
