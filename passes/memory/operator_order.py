@@ -13,6 +13,7 @@ may be missed, which the gap to the bound tells.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -99,22 +100,24 @@ class Tasks:
         return [sum(self.sizes[tensor] for tensor in task.allocates) for task in self.tasks]
 
     @cached_property
-    def sharers(self) -> list[int]:
-        """For each task those that make or read a tensor that it makes or reads, as bits."""
-        found = [0] * len(self.tasks)
-        for number, task in enumerate(self.tasks):
-            for tensor in (*task.reads, *task.allocates):
-                found[number] |= self.readers[tensor]
-        return found
+    def held(self) -> list[list[tuple[int, int]]]:
+        """For each task the tensors with bytes that it makes or reads: bytes, and `readers`."""
+        return [
+            [
+                (self.sizes[tensor], self.readers[tensor])
+                for tensor in (*task.reads, *task.allocates)
+                if self.sizes[tensor]
+            ]
+            for task in self.tasks
+        ]
 
     def freed(self, number: int, done: int) -> int:
         """Bytes that are free once a task and all of `done`, it among them, have run."""
-        task, left = self.tasks[number], ~done
-        return sum(
-            self.sizes[tensor]
-            for tensor in (*task.reads, *task.allocates)
-            if not self.readers[tensor] & left
-        )
+        left, free = ~done, 0
+        for size, readers in self.held[number]:
+            if not readers & left:
+                free += size
+        return free
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ def lowest_order(tasks: Tasks) -> Order:
     """An order of a low peak; the given one where none is found that is lower."""
     order = tuple(range(len(tasks.tasks)))
     best, bound = peak_of(tasks, order), lower_bound(tasks)
+    # All peaks are multiples of it: limits between two of them are all the same.
+    unit = gcd(*tasks.sizes) or 1
     # Most steps have an order at the bound, which is the first limit.
     limit = lowest = bound
     for _ in range(_ROUNDS):
@@ -146,9 +151,9 @@ def lowest_order(tasks: Tasks) -> Order:
             order, best = found, peak_of(tasks, found)
         else:
             # A search that left some out proves nothing, but is not tried again.
-            lowest = limit + 1
+            lowest = limit + unit
             bound = lowest if is_complete else bound
-        limit = (lowest + best) // 2
+        limit = (lowest + best) // 2 // unit * unit
     return Order(order, best, bound)
 
 
@@ -200,7 +205,7 @@ class _State(NamedTuple):
         done: tasks that have run, as bits.
         alive: bytes after them.
         ready: tasks that can run now, as bits.
-        willing: those of them that leave no more alive than before, in order.
+        willing: those of them that leave no more alive than before, as bits.
         parent: the state before the last task.
         ran: the last task.
     """
@@ -208,7 +213,7 @@ class _State(NamedTuple):
     done: int
     alive: int
     ready: int
-    willing: tuple[int, ...]
+    willing: int
     parent: "_State | None" = None
     ran: int = -1
 
@@ -238,25 +243,33 @@ def _within(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
 def _start(tasks: Tasks) -> _State:
     """The state before any task."""
     first = [number for number, before in enumerate(tasks.before) if not before]
-    willing = tuple(number for number in first if _is_willing(tasks, number, 0))
+    willing = _bits(frozenset(number for number in first if _is_willing(tasks, number, 0)))
     return _State(0, 0, _bits(frozenset(first)), willing)
 
 
 def _settled(tasks: Tasks, state: _State, limit: int) -> _State:
     """A state behind all tasks that can run now and leave no more alive than before."""
-    while True:
-        room = limit - state.alive
-        number = next((each for each in state.willing if tasks.grown[each] <= room), None)
-        if number is None:
-            return state
+    while (number := _first_within(tasks, state.willing, limit - state.alive)) is not None:
         state = _after(tasks, state, number)
+    return state
+
+
+def _first_within(tasks: Tasks, willing: int, room: int) -> int | None:
+    """The first of some tasks that allocates no more bytes than there are."""
+    while willing:
+        lowest = willing & -willing
+        number = lowest.bit_length() - 1
+        if tasks.grown[number] <= room:
+            return number
+        willing ^= lowest
+    return None
 
 
 def _after(tasks: Tasks, state: _State, number: int) -> _State:
     """The state after one more task.
 
-    What a task frees never becomes less while it waits, and more only if one runs that shares a
-    tensor with it: only these, and those that can run now for the first time, are looked at.
+    What a task frees never becomes less while it waits, and more only if it is left as the last
+    that needs a tensor: only these, and those that can run now for the first time, are looked at.
     """
     done = state.done | 1 << number
     fresh = 0
@@ -264,11 +277,16 @@ def _after(tasks: Tasks, state: _State, number: int) -> _State:
         if not tasks.before[each] & ~done:
             fresh |= 1 << each
     ready = (state.ready | fresh) ^ 1 << number
-    willing = [each for each in state.willing if each != number]
-    changed = ready & (fresh | tasks.sharers[number]) & ~_bits(frozenset(willing))
-    willing += [each for each in _numbers(changed) if _is_willing(tasks, each, done)]
+    willing, changed, left = state.willing & ~(1 << number), fresh, ~done
+    for _, readers in tasks.held[number]:
+        last = readers & left
+        if not last & (last - 1):
+            changed |= last
+    for each in _numbers(ready & changed & ~willing):
+        if _is_willing(tasks, each, done):
+            willing |= 1 << each
     alive = state.alive + tasks.grown[number] - tasks.freed(number, done)
-    return _State(done, alive, ready, tuple(sorted(willing)), state, number)
+    return _State(done, alive, ready, willing, state, number)
 
 
 def _is_willing(tasks: Tasks, number: int, done: int) -> bool:

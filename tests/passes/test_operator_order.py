@@ -94,8 +94,8 @@ def test_what_could_run_without_loss_is_known_behind_each_task(
         ]
         assert state.ready == sum(1 << number for number in ready)
         done = sum(1 << number for number in ran)
-        assert state.willing == tuple(
-            number
+        assert state.willing == sum(
+            1 << number
             for number in ready
             if tasks.grown[number] <= tasks.freed(number, done | 1 << number)
         )
@@ -155,3 +155,49 @@ def test_tasks_that_wait_are_not_looked_at_again() -> None:
     # Of which about a second is needed.
     assert time.process_time() - began < 30
     assert found.peak == found.lower_bound == 4 * count - 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(tasks=drawn_tasks(12))
+def test_limits_between_two_peaks_that_orders_can_have_are_not_tried(tasks: Tasks) -> None:
+    """All sizes of a step are multiples of 64: a limit a byte higher holds the same orders."""
+    limits: list[int] = []
+    within = operator_order._within
+
+    def counted(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
+        limits.append(limit)
+        return within(tasks, limit)
+
+    aligned = Tasks(tasks.tasks, tuple(64 * size for size in tasks.sizes), tasks.kept)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operator_order, "_within", counted)
+        lowest_order(aligned)
+    assert all(limit % 64 == 0 for limit in limits)
+    assert len(set(limits)) == len(limits)
+
+
+def test_readers_that_leave_something_behind_are_not_asked_about_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So many updates read one predicate: a search looks at each a few times, not once for each."""
+    asked = 0
+    is_willing = operator_order._is_willing
+
+    def counted(tasks: Tasks, number: int, done: int) -> bool:
+        nonlocal asked
+        asked += 1
+        return is_willing(tasks, number, done)
+
+    monkeypatch.setattr(operator_order, "_is_willing", counted)
+    readers = 100
+    tasks = [
+        Task((0,), frozenset()),
+        *(Task((number,), frozenset()) for number in range(1, readers + 1)),
+        *(Task((readers + number,), frozenset({0, number})) for number in range(1, readers + 1)),
+    ]
+    graph = Tasks(tuple(tasks), (64, *[128] * readers, *[192] * readers))
+    state = operator_order._start(graph)
+    for number in range(len(tasks)):
+        state = operator_order._after(graph, state, number)
+    assert state.ready == 0
+    assert asked <= 3 * len(tasks)
