@@ -104,7 +104,7 @@ def _way_out(source: Source, cuts: Cuts, least: int, progress: Progress) -> str:
     if not cuts.refusal or not cuts.has_batch_norms or options.get("allow_split_batchnorm"):
         return ""
     allowed = replace(source, options={**options, "allow_split_batchnorm": True})
-    for cut in Cuts(allowed, progress):
+    for cut in Cuts(allowed, progress, for_plans=True):
         if cut.count > 1 and cut.floor < least:
             return (
                 f"; --allow-split-batchnorm lowers that: {cut.count} micro-batches need "

@@ -126,7 +126,8 @@ def plan_model(
         OdtcError: as of `odtc.compile`.
     """
     # What is planned here are steps within budgets.
-    cuts = Cuts(read_source(model, target, options, progress, is_tight=True), progress)
+    source = read_source(model, target, options, progress, is_tight=True)
+    cuts = Cuts(source, progress, for_plans=True)
     every = list(cuts)
     progress("look for plans")
     step, problem = every[0].made.step, every[0].problem

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import product
 
 import tvm
+from tvm import relax
 
 from odtc.backends.built import Built
 from odtc.backends.lowering import build_kernels, to_kernels
@@ -73,13 +74,22 @@ class Cuts:
     in which gradients are written over what their calls read last, which leaves nothing to fetch.
     """
 
-    def __init__(self, source: Source, progress: Progress, whole: Draft | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        progress: Progress,
+        whole: Draft | None = None,
+        *,
+        for_plans: bool = False,
+    ) -> None:
         """Takes up what the user asks for; what else is possible is found out when it is needed.
 
         Args:
             source: what the step is made from.
             progress: called with the name of each stage as it starts.
             whole: the draft of the whole batch, where there is one already.
+            for_plans: whether plans are all that is wanted, and nothing is built: evaluations are
+                left out then, which have a third of the kernels.
 
         Raises:
             UsageError: the number that is asked for does not divide the batch.
@@ -87,6 +97,7 @@ class Cuts:
         """
         self._parts = Parts(source, whole)
         self._source, self._progress = self._parts.source, progress
+        self._for_plans = for_plans
         self._waits = (True, False) if source.offload else (False,)
         self._steps: dict[int, Step] = {}
         self._kernels: dict[tuple[int, Form], Prepared] = {}
@@ -163,10 +174,23 @@ class Cuts:
             of_parts = f"make those of {count} micro-batches"
             self._progress("make the kernels" if count == 1 else of_parts)
             of = {"has_half": source.has_half, "book": source.book, "direct": form.direct}
-            self._kernels[count, form] = Prepared(step, to_kernels(*step.kernels, **of))
+            module, *others = step.kernels
+            if self._for_plans:
+                module = _alone(module, TRAIN_STEP)
+            self._kernels[count, form] = Prepared(step, to_kernels(module, *others, **of))
         return self._kernels[count, form]
 
     def _step(self, count: int) -> Step:
         if count not in self._steps:
             self._steps[count] = differentiate(self._parts.draft(count), self._progress)
         return self._steps[count]
+
+
+def _alone(module: tvm.IRModule, name: str) -> tvm.IRModule:
+    """A module of one of its functions of Relax, which calls no other, and its kernels."""
+    functions = {
+        variable: function
+        for variable, function in module.functions_items()
+        if variable.name_hint == name or not isinstance(function, relax.Function)
+    }
+    return tvm.IRModule(functions, attrs=module.attrs)

@@ -30,7 +30,8 @@ def problem_of(name: str, batch: int, target: str, folder: Path) -> Recomputatio
     case, path = case_of(name, batch), folder / "model.onnx"
     onnx.save(case.model, path)
     options = StepOptions(batch=case.batch, loss=case.loss, micro_batches=1)
-    return next(iter(Cuts(read_source(path, target, options, silent), silent))).problem
+    source = read_source(path, target, options, silent)
+    return next(iter(Cuts(source, silent, for_plans=True))).problem
 
 
 def layered(nodes: int, seed: int = 0) -> Recomputation:
