@@ -16,9 +16,10 @@ to compute it again, or the choice says so, or it cannot be computed again.
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
+from typing import Any
 
 from odtc.passes.checkpoint.guide import Guide
 from odtc.passes.checkpoint.moment import Choice, Moment
@@ -113,8 +114,8 @@ class _Walk:
         at = self.at
         fixed = {each for each in at.alive if each in pinned or at.due(each) is None}
         held = sum(at.sizes[each] for each in fixed)
-        moment, room = Moment(at.problem, at.now, at.alive, fixed), self.limit - size - held
-        choice = moment.within(held + (1 - self.slack) * room) or moment.within(held + room)
+        room = self.limit - size - held
+        choice = worth_keeping(at.problem, at.now, at.alive, fixed, held, room, self.slack)
         if choice is not None:
             at.guide.turn_to(choice, at.alive - choice.kept - fixed)
 
@@ -230,8 +231,39 @@ def evicting(
             some tasks, or None.
     """
     looks = 0 if slack is None else _LOOKS
+    if problem.native:
+
+        def look(now: int, *standing: Any) -> Choice | None:
+            return worth_keeping(problem, now, *standing, slack or 0.0)
+
+        powers = score.cost, score.size, score.wait
+        return problem.native.evicting(limit, powers, choice, looks, look)
     walk = _Walk(Standing(problem, Guide(problem, choice)), limit, score, slack or 0.0, looks)
     for number in range(len(problem.tasks.tasks)):
         if not walk.run(number):
             return None
     return walk.sequence
+
+
+def worth_keeping(
+    problem: Recomputation,
+    now: int,
+    alive: Collection[int],
+    fixed: Collection[int],
+    held: int,
+    room: int,
+    slack: float,
+) -> Choice | None:
+    """What of all that is alive is worth keeping.
+
+    Args:
+        problem: the step.
+        now: the task that comes next.
+        alive: tensors.
+        fixed: those of them that may not be dropped.
+        held: bytes of these.
+        room: bytes that there are beside them.
+        slack: the part of the room that is left free, if it can be.
+    """
+    moment = Moment(problem, now, alive, fixed)
+    return moment.within(held + (1 - slack) * room) or moment.within(held + room)

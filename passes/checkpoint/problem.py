@@ -11,6 +11,7 @@ from functools import cached_property
 
 from odtc.passes.checkpoint.program import Program
 from odtc.passes.memory.operator_order import Task, Tasks
+from odtc.passes.native.planner import Planner, planner_of
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,11 @@ class Recomputation:
         return Program(self)
 
     @cached_property
+    def native(self) -> Planner | None:
+        """What does the inner loops in place of Python, where there is a compiler."""
+        return planner_of(self)
+
+    @cached_property
     def largest(self) -> int:
         """The most bytes that a task reads and writes: no plan has a lower peak."""
         sizes = self.tasks.sizes
@@ -192,7 +198,9 @@ def highest_of(problem: Recomputation, plan: Plan) -> int:
 def plan_of(problem: Recomputation, sequence: Sequence[int]) -> Plan:
     """A sequence with its peak and its time; it has to be a possible one."""
     seconds = sum(problem.times[number] for number in sequence)
-    return Plan(tuple(sequence), max(alive_during(problem, sequence), default=0), seconds)
+    native = problem.native
+    peak = native.peak(sequence) if native else max(alive_during(problem, sequence), default=0)
+    return Plan(tuple(sequence), peak, seconds)
 
 
 def alive_during(problem: Recomputation, sequence: Sequence[int]) -> list[int]:

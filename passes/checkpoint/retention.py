@@ -19,6 +19,13 @@ _Change = tuple[int, int, int]
 
 def retained(problem: Recomputation, sequence: Sequence[int], limit: int) -> Plan:
     """The plan with repetitions left out, the longest first, as long as it is within the limit."""
+    native = problem.native
+    left = native.retained(sequence, limit) if native else retained_in_python(problem, sequence, limit)
+    return plan_of(problem, left)
+
+
+def retained_in_python(problem: Recomputation, sequence: Sequence[int], limit: int) -> list[int]:
+    """What is left of a sequence; `native/retention.h` does the same."""
     lives = _Lives(problem, sequence)
     seen: set[int] = set()
     repeated = []
@@ -33,10 +40,7 @@ def retained(problem: Recomputation, sequence: Sequence[int], limit: int) -> Pla
     }
     left = [n for place, n in enumerate(sequence) if place not in left_out]
     fetched = {problem.moved(n) for n in left if problem.is_fetch(n)}
-    return plan_of(
-        problem,
-        [n for n in left if not problem.is_copy(n) or problem.moved(n) in fetched],
-    )
+    return [n for n in left if not problem.is_copy(n) or problem.moved(n) in fetched]
 
 
 @dataclass

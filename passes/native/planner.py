@@ -1,0 +1,198 @@
+"""The walks through a step and what follows them, by the functions of `planner.cc`."""
+
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odtc.passes.native.library import library
+
+if TYPE_CHECKING:
+    from odtc.passes.checkpoint.moment import Choice
+    from odtc.passes.checkpoint.problem import Recomputation
+
+Flags = NDArray[np.uint8]
+# Asks what of all that is alive is worth keeping: the task that comes next, tensors that are alive,
+# those of them that may not be dropped, the bytes of these, and the bytes that are left.
+Look = Callable[[int, frozenset[int], frozenset[int], int, int], "Choice | None"]
+
+_INTS = ctypes.POINTER(ctypes.c_int32)
+_FLAGS = ctypes.POINTER(ctypes.c_uint8)
+# Of a step's tasks, as many may be in a sequence; and a copy of each tensor.
+_MOST = 21
+
+
+class _Lists(ctypes.Structure):
+    _fields_ = (("starts", _INTS), ("items", _INTS))
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("tasks", "tensors", "has_storage")),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("times", ctypes.POINTER(ctypes.c_double)),
+        *((name, _INTS) for name in ("makers", "last_made")),
+        *((name, _Lists) for name in ("allocates", "reads", "followed", "uses", "made_before")),
+    )
+
+
+class _Score(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_double) for name in ("cost", "size", "wait"))
+
+
+class _Choice(ctypes.Structure):
+    _fields_ = (
+        ("task", ctypes.c_int32),
+        *((name, _FLAGS) for name in ("kept", "fetched", "again", "unwanted")),
+    )
+
+
+_LOOK = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_int32,
+    _FLAGS,
+    _FLAGS,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.POINTER(_Choice),
+)
+
+
+class Planner:
+    """A step in the form that `planner.cc` reads.
+
+    Args:
+        problem: the step.
+        functions: of `planner.cc`.
+    """
+
+    def __init__(self, problem: "Recomputation", functions: ctypes.CDLL) -> None:
+        self._functions = functions
+        functions.odtc_peak.restype = ctypes.c_int64
+        tasks, tensors = len(problem.tasks.tasks), len(problem.tasks.sizes)
+        self._tasks, self._tensors = tasks, tensors
+        self._out = np.zeros(_MOST * tasks + tensors + 2, np.int32)
+        # What the structure points to lives as long as it does.
+        self._held: list[np.ndarray] = []
+        makers = [problem.tasks.makers[each] for each in range(tensors)]
+        self._problem = _Problem(
+            tasks,
+            tensors,
+            problem.storage is not None,
+            self._array(problem.tasks.sizes, np.int64, ctypes.c_int64),
+            self._array(problem.times, np.float64, ctypes.c_double),
+            self._array(makers, np.int32, ctypes.c_int32),
+            self._array(problem.last_made, np.int32, ctypes.c_int32),
+            self._lists(task.allocates for task in problem.tasks.tasks),
+            self._lists(problem.reads),
+            self._lists(task.reads for task in problem.tasks.tasks),
+            self._lists(problem.uses),
+            self._lists(problem.made_before),
+        )
+
+    def evicting(
+        self,
+        limit: int,
+        score: tuple[float, float, float],
+        choice: "Choice | None",
+        looks: int,
+        look: Look,
+    ) -> list[int] | None:
+        """As `eviction.py` says; `looks` is how often `look` may be asked."""
+        given = None
+        if choice is not None:
+            given = _Choice()
+            held = self._fill(given, choice, frozenset())
+        failures: list[BaseException] = []
+
+        def asked(now: int, alive: object, fixed: object, size: int, room: int, out: object) -> int:
+            try:
+                there, pinned = self._set_of(alive), self._set_of(fixed)
+                found = look(now, there, pinned, size, room)
+                if found is None:
+                    return 0
+                self._held_choice = self._fill(out[0], found, there - found.kept - pinned)  # type: ignore[index]
+            except BaseException as error:  # noqa: BLE001 - it goes on behind the walk
+                failures.append(error)
+                return -1
+            return 1
+
+        length = self._functions.odtc_evicting(
+            ctypes.byref(self._problem),
+            ctypes.c_int64(limit),
+            ctypes.byref(_Score(*score)),
+            ctypes.byref(given) if given is not None else None,
+            looks,
+            _LOOK(asked),
+            self._pointer(self._out, ctypes.c_int32),
+        )
+        if failures:
+            raise failures[0]
+        return None if length < 0 else self._out[:length].tolist()
+
+    def retained(self, sequence: Sequence[int], limit: int) -> list[int]:
+        """The sequence that `retention.py` leaves."""
+        given = np.array(sequence, np.int32)
+        out = np.empty(len(given), np.int32)
+        length = self._functions.odtc_retained(
+            ctypes.byref(self._problem),
+            self._pointer(given, ctypes.c_int32),
+            len(given),
+            ctypes.c_int64(limit),
+            self._pointer(out, ctypes.c_int32),
+        )
+        return out[:length].tolist()
+
+    def peak(self, sequence: Sequence[int]) -> int:
+        """The most bytes that are alive at one time."""
+        given = np.array(sequence, np.int32)
+        where = ctypes.byref(self._problem), self._pointer(given, ctypes.c_int32)
+        return self._functions.odtc_peak(*where, len(given))
+
+    def _fill(self, into: _Choice, choice: "Choice", unwanted: frozenset[int]) -> list[Flags]:
+        """Writes a choice; returns what has to live as long as it is read."""
+        into.task = choice.task
+        flags = [
+            self._flags(choice.kept, self._tensors),
+            self._flags(choice.fetched, self._tensors),
+            self._flags(choice.again, self._tasks),
+            self._flags(unwanted, self._tensors),
+        ]
+        names = "kept", "fetched", "again", "unwanted"
+        for name, each in zip(names, flags, strict=True):
+            setattr(into, name, self._pointer(each, ctypes.c_uint8))
+        return flags
+
+    @staticmethod
+    def _flags(those: frozenset[int], count: int) -> Flags:
+        flags = np.zeros(count, np.uint8)
+        flags[list(those)] = 1
+        return flags
+
+    def _set_of(self, flags: object) -> frozenset[int]:
+        there = np.ctypeslib.as_array(flags, (self._tensors,))  # type: ignore[call-overload]
+        return frozenset(np.flatnonzero(there).tolist())
+
+    def _lists(self, lists: Iterable[Iterable[int]]) -> _Lists:
+        every = [list(each) for each in lists]
+        starts = [0, *accumulate(map(len, every))]
+        items = list(chain.from_iterable(every)) or [0]
+        return _Lists(*(self._array(each, np.int32, ctypes.c_int32) for each in (starts, items)))
+
+    def _array(self, values: Sequence[float], dtype: type, kind: type) -> object:
+        made = np.array(values, dtype)
+        self._held.append(made)
+        return self._pointer(made, kind)
+
+    @staticmethod
+    def _pointer(values: np.ndarray, kind: type) -> object:
+        return values.ctypes.data_as(ctypes.POINTER(kind))
+
+
+def planner_of(problem: "Recomputation") -> Planner | None:
+    """The step in that form, or None where there is no library."""
+    functions = library()
+    return None if functions is None else Planner(problem, functions)
