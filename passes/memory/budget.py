@@ -21,18 +21,26 @@ class Limit:
 
 
 class Budget:
-    """What is left of a limit."""
+    """What is left of a limit.
+
+    Attributes:
+        steps: that are left; below zero where the last ones were more than there were.
+    """
 
     def __init__(self, limit: Limit) -> None:
-        self._steps = limit.steps
+        self.steps = limit.steps
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
 
     def spend(self, steps: int) -> bool:
         """Takes steps away; returns whether there were any left before."""
         left = self.left()
-        self._steps -= steps
+        self.steps -= steps
         return left
 
     def left(self) -> bool:
         """Whether work may go on."""
-        return self._steps > 0 and (self._end is None or time.monotonic() < self._end)
+        return self.steps > 0 and (self._end is None or time.monotonic() < self._end)
+
+    def seconds(self) -> float | None:
+        """Seconds on the clock that are left; None where there is no end."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from odtc.passes.memory.blocks import Ints
+from odtc.passes.memory.blocks import Blocks, Ints
 from odtc.passes.memory.budget import Budget
 from odtc.passes.memory.skyline import (
     NOTHING,
@@ -22,8 +22,11 @@ from odtc.passes.memory.skyline import (
     empty_state,
     followed,
     raised,
+    region_of,
     split,
 )
+from odtc.passes.native.library import library
+from odtc.passes.native.packer import Ended, search_blocks
 
 
 class _Task(NamedTuple):
@@ -54,8 +57,39 @@ class Outcome:
     lower_bound: int | None
 
 
+def searched(
+    blocks: Blocks,
+    rank: NDArray[np.float64],
+    height: int,
+    weight: NDArray[np.float64],
+    *,
+    learn: bool,
+    nodes: int,
+    budget: Budget,
+) -> Outcome:
+    """One search, in C++ where there is a compiler; see `Search` for arguments."""
+    functions = library()
+    if functions is None:
+        return Search(region_of(blocks, rank), height, weight, learn).run(nodes, budget)
+    found = search_blocks(
+        functions,
+        blocks,
+        rank,
+        height,
+        weight,
+        learn=learn,
+        nodes=nodes,
+        steps=budget.steps,
+        seconds=budget.seconds(),
+    )
+    budget.steps = found.steps
+    if found.ended is Ended.FOUND:
+        return Outcome(found.offsets, None)
+    return Outcome(None, found.bound if found.ended is Ended.NONE else None)
+
+
 class Search:
-    """One search.
+    """One search, which `native/search.h` does alike.
 
     Args:
         region: all blocks.

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from odtc.passes.memory.blocks import Blocks, Ints
 from odtc.passes.memory.budget import Budget
 from odtc.passes.memory.orders import order_of
-from odtc.passes.memory.search import Search
-from odtc.passes.memory.skyline import region_of
+from odtc.passes.memory.search import searched
 
 _ORDERS = (
     ("length", "area", "load"),
@@ -93,8 +92,15 @@ def tighten(
         if best.high <= best.low or not budget.left():
             break
         weight = failures if way.learn else np.zeros_like(failures)
-        search = Search(region_of(blocks, way.rank), way.height, weight, way.learn)
-        found = search.run(int(nodes), budget)
+        found = searched(
+            blocks,
+            way.rank,
+            way.height,
+            weight,
+            learn=way.learn,
+            nodes=int(nodes),
+            budget=budget,
+        )
         if found.offsets is not None:
             best.offsets = found.offsets
         elif found.lower_bound is not None:

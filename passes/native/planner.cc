@@ -3,6 +3,7 @@
 
 #include "eviction.h"
 #include "retention.h"
+#include "search.h"
 
 namespace {
 
@@ -36,5 +37,30 @@ int64_t odtc_peak(const odtc::Problem* problem, const int32_t* sequence, int cou
   int64_t peak = 0;
   for (int64_t bytes : odtc::alive_during(*problem, sequence, count)) peak = std::max(peak, bytes);
   return peak;
+}
+
+// Looks for a plan of some blocks of a height: columns of `blocks` are lower, upper, size and
+// alignment. Takes what is spent from the steps, counts failures of sections in `weight`, and
+// writes offsets, and the bound where there is no plan. Returns 0 where a plan is found, 1 where
+// there is none, and 2 where nodes, steps or seconds (negative: any) were spent before that.
+int odtc_search(int count, int sections, const int64_t* const* blocks, const double* rank,
+                int64_t height, double* weight, int learn, int64_t nodes, int64_t* steps,
+                double seconds, int64_t* offsets, int64_t* bound) {
+  auto region = std::make_shared<odtc::Region>();
+  region->first = 0;
+  region->sections = sections;
+  odtc::Ints slack(sections, height);
+  for (int row = 0; row < count; ++row) {
+    odtc::Block block{blocks[0][row], blocks[1][row], blocks[2][row], blocks[3][row], rank[row], row};
+    for (int64_t at = block.lower; at < block.upper; ++at) slack[at] -= block.size;
+    region->blocks.push_back(block);
+  }
+  odtc::State first{region, odtc::Ints(count), odtc::Ints(sections), std::move(slack)};
+  odtc::Budget budget(*steps, seconds);
+  odtc::Search search(std::move(first), height, weight, learn, offsets);
+  auto ended = search.run(nodes, budget);
+  *steps = budget.left;
+  *bound = search.next;
+  return static_cast<int>(ended);
 }
 }
