@@ -19,12 +19,12 @@ from collections import Counter
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
-from typing import Any
 
 from odtc.passes.checkpoint.guide import Guide
 from odtc.passes.checkpoint.moment import Choice, Moment
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.checkpoint.standing import Standing
+from odtc.passes.native.planner import Rules
 
 # What is dropped has at least this part of the bytes that are missing.
 _LEAST = 256
@@ -233,11 +233,14 @@ def evicting(
     looks = 0 if slack is None else _LOOKS
     if problem.native:
 
-        def look(now: int, *standing: Any) -> Choice | None:
-            return worth_keeping(problem, now, *standing, slack or 0.0)
+        def look(
+            now: int, alive: Collection[int], fixed: Collection[int], held: int, room: int
+        ) -> Choice | None:
+            return worth_keeping(problem, now, alive, fixed, held, room, slack or 0.0)
 
-        powers = score.cost, score.size, score.wait
-        return problem.native.evicting(limit, powers, choice, looks, look)
+        constants = _LEAST, _MOST, _FOLLOWED, _FURTHER
+        rules = Rules(score.cost, score.size, score.wait, *constants)
+        return problem.native.evicting(limit, rules, choice, looks, look)
     walk = _Walk(Standing(problem, Guide(problem, choice)), limit, score, slack or 0.0, looks)
     for number in range(len(problem.tasks.tasks)):
         if not walk.run(number):

@@ -20,7 +20,9 @@ _Change = tuple[int, int, int]
 def retained(problem: Recomputation, sequence: Sequence[int], limit: int) -> Plan:
     """The plan with repetitions left out, the longest first, as long as it is within the limit."""
     native = problem.native
-    left = native.retained(sequence, limit) if native else retained_in_python(problem, sequence, limit)
+    left = (
+        native.retained(sequence, limit) if native else retained_in_python(problem, sequence, limit)
+    )
     return plan_of(problem, left)
 
 

@@ -25,6 +25,9 @@ def operations(kernel: tirx.PrimFunc) -> int:
 class _Count:
     def __init__(self) -> None:
         self._analyzer = Analyzer()
+        # Loops around what is counted of which the analyzer does not know yet: most lengths are
+        # constant, and ask for none.
+        self._unbound: list[tirx.For] = []
         # What names are bound to.
         self._names: dict[ir.Var, ir.Expr] = {}
 
@@ -44,12 +47,25 @@ class _Count:
         return _in_expression(statement.value) if computes else 0
 
     def _loop(self, loop: tirx.For) -> int:
-        length = self._spelled_out(loop.extent)
-        longest = int(self._analyzer.const_int_bound(length).max_value)
-        extent = max(0, longest) if longest < _UNKNOWN else 1
-        first = self._spelled_out(loop.min)
-        self._analyzer.bind(loop.loop_var, ir.Range.from_min_extent(first, length))
-        return extent * self.of(loop.body)
+        extent = self._longest(loop.extent)
+        self._unbound.append(loop)
+        inside = self.of(loop.body)
+        if self._unbound:
+            self._unbound.pop()
+        return extent * inside
+
+    def _longest(self, extent: ir.Expr) -> int:
+        """How often a loop runs at most; once where nothing bounds it."""
+        if isinstance(extent, tirx.IntImm):
+            longest = extent.value
+        else:
+            for loop in self._unbound:
+                span = self._spelled_out(loop.min), self._spelled_out(loop.extent)
+                self._analyzer.bind(loop.loop_var, ir.Range.from_min_extent(*span))
+            self._unbound.clear()
+            length = self._spelled_out(extent)
+            longest = int(self._analyzer.const_int_bound(length).max_value)
+        return max(0, longest) if longest < _UNKNOWN else 1
 
     def _spelled_out(self, expression: ir.Expr) -> ir.Expr:
         names = self._names

@@ -26,7 +26,7 @@ from odtc.passes.memory.skyline import (
     split,
 )
 from odtc.passes.native.library import library
-from odtc.passes.native.packer import Ended, search_blocks
+from odtc.passes.native.packer import Ended, Spend, search_blocks
 
 
 class _Task(NamedTuple):
@@ -71,17 +71,8 @@ def searched(
     functions = library()
     if functions is None:
         return Search(region_of(blocks, rank), height, weight, learn).run(nodes, budget)
-    found = search_blocks(
-        functions,
-        blocks,
-        rank,
-        height,
-        weight,
-        learn=learn,
-        nodes=nodes,
-        steps=budget.steps,
-        seconds=budget.seconds(),
-    )
+    spend = Spend(nodes, budget.steps, budget.seconds())
+    found = search_blocks(functions, blocks, rank, height, weight, learn, spend)
     budget.steps = found.steps
     if found.ended is Ended.FOUND:
         return Outcome(found.offsets, None)

@@ -10,12 +10,10 @@
 
 namespace odtc {
 
-// As in `eviction.py`.
-constexpr int kLeast = 256, kMost = 20;
-constexpr double kFollowed = 8, kFurther = 8;
-
-struct Score {
-  double cost, size, wait;
+// How tensors are chosen that are dropped: powers of what it takes to make one again, of its bytes,
+// and of the time until it is read; and the constants of `eviction.py`.
+struct Rules {
+  double cost, size, wait, least, most, followed, further;
 };
 
 // Asks what of all that is alive is worth keeping: fills the choice, and returns 1; 0 where there
@@ -25,11 +23,11 @@ using Look = int (*)(int32_t, const uint8_t*, const uint8_t*, int64_t, int64_t, 
 
 class Walk {
  public:
-  Walk(const Problem& problem, int64_t limit, Score score, const Choice* choice, int looks,
-       Look look)
+  Walk(const Problem& problem, int64_t limit, const Rules& rules, const Choice* choice,
+       int looks, Look look)
       : at_(problem, choice),
         limit_(limit),
-        score_(score),
+        rules_(rules),
         looks_(looks),
         look_(look),
         pinned_(problem.tensors) {}
@@ -61,7 +59,6 @@ class Walk {
   }
 
   std::vector<int32_t> sequence;
-  bool failed = false;
 
  private:
   // A task that waits for what it reads, and the tensor that it runs again for, if it does.
@@ -89,7 +86,7 @@ class Walk {
   }
 
   bool compute(const Waiting& task) {
-    if (static_cast<int64_t>(sequence.size()) >= int64_t{kMost} * at_.problem.tasks) return false;
+    if (static_cast<double>(sequence.size()) >= rules_.most * at_.problem.tasks) return false;
     std::vector<int> made;
     int64_t size = 0;
     each_made(at_.problem, task.number, [&](int tensor) {
@@ -144,7 +141,8 @@ class Walk {
   std::vector<Candidate> candidates_for(int64_t missing) const {
     std::vector<Candidate> found;
     for (int tensor : at_.alive) {
-      if (pinned_[tensor] || at_.problem.sizes[tensor] * kLeast <= missing) continue;
+      auto bytes = static_cast<double>(at_.problem.sizes[tensor]);
+      if (pinned_[tensor] || bytes * rules_.least <= static_cast<double>(missing)) continue;
       int due = at_.due(tensor);
       if (due != kNever) found.push_back({tensor, due});
     }
@@ -175,9 +173,8 @@ class Walk {
     }
     Choice choice;
     int found = look_(at_.now, alive.data(), fixed.data(), held, limit_ - size - held, &choice);
-    failed = found < 0;
     if (found > 0) at_.guide.turn_to(choice, true);
-    return !failed;
+    return found >= 0;
   }
 
   // Those of the lowest ranks, as many as have the bytes that are missing.
@@ -185,7 +182,7 @@ class Walk {
     auto first = unwanted(candidates);
     if (bytes_of(first) >= missing) candidates = std::move(first);
     std::vector<Rank> ranked;
-    for (auto& each : candidates) ranked.push_back(rank(each.tensor, each.due, kFollowed));
+    for (auto& each : candidates) ranked.push_back(rank(each.tensor, each.due, rules_.followed));
     std::priority_queue<Rank, std::vector<Rank>, std::greater<Rank>> queue(std::greater<Rank>(),
                                                                            std::move(ranked));
     std::vector<Candidate> found;
@@ -193,7 +190,7 @@ class Walk {
       auto [wanted, order, tensor, most, due] = queue.top();
       queue.pop();
       if (most) {
-        queue.push(rank(tensor, due, most * kFurther));
+        queue.push(rank(tensor, due, most * rules_.further));
         continue;
       }
       found.push_back({tensor, due});
@@ -207,13 +204,13 @@ class Walk {
     auto [cost, whole] = at_.cost(tensor, use, most);
     double size = static_cast<double>(at_.problem.sizes[tensor]);
     double rank =
-        std::pow(cost, score_.cost) / std::pow(size, score_.size) / std::pow(wait, score_.wait);
+        std::pow(cost, rules_.cost) / std::pow(size, rules_.size) / std::pow(wait, rules_.wait);
     return {at_.guide.is_wanted(tensor, use, at_.now), rank, tensor, whole ? 0 : most, use};
   }
 
   Standing at_;
   int64_t limit_;
-  Score score_;
+  Rules rules_;
   int looks_;
   Look look_;
   std::vector<int> pinned_;

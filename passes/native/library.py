@@ -21,14 +21,12 @@ _FOLDER = Path(__file__).parent
 _SOURCE = _FOLDER / "planner.cc"
 # Sums and products are rounded as Python rounds them: none is fused on any processor.
 _FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC")
-# Set to 0, it leaves the work to Python.
-_SWITCH = "ODTC_NATIVE_PLANNER"
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The functions of `planner.cc`, or None where they cannot be had."""
-    if os.environ.get(_SWITCH) == "0" or not (compiler := _compiler()):
+    if not (compiler := _compiler()):
         return None
     try:
         return ctypes.CDLL(str(_built(compiler)))

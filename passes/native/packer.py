@@ -21,6 +21,14 @@ class Ended(IntEnum):
     SPENT = 2
 
 
+class Spend(NamedTuple):
+    """What a search may spend: nodes, steps as of `Limit`, and seconds on the clock; None: any."""
+
+    nodes: int
+    steps: int
+    seconds: float | None
+
+
 class Searched(NamedTuple):
     """How a search ended: a plan if one was found, a bound if there is none, and steps left."""
 
@@ -36,11 +44,8 @@ def search_blocks(
     rank: NDArray[np.float64],
     height: int,
     weight: NDArray[np.float64],
-    *,
     learn: bool,
-    nodes: int,
-    steps: int,
-    seconds: float | None,
+    spend: Spend,
 ) -> Searched:
     """Looks for a plan of blocks of a height.
 
@@ -51,9 +56,7 @@ def search_blocks(
         height: of the plan, in units.
         weight: how often each section failed; float64, added to where `learn` is.
         learn: whether failures are counted on.
-        nodes: that are looked at, at most.
-        steps: of work, as of `Limit`.
-        seconds: on the clock; None for any.
+        spend: when it ends.
     """
     columns = [
         np.ascontiguousarray(each, np.int64)
@@ -61,7 +64,7 @@ def search_blocks(
     ]
     rank = np.ascontiguousarray(rank, np.float64)
     offsets = np.zeros(len(blocks), np.int64)
-    left, bound = ctypes.c_int64(steps), ctypes.c_int64()
+    left, bound = ctypes.c_int64(spend.steps), ctypes.c_int64()
     ended = functions.odtc_search(
         len(blocks),
         blocks.sections,
@@ -70,9 +73,9 @@ def search_blocks(
         ctypes.c_int64(height),
         weight.ctypes.data_as(_DOUBLES),
         int(learn),
-        ctypes.c_int64(nodes),
+        ctypes.c_int64(spend.nodes),
         ctypes.byref(left),
-        ctypes.c_double(-1.0 if seconds is None else max(0.0, seconds)),
+        ctypes.c_double(-1.0 if spend.seconds is None else spend.seconds),
         offsets.ctypes.data_as(_INTS),
         ctypes.byref(bound),
     )

@@ -16,13 +16,13 @@ int give(const std::vector<int32_t>& sequence, int32_t* out) {
 
 extern "C" {
 
-// Writes a sequence whose peak is at most the limit, of at most 21 times the tasks and one copy
-// more for each tensor; returns its length, -1 where this finds none, and -2 where a look failed.
-int odtc_evicting(const odtc::Problem* problem, int64_t limit, const odtc::Score* score,
+// Writes a sequence whose peak is at most the limit, of at most one copy for each tensor beside as
+// many calls as the rules have; returns its length, and -1 where this finds none or a look failed.
+int odtc_evicting(const odtc::Problem* problem, int64_t limit, const odtc::Rules* rules,
                   const odtc::Choice* choice, int looks, odtc::Look look, int32_t* out) {
-  odtc::Walk walk(*problem, limit, *score, choice, looks, look);
+  odtc::Walk walk(*problem, limit, *rules, choice, looks, look);
   for (int task = 0; task < problem->tasks; ++task)
-    if (!walk.run(task)) return walk.failed ? -2 : -1;
+    if (!walk.run(task)) return -1;
   return give(walk.sequence, out);
 }
 

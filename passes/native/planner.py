@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,6 @@ Look = Callable[[int, frozenset[int], frozenset[int], int, int], "Choice | None"
 
 _INTS = ctypes.POINTER(ctypes.c_int32)
 _FLAGS = ctypes.POINTER(ctypes.c_uint8)
-# Of a step's tasks, as many may be in a sequence; and a copy of each tensor.
-_MOST = 21
 
 
 class _Lists(ctypes.Structure):
@@ -39,8 +37,13 @@ class _Problem(ctypes.Structure):
     )
 
 
-class _Score(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_double) for name in ("cost", "size", "wait"))
+class Rules(ctypes.Structure):
+    """How tensors are chosen that are dropped: a score's powers, and constants of `eviction.py`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_double)
+        for name in ("cost", "size", "wait", "least", "most", "followed", "further")
+    )
 
 
 class _Choice(ctypes.Structure):
@@ -74,7 +77,6 @@ class Planner:
         functions.odtc_peak.restype = ctypes.c_int64
         tasks, tensors = len(problem.tasks.tasks), len(problem.tasks.sizes)
         self._tasks, self._tensors = tasks, tensors
-        self._out = np.zeros(_MOST * tasks + tensors + 2, np.int32)
         # What the structure points to lives as long as it does.
         self._held: list[np.ndarray] = []
         makers = [problem.tasks.makers[each] for each in range(tensors)]
@@ -94,44 +96,40 @@ class Planner:
         )
 
     def evicting(
-        self,
-        limit: int,
-        score: tuple[float, float, float],
-        choice: "Choice | None",
-        looks: int,
-        look: Look,
+        self, limit: int, rules: Rules, choice: "Choice | None", looks: int, look: Look
     ) -> list[int] | None:
         """As `eviction.py` says; `looks` is how often `look` may be asked."""
-        given = None
+        given, held = _Choice(), []
         if choice is not None:
-            given = _Choice()
-            held = self._fill(given, choice, frozenset())
-        failures: list[BaseException] = []
+            held.append(self._fill(given, choice, frozenset()))
+        failures: list[Exception] = []
 
-        def asked(now: int, alive: object, fixed: object, size: int, room: int, out: object) -> int:
+        def asked(now: int, alive: Any, fixed: Any, size: int, room: int, out: Any) -> int:
             try:
                 there, pinned = self._set_of(alive), self._set_of(fixed)
                 found = look(now, there, pinned, size, room)
                 if found is None:
                     return 0
-                self._held_choice = self._fill(out[0], found, there - found.kept - pinned)  # type: ignore[index]
-            except BaseException as error:  # noqa: BLE001 - it goes on behind the walk
+                held[:] = [self._fill(out[0], found, there - found.kept - pinned)]
+            except Exception as error:
+                # It would be lost in a function of C.
                 failures.append(error)
                 return -1
             return 1
 
+        out = np.empty(int(rules.most + 1) * self._tasks + self._tensors, np.int32)
         length = self._functions.odtc_evicting(
             ctypes.byref(self._problem),
             ctypes.c_int64(limit),
-            ctypes.byref(_Score(*score)),
-            ctypes.byref(given) if given is not None else None,
+            ctypes.byref(rules),
+            None if choice is None else ctypes.byref(given),
             looks,
             _LOOK(asked),
-            self._pointer(self._out, ctypes.c_int32),
+            self._pointer(out, ctypes.c_int32),
         )
         if failures:
             raise failures[0]
-        return None if length < 0 else self._out[:length].tolist()
+        return None if length < 0 else out[:length].tolist()
 
     def retained(self, sequence: Sequence[int], limit: int) -> list[int]:
         """The sequence that `retention.py` leaves."""
@@ -172,8 +170,8 @@ class Planner:
         flags[list(those)] = 1
         return flags
 
-    def _set_of(self, flags: object) -> frozenset[int]:
-        there = np.ctypeslib.as_array(flags, (self._tensors,))  # type: ignore[call-overload]
+    def _set_of(self, flags: Any) -> frozenset[int]:
+        there = np.ctypeslib.as_array(flags, (self._tensors,))
         return frozenset(np.flatnonzero(there).tolist())
 
     def _lists(self, lists: Iterable[Iterable[int]]) -> _Lists:
@@ -182,13 +180,13 @@ class Planner:
         items = list(chain.from_iterable(every)) or [0]
         return _Lists(*(self._array(each, np.int32, ctypes.c_int32) for each in (starts, items)))
 
-    def _array(self, values: Sequence[float], dtype: type, kind: type) -> object:
+    def _array(self, values: Sequence[float], dtype: type, kind: type) -> Any:
         made = np.array(values, dtype)
         self._held.append(made)
         return self._pointer(made, kind)
 
     @staticmethod
-    def _pointer(values: np.ndarray, kind: type) -> object:
+    def _pointer(values: np.ndarray, kind: type) -> Any:
         return values.ctypes.data_as(ctypes.POINTER(kind))
 
 

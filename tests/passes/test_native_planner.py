@@ -1,0 +1,194 @@
+"""The inner loops in C++ find what Python finds; where they cannot be had, Python does."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.packing.inputs import CAPACITY, CHALLENGING, INPUTS
+from benchmarks.recomputation.problems import layered
+from odtc.passes.checkpoint import eviction
+from odtc.passes.checkpoint.eviction import evicting
+from odtc.passes.checkpoint.frontier import _AHEAD, _OTHERS, Guided, frontier
+from odtc.passes.checkpoint.moment import Moment
+from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.retention import retained
+from odtc.passes.memory import search
+from odtc.passes.memory.blocks import blocks_of
+from odtc.passes.memory.budget import Budget, Limit
+from odtc.passes.memory.families import families_of
+from odtc.passes.memory.problem import Problem
+from odtc.passes.memory.search import searched
+from odtc.passes.memory.solve import solve
+from odtc.passes.memory.validate import validate
+from odtc.passes.native import library as building
+from odtc.passes.native import planner
+from odtc.passes.native.library import library
+from tests.passes.packing import problems
+from tests.passes.test_checkpoint import chain, drawn
+from tests.passes.test_offload_plans import with_storage
+
+pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler")
+
+
+def in_python(problem: Recomputation) -> Recomputation:
+    """The same problem, of which Python does the inner loops."""
+    made = replace(problem)
+    made.__dict__["native"] = None
+    return made
+
+
+def walked(problem: Recomputation, limit: int, way: Guided) -> list[int] | None:
+    first = plan_of(problem, range(len(problem.seconds)))
+    moment = Moment(problem, highest_of(problem, first))
+    choice = moment.cheapest(int(way.share * limit)) if way.share else None
+    return evicting(problem, limit, way.score, choice, way.slack)
+
+
+def assert_alike(problem: Recomputation, limit: int, way: Guided) -> None:
+    given = in_python(problem)
+    assert problem.native is not None
+    found = walked(problem, limit, way)
+    assert found == walked(given, limit, way)
+    if found is not None:
+        assert plan_of(problem, found) == plan_of(given, found)
+        for most in (limit, 2 * limit):
+            assert retained(problem, found, most) == retained(given, found, most)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(drawn(14), with_storage(14)), st.integers(1, 60), st.sampled_from([*_AHEAD, *_OTHERS])
+)
+def test_walks_are_those_of_python(problem: Recomputation, limit: int, way: Guided) -> None:
+    assert_alike(problem, limit, way)
+
+
+@pytest.mark.parametrize("way", [*_AHEAD, *_OTHERS], ids=str)
+def test_walks_through_large_steps_are_those_of_python(way: Guided) -> None:
+    for problem in (layered(120), chain(60)):
+        peak = plan_of(problem, range(len(problem.seconds))).peak
+        for part in (9, 6):
+            assert_alike(problem, peak * part // 10, way)
+
+
+def test_frontiers_are_those_of_python() -> None:
+    problem = chain(24)
+    assert frontier(problem) == frontier.__wrapped__(in_python(problem))
+
+
+def test_no_task_of_a_walk_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What took a second for 400 attempts is not begun."""
+    begun: list[Recomputation] = []
+    standing = eviction.Standing
+
+    def counted(problem: Recomputation, *others: Any) -> eviction.Standing:
+        begun.append(problem)
+        return standing(problem, *others)
+
+    monkeypatch.setattr(eviction, "Standing", counted)
+    plans = frontier(replace(chain(30), turn=30))
+    assert len(plans) > 5
+    assert not begun
+
+
+def test_an_error_where_a_walk_asks_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no solver")
+
+    problem = layered(60)
+    peak = plan_of(problem, range(60)).peak
+    monkeypatch.setattr(eviction, "worth_keeping", fails)
+    with pytest.raises(RuntimeError, match="no solver"):
+        evicting(problem, peak * 8 // 10, eviction.Score(), None, 0.1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems(most=14), st.data())
+def test_searches_are_those_of_python(problem: Problem, data: st.DataObject) -> None:
+    families = [family for family in families_of(problem.buffers) if family.size]
+    if not families:
+        return
+    whole, _ = blocks_of(families)
+    for rows in whole.parts():
+        blocks = whole.take(rows)
+        bound = int(blocks.load().max())
+        height = bound + data.draw(st.integers(0, 3))
+        rank = np.array(data.draw(st.permutations(range(len(blocks)))), float)
+        nodes, steps = data.draw(st.integers(1, 300)), data.draw(st.integers(1, 20_000))
+        outcomes = []
+        for functions in (None, library()):
+            weight, budget = np.zeros(blocks.sections), Budget(Limit(steps))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(search, "library", lambda functions=functions: functions)
+                found = searched(
+                    blocks, rank, height, weight, learn=True, nodes=nodes, budget=budget
+                )
+            offsets = None if found.offsets is None else found.offsets.tolist()
+            outcomes.append((offsets, found.lower_bound, weight.tolist(), budget.steps))
+        assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("name", CHALLENGING)
+def test_challenging_inputs_are_within_their_capacity_soon(name: str) -> None:
+    """In less than a second: three million steps are a few tenths of one here."""
+    problem = Problem(INPUTS[name](), CAPACITY)
+    solution = solve(problem, Limit(3_500_000))
+    validate(problem, solution)
+    assert solution.height <= CAPACITY
+
+
+@pytest.fixture
+def anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[], bool]]:
+    """Whether there is a library, with an empty cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CXX", raising=False)
+    library.cache_clear()
+    yield lambda: library() is not None
+    library.cache_clear()
+
+
+def plans_of_a_chain() -> tuple[Plan, ...]:
+    return frontier.__wrapped__(chain(10))
+
+
+def test_without_a_compiler_python_does_it(anew, monkeypatch, tmp_path) -> None:
+    plans = plans_of_a_chain()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    library.cache_clear()
+    assert not anew()
+    assert planner.planner_of(chain(3)) is None
+    assert plans_of_a_chain() == plans
+
+
+def test_a_compiler_that_fails_is_none(anew, monkeypatch, tmp_path) -> None:
+    compiler = tmp_path / "c++"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert not anew()
+    assert not list((tmp_path / "cache").rglob("*.so"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_cache_that_cannot_be_written_is_none(anew, tmp_path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o500)
+    assert not anew()
+
+
+def test_it_is_compiled_once(anew, monkeypatch) -> None:
+    assert anew()
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("it was compiled again")
+
+    monkeypatch.setattr(building.subprocess, "run", refused)
+    library.cache_clear()
+    assert anew()
