@@ -124,10 +124,12 @@ class Moment:
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         values = np.array(solver.getSolution().col_value)
-        kept, waiting, run = (
-            frozenset(each for each, place in places.items() if values[place] >= _KEPT)
-            for places in (self._alive, self._fetched, {n: n for n in range(self._task)})
+        is_one = (values >= _KEPT).tolist()
+        kept, waiting = (
+            frozenset(each for each, place in places.items() if is_one[place])
+            for places in (self._alive, self._fetched)
         )
+        run = frozenset(np.flatnonzero(values[: self._task] >= _KEPT).tolist())
         seconds = float(self._seconds @ values) * self._whole
         return Choice(self._task, kept, max(0.0, seconds), waiting, run)
 
