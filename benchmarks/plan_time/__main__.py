@@ -1,0 +1,115 @@
+"""What it takes to plan: `python -m benchmarks.plan_time`.
+
+Each model is planned in a process of its own, as `odtc plan MODEL --batch N` does. Seconds are of
+the clock and of the processor, of all cores; where other programs run, the second tell more.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+
+from benchmarks.memory.cases import NETWORKS
+from benchmarks.options import listed, positive
+from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+from benchmarks.step_time.cases import case_of, names
+
+BATCHES = "8,64"
+# What each stage of `plan_model` is counted as, by how its name begins.
+PARTS = {"make": "kernels", "look": "plans"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model that was planned.
+
+    Attributes:
+        model: its name.
+        batch: samples in a step.
+        wall: seconds of each stage.
+        processor: seconds of each stage, of all cores.
+        budgets: lines of the table.
+    """
+
+    model: str
+    batch: int
+    wall: Mapping[str, float]
+    processor: Mapping[str, float]
+    budgets: int
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        spent = dict.fromkeys((*PARTS.values(), "rest"), 0.0)
+        for stage, seconds in self.processor.items():
+            spent[PARTS.get(stage.split(" ")[0], "rest")] += seconds
+        sums = (sum(each.values()) for each in (self.wall, self.processor))
+        seconds = (f"{each:.1f}" for each in (*sums, *spent.values()))
+        return self.model, str(self.batch), *seconds, str(self.budgets)
+
+
+def planned(name: str, batch: int, folder: Path, *, in_python: bool = False) -> Row:
+    """Plans a model.
+
+    Args:
+        name: of the model, as of `benchmarks.step_time.cases`.
+        batch: samples in a step.
+        folder: for the model.
+        in_python: whether no inner loop is in C++.
+
+    Raises:
+        CalledProcessError: planning fails.
+    """
+    # Micro-batches take other batches.
+    case = case_of(name, batch, symbolic=True)
+    path = folder / "model.onnx"
+    onnx.save(case.model, path)
+    given = str(path), str(batch), case.loss, str(in_python)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.plan_time.worker", *given],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    said = json.loads(done.stdout)
+    return Row(name, batch, said["wall"], said["processor"], said["budgets"])
+
+
+def main() -> int:
+    """Measures; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.plan_time", description=(__doc__ or "").splitlines()[0]
+    )
+    add = partial(parser.add_argument, metavar="")
+    add("--models", default=",".join(NETWORKS), help="by name, joined by commas")
+    add("--batches", default=BATCHES, help="samples in a step, joined by commas")
+    parser.add_argument("--python", action="store_true", help="no inner loop is in C++")
+    add_files(parser, "plan_time")
+    options = parser.parse_args()
+    models = listed(options.models, list(names()), "model")
+    batches = [positive(each) for each in options.batches.split(",")]
+    console, said = terminal(), about() | {"in_python": options.python}
+    introduce(console, said, f"{len(os.sched_getaffinity(0))} cores")
+    columns = ("s", "processor, s", *PARTS.values(), "rest", "budgets")
+    table = numbers_table("model", "batch", *columns)
+    rows: list[Row] = []
+    for name in models:
+        for batch in batches:
+            with TemporaryDirectory() as folder:
+                rows.append(planned(name, batch, Path(folder), in_python=options.python))
+            table.add_row(*rows[-1].cells())
+            # A run takes long: what is there is written after each.
+            write_json(said, "rows", rows, options.json)
+    console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
