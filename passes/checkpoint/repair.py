@@ -7,6 +7,7 @@ limit, and is kept if less is above it in all. So all moments are seen at once, 
 the one that it has come to, and `moment.py` one.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -14,6 +15,7 @@ from itertools import accumulate
 import numpy as np
 
 from odtc.passes.checkpoint.problem import Recomputation, alive_during
+from odtc.passes.native.planner import Repairs
 
 # How many calls deep what is missing is made again.
 _DEPTH = 3
@@ -66,8 +68,9 @@ class _Sequence:
         self.during = np.array(alive_during(problem, sequence), float)
         self.above = float(np.maximum(self.during - limit, 0).sum())
         self._over = self.during > limit
-        weights = np.exp(np.clip(_STEEP * (self.during / limit - 1), -_STEEP, _STEEP))
-        self._weight = [0.0, *accumulate(weights.tolist())]
+        weights = np.clip(_STEEP * (self.during / limit - 1), -_STEEP, _STEEP)
+        # The exponentials of the system, as C++ has them; NumPy's are rounded otherwise.
+        self._weight = [0.0, *accumulate(map(math.exp, weights.tolist()))]
         self._crossed = [0, *accumulate(self._over.astype(int).tolist())]
         self._find_copies()
 
@@ -103,7 +106,10 @@ class _Sequence:
         if harm is None:
             return None
         gain = self._wait(tensor, start, end) - harm
-        seconds = sum(self.problem.seconds[number] for number in tasks)
+        # One after the other: `sum` makes up for what is rounded off.
+        seconds = 0.0
+        for number in tasks:
+            seconds += self.problem.seconds[number]
         return _Change(end, tasks, gain / (seconds or 1e-12)) if gain > 0 else None
 
     def _wait(self, tensor: int, start: int, end: int) -> float:
@@ -171,6 +177,8 @@ def repaired(problem: Recomputation, limit: int, sequence: Sequence[int]) -> lis
     """
     if limit < max(1, problem.largest):
         return None
+    if problem.native:
+        return problem.native.repaired(limit, Repairs(_DEPTH, _TRIED, _MOST, _STEEP), sequence)
     now, left = _Sequence(problem, limit, list(sequence)), _MOST
     while now.above:
         better = None

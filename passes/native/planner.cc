@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "eviction.h"
+#include "repair.h"
 #include "retention.h"
 #include "search.h"
 
@@ -30,6 +31,16 @@ int odtc_evicting(const odtc::Problem* problem, int64_t limit, const odtc::Rules
 int odtc_retained(const odtc::Problem* problem, const int32_t* sequence, int count, int64_t limit,
                   int32_t* out) {
   return give(odtc::retained(*problem, sequence, count, limit), out);
+}
+
+// Writes a sequence whose peak is at most the limit, made from a given one, if there is room for it;
+// returns its length, and -1 where this finds none.
+int odtc_repaired(const odtc::Problem* problem, int64_t limit, const odtc::Repairs* rules,
+                  const int32_t* sequence, int count, int32_t* out, int room) {
+  auto found = odtc::repaired(*problem, limit, *rules, {sequence, sequence + count});
+  if (!found) return -1;
+  int length = static_cast<int>(found->size());
+  return length > room ? length : give(*found, out);
 }
 
 // The most bytes that are alive at one time.

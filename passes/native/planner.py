@@ -32,7 +32,7 @@ class _Problem(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("tasks", "tensors", "has_storage")),
         ("sizes", ctypes.POINTER(ctypes.c_int64)),
         ("times", ctypes.POINTER(ctypes.c_double)),
-        *((name, _INTS) for name in ("makers", "last_made")),
+        *((name, _INTS) for name in ("makers", "last_made", "until", "last_run")),
         *((name, _Lists) for name in ("allocates", "reads", "followed", "uses", "made_before")),
     )
 
@@ -43,6 +43,15 @@ class Rules(ctypes.Structure):
     _fields_ = tuple(
         (name, ctypes.c_double)
         for name in ("cost", "size", "wait", "least", "most", "followed", "further")
+    )
+
+
+class Repairs(ctypes.Structure):
+    """The constants `_DEPTH`, `_TRIED`, `_MOST` and `_STEEP` of `repair.py`."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("depth", "tried", "most")),
+        ("steep", ctypes.c_double),
     )
 
 
@@ -88,6 +97,8 @@ class Planner:
             self._array(problem.times, np.float64, ctypes.c_double),
             self._array(makers, np.int32, ctypes.c_int32),
             self._array(problem.last_made, np.int32, ctypes.c_int32),
+            self._array(problem.until, np.int32, ctypes.c_int32),
+            self._array(problem.last_run, np.int32, ctypes.c_int32),
             self._lists(task.allocates for task in problem.tasks.tasks),
             self._lists(problem.reads),
             self._lists(task.reads for task in problem.tasks.tasks),
@@ -143,6 +154,23 @@ class Planner:
             self._pointer(out, ctypes.c_int32),
         )
         return out[:length].tolist()
+
+    def repaired(self, limit: int, rules: Repairs, sequence: Sequence[int]) -> list[int] | None:
+        """As `repair.py` says."""
+        given, length = np.array(sequence, np.int32), 2 * len(sequence)
+        while True:
+            out = np.empty(length, np.int32)
+            length = self._functions.odtc_repaired(
+                ctypes.byref(self._problem),
+                ctypes.c_int64(limit),
+                ctypes.byref(rules),
+                self._pointer(given, ctypes.c_int32),
+                len(given),
+                self._pointer(out, ctypes.c_int32),
+                len(out),
+            )
+            if length <= len(out):
+                return None if length < 0 else out[:length].tolist()
 
     def peak(self, sequence: Sequence[int]) -> int:
         """The most bytes that are alive at one time."""

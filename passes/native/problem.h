@@ -22,6 +22,8 @@ struct Problem {
   const double* times;        // of each task, and of each store and fetch
   const int32_t* makers;      // of each tensor
   const int32_t* last_made;   // of each tensor
+  const int32_t* until;       // of each tensor
+  const int32_t* last_run;    // of each task
   Lists allocates;            // of each task
   Lists reads;                // of each task, in the order of what makes them
   Lists followed;             // the same, in the order in which chains are followed
@@ -30,6 +32,9 @@ struct Problem {
 
   int store_of(int tensor) const { return tasks + tensor; }
   int fetch_of(int tensor) const { return tasks + tensors + tensor; }
+  bool is_kept(int tensor) const {
+    return !uses.empty(tensor) && uses.end(tensor)[-1] == tasks;
+  }
   bool is_copy(int task) const { return task >= tasks; }
   bool is_fetch(int task) const { return task >= tasks + tensors; }
   int moved(int task) const { return (task - tasks) % tensors; }
@@ -61,8 +66,7 @@ inline std::vector<int64_t> alive_during(const Problem& problem, const int32_t* 
                                          int count) {
   std::vector<char> needed(problem.tensors);
   for (int tensor = 0; tensor < problem.tensors; ++tensor)
-    needed[tensor] =
-        !problem.uses.empty(tensor) && problem.uses.end(tensor)[-1] == problem.tasks;
+    needed[tensor] = problem.is_kept(tensor);
   std::vector<int64_t> freed(count), during(count);
   for (int place = count - 1; place >= 0; --place) {
     each_made(problem, sequence[place], [&](int tensor) {

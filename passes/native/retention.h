@@ -19,9 +19,7 @@ class Lives {
                 [&](int tensor) { copies_[tensor].push_back({place, {}}); });
     }
     for (int tensor = 0; tensor < problem.tensors; ++tensor) {
-      auto& uses = problem.uses;
-      if (!uses.empty(tensor) && uses.end(tensor)[-1] == problem.tasks)
-        copies_[tensor].back().reads.push_back(count);
+      if (problem.is_kept(tensor)) copies_[tensor].back().reads.push_back(count);
       for (auto& copy : copies_[tensor]) {
         alive_[copy.made] += problem.sizes[tensor];
         alive_[copy.last() + 1] -= problem.sizes[tensor];
@@ -119,7 +117,8 @@ class Lives {
 inline std::vector<int32_t> retained(const Problem& problem, const int32_t* sequence, int count,
                                      int64_t limit) {
   Lives lives(problem, sequence, count);
-  std::vector<char> seen(problem.tasks + 2 * problem.tensors), left_out(count), fetched(problem.tensors);
+  std::vector<char> seen(problem.tasks + 2 * problem.tensors);
+  std::vector<char> left_out(count), fetched(problem.tensors);
   std::vector<int> repeated;
   for (int place = 0; place < count; ++place) {
     int task = sequence[place];

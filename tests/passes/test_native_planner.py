@@ -19,6 +19,7 @@ from odtc.passes.checkpoint.eviction import evicting
 from odtc.passes.checkpoint.frontier import _AHEAD, _OTHERS, Guided, frontier
 from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
 from odtc.passes.memory import search
 from odtc.passes.memory.blocks import blocks_of
@@ -77,6 +78,22 @@ def test_walks_through_large_steps_are_those_of_python(way: Guided) -> None:
         peak = plan_of(problem, range(len(problem.seconds))).peak
         for part in (9, 6):
             assert_alike(problem, peak * part // 10, way)
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn(14), st.integers(1, 60))
+def test_repairs_are_those_of_python(problem: Recomputation, limit: int) -> None:
+    first = range(len(problem.seconds))
+    assert repaired(problem, limit, first) == repaired(in_python(problem), limit, first)
+
+
+@pytest.mark.parametrize("part", [0.9, 0.7, 0.5])
+def test_repairs_of_large_steps_are_those_of_python(part: float) -> None:
+    for problem in (layered(120), chain(60)):
+        first = plan_of(problem, range(len(problem.seconds)))
+        limit = int(part * first.peak)
+        found = repaired(problem, limit, first.sequence)
+        assert found == repaired(in_python(problem), limit, first.sequence)
 
 
 def test_frontiers_are_those_of_python() -> None:
