@@ -447,3 +447,14 @@ def test_numbers_that_cannot_fit_are_not_prepared(tmp_path: Path) -> None:
         if budget == every[-1].floor:
             assert "make those of 2 micro-batches" not in prepared
             assert prepared[-1] == "make those of 8 micro-batches"
+
+
+def test_where_only_plans_are_wanted_no_evaluation_is_lowered(tmp_path: Path) -> None:
+    """What there is to decide is the same."""
+    onnx.save(tower(layers=2), tmp_path / "m.onnx")
+    source = read_source(tmp_path / "m.onnx", "host-cpu{threads=1}", StepOptions(batch=4), silent)
+    whole, plans = (next(iter(Cuts(source, silent, for_plans=only))) for only in (False, True))
+    assert plans.problem == whole.problem
+    called = {binding.value.args[0] for binding in plans.made.ordered.calls.bindings}
+    kernels, more = (len(cut.made.ordered.module.functions) for cut in (plans, whole))
+    assert kernels == len(called) + 1 < more
