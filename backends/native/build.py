@@ -7,9 +7,7 @@ that it is made from. Nothing is written into another package's folder.
 import ctypes
 import functools
 import hashlib
-import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from odtc.core.cxx import cxx_command
 from odtc.core.errors import BuildError
 from odtc.core.files import cache_folder
 from odtc.core.left_behind import temporary_folder
@@ -128,10 +127,8 @@ def compile_runtime(
 
 
 def _compiler(runtime: Runtime) -> list[str]:
-    for candidate in (os.environ.get("CXX", ""), "c++", "g++", "clang++"):
-        words = shlex.split(candidate)
-        if words and shutil.which(words[0]):
-            return words
+    if found := cxx_command():
+        return found
     raise BuildError(
         f"no C++ compiler was found for the {runtime.kind} runtime",
         hint=f"run `apt-get install {runtime.packages}`, or name one in CXX",

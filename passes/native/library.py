@@ -8,12 +8,10 @@ no compiler, or the cache cannot be written, Python does it.
 import ctypes
 import functools
 import hashlib
-import os
-import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
+from odtc.core.cxx import cxx_command
 from odtc.core.files import cache_folder
 from odtc.core.left_behind import temporary_folder
 
@@ -26,7 +24,7 @@ _FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC")
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The functions of `planner.cc`, or None where they cannot be had."""
-    if not (compiler := _compiler()):
+    if not (compiler := cxx_command()):
         return None
     try:
         return ctypes.CDLL(str(_built(compiler)))
@@ -48,12 +46,3 @@ def _built(compiler: list[str]) -> Path:
             # Another process may have been faster; both libraries are the same.
             made.replace(path)
     return path
-
-
-def _compiler() -> list[str]:
-    """The command of a C++ compiler; empty where there is none."""
-    for candidate in (os.environ.get("CXX", ""), "c++", "g++", "clang++"):
-        words = shlex.split(candidate)
-        if words and shutil.which(words[0]):
-            return words
-    return []
