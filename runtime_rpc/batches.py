@@ -9,6 +9,7 @@ import numpy as np
 from odtc.core.errors import DataError
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, pad, take
+from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.arrays import as_array, cast
 from odtc.runtime_rpc.class_numbers import check_class_numbers
@@ -56,7 +57,8 @@ def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarr
     where = _where(what, spec.name)
     if array.shape != spec.shape:
         raise DataError(
-            f"{spec.name} has shape {list(array.shape)}; the step takes {list(spec.shape)}",
+            f"{printable(spec.name)} has shape {list(array.shape)}; "
+            f"the step takes {list(spec.shape)}",
             where=where,
             hint=shape_hint(array.shape, spec.shape, what),
         )
@@ -192,7 +194,7 @@ def _check_others(array: np.ndarray, item: Argument, samples: int) -> None:
     if item.place and array.ndim != len(shape):
         sizes = ["samples" if axis == item.place.axis else n for axis, n in enumerate(shape)]
         raise DataError(
-            f"{item.spec.name} has shape {list(array.shape)}; an evaluation takes "
+            f"{printable(item.spec.name)} has shape {list(array.shape)}; an evaluation takes "
             f"[{', '.join(map(str, sizes))}]",
             where=_where("input", item.spec.name),
             hint="a single sample is a batch of one: x[None]",
@@ -215,15 +217,18 @@ def count_samples(arrays: Mapping[Argument, np.ndarray], where: str | None = Non
     for name, (place, array) in places.items():
         if not place.fits(array.shape):
             raise DataError(
-                f"{name} has shape {list(array.shape)}: its samples lie along axis {place.axis}"
-                + f", {place.outer * place.inner} entries each" * (place.outer * place.inner > 1),
+                f"{printable(name)} has shape {list(array.shape)}: "
+                f"its samples lie along axis {place.axis}"
+                + f", {place.outer * place.inner} entries each"
+                * (place.outer * place.inner > 1),
                 where=where or f"input {name}",
                 hint="a single sample is a batch of one: x[None]",
             )
     counts = {name: place.count(array.shape) for name, (place, array) in places.items()}
     if 0 in counts.values() or len({*counts.values()}) > 1:
         said = ", ".join(
-            f"{name} {count}" + f" along axis {places[name][0].axis}" * bool(places[name][0].axis)
+            f"{printable(name)} {count}"
+            + f" along axis {places[name][0].axis}" * bool(places[name][0].axis)
             for name, count in counts.items()
         )
         raise DataError(

@@ -4,6 +4,7 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.place import Place
+from odtc.core.printable import printable
 from odtc.core.specs import Classes, TensorSpec
 
 # What segmentations label pixels with that belong to no class.
@@ -60,7 +61,7 @@ def _check_rank(labels: np.ndarray, classes: Classes, spec: TensorSpec) -> None:
             "compile with --loss 'cross-entropy{soft-labels=true}'"
         )
     raise DataError(
-        f"{spec.name} has shape {list(labels.shape)}; the step takes {list(spec.shape)}",
+        f"{printable(spec.name)} has shape {list(labels.shape)}; the step takes {list(spec.shape)}",
         where=spec.name,
         hint=hint,
     )

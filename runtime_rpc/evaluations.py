@@ -8,6 +8,7 @@ import numpy as np
 from odtc.core.errors import DataError, UsageError
 from odtc.core.manifest import Evaluation, Manifest
 from odtc.core.place import join, take
+from odtc.core.printable import printable
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.batches import Feed, check_bound, fitted, named_arrays, padded_batches
 from odtc.runtime_rpc.indices import check_indices
@@ -102,8 +103,9 @@ def _check_whole(evaluation: Evaluation, feed: Mapping[Argument, np.ndarray], ba
     wrong = [i for i, array in feed.items() if i.place and array.shape != i.spec.shape]
     if wrong:
         raise DataError(
-            f"{wrong[0].spec.name} has shape {list(feed[wrong[0]].shape)}; nothing shows where the "
-            f"samples lie in {evaluation.output}, so it is evaluated for one batch of {batch}",
+            f"{printable(wrong[0].spec.name)} has shape {list(feed[wrong[0]].shape)}; "
+            f"nothing shows where the samples lie in {printable(evaluation.output)}, "
+            f"so it is evaluated for one batch of {batch}",
             where=f"output {name}",
             hint=f"feed {list(wrong[0].spec.shape)}; or compile with --batch-axis {name}=0 if they "
             "lie along its axis 0, and none depends on another",

@@ -16,6 +16,7 @@ from odtc.core.file_kinds import mistaken
 from odtc.core.file_limits import MOST_ARRAYS_BYTES
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, take
+from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec, batch_of
 from odtc.runtime_rpc.batches import count_samples, fitted_argument
 
@@ -71,15 +72,15 @@ def read_samples(path: Path, manifest: Manifest) -> Samples:
     if unknown:
         say(
             f"note: {path}: not read, as they are no input and no label: {_listed(unknown)}; the "
-            f"step takes {', '.join((*samples.inputs, *samples.labels))}"
+            f"step takes {_listed((*samples.inputs, *samples.labels))}"
         )
     return samples
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first of many names."""
+    """The first of many names, in one line."""
     more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f", and {more} more" if more > 0 else "")
+    return ", ".join(map(printable, names[:_SHOWN])) + (f", and {more} more" if more > 0 else "")
 
 
 def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
@@ -93,7 +94,7 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
     ]
     if missing:
         raise DataError(
-            f"the data has no array {', '.join(missing)}",
+            f"the data has no array {_listed(missing)}",
             where=str(path),
             hint=f"it has {_listed(names) or 'none'}",
         )
@@ -211,8 +212,8 @@ def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) 
         if item.place:
             along = f"of {samples} samples along axis {item.place.axis}"
         raise DataError(
-            f"{item.spec.name} has shape {list(array.shape)}; the step takes {list(wanted.shape)}, "
-            + along,
+            f"{printable(item.spec.name)} has shape {list(array.shape)}; "
+            f"the step takes {list(wanted.shape)}, {along}",
             where=where,
             hint="reshape the array, or compile with --batch-axis NAME=AXIS if the samples lie "
             "elsewhere",

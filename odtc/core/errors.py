@@ -57,7 +57,8 @@ class OdtcError(Exception):
         if self.where:
             lines.append(f"  where: {printable(self.where)}")
         if self.hint:
-            lines.append(f"  hint: {self.hint}")
+            # One line: the names that it lists are the file's.
+            lines.append(f"  hint: {printable(self.hint)}")
         return "\n".join(map(_readable, "\n".join(lines).split("\n")))
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from odtc.core.errors import OutputError
 from odtc.core.left_behind import new_folder, temporary_beside
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+# Of a disk, of a user's share, and of what a process may write into one file.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 import contextlib
 import hashlib
 import json
+import resource
+import signal
 import struct
 import tracemalloc
 import warnings
@@ -20,7 +22,7 @@ import odtc
 from odtc.cli.main import main
 from odtc.cli.samples import read_samples
 from odtc.core import bundle as bundles
-from odtc.core.errors import ArtifactError, DataError, ExitCode
+from odtc.core.errors import ArtifactError, DataError, ExitCode, OutputError
 from odtc.core.library_file import build_id
 
 Members = dict[str, bytes]
@@ -225,3 +227,15 @@ def test_text_that_lies_deep(member: str, artifact: Path, tmp_path: Path) -> Non
         changed(artifact, tmp_path / "m.odtc", deepen)
     with pytest.raises(ArtifactError, match="damaged"):
         _ = odtc.load(tmp_path / "m.odtc").memories
+
+
+def test_a_limit_on_files_is_no_damage(artifact: Path, tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OutputError, match="cannot write: File too large"):
+            odtc.load(artifact)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
