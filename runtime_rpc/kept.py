@@ -33,6 +33,7 @@ from odtc.runtime_rpc.feeding import Tensors
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.state_dict import State, load_state, state_of
 from odtc.runtime_rpc.turns import Turns, alone
+from odtc.runtime_rpc.uninterrupted import uninterrupted
 from odtc.runtime_rpc.weights import fitted_weight
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Kept:
                 hint="give {name: array}, such as dict(module.named_parameters())",
             )
         checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
-        with self.session.guard():
+        with uninterrupted(), self.session.guard():
             for name, value in checked.items():
                 self._tensors[weights[name]].copyfrom(value)
 
@@ -170,10 +171,11 @@ class Kept:
         found = read_checkpoint(path, self._manifest)
         if not found.is_hashed:
             warn_caller(f"{os.fspath(path)}: {WITHOUT_HASHES}")
-        with self.session.guard():
-            for item in saved_arguments(self._manifest, found.step):
-                self._tensors[item].copyfrom(found.tensors[item.spec.name])
-        self.steps = found.step
+        with uninterrupted():
+            with self.session.guard():
+                for item in saved_arguments(self._manifest, found.step):
+                    self._tensors[item].copyfrom(found.tensors[item.spec.name])
+            self.steps = found.step
 
     @takes("trainer.export_onnx", path=PATH, ema=FLAG, training=FLAG, merge=FLAG, verify=FLAG)
     @alone
@@ -257,7 +259,7 @@ class Kept:
             UsageError: the step has no adapters.
         """
         tensors = read_adapters(path, self._manifest)
-        with self.session.guard():
+        with uninterrupted(), self.session.guard():
             for item in adapter_arguments(self._manifest):
                 self._tensors[item].copyfrom(tensors[item.spec.name])
 

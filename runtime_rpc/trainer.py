@@ -53,6 +53,7 @@ from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.stepping import Stepping
 from odtc.runtime_rpc.turns import Turns, alone
+from odtc.runtime_rpc.uninterrupted import uninterrupted
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
@@ -157,6 +158,7 @@ class Trainer(Kept):
     @property
     def plan(self) -> StepPlan:
         """What the last step ran by, or the next one will."""
+        self._turns.check()
         return self._stepping.calls.plan
 
     @takes("trainer.use_threads", **THREADS)
@@ -270,6 +272,7 @@ class Trainer(Kept):
             UsageError: `steps_per_call` is less than 1, a batch is no pair, or a learning rate is
                 no number.
         """
+        self._turns.check()
         most = self._stepping.at_once(steps_per_call)
         schedule = schedule_of(lr)
         upcoming = Upcoming(self._intake.parts(x, y) for x, y in pairs(batches))
@@ -301,8 +304,9 @@ class Trainer(Kept):
         """Takes the steps of one call: the number of those before them, losses and rates."""
         first, accumulate = self.steps, self._manifest.accumulate
         rates = [learning_rate(schedule((first + n) // accumulate)) for n in range(len(steps))]
-        losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
-        self.steps += len(steps)
+        with uninterrupted():
+            losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
+            self.steps += len(steps)
         return first, losses, rates
 
     @takes("trainer.profile", period=REAL, root=PATH)
@@ -322,6 +326,7 @@ class Trainer(Kept):
             DeviceError: the device's server cannot measure, or the device failed.
             UsageError: no step was taken in the block; the period is out of its bounds.
         """
+        self._turns.check()
         plans = parse_memory_plans(self._bundle.memory.read_bytes(), MEMORY)
         measured = self.session, self._machine, self._host
         return profiling(*measured, self._manifest, plans, period, root)

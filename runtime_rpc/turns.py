@@ -92,6 +92,15 @@ class Turns:
             before, self.is_over = self.is_over, True
             return not before
 
+    def check(self) -> None:
+        """Checks that it is not closed.
+
+        Raises:
+            UsageError: it is.
+        """
+        if self.is_over:
+            raise UsageError("the trainer is closed", hint="make another: artifact.trainer()")
+
     def take(
         self, function: Callable[[], R], settle: Callable[[], None], *, steps: bool = False
     ) -> R:
@@ -108,11 +117,12 @@ class Turns:
                 is closed.
         """
         _PROCESS.check()
-        if self.is_over:
-            raise UsageError("the trainer is closed", hint="make another: artifact.trainer()")
+        self.check()
         if self._holder == threading.get_ident():
             return self._again(function)
         with self._lock:
+            # Another thread may have closed it while this one waited for its turn.
+            self.check()
             return _PROCESS.call(functools.partial(self._held, function, settle, steps))
 
     def _again(self, function: Callable[[], R]) -> R:

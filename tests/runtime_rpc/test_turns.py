@@ -2,10 +2,12 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 import odtc
 from odtc.core.errors import UsageError
 from odtc.runtime_rpc.turns import Turns
+from odtc.runtime_rpc.uninterrupted import uninterrupted
 from tests.numeric.mlp import mlp_model
 
 X = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
@@ -146,3 +149,103 @@ def test_other_threads_use_as_many_cores(artifact):
     thread.join()
     twin = odtc.load(artifact).trainer(threads=1)
     assert found == [[twin.step(X, Y, 0.1) for _ in range(2)][1]]
+
+
+def test_an_interrupted_step_is_counted_if_it_was_taken(artifact, monkeypatch):
+    trainer = odtc.load(artifact).trainer(threads=1)
+    other = odtc.load(artifact).trainer(threads=1)
+    take = trainer._stepping.take
+
+    def taken_and_interrupted(*given):
+        losses = take(*given)
+        signal.raise_signal(signal.SIGINT)
+        return losses
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trainer._stepping, "take", taken_and_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.step(X, Y, lr=0.1)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    other.step(X, Y, lr=0.1)
+    assert trainer.steps == other.steps == 1
+    assert trainer.step(X, Y, lr=0.1) == other.step(X, Y, lr=0.1)
+
+
+def test_a_second_interrupt_does_not_wait():
+    said = []
+
+    def press_twice():
+        with uninterrupted():
+            for number in range(2):
+                signal.raise_signal(signal.SIGINT)
+                said.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        press_twice()
+    assert said == [0]
+
+
+def test_a_checkpoint_is_taken_up_whole_where_it_is_interrupted(artifact, tmp_path, monkeypatch):
+    trainer = odtc.load(artifact).trainer(threads=1)
+    trainer.step(X, Y, lr=0.1)
+    trainer.save_checkpoint(tmp_path / "c.ckpt")
+    saved = trainer.parameters()
+    trainer.step(X, Y, lr=0.1)
+    session = type(trainer.session)
+    guard = session.guard
+
+    def interrupted(*given):
+        signal.raise_signal(signal.SIGINT)
+        return guard(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "guard", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.load_checkpoint(tmp_path / "c.ckpt")
+    assert trainer.steps == 1
+    for name, value in trainer.parameters().items():
+        assert np.array_equal(value, saved[name])
+
+
+def test_who_waits_while_it_is_closed_is_told(artifact):
+    trainer = odtc.load(artifact).trainer(threads=1)
+    turns, found = trainer._turns, []
+
+    def step():
+        try:
+            trainer.step(X, Y, lr=0.1)
+        except UsageError as error:
+            found.append(str(error))
+
+    with turns._lock:
+        waiting = threading.Thread(target=step)
+        waiting.start()
+        # Past its first look, it waits for the lock.
+        while waiting.is_alive() and "take" not in _functions_of(waiting):
+            time.sleep(0.001)
+        time.sleep(0.02)
+        turns.is_over = True
+    waiting.join()
+    assert found
+    assert found[0].startswith("the trainer is closed")
+
+
+def _functions_of(thread):
+    """Names of the functions that a thread is in."""
+    frame, names = sys._current_frames().get(thread.ident), []
+    while frame:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
+
+
+def test_nothing_of_a_closed_trainer_is_a_fault(artifact):
+    trainer = odtc.load(artifact).trainer(threads=1)
+    trainer.close()
+    for use in (
+        lambda: trainer.plan,
+        lambda: list(trainer.train([(X, Y)], lr=0.1)),
+        trainer.profile,
+    ):
+        with pytest.raises(UsageError, match="the trainer is closed"):
+            use()
