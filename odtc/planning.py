@@ -12,6 +12,7 @@ from typing import Unpack
 from odtc.backends.targets import Target
 from odtc.core.arguments import takes
 from odtc.core.kinds import FUNCTION, optional, whole_from
+from odtc.core.one_at_a_time import one_at_a_time
 from odtc.core.progress import Progress, silent
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
@@ -104,6 +105,7 @@ class Frontier:
 
 
 @takes("odtc.plan", STEP, **MODEL_AND_TARGET, count=optional(whole_from(1)), progress=FUNCTION)
+@one_at_a_time
 def plan_model(
     model: str | os.PathLike[str],
     target: str | Target = "host-cpu",
