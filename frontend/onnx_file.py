@@ -21,7 +21,7 @@ from odtc.frontend.inline_functions import inline_functions
 from odtc.frontend.model_text import require_text
 from odtc.frontend.node_order import sort_nodes
 from odtc.frontend.weight_names import name_weights
-from odtc.frontend.weights.in_file import read_in_file
+from odtc.frontend.weights.in_file import read_in_file, require_size
 from odtc.frontend.weights.restore import restore, untangle_names
 
 # Broadcasting became that of NumPy.
@@ -80,6 +80,7 @@ def _read_whole(file: Path) -> onnx.ModelProto:
         DecodeError, OSError, ValueError, ValidationError: as of `onnx.load`.
         ModelError: a tensor claims too much.
     """
+    require_size(file)
     model = onnx.load(file, format="protobuf", load_external_data=False)
     require_claims(model, file)
     load_external_data_for_model(model, os.fspath(file.absolute().parent))

@@ -29,6 +29,8 @@ UNREADABLE = (DecodeError, KeyError, OSError, ValueError)
 
 # What is smaller may well be in memory three times.
 _LARGE_FILE, _LARGE_TENSOR = 16 << 20, 1 << 16
+# A message of protobuf is smaller; a file of holes may have any size.
+_MOST_BYTES = 1 << 31
 # Numbers of fields in ONNX's messages, and types of fields in protobuf's encoding.
 _GRAPH, _INITIALIZER = 7, 5
 _DATA_TYPE, _SEGMENT, _RAW_DATA, _DATA_LOCATION = 2, 3, 9, 14
@@ -95,8 +97,20 @@ def elements_in_files(path: Path) -> Iterator[Elements]:
         yield Elements(tensor.name, file, offset, size)
 
 
+def require_size(path: Path) -> None:
+    """Checks that a file is not larger than a model can be, before it is read.
+
+    Raises:
+        ValueError: it is.
+    """
+    size = path.stat().st_size
+    if size >= _MOST_BYTES:
+        raise ValueError(f"it has {size:,} bytes; a model has less than 2 GiB of its own")
+
+
 def _without_data(path: Path) -> onnx.ModelProto:
     """The model without data of other files, and a large one without those of large tensors."""
+    require_size(path)
     is_large = sys.byteorder == "little" and path.stat().st_size >= _LARGE_FILE
     model = _without_elements(path) if is_large else None
     return model or onnx.load(path, format="protobuf", load_external_data=False)

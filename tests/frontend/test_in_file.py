@@ -12,7 +12,13 @@ from odtc.core.errors import ModelError
 from odtc.frontend.onnx_file import load_model
 from odtc.frontend.specialize import read_graph
 from odtc.frontend.weights import in_file
-from odtc.frontend.weights.in_file import array_of, bytes_of, put_into
+from odtc.frontend.weights.in_file import (
+    array_of,
+    bytes_of,
+    elements_in_files,
+    put_into,
+    read_in_file,
+)
 
 _RNG = np.random.default_rng(0)
 VALUES = {
@@ -169,3 +175,16 @@ def test_an_artifact_is_the_same_however_the_model_is_read(
         held = {tensor.name for tensor in skeleton.graph.initializer if tensor.raw_data}
         assert held == VALUES.keys() - {"w"}
     assert made[0] == made[1]
+
+
+def test_a_file_that_is_larger_than_any_model_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "holes.onnx"
+    with path.open("wb") as file:
+        file.truncate(50 << 30)
+    with pytest.raises(ValueError, match="it has 53,687,091,200 bytes; a model"):
+        read_in_file(path)
+    with pytest.raises(ValueError, match="it has 53,687,091,200 bytes; a model"):
+        list(elements_in_files(path))
+    for is_in_file in (True, False):
+        with pytest.raises(ModelError, match="it has 53,687,091,200 bytes; a model"):
+            load_model(path, in_file=is_in_file)
