@@ -13,12 +13,14 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.normalised import Normal, read_operands
+from odtc.backends.kernels.normalised import PARTS, Normal, read_operands
 from odtc.backends.kernels.places import Readable, prefetch
 from odtc.core.kernel_marks import PRODUCT, READ_NORMALISED
 
 # Steps of a tail, each counted as often as it is read: a longer one is scheduled by itself.
 LONGEST_TAIL = 64
+# Tensors that are multiplied.
+_FACTORS = 2
 
 Tail = Callable[[Sequence[ir.Expr], ir.Expr], ir.Expr]
 
@@ -90,8 +92,8 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
     if not _is_product(product):
         return None
     parameters = list(function.params)
-    sources = [region.source for region in product.reads]
-    if not all(any(p.same_as(source) for p in parameters) for source in sources):
+    sources = _operands(product)
+    if not sources or not all(any(p.same_as(s) for p in parameters) for s in sources):
         return None
     steps = {product.writes[0].source: None}
     lengths = {product.writes[0].source: 1}
@@ -113,6 +115,18 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
         _normal(product),
         lambda new: _tail(steps, dict(zip(parameters, new, strict=True))),
     )
+
+
+def _operands(product: s_tir.SBlock) -> list[ir.Var]:
+    """The tensors that a product reads, as its family names them; none where it cannot be told.
+
+    A block names each tensor that it reads once, and a product may be of a tensor and itself.
+    """
+    read = [region.source for region in product.reads]
+    needed = _FACTORS + (PARTS - 1 if _normal(product) else 0)
+    if len(read) == 1:
+        read *= _FACTORS
+    return read if len(read) == needed else []
 
 
 def _is_product(block: s_tir.SBlock) -> bool:
