@@ -13,6 +13,8 @@ made again before that task, if it is read behind it.
 
 With a storage, what is dropped may be stored, and is fetched then: where that takes less time than
 to compute it again, or the choice says so, or it cannot be computed again.
+
+`passes/native/eviction.h` does the same in C++, and changes with it.
 """
 
 from collections import Counter

@@ -1,4 +1,7 @@
-"""What a walk drops first, and what it keeps only because other tensors are made again from it."""
+"""What a walk drops first, and what it keeps only because other tensors are made again from it.
+
+`passes/native/guide.h` does the same in C++, and changes with it.
+"""
 
 from collections.abc import Collection, Iterator
 

@@ -5,6 +5,8 @@ that reader instead. What it is made from waits longer then, or is made again to
 the one that frees most for the time that it takes, weighed by how far each moment is above the
 limit, and is kept if less is above it in all. So all moments are seen at once, where a walk sees
 the one that it has come to, and `moment.py` one.
+
+`passes/native/repair.h` does the same in C++, and changes with it.
 """
 
 import math

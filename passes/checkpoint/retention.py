@@ -3,6 +3,8 @@
 What a repetition would have made is kept from before: leaving one out is always possible, and takes
 bytes from the last reader of the earlier copy on. The same is true of what is fetched; what is not
 fetched any more is not stored.
+
+`passes/native/retention.h` does the same in C++, and changes with it.
 """
 
 from bisect import bisect_left, bisect_right

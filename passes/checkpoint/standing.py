@@ -1,6 +1,8 @@
 """Where a walk through a step stands: what is alive, who needs it, and what it would take again.
 
 These are questions only; `eviction.py` says what follows from the answers.
+
+`passes/native/standing.h` does the same in C++, and changes with it.
 """
 
 import math

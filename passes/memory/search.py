@@ -3,6 +3,8 @@
 What is open falls apart where no open block spans two sections. The pieces are solved one after the
 other, and if one cannot be, no other plan of those before it would help: the search goes back to
 where it fell apart.
+
+`passes/native/search.h` does the same in C++, and changes with it.
 """
 
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ section has a floor, below which nothing more comes, and each open block the low
 it may still start. Where the floors of some sections form a valley, a block that starts at its
 bottom lies all within it. So either one of these covers a given section of the valley at that
 height, or none does, and what is there stays free: the branches of the search. No plan is in two.
+
+`passes/native/skyline.h` does the same in C++, and changes with it.
 """
 
 from dataclasses import dataclass
