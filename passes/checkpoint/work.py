@@ -7,6 +7,7 @@ from tvm import ir, tirx
 from tvm.sym import Analyzer
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.Select)
+_COMPUTING = (tirx.BufferStore, tirx.Bind)
 # A loop whose length depends on data has this bound, or a higher one; it counts once.
 _UNKNOWN = (1 << 31) - 1
 # A call is mostly a fused multiply-add.
@@ -32,6 +33,11 @@ class _Count:
         self._names: dict[ir.Var, ir.Expr] = {}
 
     def of(self, statement: tirx.Stmt) -> int:
+        # Most statements are these.
+        if isinstance(statement, _COMPUTING):
+            if isinstance(statement, tirx.Bind):
+                self._names[statement.var] = self._spelled_out(statement.value)
+            return _in_expression(statement.value)
         if isinstance(statement, tirx.SeqStmt):
             return sum(self.of(each) for each in statement)
         if isinstance(statement, tirx.For):
@@ -41,10 +47,7 @@ class _Count:
             return sum(self.of(each) for each in cases if each is not None)
         if isinstance(statement, tirx.AttrStmt | tirx.While):
             return self.of(statement.body)
-        if isinstance(statement, tirx.Bind):
-            self._names[statement.var] = self._spelled_out(statement.value)
-        computes = isinstance(statement, tirx.BufferStore | tirx.Bind)
-        return _in_expression(statement.value) if computes else 0
+        return 0
 
     def _loop(self, loop: tirx.For) -> int:
         extent = self._longest(loop.extent)
@@ -73,6 +76,8 @@ class _Count:
 
 
 def _in_expression(expression: ir.Expr) -> int:
+    if isinstance(expression, tirx.FloatImm | tirx.IntImm):
+        return 0
     found = 0
 
     def add(each: ir.Expr) -> None:

@@ -17,6 +17,8 @@ from odtc.passes.contract import Pass
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
 from odtc.passes.tensor_bytes import buffer_bytes
 
+# Statements that hold others. By their very types: these questions are asked of each statement.
+_HOLDING = frozenset([tirx.SeqStmt, tirx.For, tirx.IfThenElse])
 # Smaller ones are put on the stack by TVM.
 _SMALLEST = 1024
 
@@ -109,7 +111,7 @@ class Heights:
 
     def of(self, statement: tirx.Stmt) -> int:
         """The bytes of a statement without blocks."""
-        if not isinstance(statement, tirx.SeqStmt | tirx.For | tirx.IfThenElse):
+        if type(statement) not in _HOLDING:
             return 0
         if statement not in self._known:
             self._known[statement] = self._found(statement)
