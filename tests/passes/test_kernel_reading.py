@@ -1,8 +1,12 @@
 """What is read from a kernel's loops: which results depend on which arguments, and its work."""
 
+from typing import Any
+
+import pytest
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.passes.checkpoint import work
 from odtc.passes.checkpoint.dependence import dependence
 from odtc.passes.checkpoint.work import operations
 
@@ -85,6 +89,47 @@ def test_the_longest_that_a_loop_may_be() -> None:
                 y[block * 4 + i] = x[block * 4 + i] + T.float32(1)
 
     assert operations(kernel) == 3 * 4
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The loops that an analyzer is told of."""
+    names: list[str] = []
+
+    class Counted(work.Analyzer):
+        def bind(self, var: Any, *others: Any) -> None:
+            names.append(var.name)
+            super().bind(var, *others)
+
+    monkeypatch.setattr(work, "Analyzer", Counted)
+    return names
+
+
+def test_constant_lengths_are_not_worked_out(told: list[str]) -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(y: T.Buffer((4, 5), "float32")):
+        for i in range(4):
+            for j in range(5):
+                y[i, j] = y[i, j] + T.float32(1)
+
+    assert operations(kernel) == 4 * 5
+    assert told == []
+
+
+def test_others_are_with_the_loops_around_them_alone(told: list[str]) -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(y: T.Buffer((30,), "float32")):
+        for block in range(3):
+            for i in range(2):
+                y[i] = y[i] + T.float32(1)
+            for row in range(2):
+                for j in range(T.min(4, 10 - block * 4 - row)):
+                    y[block * 4 + j] = y[block * 4 + j] + T.float32(1)
+                for k in range(T.min(3, row + 1)):
+                    y[k] = y[k] + T.float32(1)
+
+    assert operations(kernel) == 3 * (2 + 2 * (4 + 2))
+    assert told == ["block", "row"]
 
 
 def test_a_length_that_is_bound_to_a_name_is_known() -> None:
