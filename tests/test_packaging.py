@@ -71,6 +71,9 @@ def test_wheel_holds_the_modules_of_the_tree(wheel):
         f"odtc/{file.as_posix()}" for file in source_files()
     )
     assert "odtc/py.typed" in members
+    compiled = {*ROOT.glob("*/native/*.cc"), *ROOT.glob("*/native/*.h")}
+    assert {f"odtc/{file.relative_to(ROOT).as_posix()}" for file in compiled} <= {*members}
+    assert {"passes", "backends"} == {file.parent.parent.name for file in compiled}
     assert any(m.endswith("licenses/LICENSE") for m in members)
 
 

@@ -50,9 +50,10 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         OdtcError: the table is wrong, no plan fits, or the plan cannot be written.
     """
-    from odtc.passes.memory.budget import STEPS_PER_SECOND, Limit
+    from odtc.passes.memory.budget import Limit
     from odtc.passes.memory.csv_file import read_buffers, write_plan
     from odtc.passes.memory.problem import Problem
+    from odtc.passes.memory.search import steps_per_second
     from odtc.passes.memory.solve import solve
     from odtc.passes.memory.validate import validate
 
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     with stages() as stage:
         stage(f"pack {len(buffers)} buffers")
-        limit = Limit(args.time_limit * STEPS_PER_SECOND, args.time_limit)
+        limit = Limit(args.time_limit * steps_per_second(), args.time_limit)
         solution = solve(problem, limit)
         validate(problem, solution)
     seconds = time.perf_counter() - began

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odtc.passes.memory.blocks import Blocks, Ints
-from odtc.passes.memory.budget import Budget
+from odtc.passes.memory.budget import STEPS_PER_SECOND, Budget
 from odtc.passes.memory.skyline import (
     NOTHING,
     Choice,
@@ -29,6 +29,9 @@ from odtc.passes.memory.skyline import (
 )
 from odtc.passes.native.library import library
 from odtc.passes.native.packer import Ended, Spend, search_blocks
+
+# In C++ a search takes so many times as many steps in a second, at least.
+_FASTER = 10
 
 
 class _Task(NamedTuple):
@@ -57,6 +60,11 @@ class Outcome:
 
     offsets: Ints | None
     lower_bound: int | None
+
+
+def steps_per_second() -> int:
+    """Steps that take less than a second on a core of a present server, as the search is here."""
+    return STEPS_PER_SECOND * (1 if library() is None else _FASTER)
 
 
 def searched(
