@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,10 +14,11 @@ from torch.nn import functional as F  # noqa: N812
 import odtc
 
 W = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32) / 4
+Arrays = dict[str, np.ndarray]
 Make = Callable[[torch.Tensor], torch.Tensor]
 
 
-def node(kind: str, given: list[str], result: str, **attrs: object) -> onnx.NodeProto:
+def node(kind: str, given: list[str], result: str, **attrs: Any) -> onnx.NodeProto:
     return helper.make_node(kind, given, [result], **attrs)
 
 
