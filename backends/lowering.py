@@ -27,6 +27,7 @@ from odtc.core.memory_plan import Origin
 from odtc.passes.absorb_activation import AbsorbActivation
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
+from odtc.passes.fold_constants import FoldConstants
 from odtc.passes.fuse_named import FuseNamed
 from odtc.passes.group_updates import GroupUpdates
 from odtc.passes.immediate_update import ImmediateUpdate
@@ -77,7 +78,8 @@ def fuse_phase(family: Family, train_step: str | None = None) -> tuple[Pass, ...
         # mixes up the arguments of a kernel that takes elements of several tuples.
         *tvm_passes(X.CanonicalizeBindings, X.DeadCodeElimination),
         TvmPass("LegalizeOps", Legalize(family.rules, _LOOKED_THROUGH, stay=False)),
-        *tvm_passes(X.AnnotateTIROpPattern, X.FoldConstant),
+        *tvm_passes(X.AnnotateTIROpPattern),
+        FoldConstants(),
         FuseNamed(train_step, family.most_fused, family.grown),
         *tvm_passes(
             X.FuseTIR,

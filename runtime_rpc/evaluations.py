@@ -104,7 +104,7 @@ def _check_whole(evaluation: Evaluation, feed: Mapping[Argument, np.ndarray], ba
     if wrong:
         raise DataError(
             f"{printable(wrong[0].spec.name)} has shape {list(feed[wrong[0]].shape)}; "
-            f"nothing shows where the samples lie in {printable(evaluation.output)}, "
+            f"nothing shows where the samples lie in {printable(str(evaluation.output))}, "
             f"so it is evaluated for one batch of {batch}",
             where=f"output {name}",
             hint=f"feed {list(wrong[0].spec.shape)}; or compile with --batch-axis {name}=0 if they "

@@ -6,12 +6,11 @@ It is used as `parsed.prim_func`: the parser knows the decorator by the name beh
 from collections.abc import Callable
 from typing import Any
 
-from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 from tvm.script.parser._core import parse, utils
 
 
-def prim_func(*, private: bool, s_tir: bool) -> Callable[[Callable[..., Any]], tirx.PrimFunc]:
+def prim_func(*, private: bool, s_tir: bool) -> Callable[[Callable[..., Any]], Any]:
     """As TVM's decorator of that name, for functions whose annotations are no text.
 
     TVM's reads the source of every function that is being called then, twice, for names that only
@@ -23,7 +22,7 @@ def prim_func(*, private: bool, s_tir: bool) -> Callable[[Callable[..., Any]], t
     """
     del private, s_tir
 
-    def read(function: Callable[..., Any]) -> tirx.PrimFunc:
+    def read(function: Callable[..., Any]) -> Any:
         return parse(function, utils.inspect_function_capture(function))
 
     # By it the parser, which evaluates decorators, knows what dialect the function is in.
