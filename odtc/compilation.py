@@ -1,7 +1,7 @@
 """`compile_model`: from an ONNX file to an artifact, unless the same was compiled before.
 
-options ─→ key ─┬─ kept ──────────────────────────→ artifact
-                └─ build (`odtc/building.py`) → keep ──→
+    options ─→ key ─┬─ kept ─────────────────────────────→ artifact
+                    └─ build (`odtc/building.py`) ─ keep ─→
 
 TVM is imported where there is something to build.
 """

@@ -1,7 +1,10 @@
 """Where compiled steps are kept: artifacts, without the weights that are in the model's files.
 
-key ─┬─ kept, and files beside the model as they were ──→ artifact
-└─ compile ──→ keep ──→ artifact
+    key ─┬─ kept, and files beside the model as they were ─→ artifact
+         └─ built ─→ keep ──────────────────────────────────→
+
+An entry is a zip file: the members of an artifact but for its weights, where these lie in the
+model's files, the content of those that do not, and what was said of the compile.
 """
 
 import dataclasses
