@@ -3,12 +3,10 @@
 import argparse
 from collections.abc import Mapping
 
-from odtc.backends.kernel_store import kernel_store
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
 from odtc.cli.options import add_json_option
 from odtc.core.content_store import ContentStore, Size
 from odtc.core.errors import ExitCode, OutputError
-from odtc.step_cache.store import step_store
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -29,6 +27,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what there is; removes it first, if that is asked for."""
+    # Imported here: not every command wants them.
+    from odtc.backends.kernel_store import kernel_store
+    from odtc.step_cache.store import step_store
+
     stores = {"steps": step_store(), "kernels": kernel_store()}
     if args.clear:
         gone = {name: _cleared(store) for name, store in stores.items()}
