@@ -109,4 +109,14 @@ def _named(value: ir.Expr, build: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
     if isinstance(value, ir.Var) or is_number(value):
         return build(value)
     name = tirx.Var("v", value.ty)
-    return tirx.Let(name, value, build(name))
+    return tirx.Let(name, tvm_ffi.structural_map(value, (tirx.Cast, _selected)), build(name))
+
+
+def _selected(cast: tirx.Cast) -> ir.Expr:
+    """A condition that is cast to a number, as the choice that it is.
+
+    TVM's code generators ask for the range of what is named, and fail for vectors of conditions.
+    """
+    if str(cast.value.ty.dtype).startswith("bool") and str(cast.ty.dtype).startswith("float"):
+        return tirx.Select(cast.value, _like(cast, 1.0), _like(cast, 0.0))
+    return cast

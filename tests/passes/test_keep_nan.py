@@ -41,6 +41,11 @@ PAIRS = {
         lambda a, b: tirx.max(tirx.min(a + b, 1.5), -1.5),
         lambda a, b: np.clip(a + b, -1.5, 1.5),
     ),
+    # Code generators ask for the range of what is named.
+    "condition": (
+        lambda a, b: tirx.max(a + (b < a).astype("float32"), 0.0),
+        lambda a, b: np.maximum(a + (b < a), 0),
+    ),
     "constant in front": (lambda a, b: tirx.max(0.0, a * b), lambda a, b: np.maximum(0, a * b)),
 }
 
