@@ -26,7 +26,7 @@ def _cache_without_steps() -> str:
     ours, users = Path(tempfile.mkdtemp(prefix="cache-of-tests-")), cache_folder()
     atexit.register(shutil.rmtree, ours, ignore_errors=True)
     without_steps(ours)
-    for name in ("kernels", "native", "planner", "published", "standin", "storage"):
+    for name in ("kernels", "libraries", "published", "standin", "storage"):
         (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         (ours / "odtc" / name).symlink_to(users / name)
     return str(ours)

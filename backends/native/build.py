@@ -1,12 +1,9 @@
 """Builds the native runtimes with the system's compiler, once for each version, and loads them.
 
-A built library lies in the user's cache (`$XDG_CACHE_HOME`, or `~/.cache`) under the hash of all
-that it is made from. Nothing is written into another package's folder.
+Nothing is written into another package's folder.
 """
 
-import ctypes
 import functools
-import hashlib
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -17,8 +14,7 @@ from pathlib import Path
 
 from odtc.core.cxx import cxx_command
 from odtc.core.errors import BuildError
-from odtc.core.files import cache_folder
-from odtc.core.left_behind import temporary_folder
+from odtc.core.native_library import kept_library, load_library
 
 _SOURCES = Path(__file__).parent
 _FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC")
@@ -71,34 +67,30 @@ def load_runtime(kind: str) -> None:
     """
     import tvm  # noqa: F401 - the library refers to symbols of TVM's, which is there then
 
-    path = built(RUNTIMES[kind])
+    content = runtime_library(RUNTIMES[kind])
     try:
-        ctypes.CDLL(str(path))
+        load_library(content)
     except OSError as error:
         raise BuildError(
             f"the {kind} runtime cannot be loaded: {error}",
-            where=str(path),
             hint=f"run `apt-get install {RUNTIMES[kind].packages}`",
         ) from error
 
 
-def built(runtime: Runtime) -> Path:
+def runtime_library(runtime: Runtime) -> bytes:
     """The library of a runtime; it is compiled unless the cache has it.
 
     Raises:
         BuildError: there is no compiler, or it failed; with what it printed.
+        OSError: there is no room to compile it.
     """
-    path = _cache() / f"{runtime.kind}-{_hash(runtime)}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_folder(path.parent) as folder:
-            made = folder / path.name
-            folders = [f"-L{folder / 'lib'}" for folder in _packages()]
-            links = [f"-l{runtime.library}", *folders]
-            compile_runtime(runtime, made, _compiler(runtime), links)
-            # Another process may have been faster; both libraries are the same.
-            made.replace(path)
-    return path
+    compiler = _compiler(runtime)
+
+    def build(path: Path) -> None:
+        folders = [f"-L{folder / 'lib'}" for folder in _packages()]
+        compile_runtime(runtime, path, compiler, [f"-l{runtime.library}", *folders])
+
+    return kept_library(_made_from(runtime, compiler), build)
 
 
 def compile_runtime(
@@ -148,12 +140,8 @@ def _packages() -> tuple[Path, Path]:
     return first, second
 
 
-def _hash(runtime: Runtime) -> str:
-    parts = [path.read_bytes() for path in runtime.sources]
-    parts += [version(name).encode() for name in ("apache-tvm", "apache-tvm-ffi")]
-    parts += [" ".join((*_compiler(runtime), *_FLAGS, *_includes())).encode()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _cache() -> Path:
-    return cache_folder() / "native"
+def _made_from(runtime: Runtime, compiler: Sequence[str]) -> list[bytes]:
+    versions = [version(name) for name in ("apache-tvm", "apache-tvm-ffi")]
+    command = " ".join((*compiler, *_FLAGS, *_includes()))
+    sources = [path.read_bytes() for path in runtime.sources]
+    return [*sources, *(each.encode() for each in (*versions, command))]

@@ -20,7 +20,7 @@ from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from benchmarks.options import listed, positive
 from odtc.artifact import Artifact
-from odtc.backends.native.build import RUNTIMES, built
+from odtc.backends.native.build import RUNTIMES, runtime_library
 from odtc.backends.targets import parse_target
 from odtc.core import bundle as bundles
 
@@ -107,7 +107,7 @@ def copy_runtimes(folder: Path) -> None:
     """Writes the native runtimes beside the folders of steps."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind, runtime in RUNTIMES.items():
-        shutil.copy(built(runtime), folder / f"{kind}.so")
+        (folder / f"{kind}.so").write_bytes(runtime_library(runtime))
 
 
 WEIGHTS = ("parameter", "frozen", "statistic")

@@ -1,4 +1,4 @@
-"""`odtc cache`: what is kept between compiles, steps and kernels."""
+"""`odtc cache`: what is kept between runs, steps, kernels and libraries."""
 
 import argparse
 from collections.abc import Mapping
@@ -13,12 +13,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "cache",
-        help="look at what is kept between compiles, or clear it",
-        description="Shows what `odtc compile` keeps. Steps: all that a compile came to, under the "
+        help="look at what is kept between runs, or clear it",
+        description="Shows what odtc keeps. Steps: all that a compile came to, under the "
         "hash of the model, the options, the versions and this machine; where all of these are the "
         "same, nothing is compiled. Kernels for CPUs: object files, each under the hash of the "
-        "kernel, its target and the versions that compiled it, for steps that are new. What was "
-        "not used for longest goes first where the room is full.",
+        "kernel, its target and the versions that compiled it, for steps that are new. Libraries: "
+        "parts of odtc in C++, which are built where they are used first. What was not used for "
+        "longest goes first where the room is full.",
     )
     parser.add_argument("--clear", action="store_true", help="remove all of it")
     add_json_option(parser)
@@ -29,13 +30,14 @@ def run(args: argparse.Namespace) -> int:
     """Prints what there is; removes it first, if that is asked for."""
     # Imported here: not every command wants them.
     from odtc.backends.kernel_store import kernel_store
+    from odtc.core.native_library import library_store
     from odtc.step_cache.store import step_store
 
-    stores = {"steps": step_store(), "kernels": kernel_store()}
+    stores = {"steps": step_store(), "kernels": kernel_store(), "libraries": library_store()}
     if args.clear:
         gone = {name: _cleared(store) for name, store in stores.items()}
-        counts = " and ".join(_counted(name, size.entries) for name, size in gone.items())
-        say(f"removed {counts}, {readable_bytes(sum(size.nbytes for size in gone.values()))}")
+        counts = ", ".join(f"{name} {size.entries:,}" for name, size in gone.items())
+        say(f"removed {counts}: {readable_bytes(sum(size.nbytes for size in gone.values()))}")
     if args.json:
         emit_json({name: _told(store) for name, store in stores.items()})
     else:
@@ -75,7 +77,3 @@ def _cleared(store: ContentStore) -> Size:
             where=str(error.filename or store.folder),
             hint="remove the folder as the user that it belongs to",
         ) from error
-
-
-def _counted(name: str, count: int) -> str:
-    return f"1 {name[:-1]}" if count == 1 else f"{count:,} {name}"

@@ -7,20 +7,16 @@ no compiler, Python does it.
 
 import ctypes
 import functools
-import hashlib
 import subprocess
 from pathlib import Path
 
-from odtc.core.content_store import ContentStore
 from odtc.core.cxx import cxx_command
-from odtc.core.files import cache_folder
-from odtc.core.left_behind import temporary_folder
+from odtc.core.native_library import kept_library, load_library
 
 _FOLDER = Path(__file__).parent
 _SOURCE = _FOLDER / "planner.cc"
 # Sums and products are rounded as Python rounds them: none is fused on any processor.
 _FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC")
-_MOST_BYTES = 16 << 20
 
 
 @functools.cache
@@ -28,25 +24,13 @@ def library() -> ctypes.CDLL | None:
     """The functions of `planner.cc`, or None where they cannot be had."""
     if not (compiler := cxx_command()):
         return None
+    command = [*compiler, *_FLAGS, str(_SOURCE)]
+
+    def build(path: Path) -> None:
+        subprocess.run([*command, "-o", str(path)], check=True, capture_output=True)
+
+    sources = [path.read_bytes() for path in (_SOURCE, *sorted(_FOLDER.glob("*.h")))]
     try:
-        # Only what is in the cache has a hash: the library is loaded from a place of its own.
-        with temporary_folder() as folder:
-            path = folder / "planner.so"
-            path.write_bytes(_built([*compiler, *_FLAGS, str(_SOURCE)], folder))
-            return ctypes.CDLL(str(path))
+        return load_library(kept_library([*sources, " ".join(command).encode()], build))
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _built(command: list[str], folder: Path) -> bytes:
-    """The library, which is compiled in a folder unless the cache has it."""
-    store = ContentStore(cache_folder() / "planner", _MOST_BYTES, digits=1)
-    parts = [path.read_bytes() for path in (_SOURCE, *sorted(_FOLDER.glob("*.h")))]
-    key = hashlib.sha256(b"\0".join([*parts, " ".join(command).encode()])).hexdigest()
-    kept = store.get(key)
-    if kept is None:
-        made = folder / "made.so"
-        subprocess.run([*command, "-o", str(made)], check=True, capture_output=True)
-        kept = made.read_bytes()
-        store.put(key, kept)
-    return kept

@@ -113,7 +113,7 @@ class Planner:
         given, held = _Choice(), []
         if choice is not None:
             held.append(self._fill(given, choice, frozenset()))
-        failures: list[Exception] = []
+        failures: list[BaseException] = []
 
         def asked(now: int, alive: Any, fixed: Any, size: int, room: int, out: Any) -> int:
             try:
@@ -122,7 +122,7 @@ class Planner:
                 if found is None:
                     return 0
                 held[:] = [self._fill(out[0], found, there - found.kept - pinned)]
-            except Exception as error:
+            except BaseException as error:  # Ctrl-C, too
                 # It would be lost in a function of C.
                 failures.append(error)
                 return -1

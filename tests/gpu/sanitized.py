@@ -17,7 +17,7 @@ _COMPILER = f"g++ {_SANITIZERS} -fno-omit-frame-pointer -g"
 _TESTS = ("test_native_runtime", "test_vulkan_runtime", "test_device_module", "test_gpu_training")
 # A compiler with the sanitizers' libraries in it takes minutes.
 _WITHOUT = "not built_once and not compiler"
-_BUILD = "from odtc.backends.native.build import *; [built(each) for each in RUNTIMES.values()]"
+_BUILD = "from odtc.backends.native.build import *; [*map(runtime_library, RUNTIMES.values())]"
 
 
 def main(argv: Sequence[str]) -> int:

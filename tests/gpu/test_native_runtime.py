@@ -1,6 +1,5 @@
 """The native runtime: built once, and clear errors where it cannot be."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +7,10 @@ import pytest
 import tvm
 import tvm_ffi
 
-from odtc.backends.native.build import RUNTIMES, built, load_runtime
+from odtc.backends.native import build
+from odtc.backends.native.build import RUNTIMES, load_runtime, runtime_library
 from odtc.core.errors import BuildError, DeviceError
+from odtc.core.native_library import library_store
 from odtc.runtime_rpc import session as sessions
 from odtc.runtime_rpc.failures import is_out_of_memory
 from odtc.runtime_rpc.session import LocalSession
@@ -20,12 +21,14 @@ EVERY_KIND = pytest.mark.parametrize("kind", RUNTIMES)
 @EVERY_KIND
 def test_it_is_built_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    runtime = RUNTIMES[kind]
-    first = built(runtime)
-    made = first.stat()
-    assert first.parent == tmp_path / "odtc" / "native"
-    assert built(runtime).stat().st_mtime_ns == made.st_mtime_ns
-    assert os.listdir(first.parent) == [first.name]
+    first = runtime_library(RUNTIMES[kind])
+
+    def again(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(build, "compile_runtime", again)
+    assert runtime_library(RUNTIMES[kind]) == first
+    assert library_store().size().entries == 1
 
 
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +36,7 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(BuildError) as error:
-        built(RUNTIMES["opencl"])
+        runtime_library(RUNTIMES["opencl"])
     assert str(error.value) == (
         "no C++ compiler was found for the opencl runtime\n"
         "  hint: run `apt-get install g++ ocl-icd-opencl-dev`, or name one in CXX"
@@ -46,8 +49,8 @@ def test_a_compiler_that_fails_leaves_nothing(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "g++ -include /nonexistent.h")
     with pytest.raises(BuildError, match="nonexistent"):
-        built(RUNTIMES["opencl"])
-    assert not list((tmp_path / "odtc" / "native").iterdir())
+        runtime_library(RUNTIMES["opencl"])
+    assert library_store().size().entries == 0
 
 
 @EVERY_KIND

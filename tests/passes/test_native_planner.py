@@ -35,7 +35,11 @@ from tests.passes.packing import problems
 from tests.passes.test_checkpoint import chain, drawn
 from tests.passes.test_offload_plans import with_storage
 
-pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler")
+
+@pytest.fixture(scope="module", autouse=True)
+def _there_is_a_compiler() -> None:
+    """Where there is none, nothing here would be looked at."""
+    assert library() is not None, "no C++ compiler: apt-get install g++"
 
 
 def in_python(problem: Recomputation) -> Recomputation:
@@ -186,6 +190,23 @@ def test_a_compiler_that_fails_is_none(anew, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("CXX", str(compiler))
     assert not anew()
     assert not list((tmp_path / "cache").rglob("*.so"))
+
+
+def test_an_interrupt_where_python_is_asked_is_raised() -> None:
+    """Ctrl-C comes to a function of Python that one of C has called, which would lose it."""
+    problem = chain(10)
+    assert problem.native is not None
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    rules = planner.Rules(1.0, 1.0, 1.0, *eviction_constants())
+    with pytest.raises(KeyboardInterrupt):
+        problem.native.evicting(problem.largest, rules, None, 5, interrupted)
+
+
+def eviction_constants() -> tuple[float, ...]:
+    return eviction._LEAST, eviction._MOST, eviction._FOLLOWED, eviction._FURTHER
 
 
 def test_without_a_cache_it_is_compiled_for_this_process(anew, tmp_path) -> None:
