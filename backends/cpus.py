@@ -49,8 +49,8 @@ CORES = {
 # its CPU promises them.
 _HIDEABLE = ("avx", "bmi", "f16c", "fma", "gfni", "lzcnt", "movbe", "popcnt", "vaes", "vpclmul")
 
-# Of LLVM's levels. Its highest takes a third longer, and no step was faster by it: kernels are
-# vectorised and unrolled before LLVM has them.
+# Of LLVM's levels. Its highest takes a quarter to a half longer for kernels, and no step that was
+# measured was faster by it: they are vectorised and unrolled before LLVM has them.
 _OPTIMISED = 2
 
 # The widest feature of an x86 CPU that it has -> bits of a vector register.

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-import onnx
-
 import odtc
 from odtc.backends.built import Built
 from odtc.backends.elf import check_library
@@ -37,8 +35,8 @@ from odtc.frontend.losses.terms import terms_text
 from odtc.frontend.training import TRAIN_STEP
 from odtc.frontend.weights.in_file import put_into
 from odtc.passes.checkpoint.cuts import Form
-from odtc.preparation import read_source
-from odtc.step_cache.store import Kept
+from odtc.preparation import Source, read_source
+from odtc.step_cache.store import KeptStep
 from odtc.step_options import StepOptions
 
 # What is said of a step that would not fit otherwise.
@@ -60,7 +58,7 @@ def build(
     options: StepOptions,
     budget: int | str | None,
     progress: Progress,
-) -> Kept:
+) -> KeptStep:
     """Builds the training step of a model; see `odtc.compile` for the arguments and errors.
 
     Args:
@@ -71,6 +69,8 @@ def build(
         progress: called with the name of each stage as it starts.
     """
     source = read_source(model, target, options, progress, is_tight=budget is not None)
+    # It may be another file by the time that the step is built.
+    digest = bundles.file_sha256(model)
     if options.get("allow_half_activations"):
         _check_half_activations(budget)
     made = build_step(source, budget, progress)
@@ -90,15 +90,15 @@ def build(
     progress("link")
     root = private_folder()
     try:
-        _write_model(source.model, graph, root)
+        _write_model(source, graph, root)
         plans = memory_plans_json(step.record for step in built.steps)
         (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
-        manifest = _manifest(model, made)
+        manifest = _manifest(model.name, digest, made)
         identity = bundles.identity_in(manifest, root)
         library = root / bundles.LIBRARY
         export_library(built.executable, library, target, identity, built.objects)
         check_library(library, target)
-        return Kept(bundles.seal(manifest, root), tuple(graph.lost))
+        return KeptStep(bundles.seal(manifest, root), tuple(graph.lost))
     except BaseException:
         remove_folder(root)
         raise
@@ -168,11 +168,11 @@ def _kernels(count: int) -> str:
     return f"{count} kernel" if count == 1 else f"{count} kernels"
 
 
-def _write_model(model: onnx.ModelProto, graph: Graph, root: Path) -> None:
+def _write_model(source: Source, graph: Graph, root: Path) -> None:
     """The weights, and the graph without them."""
     write_tensors(root / bundles.PARAMETERS, graph.parameters)
-    skeleton = strip_weights(model, graph.parameters)
-    put_into(skeleton)
+    skeleton = strip_weights(source.model, graph.parameters)
+    put_into(skeleton, source.arrays)
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
 
 
@@ -182,7 +182,7 @@ def _storage(built: Built) -> tuple[Argument, ...]:
     return (Argument(Role.STORAGE, TensorSpec(STORAGE, (size,), "uint8")),) if size else ()
 
 
-def _manifest(path: Path, made: BuiltPlans) -> Manifest:
+def _manifest(name: str, digest: str, made: BuiltPlans) -> Manifest:
     step, built = made.step, made.built
     source, training, update = step.source, step.training, step.source.update
     return Manifest(
@@ -190,8 +190,8 @@ def _manifest(path: Path, made: BuiltPlans) -> Manifest:
         tvm=version("apache-tvm"),
         target=source.target.spec,
         triple=source.target.triple,
-        model=path.name,
-        model_sha256=bundles.file_sha256(path),
+        model=name,
+        model_sha256=digest,
         loss=terms_text(source.terms),
         optimizer={"name": update.rule.name, **dataclasses.asdict(update.rule)},
         update=update.options(),

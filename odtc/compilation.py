@@ -28,7 +28,7 @@ from odtc.frontend.optimizers.update import Update
 from odtc.layouts import DEFAULT
 from odtc.step_arguments import MODEL_AND_TARGET, STEP
 from odtc.step_cache.key import named_files, step_key
-from odtc.step_cache.store import Kept, beside, find, keep
+from odtc.step_cache.store import KeptStep, beside, find, keep
 from odtc.step_cache.unchanged import look_at
 from odtc.step_options import StepOptions
 
@@ -181,7 +181,7 @@ def _kept_or_built(
     options: StepOptions,
     budget: int | str | None,
     progress: Progress,
-) -> Kept:
+) -> KeptStep:
     seen = look_at([model, *named_files(options)])
     key = step_key(model, target, options, budget)
     found = find(key, model) if key else None

@@ -8,12 +8,13 @@ them.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from odtc.autoschedule.tuning.shelf import shelf
@@ -92,6 +93,11 @@ class Source:
     axes: Axes | None = None
     read: Graph | None = None
     broken: frozenset[str] = frozenset()
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """The model's tensors by name, as they were read."""
+        return {**self.read.constants, **self.read.parameters} if self.read else {}
 
     @property
     def asked(self) -> Asked:

@@ -6,7 +6,7 @@ It is used as `parsed.prim_func`: the parser knows the decorator by the name beh
 from collections.abc import Callable
 from typing import Any
 
-from tvm.script import tirx as T  # noqa: N812
+from tvm.script import tirx as T  # noqa: N812  # pyright: ignore[reportMissingModuleSource]
 from tvm.script.parser._core import parse, utils
 
 

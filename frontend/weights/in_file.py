@@ -132,18 +132,18 @@ def array_of(tensor: TensorProto) -> np.ndarray:
     return np.frombuffer(raw, dtype).reshape(tensor.dims)
 
 
-def put_into(model: onnx.ModelProto) -> None:
-    """Puts all elements that were left in files into the model, in place.
+def put_into(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> None:
+    """Puts elements that were left in files into the model, in place.
 
-    Raises:
-        OSError, ValueError: they are not there any more.
+    Args:
+        model: as `read_in_file` read it.
+        arrays: what was read of its tensors, by name; the file may have changed since.
     """
     for tensor in model.graph.initializer:
         if _is_in_file(tensor):
-            elements = array_of(tensor).tobytes()
             tensor.ClearField("data_location")
             tensor.ClearField("external_data")
-            tensor.raw_data = elements
+            tensor.raw_data = arrays[tensor.name].tobytes()
 
 
 def bytes_of(tensor: TensorProto) -> int:

@@ -22,12 +22,11 @@ from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import as_update
+from odtc.frontend.weights.in_file import UNREADABLE, elements_in_files, require_size
 from odtc.step_cache.made_by import is_as_loaded, made_by
 from odtc.step_options import StepOptions
 
 _PLAIN = (type(None), bool, int, float, str)
-# A message of protobuf is smaller than this, and what is larger no model.
-_MOST_BYTES = 1 << 31
 
 
 class _UnknownError(Exception):
@@ -50,8 +49,9 @@ def step_key(
         return None
     path = Path(model)
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES or not is_as_loaded():
+        if not path.is_file() or not is_as_loaded():
             return None
+        require_size(path)
         asked = {
             "made by": made_by(target),
             "model": [path.name, file_sha256(path)],
@@ -104,8 +104,6 @@ def _files(options: StepOptions) -> list[tuple[str, str]]:
 
 def _has_others(path: Path) -> bool:
     """Whether elements of a loss lie beside it, or nobody can tell."""
-    from odtc.frontend.weights.in_file import UNREADABLE, elements_in_files
-
     try:
         return any(True for _ in elements_in_files(path))
     except UNREADABLE:

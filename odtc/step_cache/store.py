@@ -42,7 +42,7 @@ def step_store() -> ContentStore:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptStep:
     """What is kept of a compile.
 
     Attributes:
@@ -54,7 +54,7 @@ class Kept:
     warnings: Sequence[str]
 
 
-def find(key: str, model: Path) -> Kept | None:
+def find(key: str, model: Path) -> KeptStep | None:
     """The step under a key; None where there is none, or where files beside the model are others.
 
     Raises:
@@ -83,7 +83,7 @@ def find(key: str, model: Path) -> Kept | None:
         # The model's file has changed since its hash was taken: who compiles reads it once more.
         remove_folder(root)
         return None
-    return Kept(bundles.owned(Bundle(manifest, root)), entry["warnings"])
+    return KeptStep(bundles.owned(Bundle(manifest, root)), entry["warnings"])
 
 
 def beside(model: Path) -> set[Path]:
@@ -97,7 +97,7 @@ def beside(model: Path) -> set[Path]:
         return set()
 
 
-def keep(key: str, model: Path, kept: Kept, seen: Seen) -> None:
+def keep(key: str, model: Path, kept: KeptStep, seen: Seen) -> None:
     """Keeps the step under a key, unless a file that it was made from, or by, changed meanwhile.
 
     Args:

@@ -6,7 +6,6 @@ from zipfile import ZipFile
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from odtc.artifact import Artifact
@@ -16,6 +15,7 @@ from odtc.core import side_by_side as module
 from odtc.core.bundle import LIBRARY
 from odtc.core.side_by_side import side_by_side
 from tests.caches import without_steps
+from tests.mlp import mlp
 
 SIZE, CLASSES = 24, 5
 
@@ -23,23 +23,8 @@ SIZE, CLASSES = 24, 5
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A multilayer perceptron."""
-    rng = np.random.default_rng(0)
-    shapes = {"w": (SIZE, SIZE), "b": (SIZE,), "v": (SIZE, CLASSES)}
-    weights = [
-        numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
-        for name, shape in shapes.items()
-    ]
-    nodes = [
-        helper.make_node("Gemm", ["x", "w", "b"], ["h"]),
-        helper.make_node("Relu", ["h"], ["r"]),
-        helper.make_node("MatMul", ["r", "v"], ["y"]),
-    ]
-    given, found = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size])
-        for name, size in (("x", SIZE), ("y", CLASSES))
-    )
     path = tmp_path / "mlp.onnx"
-    onnx.save(helper.make_model(helper.make_graph(nodes, "mlp", [given], [found], weights)), path)
+    onnx.save(mlp(SIZE, SIZE, CLASSES), path)
     return path
 
 

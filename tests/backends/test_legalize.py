@@ -17,9 +17,10 @@ from odtc.preparation import prepare
 
 FLOATS = relax.TensorType((2, 3), "float32")
 THROUGH = ("relax.astype",)
+Make = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 
-def module_of(*made: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> tvm.IRModule:
+def module_of(*made: Make) -> tvm.IRModule:
     """A function of two tensors that computes each of some operators."""
     builder = relax.BlockBuilder()
     x, y = relax.Var("x", FLOATS), relax.Var("y", FLOATS)
@@ -85,19 +86,15 @@ UNLIKE = {
 }
 
 
-@pytest.mark.parametrize("name", ALIKE)
-def test_what_is_alike_is_written_once(name: str) -> None:
-    module = module_of(*ALIKE[name])
+@pytest.mark.parametrize(
+    ("of", "kernels"),
+    [*((each, 1) for each in ALIKE.values()), *((each, 2) for each in UNLIKE.values())],
+    ids=[*(f"alike {name}" for name in ALIKE), *(f"other {name}" for name in UNLIKE)],
+)
+def test_what_is_alike_is_written_once(of: tuple[Make, Make], kernels: int) -> None:
+    module = module_of(*of)
     made, asked = legalized(module)
-    assert len(asked) == 1
-    tvm.ir.assert_structural_equal(made, usual(module))
-
-
-@pytest.mark.parametrize("name", UNLIKE)
-def test_what_is_not_alike_is_written_each(name: str) -> None:
-    module = module_of(*UNLIKE[name])
-    made, asked = legalized(module)
-    assert len(asked) == 2
+    assert len(asked) == kernels
     tvm.ir.assert_structural_equal(made, usual(module))
 
 

@@ -8,6 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import odtc
+from odtc import building
+from odtc.core.bundle import file_sha256
 from odtc.core.errors import ModelError
 from odtc.frontend.onnx_file import load_model
 from odtc.frontend.specialize import read_graph
@@ -154,11 +156,36 @@ def test_all_of_them_are_put_into_the_model(tmp_path: Path, apart: bool) -> None
     path = tmp_path / "m.onnx"
     onnx.save(_model(), path, save_as_external_data=apart, location="m.data", size_threshold=256)
     model = load_model(path, in_file=True)
-    put_into(model)
+    put_into(model, VALUES)
     for tensor in model.graph.initializer:
         assert not tensor.external_data
         value = numpy_helper.to_array(tensor)
         np.testing.assert_array_equal(value, VALUES[tensor.name], strict=True)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_model_may_go_once_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    """What a compile writes at its end is what it has read, and says so by its hash."""
+    path = tmp_path / "m.onnx"
+    onnx.save(_model(), path, save_as_external_data=apart, location="m.data", size_threshold=256)
+    digest = file_sha256(path)
+    build_step = building.build_step
+
+    def late(*given: object):
+        for each in tmp_path.glob("m.*"):
+            each.write_bytes(b"another file")
+        return build_step(*given)
+
+    monkeypatch.setattr(building, "build_step", late)
+    with odtc.compile(path, batch=2, loss="mse") as artifact:
+        assert artifact.manifest.model_sha256 == digest
+        skeleton = onnx.load(artifact._bundle.model)
+    for tensor in skeleton.graph.initializer:
+        if tensor.name != "w":
+            value = numpy_helper.to_array(tensor)
+            np.testing.assert_array_equal(value, VALUES[tensor.name], strict=True)
 
 
 def test_an_artifact_is_the_same_however_the_model_is_read(

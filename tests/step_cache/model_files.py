@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+
+from tests.mlp import mlp
 
 SIZE, CLASSES = 64, 5
 # A tensor that is large enough to stay in a file that is.
@@ -13,24 +13,9 @@ WIDE = 300
 
 def write_model(folder: Path, *, beside: bool = False, seed: int = 0) -> Path:
     """A multilayer perceptron; `beside` puts its weights into a file of their own."""
-    rng = np.random.default_rng(seed)
-    shapes = {"w": (SIZE, WIDE), "b": (WIDE,), "v": (WIDE, CLASSES)}
-    weights = [
-        numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
-        for name, shape in shapes.items()
-    ]
-    nodes = [
-        helper.make_node("Gemm", ["x", "w", "b"], ["h"]),
-        helper.make_node("Relu", ["h"], ["r"]),
-        helper.make_node("MatMul", ["r", "v"], ["y"]),
-    ]
-    given, found = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size])
-        for name, size in (("x", SIZE), ("y", CLASSES))
-    )
-    model = helper.make_model(helper.make_graph(nodes, "mlp", [given], [found], weights))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "mlp.onnx"
+    model = mlp(SIZE, WIDE, CLASSES, seed)
     onnx.save(model, path, save_as_external_data=beside, location="mlp.data")
     # The clock of a file system is coarse: what is as new as this may be newer than a compile.
     for each in folder.iterdir():

@@ -137,7 +137,7 @@ def test_warnings_are_given_again(
 
     def lossy(*given):
         kept = build(*given)
-        return store.Kept(kept.bundle, ("something was lost",))
+        return store.KeptStep(kept.bundle, ("something was lost",))
 
     monkeypatch.setattr(building, "build", lossy)
     for _ in range(2):
