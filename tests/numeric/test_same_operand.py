@@ -12,6 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 from torch.nn import functional as F  # noqa: N812
 
 import odtc
+from odtc.backends.lowering import to_kernels
+from odtc.core.kernel_marks import PRODUCT
+from odtc.preparation import prepare
 
 W = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32) / 4
 Arrays = dict[str, np.ndarray]
@@ -78,6 +81,17 @@ def test_a_tensor_times_itself(name: str, tmp_path: Path) -> None:
     assert loss == pytest.approx(expected.item(), rel=1e-5)
     assert w.grad is not None
     np.testing.assert_allclose(found["w"], W - 0.1 * w.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_it_has_the_loops_of_a_product(tmp_path: Path) -> None:
+    """Without them it would be right, and slow."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (4, 8, 8)) for name in "xy"]
+    nodes = [node("MatMul", ["x", "w"], "h"), node("MatMul", ["h", "h"], "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(W, "w")])
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    step = prepare(tmp_path / "m.onnx", "host-cpu", {"loss": "mse"}, lambda _: None)
+    module, *others = step.kernels
+    assert PRODUCT not in to_kernels(module, *others).script()
 
 
 def test_a_convolution_with_itself(tmp_path: Path) -> None:

@@ -149,6 +149,27 @@ def test_warnings_are_given_again(
     assert len(said) == 1
 
 
+def test_weights_that_are_not_those_of_the_key_are_not_taken(
+    tmp_path: Path, cache: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model's file may change between the look at its hash and that at its weights."""
+    model = write_model(tmp_path / "m")
+    first = odtc.compile(model)
+    join = store.join
+
+    def late(path: Path, *given) -> None:
+        join(path, *given)
+        path.write_bytes(bytes(path.stat().st_size))
+
+    monkeypatch.setattr(store, "join", late)
+    left = set(temporary_folders())
+    again = odtc.compile(model)
+    assert len(built) == 2
+    assert members(again) == members(first)
+    # That of the second artifact, and none of what was thrown away.
+    assert len(set(temporary_folders()) - left) == 1
+
+
 def test_there_is_room_for_the_artifact_or_an_error(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 import odtc
 from odtc.autoschedule.tuning.record import Device
+from odtc.backends.link import Linker
 from odtc.backends.targets import parse_target
 from odtc.layouts import DEFAULT
 from odtc.step_cache import made_by
@@ -203,3 +204,23 @@ def test_the_versions_and_the_machine_count(
     monkeypatch.setattr(made_by, "cores", lambda: 64)
     assert made_by.made_by(TARGET) != text
     assert made_by.made_by(replace(TARGET, mcpu="znver3")) != text
+
+
+def test_files_of_the_package_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = set()
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "module.py").write_text(name)
+        monkeypatch.setattr(made_by, "_ROOT", tmp_path / name)
+        said.add(made_by.made_by(TARGET))
+    assert len(said) == 2
+
+
+def test_the_linker_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = set()
+    for name, content in (("ld.lld", "1"), ("ld.lld", "22"), ("ld.lld-19", "22")):
+        (tmp_path / name).write_text(content)
+        linker = Linker((str(tmp_path / name),))
+        monkeypatch.setattr(made_by, "find_linker", lambda _, found=linker: found)
+        said.add(made_by.made_by(TARGET))
+    assert len(said) == 3
