@@ -29,6 +29,9 @@ OLDEST_OPSET = 7
 # Since this version of the IR, initializers need not be inputs.
 FREE_INITIALIZERS = 4
 _EXPORT_HINT = "export the model again, and check that the file was copied whole"
+# What ONNX says of data files that are links, as all files in the cache of Hugging Face's hub are.
+_LINK = "symbolic link"
+_LINK_HINT = "ONNX reads no data through links: copy the files themselves, with cp -rL FOLDER COPY"
 
 
 def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.ModelProto:
@@ -57,7 +60,9 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
             model = _read_whole(file)
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
         raise mistaken(file, "ONNX model", ModelError) or ModelError(
-            f"not a readable ONNX file ({_brief(error)})", where=str(file), hint=_EXPORT_HINT
+            f"not a readable ONNX file ({_brief(error)})",
+            where=str(file),
+            hint=_LINK_HINT if _LINK in str(error) else _EXPORT_HINT,
         ) from error
     require_text(model, str(file))
     untangle_names(model)

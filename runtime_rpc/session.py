@@ -19,7 +19,7 @@ from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
 from odtc.core.cores import Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, OutputError
-from odtc.core.files import cache_folder
+from odtc.core.files import cache_folder, check_programs
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.failures import device_errors
 from odtc.runtime_rpc.file_memory import file_memory
@@ -251,7 +251,9 @@ class LocalSession:
 
         Raises:
             DeviceError: it was compiled for another kind of machine.
+            OutputError: libraries cannot be loaded from the folder that it lies in.
         """
+        check_programs(library.parent)
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         self.free_arenas()

@@ -6,6 +6,7 @@ Nothing is written into another package's folder.
 import functools
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from odtc.core.cxx import cxx_command
 from odtc.core.errors import BuildError
+from odtc.core.files import check_programs
 from odtc.core.native_library import kept_library, load_library
 
 _SOURCES = Path(__file__).parent
@@ -64,10 +66,12 @@ def load_runtime(kind: str) -> None:
 
     Raises:
         BuildError: there is no compiler, it failed, or what it built cannot be loaded.
+        OutputError: libraries cannot be loaded from the folder for temporary files.
     """
     import tvm  # noqa: F401 - the library refers to symbols of TVM's, which is there then
 
     content = runtime_library(RUNTIMES[kind])
+    check_programs(tempfile.gettempdir())
     try:
         load_library(content)
     except OSError as error:

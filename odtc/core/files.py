@@ -86,6 +86,20 @@ def check_room(needed: int) -> None:
         )
 
 
+def check_programs(folder: str | os.PathLike[str]) -> None:
+    """Checks that libraries can be loaded from a folder, as hardened systems have /tmp without.
+
+    Raises:
+        OutputError: it is mounted so that they cannot.
+    """
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise OutputError(
+            "the folder for temporary files is mounted noexec: no library can be loaded from it",
+            where=str(folder),
+            hint="set TMPDIR to a folder that may hold programs, such as one in your home",
+        )
+
+
 @contextmanager
 def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """The system's failures to write become an error that names the file."""

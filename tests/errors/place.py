@@ -1,16 +1,13 @@
 """Where an error is caused, and what causes one."""
 
-import os
-import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.cli.digits import Digits
+from tests.mounts import mounted
 
 Argv = list[str]
 
@@ -57,15 +54,7 @@ class Place:
         """A folder with that much room; where none can be made, CI fails and others skip."""
         disk = self.outputs / "disk"
         disk.mkdir()
-        size = f"size={kilobytes}k"
-        command = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(disk)]
-        try:
-            subprocess.run(command, check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            if os.environ.get("CI"):
-                raise
-            pytest.skip("cannot mount a small disk here")
-        self.stack.callback(subprocess.run, ["umount", str(disk)], check=True)
+        self.stack.enter_context(mounted(disk, f"size={kilobytes}k"))
         return disk
 
 

@@ -215,3 +215,16 @@ def test_a_file_that_is_larger_than_any_model_is_not_read(tmp_path: Path) -> Non
     for is_in_file in (True, False):
         with pytest.raises(ModelError, match="it has 53,687,091,200 bytes; a model"):
             load_model(path, in_file=is_in_file)
+
+
+@pytest.mark.parametrize("is_in_file", [False, True])
+def test_data_that_is_a_link_is_told_with_a_way_out(tmp_path: Path, is_in_file: bool) -> None:
+    """As all files in the cache of Hugging Face's hub are."""
+    path, blob = tmp_path / "m.onnx", tmp_path / "blob"
+    onnx.save(_model(), path, save_as_external_data=True, location="m.data", size_threshold=256)
+    (tmp_path / "m.data").rename(blob)
+    (tmp_path / "m.data").symlink_to(blob)
+    with pytest.raises(ModelError, match="symbolic link") as error:
+        load_model(path, in_file=is_in_file)
+    assert error.value.hint
+    assert "cp -rL" in error.value.hint

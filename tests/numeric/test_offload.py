@@ -26,6 +26,7 @@ from odtc.passes.checkpoint.problem import Storage
 from odtc.planning import WITHOUT
 from odtc.runtime_rpc import allocation
 from tests.fast import fast_if
+from tests.mounts import mounted
 from tests.numeric.test_memory_budget import Compile, tower, trained
 
 # A storage that is faster than any kernel, so that plans use it wherever they can.
@@ -206,11 +207,8 @@ def test_what_is_said_of_it(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder with room for 8 KiB."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(tmp_path)]
-    if subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("cannot mount a small disk here")
-    yield tmp_path
-    subprocess.run(["umount", str(tmp_path)], check=True)
+    with mounted(tmp_path, "size=8k"):
+        yield tmp_path
 
 
 def test_a_full_disk_is_one_error(offloaded: Path, small_disk: Path) -> None:

@@ -1,6 +1,7 @@
 """Two steps that could differ have two keys."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -219,8 +220,10 @@ def test_files_of_the_package_count(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_linker_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = set()
     for name, content in (("ld.lld", "1"), ("ld.lld", "22"), ("ld.lld-19", "22")):
-        (tmp_path / name).write_text(content)
-        linker = Linker((str(tmp_path / name),))
+        program = tmp_path / name
+        program.write_text(content)
+        os.utime(program, (1, 1))
+        linker = Linker((str(program),))
         monkeypatch.setattr(made_by, "find_linker", lambda _, found=linker: found)
         said.add(made_by.made_by(TARGET))
     assert len(said) == 3
