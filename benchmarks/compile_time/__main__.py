@@ -86,7 +86,7 @@ def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row
     weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     rows = []
     for run, optimizer in RUNS.items():
-        given = str(path), str(batch), loss, optimizer
+        given = str(path), str(batch), loss, optimizer, str(time.time())
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.compile_time.worker", *given],
             env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},

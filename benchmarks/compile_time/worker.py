@@ -1,18 +1,17 @@
 """One compile, in a process of its own.
 
-Called with the path of a model, a batch, a loss and an optimizer. Prints the seconds of each stage,
-of the clock and of the processor, and the most memory, as JSON.
+Called with the path of a model, a batch, a loss, an optimizer, and when it was started, in seconds
+of the clock. Prints the seconds of each stage, of the clock and of the processor, and the most
+memory, as JSON.
 """
 
 import json
 import os
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import InitVar, asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import psutil
 
 # What is neither read, lowered, compiled nor linked.
 START, WRITE = "start", "write"
@@ -23,19 +22,22 @@ class Stages:
     """The stages of a compile.
 
     Attributes:
+        started: when the process was, as `time.time` has it. The system's own record of it can be a
+            second off.
         wall: seconds of the clock, by the name of the stage.
         processor: seconds of all cores, by its name.
         peak_bytes: of memory.
     """
 
+    started: InitVar[float]
     wall: dict[str, float] = field(default_factory=dict)
     processor: dict[str, float] = field(default_factory=dict)
     peak_bytes: int = 0
     _name: str = START
     _at: tuple[float, float] = (0.0, 0.0)
 
-    def __post_init__(self) -> None:
-        self._at = psutil.Process().create_time(), 0.0
+    def __post_init__(self, started: float) -> None:
+        self._at = started, 0.0
 
     def begin(self, name: str) -> None:
         """A stage ends, and one of that name begins."""
@@ -54,14 +56,14 @@ def _peak() -> int:
 
 def main() -> None:
     """Compiles."""
-    stages = Stages()
+    model, batch, loss, optimizer, started = sys.argv[1:]
+    stages = Stages(float(started))
     from odtc.cli.without_torch import leave_out_torch
 
     # As the command does.
     leave_out_torch()
     from odtc.compilation import compile_model
 
-    model, batch, loss, optimizer = sys.argv[1:]
     with TemporaryDirectory() as folder:
         artifact = compile_model(
             model, batch=int(batch), loss=loss, optimizer=optimizer, progress=stages.begin
