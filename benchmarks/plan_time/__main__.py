@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -71,7 +72,7 @@ def planned(name: str, batch: int, folder: Path, *, in_python: bool = False) -> 
     case = case_of(name, batch, symbolic=True)
     path = folder / "model.onnx"
     onnx.save(case.model, path)
-    given = str(path), str(batch), case.loss, str(in_python)
+    given = str(path), str(batch), case.loss, str(in_python), str(time.time())
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.plan_time.worker", *given],
         check=True,

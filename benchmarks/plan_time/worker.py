@@ -1,8 +1,8 @@
 """One `odtc plan`, in a process of its own.
 
-Called with the path of a model, a batch, a loss, and whether the inner loops are Python's. Prints
-the seconds of each stage, of the clock and of the processor, and how many budgets were found, as
-JSON.
+Called with the path of a model, a batch, a loss, whether the inner loops are Python's, and when it
+was started, in seconds of the clock. Prints the seconds of each stage, of the clock and of the
+processor, and how many budgets were found, as JSON.
 """
 
 import json
@@ -18,12 +18,12 @@ _LINES = 16
 
 def main() -> None:
     """Plans."""
-    stages = Stages()
+    model, batch, loss, in_python, started = sys.argv[1:]
+    stages = Stages(float(started))
     from odtc.cli.without_torch import leave_out_torch
 
     # As the command does.
     leave_out_torch()
-    model, batch, loss, in_python = sys.argv[1:]
     if in_python == "True":
         from odtc.passes.native import library
 
