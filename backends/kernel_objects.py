@@ -20,6 +20,7 @@ from tvm import tirx
 
 from odtc.backends import vector_math
 from odtc.backends.kernel_store import kernel_store
+from odtc.backends.outlines import NotKeptError, code_of, is_outline, keep, unmarked
 from odtc.core.left_behind import temporary_folder
 from odtc.core.side_by_side import side_by_side
 
@@ -55,29 +56,40 @@ def kernel_objects(kernels: Mapping[str, tirx.PrimFunc], target: tvm.target.Targ
     Args:
         kernels: by their names.
         target: of LLVM's.
+
+    Raises:
+        NotKeptError: what an outline stands for is not kept any more.
     """
-    store, context = kernel_store(), _context()
+    store, context = kernel_store(), pass_context()
+    plain = {name: unmarked(made) for name, made in kernels.items() if not is_outline(made)}
 
     def key_of(name: str) -> str:
-        return _key(kernels[name], f"{target} {context}")
+        if name in plain:
+            return _key(plain[name], f"{target} {context}")
+        return code_of(kernels[name])
 
     names = sorted(kernels)
     keys = dict(zip(names, side_by_side(key_of, names), strict=True))
-    unique = {key: kernels[name] for name, key in keys.items()}
+    unique = {keys[name]: made for name, made in plain.items()}
     now = tvm.transform.PassContext.current()
     level, config = now.opt_level, dict(now.config)
 
     def file_of(key: str) -> bytes:
         kept = store.get(key)
         if kept is None:
+            if key not in unique:
+                raise NotKeptError
             # What a target and a pass context hold for is one thread.
             with target, tvm.transform.PassContext(opt_level=level, config=config):
                 kept = _compiled(unique[key], _function(key), target)
             store.put(key, kept)
         return kept
 
-    order = sorted(unique)
-    return Objects(dict(zip(order, side_by_side(file_of, order), strict=True)), keys)
+    order = sorted(set(keys.values()))
+    files = dict(zip(order, side_by_side(file_of, order), strict=True))
+    for name in plain:
+        keep(kernels[name], keys[name])
+    return Objects(files, keys)
 
 
 def _compiled(kernel: tirx.PrimFunc, name: str, target: tvm.target.Target) -> bytes:
@@ -100,8 +112,8 @@ def _function(key: str) -> str:
     return f"k{key[:_DIGITS]}"
 
 
-def _context() -> str:
-    """What the passes of TVM are told."""
+def pass_context() -> str:
+    """What the passes of TVM are told in this thread."""
     now = tvm.transform.PassContext.current()
     config = {name: str(value) for name, value in now.config.items()}
     return json.dumps({"level": now.opt_level, **config}, sort_keys=True)

@@ -17,8 +17,10 @@ from odtc.backends.built import Built, built_of
 from odtc.backends.compiling import compiled
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.families import Family, family_of
+from odtc.backends.kernel_objects import pass_context
 from odtc.backends.kernels.matmul import matmul
 from odtc.backends.legalize import Legalize
+from odtc.backends.outlines import Outlines, recall_phase
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.errors import UnsupportedError
@@ -38,6 +40,7 @@ from odtc.passes.layout.select import SelectLayouts
 from odtc.passes.memory.arena import PlanMemory, farthest_element
 from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.name_tensors import NameTensors
+from odtc.passes.note_needs import NoteNeeds
 from odtc.passes.order_calls import OrderCalls
 from odtc.passes.read_copies import ReadCopies
 from odtc.passes.read_normalised import ReadNormalised
@@ -146,6 +149,7 @@ def order_phase(
     return (
         *tvm_passes(X.ToNonDataflow, X.RemovePurityChecking),
         *family.blocks,
+        NoteNeeds(family.slots),
         *([ImmediateUpdate(train_step)] if train_step else []),
         *([WriteOver(train_step)] if train_step and writes_over else []),
         OrderCalls(family.slots),
@@ -224,6 +228,7 @@ def build_kernels(
     Raises:
         UnsupportedError: an arena has more elements than the target's kernels can count, or a
             kernel is beyond a limit of its GPU.
+        NotKeptError: what an outline stands for is not kept any more.
     """
     tvm_target = target.to_tvm()
     family = family_of(target)
@@ -260,7 +265,7 @@ def _check_countable(planned: tvm.IRModule, family: Family, target: Target) -> N
         )
 
 
-def to_kernels(
+def to_kernels(  # noqa: PLR0913 - one keyword for each choice
     module: tvm.IRModule,
     target: Target,
     train_step: str | None,
@@ -270,16 +275,23 @@ def to_kernels(
     has_half: bool = False,
     book: Book = nobody,
     direct: bool = False,
+    outlines: Outlines = Outlines.NEVER,
 ) -> tvm.IRModule:
     """The module as calls of scheduled kernels; arguments as of `build`.
 
     `book` is what is known of products that were measured, and `direct` as of `WriteProducts`.
+    `outlines` says what becomes of kernels whose code is kept; with them only `build_kernels` takes
+    the module, for a library.
     """
     register_vector_math()
     family = family_of(target, has_half=has_half, book=book, direct=direct)
+    *fuse, products = fuse_phase(family, train_step)
+    made_by = (target, has_half, book, direct, [*map(str, schedule)], pass_context())
     phases = (
         *rewrite_phase(train_step, family, rewrites),
-        *fuse_phase(family, train_step),
+        *fuse,
+        *recall_phase(outlines, made_by),
+        products,
         *schedule,
     )
     with target.to_tvm():

@@ -14,7 +14,7 @@ from odtc.backends.decisions import Book, Choice, Decider, Decisions, nobody
 from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
 from odtc.backends.kernels.winograd_cut import DIRECT_FORM, FORM, WINOGRAD_FORM
 from odtc.backends.workload import workload_of
-from odtc.core.kernel_marks import EXACT, IS_SCHEDULED, TUNED, WINOGRAD, WORKLOAD
+from odtc.core.kernel_marks import EXACT, IS_SCHEDULED, MADE_FROM, TUNED, WINOGRAD, WORKLOAD
 from odtc.passes.contract import Pass
 
 # From a family of products to what emits its loops, for a machine.
@@ -44,7 +44,7 @@ class WriteProducts(Pass):
         for variable, function in module.functions_items():
             product = fused_product(function) if isinstance(function, tirx.PrimFunc) else None
             if product:
-                written.update_func(variable, self._written(product))
+                written.update_func(variable, _marked_as(function, self._written(product)))
         return written
 
     def _written(self, product: FusedProduct) -> tirx.PrimFunc:
@@ -76,6 +76,12 @@ class WriteProducts(Pass):
         if is_winograd:
             return kernel.with_attr(WINOGRAD, True), decisions
         return kernel.with_attr(EXACT, True) if _is_exact(kernel) else kernel, decisions
+
+
+def _marked_as(function: tirx.PrimFunc, kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The kernel that is written for another one, made from the same."""
+    made_from = (function.attrs or {}).get(MADE_FROM)
+    return kernel if made_from is None else kernel.with_attr(MADE_FROM, made_from)
 
 
 def _is_exact(kernel: tirx.PrimFunc) -> bool:

@@ -7,7 +7,6 @@
 Names are imported when they are first used: `import odtc` imports no TVM.
 """
 
-import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.trainer import Trainer
 
 __version__ = VERSION
-
-# Files of this package that are younger are not what this process has loaded.
-LOADED_NS = time.time_ns()
 
 __all__ = [
     "L1",

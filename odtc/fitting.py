@@ -54,9 +54,7 @@ def build_step(source: Source, budget: int | str | None, progress: Progress) -> 
     """
     cuts = Cuts(source, progress)
     if budget is None:
-        made = cuts.first()
-        progress("compile the kernels")
-        return BuiltPlans(made.step, made.build())
+        return BuiltPlans(*cuts.build_first())
     if isinstance(budget, str):
         return _offered(next(iter(cuts)), progress)
     return _within(source, cuts, budget, progress)

@@ -15,6 +15,7 @@ from tvm import relax
 from odtc.backends.built import Built
 from odtc.backends.lowering import build_kernels, to_kernels
 from odtc.backends.ordered import Ordered, in_order
+from odtc.backends.outlines import NotKeptError, Outlines
 from odtc.core.progress import Progress
 from odtc.frontend.training import TRAIN_STEP
 from odtc.parts import REFUSALS, Parts
@@ -37,11 +38,6 @@ class Prepared:
 
     step: Step
     scheduled: tvm.IRModule
-
-    def build(self) -> Built:
-        """Compiles the step as it is."""
-        target, origins = self.step.source.target, self.step.training.origins
-        return build_kernels(self.scheduled, target, TRAIN_STEP, origins=origins, apart=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +121,22 @@ class Cuts:
         most = Form(half, direct=saved >= _WORTH * first.problem.largest)
         return [form for form in FORMS if form.is_below(most)]
 
-    def first(self) -> Prepared:
-        """The step as it is usually made, with the fewest micro-batches."""
-        return self._prepared(self._parts.fewest, USUAL)
+    def build_first(self) -> tuple[Step, Built]:
+        """Compiles the step as it is usually made, with the fewest micro-batches."""
+        count, source = self._parts.fewest, self._source
+
+        def build(outlines: Outlines) -> tuple[Step, Built]:
+            prepared = self._lowered(count, USUAL, outlines)
+            step, target = prepared.step, source.target
+            self._progress("compile the kernels")
+            origins = step.training.origins
+            made = prepared.scheduled
+            return step, build_kernels(made, target, TRAIN_STEP, origins=origins, apart=True)
+
+        try:
+            return build(Outlines.KEPT)
+        except NotKeptError:
+            return build(Outlines.ANEW)
 
     def __iter__(self) -> Iterator[Cut[Planned]]:
         """The cuts, by rising numbers of micro-batches."""
@@ -168,17 +177,20 @@ class Cuts:
 
     def _prepared(self, count: int, form: Form) -> Prepared:
         if (count, form) not in self._kernels:
-            step, source = self._step(count), self._source
-            if form.half:
-                step = replace(step, source=replace(step.source, saves_half=True))
-            of_parts = f"make those of {count} micro-batches"
-            self._progress("make the kernels" if count == 1 else of_parts)
-            of = {"has_half": source.has_half, "book": source.book, "direct": form.direct}
-            module, *others = step.kernels
-            if self._for_plans:
-                module = _alone(module, TRAIN_STEP)
-            self._kernels[count, form] = Prepared(step, to_kernels(module, *others, **of))
+            self._kernels[count, form] = self._lowered(count, form, Outlines.NEVER)
         return self._kernels[count, form]
+
+    def _lowered(self, count: int, form: Form, outlines: Outlines) -> Prepared:
+        step, source = self._step(count), self._source
+        if form.half:
+            step = replace(step, source=replace(step.source, saves_half=True))
+        of_parts = f"make those of {count} micro-batches"
+        self._progress("make the kernels" if count == 1 else of_parts)
+        of = {"has_half": source.has_half, "book": source.book, "direct": form.direct}
+        module, *others = step.kernels
+        if self._for_plans:
+            module = _alone(module, TRAIN_STEP)
+        return Prepared(step, to_kernels(module, *others, **of, outlines=outlines))
 
     def _step(self, count: int) -> Step:
         if count not in self._steps:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import tvm
 from tvm import ir, tirx
 
+from odtc.core.kernel_marks import OUTLINE
 from odtc.core.side_by_side import cores, side_by_side
 from odtc.passes.contract import Pass
 
@@ -23,9 +24,13 @@ class ByKernel(Pass):
     passes: tuple[Pass, ...]
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
-        """Rewrites all kernels."""
+        """Rewrites all kernels but outlines, of which nothing is left to rewrite."""
         functions = module.functions_items()
-        kernels = [(each, made) for each, made in functions if isinstance(made, tirx.PrimFunc)]
+        kernels = [
+            (each, made)
+            for each, made in functions
+            if isinstance(made, tirx.PrimFunc) and OUTLINE not in (made.attrs or {})
+        ]
         kernels.sort(key=lambda item: item[0].name_hint)
         target = tvm.target.Target.current() or nullcontext()
 

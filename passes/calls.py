@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import tvm
 from tvm import ir, relax, tirx
 
+from odtc.core.kernel_marks import WORKSPACES
 from odtc.core.relax_calls import operator_of
 from odtc.passes.bindings import bindings_of
 from odtc.passes.immediate_update import IN_PLACE, KERNEL_CALLS, changed_variables
@@ -22,10 +23,15 @@ from odtc.passes.tensor_bytes import tensor_bytes
 def workspaces_in(module: tvm.IRModule, slots: int) -> dict[ir.GlobalVar, int]:
     """Bytes of the workspace of each kernel, for at most so many threads."""
     return {
-        variable: Heights(slots).of(kernel.body)
+        variable: _workspace(kernel, slots)
         for variable, kernel in module.functions_items()
         if isinstance(kernel, tirx.PrimFunc)
     }
+
+
+def _workspace(kernel: tirx.PrimFunc, slots: int) -> int:
+    noted = (kernel.attrs or {}).get(WORKSPACES)
+    return Heights(slots).of(kernel.body) if noted is None else int(noted[str(slots)])
 
 
 class Calls:

@@ -22,6 +22,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.tirx.buffer import BufferType
 
+from odtc.core.kernel_marks import MADE_FROM, REPLACEABLE, WRITTEN_OVER
 from odtc.core.relax_calls import is_call, operator_of
 from odtc.core.tensor_tags import tags_of
 from odtc.passes.bindings import with_bindings
@@ -64,6 +65,9 @@ def replaceable(kernel: tirx.PrimFunc) -> list[int]:
     Args:
         kernel: without blocks.
     """
+    noted = (kernel.attrs or {}).get(REPLACEABLE)
+    if noted is not None:
+        return [int(place) for place in noted]
     if not all(isinstance(each.ty, BufferType) for each in kernel.params):
         return []
     *operands, result = kernel.params
@@ -81,7 +85,8 @@ def written_over(kernel: tirx.PrimFunc, place: int) -> tirx.PrimFunc:
     body = tvm_ffi.structural_map(
         kernel.body, (ir.Var, lambda var: operands[place] if var.same_as(result) else var)
     )
-    return tirx.PrimFunc(operands, body, kernel.ret_type, attrs=kernel.attrs)
+    made = tirx.PrimFunc(operands, body, kernel.ret_type, attrs=kernel.attrs)
+    return made.with_attr(WRITTEN_OVER, place) if MADE_FROM in (kernel.attrs or {}) else made
 
 
 def _type_of(buffer: ir.Var) -> tuple[list[int], str]:

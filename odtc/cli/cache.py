@@ -17,9 +17,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Shows what odtc keeps. Steps: all that a compile came to, under the "
         "hash of the model, the options, the versions and this machine; where all of these are the "
         "same, nothing is compiled. Kernels for CPUs: object files, each under the hash of the "
-        "kernel, its target and the versions that compiled it, for steps that are new. Libraries: "
-        "parts of odtc in C++, which are built where they are used first. What was not used for "
-        "longest goes first where the room is full.",
+        "kernel, its target and the versions that compiled it, for steps that are new. Outlines: "
+        "what a compile has to know of such a kernel, so as not to lower it again. Libraries: "
+        "parts of odtc in C++, built where they are used first. What was not used for longest "
+        "goes first where the room is full.",
     )
     parser.add_argument("--clear", action="store_true", help="remove all of it")
     add_json_option(parser)
@@ -29,11 +30,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints what there is; removes it first, if that is asked for."""
     # Imported here: not every command wants them.
-    from odtc.backends.kernel_store import kernel_store
+    from odtc.backends.kernel_store import kernel_store, outline_store
     from odtc.core.native_library import library_store
     from odtc.step_cache.store import step_store
 
-    stores = {"steps": step_store(), "kernels": kernel_store(), "libraries": library_store()}
+    stores = {
+        "steps": step_store(),
+        "kernels": kernel_store(),
+        "outlines": outline_store(),
+        "libraries": library_store(),
+    }
     if args.clear:
         gone = {name: _cleared(store) for name, store in stores.items()}
         counts = ", ".join(f"{name} {size.entries:,}" for name, size in gone.items())

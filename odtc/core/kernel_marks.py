@@ -26,6 +26,15 @@ TUNED = "odtc.tuned"
 WORKLOAD = "odtc.workload"
 # Attribute of a kernel whose allocations are as large as what it uses of them.
 EXACT = "odtc.exact"
+# Attributes of a kernel whose code may be kept, see `backends/outlines.py`: a hash of all that it
+# is made from; bytes of its workspace, by the most threads that run it; places of the operands
+# that its result may lie over, and of the one that it does.
+MADE_FROM = "odtc.made_from"
+WORKSPACES = "odtc.workspaces"
+REPLACEABLE = "odtc.replaceable"
+WRITTEN_OVER = "odtc.written_over"
+# Attribute of a kernel that is an outline: its code is kept, and nothing of it is in the module.
+OUTLINE = "odtc.outline"
 # Attribute of a kernel that is a convolution in Winograd's form.
 WINOGRAD = "odtc.winograd"
 # `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.

@@ -23,9 +23,9 @@ from odtc.core.errors import OdtcError
 from odtc.core.files import cache_folder, output_errors, private_folder
 from odtc.core.left_behind import remove_folder
 from odtc.core.manifest import parse_manifest
+from odtc.core.package_files import is_as_loaded
 from odtc.core.pieces import Piece, cut, join
 from odtc.core.tensor_file import read_header
-from odtc.step_cache.made_by import is_as_loaded
 from odtc.step_cache.unchanged import Seen
 
 MOST_BYTES = 1 << 30

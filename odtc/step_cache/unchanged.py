@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# The clock of a file system is as coarse as this.
-COARSE_NS = 20_000_000
+from odtc.core.package_files import COARSE_NS
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def test_what_makes_code_is_part_of_the_key(
     before = set(made)
     for change in (
         lambda: monkeypatch.setattr(kernel_objects, "_toolchain", lambda: "another TVM"),
-        lambda: monkeypatch.setattr(kernel_objects, "_context", lambda: "another option"),
+        lambda: monkeypatch.setattr(kernel_objects, "pass_context", lambda: "another option"),
     ):
         change()
         made.clear()

@@ -158,9 +158,9 @@ def test_the_command_shows_and_clears(
     assert found["steps"]["entries"] == 2
     assert main(["cache", "--clear"]) == 0
     told = capsys.readouterr()
-    assert "removed steps 2, kernels 1, libraries 0: " in told.err
+    assert "removed steps 2, kernels 1, outlines 0, libraries 0: " in told.err
     assert told.out.count("0, 0 B of 1.0 GiB") == 2
-    assert told.out.count("0, 0 B of 64.0 MiB") == 1
+    assert told.out.count("0, 0 B of 64.0 MiB") == 2
 
 
 def test_the_command_says_why_the_cache_is_not_used(

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from odtc import building
+from odtc.core import version
 from odtc.step_cache.store import step_store
 from tests.step_cache.model_files import CLASSES, SIZE, wait_for_the_clock, write_model
 
@@ -116,7 +117,7 @@ def loss_graph() -> onnx.ModelProto:
 def test_what_is_upgraded_while_it_compiles_keeps_nothing(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compile_while(monkeypatch, lambda: monkeypatch.setattr(odtc, "LOADED_NS", 0))
+    compile_while(monkeypatch, lambda: monkeypatch.setattr(version, "LOADED_NS", 0))
     odtc.compile(write_model(tmp_path / "m"))
     assert step_store().size().entries == 0
 

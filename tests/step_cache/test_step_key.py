@@ -17,6 +17,7 @@ import odtc
 from odtc.autoschedule.tuning.record import Device
 from odtc.backends.link import Linker
 from odtc.backends.targets import parse_target
+from odtc.core import package_files, version
 from odtc.layouts import DEFAULT
 from odtc.step_cache import made_by
 from odtc.step_cache.key import step_key
@@ -93,7 +94,7 @@ def test_a_version_that_this_process_has_not_loaded_gives_no_key(
 ) -> None:
     assert key(model)
     # As if all files had been upgraded since.
-    monkeypatch.setattr(odtc, "LOADED_NS", 0)
+    monkeypatch.setattr(version, "LOADED_NS", 0)
     assert key(model) is None
 
 
@@ -179,7 +180,7 @@ def test_the_versions_and_the_machine_count(
     package = tmp_path / "package"
     (package / "part").mkdir(parents=True)
     (package / "part" / "a.py").write_text("1")
-    sources = made_by._sources.__wrapped__
+    sources = package_files.sources_of.__wrapped__
     before = sources(package)
     (package / "part" / "__pycache__").mkdir()
     (package / "part" / "__pycache__" / "a.pyc").write_text("1")
@@ -193,11 +194,11 @@ def test_the_versions_and_the_machine_count(
     found.add(sources(package))
     assert len(found) == 4
 
-    monkeypatch.setattr(made_by, "_ROOT", package)
+    monkeypatch.setattr(package_files, "_ROOT", package)
     # The files of a test are younger than the process.
-    assert not made_by.is_as_loaded()
-    monkeypatch.setattr(odtc, "LOADED_NS", time.time_ns() + 10**9)
-    assert made_by.is_as_loaded()
+    assert not package_files.is_as_loaded()
+    monkeypatch.setattr(version, "LOADED_NS", time.time_ns() + 10**9)
+    assert package_files.is_as_loaded()
 
     text = made_by.made_by(TARGET)
     said = json.loads(text)
@@ -212,7 +213,7 @@ def test_files_of_the_package_count(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in "ab":
         (tmp_path / name).mkdir()
         (tmp_path / name / "module.py").write_text(name)
-        monkeypatch.setattr(made_by, "_ROOT", tmp_path / name)
+        monkeypatch.setattr(package_files, "_ROOT", tmp_path / name)
         said.add(made_by.made_by(TARGET))
     assert len(said) == 2
 

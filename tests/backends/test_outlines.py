@@ -1,0 +1,195 @@
+"""Kernels that are kept are not lowered again, and the library is the same to the bit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZipFile
+
+import onnx
+import pytest
+import tvm
+
+import odtc
+from benchmarks.models.decoder import Shape, decoder
+from odtc.backends import kernel_objects, lowering, outlines
+from odtc.backends.kernel_store import kernel_store, outline_store
+from odtc.core import package_files, version
+from odtc.core.bundle import LIBRARY
+from odtc.core.content_store import nothing_kept
+from odtc.passes.by_kernel import ByKernel
+from tests.caches import with_outlines
+from tests.mlp import mlp
+from tests.numeric.test_memory_budget import tower
+
+TARGET = "host-cpu{threads=2}"
+CHANGED = "sgd{momentum=0.9}"
+
+
+def _perceptron() -> onnx.ModelProto:
+    return mlp(24, 24, 5)
+
+
+def _convolutions() -> onnx.ModelProto:
+    return tower(2)
+
+
+def _transformer() -> onnx.ModelProto:
+    return decoder(Shape(2, hidden=16, heads=2, shared=1, inner=24, vocabulary=32, length=8))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, without steps."""
+    path = with_outlines(tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", path)
+    return Path(path) / "odtc"
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Kernels whose blocks are lowered, by name."""
+    names: list[str] = []
+    run = ByKernel.run
+
+    def counted(self: ByKernel, module: tvm.IRModule) -> tvm.IRModule:
+        made = run(self, module)
+        for variable, kernel in module.functions_items():
+            if not kernel.same_as(made[variable.name_hint]):
+                names.append(variable.name_hint)
+        return made
+
+    monkeypatch.setattr(ByKernel, "run", counted)
+    return names
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A multilayer perceptron."""
+    path = tmp_path / "mlp.onnx"
+    onnx.save(_perceptron(), path)
+    return path
+
+
+def library(model: Path, optimizer: str = "sgd", loss: str = "cross-entropy") -> bytes:
+    artifact = odtc.compile(model, TARGET, batch=4, loss=loss, optimizer=optimizer)
+    artifact.save(model.with_suffix(".odtc"))
+    with ZipFile(model.with_suffix(".odtc")) as bundle:
+        return bundle.read(LIBRARY)
+
+
+@pytest.mark.parametrize(
+    ("make", "loss"),
+    [
+        (_perceptron, "cross-entropy"),
+        (_convolutions, "cross-entropy"),
+        (_transformer, "cross-entropy{axis=-1}"),
+    ],
+)
+def test_the_library_is_the_same(
+    make: Callable[[], onnx.ModelProto], loss: str, tmp_path: Path, lowered: list[str]
+) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(make(), model)
+    with nothing_kept():
+        right = library(model, loss=loss)
+        changed = library(model, CHANGED, loss)
+    lowered.clear()
+    assert library(model, loss=loss) == right
+    kernels = len(lowered)
+    assert outline_store().size().entries == kernels > 5
+    lowered.clear()
+    assert library(model, loss=loss) == right
+    assert not lowered
+    assert library(model, CHANGED, loss) == changed
+    # The updates, and no product.
+    assert 0 < len(lowered) < kernels / 2
+
+
+def test_object_files_that_are_gone_are_made_again(model: Path, lowered: list[str]) -> None:
+    right = library(model)
+    lowered.clear()
+    kernel_store().clear()
+    assert library(model) == right
+    assert len(lowered) == kernel_store().size().entries
+
+
+def test_a_form_that_was_never_made_is_made(model: Path, lowered: list[str]) -> None:
+    """As where another step has the same kernel, and no result of its lies over an operand."""
+    right = library(model)
+    store = outline_store()
+    for path in store.folder.rglob("??*"):
+        if path.is_file():
+            key = path.parent.name + path.name
+            entry = json.loads(store.get(key) or b"")
+            entry["code"] = {}
+            store.put(key, json.dumps(entry).encode())
+    lowered.clear()
+    assert library(model) == right
+    assert lowered
+    lowered.clear()
+    assert library(model) == right
+    assert not lowered
+
+
+def test_all_that_makes_code_counts(
+    model: Path, lowered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(model)
+    for change in (
+        lambda: monkeypatch.setattr(lowering, "pass_context", lambda: "another option"),
+        lambda: monkeypatch.setattr(outlines, "sources", lambda: "another odtc"),
+        lambda: monkeypatch.setattr(outlines, "libraries", lambda: "another TVM"),
+    ):
+        change()
+        lowered.clear()
+        library(model)
+        assert lowered
+        lowered.clear()
+        library(model)
+        assert not lowered
+    for target in ("host-cpu{threads=1}", "android-cpu", "android-cpu{mcpu=cortex-a55}"):
+        lowered.clear()
+        odtc.compile(model, target)
+        assert lowered, target
+    lowered.clear()
+    odtc.compile(model, TARGET, tuned=False)
+    assert lowered
+
+
+def test_files_that_are_younger_than_the_process_recall_nothing(
+    model: Path, lowered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = library(model)
+    monkeypatch.setattr(version, "LOADED_NS", 0)
+    assert not package_files.is_as_loaded()
+    lowered.clear()
+    assert library(model) == right
+    assert lowered
+
+
+def test_what_is_damaged_is_lowered_again(model: Path, lowered: list[str]) -> None:
+    right = library(model)
+    for path in outline_store().folder.rglob("??*"):
+        if path.is_file():
+            content = path.read_bytes()
+            path.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
+    lowered.clear()
+    assert library(model) == right
+    assert lowered
+
+
+def test_outlines_are_no_part_of_what_is_compiled(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    compiled = kernel_objects._compiled
+
+    def noted(kernel, name, target) -> bytes:
+        seen.append(dict(kernel.attrs.items()))
+        return compiled(kernel, name, target)
+
+    monkeypatch.setattr(kernel_objects, "_compiled", noted)
+    library(model)
+    library(model, CHANGED)
+    assert seen
+    assert not any(set(outlines._MARKS) & each.keys() for each in seen)
