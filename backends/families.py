@@ -16,32 +16,32 @@ from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.source import compact_source
-from odtc.backends.kernels.attention import attention_rules
-from odtc.backends.kernels.avg_pool2d import avg_pool2d_rules
-from odtc.backends.kernels.batch_norm import batch_norm_rules
-from odtc.backends.kernels.concat_last import concat_last_rules
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.convolution_loops import CONVOLUTION_LOOPS
-from odtc.backends.kernels.cross_entropy import cross_entropy_rules
-from odtc.backends.kernels.cumsum import cumsum_rules
-from odtc.backends.kernels.depthwise import DEPTHWISE_LOOPS
-from odtc.backends.kernels.dropout import dropout_rules
-from odtc.backends.kernels.extremum import extremum_rules
-from odtc.backends.kernels.group_norm import group_norm_rules
-from odtc.backends.kernels.grouped_convolution import grouped_rules
-from odtc.backends.kernels.layer_norm import layer_norm_rules
-from odtc.backends.kernels.matmul_loops import MATMUL_LOOPS
-from odtc.backends.kernels.max_pool2d import max_pool2d_rules
-from odtc.backends.kernels.normalised import normalised_rules
-from odtc.backends.kernels.random import random_rules
-from odtc.backends.kernels.recurrent import recurrent_rules
-from odtc.backends.kernels.relayout import relayout_rules
-from odtc.backends.kernels.rows import Lanes, Team
-from odtc.backends.kernels.softmax import softmax_rules
-from odtc.backends.kernels.take import take_rules
-from odtc.backends.kernels.take_update import take_update
-from odtc.backends.kernels.tile import Machine, machine_of
-from odtc.backends.kernels.topk import topk_rules
+from odtc.backends.kernels.attention.rules import attention_rules
+from odtc.backends.kernels.axis.cumsum import cumsum_rules
+from odtc.backends.kernels.axis.extremum import extremum_rules
+from odtc.backends.kernels.axis.topk import topk_rules
+from odtc.backends.kernels.channels_last.concat import concat_last_rules
+from odtc.backends.kernels.channels_last.relayout import relayout_rules
+from odtc.backends.kernels.convolution.depthwise import DEPTHWISE_LOOPS
+from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
+from odtc.backends.kernels.convolution.loops import CONVOLUTION_LOOPS
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.draw.dropout import dropout_rules
+from odtc.backends.kernels.draw.generator import random_rules
+from odtc.backends.kernels.gather.take import take_rules
+from odtc.backends.kernels.gather.take_update import take_update
+from odtc.backends.kernels.norm.batch_norm import batch_norm_rules
+from odtc.backends.kernels.norm.group_norm import group_norm_rules
+from odtc.backends.kernels.norm.layer_norm import layer_norm_rules
+from odtc.backends.kernels.norm.normalised import normalised_rules
+from odtc.backends.kernels.pool.avg_pool2d import avg_pool2d_rules
+from odtc.backends.kernels.pool.max_pool2d import max_pool2d_rules
+from odtc.backends.kernels.product.loops import MATMUL_LOOPS
+from odtc.backends.kernels.product.tile import Machine, machine_of
+from odtc.backends.kernels.recurrent.rules import recurrent_rules
+from odtc.backends.kernels.rows.cross_entropy import cross_entropy_rules
+from odtc.backends.kernels.rows.passes import Lanes, Team
+from odtc.backends.kernels.rows.softmax import softmax_rules
 from odtc.backends.spirv.build import spirv_code
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import grown_functions

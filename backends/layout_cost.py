@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from tvm import relax
 
 from odtc.backends.call_cost import worth_copies
-from odtc.backends.kernels.convolution import convolution_of
-from odtc.backends.kernels.grid import Walk
-from odtc.backends.kernels.shifted_cut import Shape
-from odtc.backends.kernels.tile import Machine, machine_of
-from odtc.backends.kernels.winograd_cut import winograd_gain
+from odtc.backends.kernels.convolution.grid import Walk
+from odtc.backends.kernels.convolution.rules import convolution_of
+from odtc.backends.kernels.convolution.shifted_cut import Shape
+from odtc.backends.kernels.product.tile import Machine, machine_of
+from odtc.backends.kernels.winograd.cut import winograd_gain
 from odtc.backends.targets import Target
 from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD, GROUPED_WEIGHT_GRADIENT
 from odtc.core.layouts import LAST

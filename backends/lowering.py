@@ -18,7 +18,7 @@ from odtc.backends.compiling import compiled
 from odtc.backends.decisions import Book, nobody
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernel_objects import pass_context
-from odtc.backends.kernels.matmul import matmul
+from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.legalize import Legalize
 from odtc.backends.outlines import Outlines, recall_phase
 from odtc.backends.targets import Target

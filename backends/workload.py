@@ -8,7 +8,7 @@ models have the same, are not in it.
 from tvm import tirx
 
 from odtc.backends.decisions import Decider
-from odtc.backends.kernels.fused import FusedProduct
+from odtc.backends.kernels.product.fused import FusedProduct
 
 
 def workload_of(product: FusedProduct, machine: Decider) -> str:

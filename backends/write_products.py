@@ -11,8 +11,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.decisions import Book, Choice, Decider, Decisions, nobody
-from odtc.backends.kernels.fused import FusedProduct, Product, fused_product
-from odtc.backends.kernels.winograd_cut import DIRECT_FORM, FORM, WINOGRAD_FORM
+from odtc.backends.kernels.product.fused import FusedProduct, Product, fused_product
+from odtc.backends.kernels.winograd.cut import DIRECT_FORM, FORM, WINOGRAD_FORM
 from odtc.backends.workload import workload_of
 from odtc.core.kernel_marks import EXACT, IS_SCHEDULED, MADE_FROM, TUNED, WINOGRAD, WORKLOAD
 from odtc.passes.contract import Pass

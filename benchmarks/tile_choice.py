@@ -23,8 +23,8 @@ from tvm import tirx
 from benchmarks.output import about, add_files, terminal, write_json
 from benchmarks.step_time.cases import Case, case_of, names
 from odtc.backends.families import CPU_LOOPS, family_of
-from odtc.backends.kernels.fused import FusedProduct, fused_product
-from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.product.fused import FusedProduct, fused_product
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product

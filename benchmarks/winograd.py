@@ -32,10 +32,10 @@ from benchmarks.output import (
     write_json,
 )
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.fused import FusedProduct, fused_product
-from odtc.backends.kernels.tile import Machine, machine_of
-from odtc.backends.kernels.winograd_cut import DIRECT_FORM, FORM, WINOGRAD_FORM
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.product.fused import FusedProduct, fused_product
+from odtc.backends.kernels.product.tile import Machine, machine_of
+from odtc.backends.kernels.winograd.cut import DIRECT_FORM, FORM, WINOGRAD_FORM
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product
 from odtc.comparison.measure import spread

@@ -2,7 +2,7 @@
 
 An index is followed back from what it addresses through operators that keep all values. One of
 which only a part is read, or that is computed, is not: the kernels that read by it give NaN where
-it is out of bounds (`backends/kernels/take.py`).
+it is out of bounds (`backends/kernels/gather/take.py`).
 """
 
 from collections.abc import Callable, Mapping

@@ -12,7 +12,7 @@ from odtc.autoschedule.tuning.search import Draft
 from odtc.backends.call_cost import call_cost
 from odtc.backends.decisions import Choice, Decisions
 from odtc.backends.families import Family, family_of
-from odtc.backends.kernels.fused import fused_product
+from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.lowering import fuse_phase, order_phase, rewrite_phase
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from tvm import relax
 
-from odtc.backends.kernels.convolution_terms import Convolution, shapes_of
-from odtc.backends.kernels.grouped_convolution import CONV, TRANSPOSED, is_grouped
-from odtc.backends.kernels.operand import stored
-from odtc.backends.kernels.planes import pair
+from odtc.backends.kernels.common.operand import stored
+from odtc.backends.kernels.convolution.grouped_rules import CONV, TRANSPOSED, is_grouped
+from odtc.backends.kernels.convolution.terms import Convolution, shapes_of
+from odtc.backends.kernels.pool.planes import pair
 from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]

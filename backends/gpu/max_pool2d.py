@@ -13,11 +13,11 @@ from collections.abc import Callable
 from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.backends.kernels import parsed
-from odtc.backends.kernels.max_pool2d import pooling_of
-from odtc.backends.kernels.max_pool2d_large import large_max_pool2d
-from odtc.backends.kernels.operand import call_kernel
-from odtc.backends.kernels.planes import Pair, Window
+from odtc.backends.kernels.common import parsed
+from odtc.backends.kernels.common.operand import call_kernel
+from odtc.backends.kernels.pool.max_pool2d import pooling_of
+from odtc.backends.kernels.pool.max_pool2d_large import large_max_pool2d
+from odtc.backends.kernels.pool.planes import Pair, Window
 from odtc.core.chosen import chosen_dtype
 from odtc.core.kernel_marks import (
     IS_SCHEDULED,

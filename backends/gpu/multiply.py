@@ -2,11 +2,11 @@
 
 In float32 a sum stays in a register from the first term to the last. In float16 it does so for the
 terms of one slice; then it is widened and added to one in float32, as on CPUs
-(`backends/kernels/half_runs.py`), so that long sums stay as exact as their operands. Two float16
-are multiplied at once: phones' GPUs are said to do that in the time of one float32, some of them
-for vectors alone. To widen a pair takes two conversions and two additions, beside the 16 steps of a
-slice, of which each would take as long in float32. Multiplying in float16 and adding in float32
-would take them at every step.
+(`backends/kernels/product/half_runs.py`), so that long sums stay as exact as their operands. Two
+float16 are multiplied at once: phones' GPUs are said to do that in the time of one float32, some of
+them for vectors alone. To widen a pair takes two conversions and two additions, beside the 16 steps
+of a slice, of which each would take as long in float32. Multiplying in float16 and adding in
+float32 would take them at every step.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.places import rounded, size_of
-from odtc.backends.kernels.vectors import splat, vector_type
+from odtc.backends.kernels.common.places import rounded, size_of
+from odtc.backends.kernels.common.vectors import splat, vector_type
 
 Slice = Callable[[ir.Expr, ir.Expr, int], ir.Expr]
 

@@ -20,8 +20,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, Sums
 from odtc.backends.gpu.tiling import Extent, Tiling, apart, parts_of, tiling_of
-from odtc.backends.kernels.places import index, rounded
-from odtc.backends.kernels.vectors import ramp
+from odtc.backends.kernels.common.places import index, rounded
+from odtc.backends.kernels.common.vectors import ramp
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
 from odtc.backends.gpu.product import Extent, Operand, Term, emit_product
 from odtc.backends.gpu.windows import by_tap_or_channel, in_window, inside, load_at, padded
-from odtc.backends.kernels.fused import Product
-from odtc.backends.kernels.grid import Axis, Walk
-from odtc.backends.kernels.places import index, load, unflatten
+from odtc.backends.kernels.common.places import index, load, unflatten
+from odtc.backends.kernels.convolution.grid import Axis, Walk
+from odtc.backends.kernels.product.fused import Product
 
 
 def _matmul(product: Product, gpu: Gpu) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.kernels.grid import Axis
-from odtc.backends.kernels.places import index, load, unflatten
+from odtc.backends.kernels.common.places import index, load, unflatten
+from odtc.backends.kernels.convolution.grid import Axis
 
 # From the length of runs of a number to which of them it is in, and where.
 Split = Callable[[int], tuple[ir.Expr, ir.Expr]]

@@ -37,9 +37,10 @@ WRITTEN_OVER = "odtc.written_over"
 OUTLINE = "odtc.outline"
 # Attribute of a kernel that is a convolution in Winograd's form.
 WINOGRAD = "odtc.winograd"
-# `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/dropout.py`.
+# `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/draw/dropout.py`.
 DROPOUT = "odtc.dropout"
-# `(step)` with the attributes shape, keep, stream and seed; see `backends/kernels/random.py`.
+# `(step)` with the attributes shape, keep, stream and seed; see
+# `backends/kernels/draw/generator.py`.
 RANDOM = "odtc.random"
 # Elementwise operators behind it may be fused with it: TVM's class of convolutions.
 FUSABLE = 4
@@ -47,33 +48,34 @@ FUSABLE = 4
 PRODUCT = "odtc.product"
 # See `frontend/relax_ops/grouped_weight_gradient.py`.
 GROUPED_WEIGHT_GRADIENT = "odtc.grouped_weight_gradient"
-# Batch normalisation in training, and its gradient; see `backends/kernels/batch_norm.py`.
+# Batch normalisation in training, and its gradient; see `backends/kernels/norm/batch_norm.py`.
 BATCH_NORM = "odtc.batch_norm"
 BATCH_NORM_BACKWARD = "odtc.batch_norm_backward"
 # Its statistics alone, and what their readers make of its data; see `passes/read_normalised.py`.
 BATCH_STATISTICS = "odtc.batch_statistics"
 NORMALISED = "odtc.normalised"
 # Mark of a product whose first operand is normalised as it is read: see `Normal` in
-# `backends/kernels/normalised.py`.
+# `backends/kernels/norm/normalised.py`.
 READ_NORMALISED = "odtc.read_normalised"
 # The activations that it can apply; their gradients read their results.
 ACTIVATIONS = ("relax.nn.relu", "odtc.relu6")
-# The gradient of layer and RMS normalisation; see `backends/kernels/layer_norm.py`.
+# The gradient of layer and RMS normalisation; see `backends/kernels/norm/layer_norm.py`.
 LAYER_NORM_BACKWARD = "odtc.layer_norm_backward"
-# The gradient of group normalisation; see `backends/kernels/group_norm.py`.
+# The gradient of group normalisation; see `backends/kernels/norm/group_norm.py`.
 GROUP_NORM_BACKWARD = "odtc.group_norm_backward"
 # Softmax with zeros where a row is masked as a whole, and the gradient of softmax or its
-# logarithm over the last dimension; see `backends/kernels/softmax.py`.
+# logarithm over the last dimension; see `backends/kernels/rows/softmax.py`.
 SAFE_SOFTMAX = "odtc.safe_softmax"
 SOFTMAX_BACKWARD = "odtc.softmax_backward"
-# A recurrent layer over a whole sequence, and its gradient; see `backends/kernels/recurrent.py`.
+# A recurrent layer over a whole sequence, and its gradient; see
+# `backends/kernels/recurrent/rules.py`.
 RECURRENT = "odtc.recurrent"
 RECURRENT_BACKWARD = "odtc.recurrent_backward"
 # Attention without the matrix of its probabilities, and its gradient; see
-# `backends/kernels/attention.py`.
+# `backends/kernels/attention/rules.py`.
 ATTENTION = "odtc.attention"
 ATTENTION_BACKWARD = "odtc.attention_backward"
-# Cross-entropy of rows of logits, and its derivative; see `backends/kernels/cross_entropy.py`.
+# Cross-entropy of rows of logits, and its derivative; see `backends/kernels/rows/cross_entropy.py`.
 CROSS_ENTROPY = "odtc.cross_entropy"
 CROSS_ENTROPY_SLOPE = "odtc.cross_entropy_slope"
 # A copy of images into another layout, which the attribute `to` names.
@@ -81,6 +83,6 @@ RELAYOUT = "odtc.relayout"
 # A concat of the channels of images that have these last.
 CONCAT_LAST = "odtc.concat_last"
 # Max pooling that also says which element of each window it chose, and its gradient; see
-# `backends/kernels/max_pool2d.py`.
+# `backends/kernels/pool/max_pool2d.py`.
 MAX_POOL = "odtc.max_pool2d"
 MAX_POOL_BACKWARD = "odtc.max_pool2d_backward"

@@ -9,10 +9,10 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odtc.backends.kernels.attention_backward import attention_gradient
-from odtc.backends.kernels.attention_forward import attention_kernel
-from odtc.backends.kernels.attention_layout import Heads
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.attention.backward import attention_gradient
+from odtc.backends.kernels.attention.forward import attention_kernel
+from odtc.backends.kernels.attention.layout import Heads
+from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.vector_math import register_vector_math
 from tests.backends.guarded import run_guarded
 from tests.fast import examples, fast_if

@@ -5,8 +5,8 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from odtc.backends.kernels.avg_pool2d import avg_pool2d, avg_pool2d_gradient
-from odtc.backends.kernels.planes import Window
+from odtc.backends.kernels.pool.avg_pool2d import avg_pool2d, avg_pool2d_gradient
+from odtc.backends.kernels.pool.planes import Window
 from tests.backends.guarded import run_guarded
 from tests.fast import examples
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.backends.kernels.batch_norm import batch_norm_gradient, batch_norm_kernel
-from odtc.backends.kernels.operand import channels_of
+from odtc.backends.kernels.common.operand import channels_of
+from odtc.backends.kernels.norm.batch_norm import batch_norm_gradient, batch_norm_kernel
 from tests.backends.guarded import HOST, run_guarded
 from tests.fast import examples
 

@@ -8,8 +8,8 @@ from tvm import tirx
 
 from odtc.backends.call_cost import call_cost
 from odtc.backends.families import family_of
-from odtc.backends.kernels.take import take_kernel
-from odtc.backends.kernels.take_update import take_update
+from odtc.backends.kernels.gather.take import take_kernel
+from odtc.backends.kernels.gather.take_update import take_update
 from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
 

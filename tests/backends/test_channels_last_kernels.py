@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels import depthwise_last, pool_last
-from odtc.backends.kernels.avg_pool2d import avg_pool2d, avg_pool2d_gradient
-from odtc.backends.kernels.batch_norm_last import batch_norm_last, batch_norm_last_gradient
-from odtc.backends.kernels.concat_last import concat_last
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.max_pool2d import max_pool2d, max_pool2d_gradient
-from odtc.backends.kernels.planes import Window
-from odtc.backends.kernels.relayout import relayout
-from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.channels_last import depthwise as depthwise_last
+from odtc.backends.kernels.channels_last import pool as pool_last
+from odtc.backends.kernels.channels_last.batch_norm import batch_norm_last, batch_norm_last_gradient
+from odtc.backends.kernels.channels_last.concat import concat_last
+from odtc.backends.kernels.channels_last.relayout import relayout
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.pool.avg_pool2d import avg_pool2d, avg_pool2d_gradient
+from odtc.backends.kernels.pool.max_pool2d import max_pool2d, max_pool2d_gradient
+from odtc.backends.kernels.pool.planes import Window
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.core.layouts import LAST, SECOND, permuted
 from tests.backends.guarded import run_guarded

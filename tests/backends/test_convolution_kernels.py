@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels import packed_product
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.product import packed as packed_product
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients
 from tests.backends.guarded import run_guarded

@@ -7,7 +7,10 @@ import tvm
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odtc.backends.kernels.cross_entropy import cross_entropy_kernel, cross_entropy_slope_kernel
+from odtc.backends.kernels.rows.cross_entropy import (
+    cross_entropy_kernel,
+    cross_entropy_slope_kernel,
+)
 from odtc.backends.vector_math import register_vector_math
 from tests.backends.guarded import run_guarded
 from tests.fast import examples

@@ -12,12 +12,12 @@ from odtc.backends.decisions import Decisions, Told
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.product_loops import GPU_LOOPS
-from odtc.backends.kernels.convolution import convolution_rules, marked
-from odtc.backends.kernels.convolution_terms import Convolution
-from odtc.backends.kernels.depthwise import FAMILIES
-from odtc.backends.kernels.fused import FusedProduct, fused_product
-from odtc.backends.kernels.normalised import Normal
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.convolution.depthwise import FAMILIES
+from odtc.backends.kernels.convolution.rules import convolution_rules, marked
+from odtc.backends.kernels.convolution.terms import Convolution
+from odtc.backends.kernels.norm.normalised import Normal
+from odtc.backends.kernels.product.fused import FusedProduct, fused_product
+from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.workload import workload_of
 from odtc.backends.write_products import WriteProducts, write_product
 from odtc.core.kernel_marks import ACTIVATIONS, TUNED

@@ -10,11 +10,12 @@ from tvm import relax
 from tvm.relax import op
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels import deep_product, packed_product
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.fused import fused_product
-from odtc.backends.kernels.matmul import matmul
-from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.product import deep as deep_product
+from odtc.backends.kernels.product import packed as packed_product
+from odtc.backends.kernels.product.fused import fused_product
+from odtc.backends.kernels.product.matmul import matmul
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts, write_product
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from tests.backends.guarded import run_guarded

@@ -11,13 +11,13 @@ from tvm.relax import transform as X  # noqa: N812
 
 from odtc.autoschedule.tuning.tasks import Writer
 from odtc.backends.decisions import Told
-from odtc.backends.kernels.convolution import convolution_rules, marked
-from odtc.backends.kernels.convolution_terms import Convolution
-from odtc.backends.kernels.depthwise import DEPTHWISE_LOOPS
-from odtc.backends.kernels.depthwise import FAMILIES as PLANES
-from odtc.backends.kernels.fused import FusedProduct, fused_product
-from odtc.backends.kernels.grouped_convolution import TRANSPOSED, grouped_rules
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.convolution.depthwise import DEPTHWISE_LOOPS
+from odtc.backends.kernels.convolution.depthwise import FAMILIES as PLANES
+from odtc.backends.kernels.convolution.grouped_rules import TRANSPOSED, grouped_rules
+from odtc.backends.kernels.convolution.rules import convolution_rules, marked
+from odtc.backends.kernels.convolution.terms import Convolution
+from odtc.backends.kernels.product.fused import FusedProduct, fused_product
+from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import parse_target
 from odtc.backends.workload import workload_of
 from odtc.backends.write_products import WriteProducts, write_product

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from odtc.backends.kernels.dropout import PARALLEL_CALLS, WORDS, dropout_kernel
+from odtc.backends.kernels.draw.dropout import PARALLEL_CALLS, WORDS, dropout_kernel
 from tests.backends.guarded import run_guarded
 from tests.numeric.masks import mask
 

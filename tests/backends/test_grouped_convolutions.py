@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.grouped_convolution import grouped_rules
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients
 from tests.fast import examples, fast_if

@@ -13,12 +13,12 @@ from tvm import relax
 
 from odtc.backends.built import half_products
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels import half_runs, tile
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.fused import fused_product
-from odtc.backends.kernels.grouped_convolution import grouped_rules
-from odtc.backends.kernels.matmul import matmul
-from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.product import half_runs, tile
+from odtc.backends.kernels.product.fused import fused_product
+from odtc.backends.kernels.product.matmul import matmul
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import write_product
 from tests.backends.guarded import run_guarded
 from tests.backends.half_bounds import assert_as_exact_as_half, convolution_references

@@ -14,11 +14,11 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels.fused import FusedProduct
-from odtc.backends.kernels.lane_gradient import is_worth_lanes, lane_gradient
-from odtc.backends.kernels.places import load
-from odtc.backends.kernels.shifted_cut import Shape
-from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.common.places import load
+from odtc.backends.kernels.convolution.lane_gradient import is_worth_lanes, lane_gradient
+from odtc.backends.kernels.convolution.shifted_cut import Shape
+from odtc.backends.kernels.product.fused import FusedProduct
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product

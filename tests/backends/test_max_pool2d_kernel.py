@@ -6,9 +6,9 @@ import torch
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from odtc.backends.kernels.max_pool2d import max_pool2d, max_pool2d_gradient
-from odtc.backends.kernels.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
-from odtc.backends.kernels.planes import Window
+from odtc.backends.kernels.pool.max_pool2d import max_pool2d, max_pool2d_gradient
+from odtc.backends.kernels.pool.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
+from odtc.backends.kernels.pool.planes import Window
 from odtc.core.chosen import chosen_dtype
 from tests.backends.guarded import run_guarded
 from tests.fast import examples

@@ -11,7 +11,7 @@ from tvm import tirx
 from odtc.backends.call_cost import call_cost
 from odtc.backends.decisions import Told
 from odtc.backends.families import CPU_LOOPS, family_of
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.measured_times import NOTHING, Measured, measured_times
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts

@@ -16,13 +16,13 @@ from onnx import helper, numpy_helper
 
 from odtc.autoschedule.table import schedule_passes
 from odtc.backends.families import family_of
-from odtc.backends.kernels.attention_backward import attention_gradient
-from odtc.backends.kernels.attention_forward import attention_kernel
-from odtc.backends.kernels.attention_layout import Heads
-from odtc.backends.kernels.recurrent_backward import recurrent_gradient
-from odtc.backends.kernels.recurrent_forward import recurrent_kernel
-from odtc.backends.kernels.recurrent_parts import Layer
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.attention.backward import attention_gradient
+from odtc.backends.kernels.attention.forward import attention_kernel
+from odtc.backends.kernels.attention.layout import Heads
+from odtc.backends.kernels.product.tile import machine_of
+from odtc.backends.kernels.recurrent.backward import recurrent_gradient
+from odtc.backends.kernels.recurrent.forward import recurrent_kernel
+from odtc.backends.kernels.recurrent.parts import Layer
 from odtc.backends.library import export_library
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target

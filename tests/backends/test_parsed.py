@@ -7,7 +7,7 @@ import tvm
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
-from odtc.backends.kernels import take
+from odtc.backends.kernels.gather import take
 
 
 def taken() -> tirx.PrimFunc:

@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.reference.recurrent import RECURRENT
-from odtc.backends.kernels.recurrent_backward import recurrent_gradient
-from odtc.backends.kernels.recurrent_forward import recurrent_kernel
-from odtc.backends.kernels.recurrent_parts import Layer
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.product.tile import machine_of
+from odtc.backends.kernels.recurrent.backward import recurrent_gradient
+from odtc.backends.kernels.recurrent.forward import recurrent_kernel
+from odtc.backends.kernels.recurrent.parts import Layer
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.recurrent_cells import CELLS
 from tests.fast import examples, fast_if

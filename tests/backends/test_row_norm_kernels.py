@@ -8,8 +8,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odtc.backends.kernels.group_norm import group_norm_gradient, group_norm_kernel
-from odtc.backends.kernels.layer_norm import layer_norm_gradient, layer_norm_kernel
+from odtc.backends.kernels.norm.group_norm import group_norm_gradient, group_norm_kernel
+from odtc.backends.kernels.norm.layer_norm import layer_norm_gradient, layer_norm_kernel
 from tests.backends.guarded import run_guarded
 from tests.fast import examples
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels.fused import fused_product
-from odtc.backends.kernels.matmul import matmul
-from odtc.backends.kernels.panel_product import Sizes
-from odtc.backends.kernels.row_product import is_of_rows
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.product.fused import fused_product
+from odtc.backends.kernels.product.matmul import matmul
+from odtc.backends.kernels.product.panel import Sizes
+from odtc.backends.kernels.product.row import is_of_rows
+from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.write_products import write_product
 from tests.backends.guarded import run_guarded
 from tests.fast import examples

@@ -7,7 +7,7 @@ import tvm
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odtc.backends.kernels.softmax import log_softmax_kernel, softmax_gradient, softmax_kernel
+from odtc.backends.kernels.rows.softmax import log_softmax_kernel, softmax_gradient, softmax_kernel
 from odtc.backends.vector_math import register_vector_math
 from tests.backends.guarded import run_guarded
 from tests.fast import examples

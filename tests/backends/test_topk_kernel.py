@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odtc.backends.kernels.topk import topk_kernel
+from odtc.backends.kernels.axis.topk import topk_kernel
 from tests.backends.guarded import run_guarded
 from tests.fast import examples
 

@@ -15,13 +15,13 @@ from tvm import relax, tirx
 import odtc
 from odtc.backends.built import winograd_kernels
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels import winograd_cut
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.fused import FusedProduct, fused_product
-from odtc.backends.kernels.grid import Axis
-from odtc.backends.kernels.shifted_cut import Shape
-from odtc.backends.kernels.tile import Machine, machine_of
-from odtc.backends.kernels.winograd_cut import is_winograd
+from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.convolution.shifted_cut import Shape
+from odtc.backends.kernels.product.fused import FusedProduct, fused_product
+from odtc.backends.kernels.product.tile import Machine, machine_of
+from odtc.backends.kernels.winograd import cut as winograd_cut
+from odtc.backends.kernels.winograd.cut import is_winograd
 from odtc.backends.write_products import write_product
 from tests.backends.guarded import run_guarded
 from tests.backends.test_write_products import (

@@ -13,9 +13,9 @@ from tvm.relax import op
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.matmul import matmul
-from odtc.backends.kernels.tile import Machine, machine_of
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.product.matmul import matmul
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.core.kernel_marks import IS_SCHEDULED, PRODUCT
 from odtc.passes.absorb_transpose import AbsorbTranspose

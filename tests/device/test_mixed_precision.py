@@ -20,9 +20,9 @@ from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.built import half_products
 from odtc.backends.elf import check_library
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels.convolution import convolution_rules
-from odtc.backends.kernels.matmul import matmul
-from odtc.backends.kernels.tile import machine_of
+from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.product.matmul import matmul
+from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts

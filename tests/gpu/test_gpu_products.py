@@ -16,7 +16,7 @@ from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.tiling import Extent, apart, tiling_of
-from odtc.backends.kernels.fused import Product
+from odtc.backends.kernels.product.fused import Product
 from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel
 

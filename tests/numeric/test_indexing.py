@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import odtc
-from odtc.backends.kernels.take import CHUNK
+from odtc.backends.kernels.gather.take import CHUNK
 from tests.fast import examples
 from tests.numeric.conftest import node_model, relative_error, weight
 

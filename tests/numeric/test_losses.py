@@ -18,7 +18,7 @@ from torch import Tensor
 from tvm import relax
 
 import odtc
-from odtc.backends.kernels.cross_entropy import cross_entropy_rules
+from odtc.backends.kernels.rows.cross_entropy import cross_entropy_rules
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import Loss
 from tests.fast import examples

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from odtc.backends import families
-from odtc.backends.kernels.take import CHUNK
+from odtc.backends.kernels.gather.take import CHUNK
 from odtc.passes.update_rows import UpdateRows
 from tests.fast import examples
 from tests.host import HOST

@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from odtc.backends.kernels.matmul import matmul
+from odtc.backends.kernels.product.matmul import matmul
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from tests.host import HOST
 

@@ -19,7 +19,7 @@ from benchmarks.models.pytorch.export import export
 from odtc.artifact import Artifact
 from odtc.backends import layout_cost
 from odtc.backends.families import family_of
-from odtc.backends.kernels import winograd_cut
+from odtc.backends.kernels.winograd import cut as winograd_cut
 from odtc.backends.layout_cost import layout_costs
 from odtc.backends.targets import parse_target
 from odtc.cli.layouts import report

@@ -1,0 +1,59 @@
+"""Attention as one kernel forward and one backward, neither of which keeps its probabilities."""
+
+from collections.abc import Callable
+
+from tvm import relax
+
+from odtc.backends.kernels.attention.backward import attention_gradient
+from odtc.backends.kernels.attention.forward import attention_kernel
+from odtc.backends.kernels.attention.layout import Heads
+from odtc.backends.kernels.common.operand import call_kernel, shape_of, stored
+from odtc.backends.kernels.product.tile import Machine
+from odtc.core.kernel_marks import ATTENTION, ATTENTION_BACKWARD
+
+Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+
+
+def attention_rules(machine: Machine) -> dict[str, Rule]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
+    return {
+        ATTENTION: lambda builder, call: _lower_forward(builder, call, machine),
+        ATTENTION_BACKWARD: lambda builder, call: _lower_backward(builder, call, machine),
+    }
+
+
+def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:
+    kernel = attention_kernel(_heads(call, *call.args), machine)
+    return call_kernel(builder, kernel, "attention", call, list(call.args))
+
+
+def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:
+    dy, q, k, v, out, top, share, *mask = call.args
+    q, k, v, out = (stored(builder, each) for each in (q, k, v, out))
+    dtypes = [str(each.ty.dtype) for each in (q, k, v, out)]
+    kernel = attention_gradient(_heads(call, q, k, v, *mask), dtypes, machine)
+    operands = [dy, q, k, v, out, top, share, *mask]
+    return call_kernel(builder, kernel, "attention_gradient", call, operands)
+
+
+def _heads(
+    call: relax.Call, q: relax.Expr, k: relax.Expr, v: relax.Expr, *mask: relax.Expr
+) -> Heads:
+    attrs = call.attrs
+    inner = [bool(each) for each in attrs["inner"]]
+    (batch, *q_sizes), k_sizes, v_sizes = shape_of(q), shape_of(k)[1:], shape_of(v)[1:]
+    # Steps lie in front of the heads, or behind them.
+    queries, heads, width = q_sizes if inner[0] else (q_sizes[1], q_sizes[0], q_sizes[2])
+    return Heads(
+        batch=batch,
+        heads=heads,
+        queries=queries,
+        keys=k_sizes[0 if inner[1] else 1],
+        width=width,
+        depth=v_sizes[2],
+        inner=(inner[0], inner[1], inner[2], inner[3]),
+        mask=tuple(size for each in mask for size in shape_of(each)),
+        scale=float(attrs["scale"]),
+        replaces=bool(attrs["replaces"]),
+        safe=bool(attrs["safe"]),
+    )

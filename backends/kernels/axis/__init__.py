@@ -1,0 +1,1 @@
+"""Kernels that sort, search or sum up along an axis."""

@@ -1,0 +1,335 @@
+"""Depthwise convolutions and their two gradients, plane by plane.
+
+Each channel is convolved by itself, so there is no sum over channels, and little more to compute
+than to read and write. A plane is staged some rows at a time (`bands.py`); results are computed a
+few rows at once, as these share most of what they read, and stored behind what is fused with them.
+A channel `c` may have several filters; its outputs `o` follow each other.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.kernels.common.places import Readable, index, load
+from odtc.backends.kernels.common.vectors import (
+    Index,
+    each_block,
+    each_part,
+    interleave,
+    ramp,
+    splat,
+    widest,
+)
+from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.pool.bands import (
+    Band,
+    decided,
+    each_band,
+    only,
+    planes_each,
+    stage,
+    usual_band,
+)
+from odtc.backends.kernels.pool.planes import Read, Tap, Window, fill, pair
+from odtc.backends.kernels.product.fused import Product
+from odtc.backends.kernels.product.tile import Machine
+
+# Sums of one pass over a plane: they stay in vector registers, of which some CPUs have 16.
+_SUMS = 12
+# Rows of results that may be computed at once.
+_ROWS = (1, 2, 4)
+# Numbers of an axis in the mark of a product.
+_NUMBERS = 6
+
+# Row and column.
+Place = tuple[Index, Index]
+
+
+def _forward(product: Product, machine: Machine) -> None:
+    """Emits `y[n, o, p] = sum over i of w[o, i] * x[n, c, p * stride + i * dilation - pad]`."""
+    (x, w), window = product.operands, _window(product.numbers)
+    (batch, channels, *_), lanes, taps = _sizes(x), machine.lanes, window.taps()
+    filters, shifts = _sizes(w)[0] // channels, [tap.shift for tap in taps]
+    band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
+    at_once = _rows_at_once(window.out[1], machine)
+    each = planes_each(batch * channels, machine)
+    with T.parallel(batch * channels // each) as task:
+        staged = _zeros(*band.shape, lanes)
+        with T.serial(each) as number:
+            n, c = _divided(task * each + number, channels)
+
+            def from_band(first: Index, _: Index) -> None:
+                stage(staged, band, first, lanes, _reader(x, n, c))
+                with T.serial(filters) as filter_:
+                    o = c * filters + filter_
+
+                    def term(_: Index, tap: Tap, at: Place, width: int) -> ir.Expr:
+                        read = staged[tap.phase, ramp(band.at(*at), width)]
+                        return _weight(w, o, tap, width) * read
+
+                    def rows(row: Index, count: int) -> None:
+                        def block(column: Index, width: int) -> None:
+                            wanted = [(taps, (row + k, column)) for k in range(count)]
+                            for k, value in enumerate(_sums(1, term, wanted, width)):
+                                _store(product, [n, o, first + row + k, column], value, width)
+
+                        each_block(window.out[1], lanes, block)
+
+                    _each_row(band, at_once, rows)
+
+            each_band(band, from_band)
+
+
+def _data_gradient(product: Product, machine: Machine) -> None:
+    """Emits `dx[n, c, q] = sum over o, i of w[o, i] * dy[n, o, (q + pad - i * dilation) / stride]`.
+
+    Only where the division has no rest: each phase of the image has taps of its own.
+    """
+    (dy, w), window = product.operands, _window(product.numbers)
+    (batch, channels, *_), lanes = _sizes(product.result), machine.lanes
+    filters, taps = _sizes(w)[0] // channels, [_back(tap) for tap in window.taps()]
+    (height, columns), (down, right) = window.image, window.stride
+    shifts = [tap.shift for tap in taps]
+    usual = usual_band(window.out, (1, 1), window.phase_size, shifts, filters)
+    band = decided(usual, machine)
+    at_once = _rows_at_once(columns // right, machine)
+    each = planes_each(batch * channels, machine)
+    with T.parallel(batch * channels // each) as task:
+        staged = _zeros(filters, band.shape[1], lanes)
+        with T.serial(each) as number:
+            n, c = _divided(task * each + number, channels)
+
+            def term(filter_: Index, tap: Tap, at: Place, width: int) -> ir.Expr:
+                read = staged[filter_, ramp(band.at(*at), width)]
+                return _weight(w, c * filters + filter_, tap, width) * read
+
+            def rows(first: Index, phase: int, row: Index, count: int) -> None:
+                """Those of the image that are `phase` beyond a multiple of the stride."""
+                is_full = height % down == 0 or phase < height % down
+
+                def block(at: Index, ways: int, width: int) -> None:
+                    groups = [_of_phase(taps, phase * right + way) for way in range(ways)]
+                    wanted = [(own, (row + k, at)) for k in range(count) for own in groups]
+                    values = _sums(filters, term, wanted, width)
+                    for k in range(count):
+                        line = (first + row + k) * down + phase
+                        whole = interleave(values[k * ways : (k + 1) * ways], width)
+                        with only(line < height, always=is_full):
+                            _store(product, [n, c, line, at * right], whole, ways * width)
+
+                each_block(columns // right, lanes, lambda at, width: block(at, right, width))
+                if columns % right:
+                    block(columns // right, columns % right, 1)
+
+            def from_band(first: Index, _: Index) -> None:
+                for filter_ in range(filters):
+                    read = _reader(dy, n, c * filters + filter_)
+                    stage(staged, band, first, lanes, read, line=filter_)
+                for phase in range(min(down, height)):
+                    _each_row(band, at_once, partial(rows, first, phase))
+
+            each_band(band, from_band)
+
+
+def _weight_gradient(product: Product, machine: Machine) -> None:
+    """Emits `dw[o, i] = sum over n, p of dy[n, o, p] * x[n, c, p * stride + i * dilation - pad]`.
+
+    Each position's sum is a vector until all samples are added up.
+    """
+    (x, dy), window = product.operands, _window(product.numbers)
+    (batch, channels, *_), taps = _sizes(x), window.taps()
+    outputs, shifts = _sizes(dy)[1], [tap.shift for tap in taps]
+    band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
+    each, lanes = planes_each(outputs, machine), widest(window.out[1], machine.lanes)
+    with T.parallel(outputs // each) as task:
+        staged = _zeros(*band.shape, machine.lanes)
+        sums = T.sblock_alloc_buffer((len(taps), lanes), "float32")
+        with T.serial(each) as number:
+            o = T.bind(task * each + number)
+            fill(sums, tirx.const(0.0, "float32"), lanes)
+            with T.serial(batch) as n:
+
+                def from_band(first: Index, known: Index) -> None:
+                    read, slope = _reader(x, n, o // (outputs // channels)), _reader(dy, n, o)
+                    stage(staged, band, first, machine.lanes, read)
+                    for start in range(0, len(taps), _SUMS):
+                        group = list(enumerate(taps))[start : start + _SUMS]
+                        _add(sums, group, staged, band, partial(_from, first, slope), known)
+
+                each_band(band, from_band)
+            for slot, tap in enumerate(taps):
+                parts = [sums[slot, lane] for lane in range(lanes)]
+                product.store([o, 0, *tap.at], _pairwise(parts))
+
+
+def _add(
+    sums: tirx.Buffer,
+    group: Sequence[tuple[int, Tap]],
+    staged: tirx.Buffer,
+    band: Band,
+    slope: Read,
+    known: Index,
+) -> None:
+    """Emits what a band adds to the sums of some taps.
+
+    Args:
+        sums: a vector for each tap.
+        group: taps with their numbers.
+        staged: the band.
+        band: how it lies.
+        slope: the gradient of its results.
+        known: of its rows, those that are in the sums.
+    """
+    lanes = int(sums.shape[1])
+    whole = ramp(0, lanes)
+    held = T.sblock_alloc_buffer((len(group), lanes), "float32", scope="local")
+    for slot, (number, _) in enumerate(group):
+        T.buffer_store(held, sums[number, whole], [slot, whole])
+    with T.serial(known, band.rows) as row:
+
+        def add(column: Index, width: int, seen: int) -> None:
+            value = slope(row, column, width)
+            if seen:
+                is_new = ramp(0, width) >= splat(index(seen), width)
+                value = tirx.Select(is_new, value, _zero(width))
+            value = T.bind(value)
+            for slot, (_, tap) in enumerate(group):
+                at = band.at(*_moved((row, column), tap))
+                there = staged[tap.phase, ramp(at, width)]
+                T.buffer_store(held, held[slot, whole] + value * there, [slot, whole])
+
+        each_part(band.results[1], lanes, add)
+    for slot, (number, _) in enumerate(group):
+        T.buffer_store(sums, held[slot, whole], [number, whole])
+
+
+# Of each product of a convolution: the family where its groups have one channel.
+FAMILIES = {
+    name: f"depthwise-{name}" for name in ("convolution", "data-gradient", "weight-gradient")
+}
+# What emits the loops of each.
+DEPTHWISE_LOOPS: dict[str, Callable[[Product, Machine], None]] = dict(
+    zip(FAMILIES.values(), (_forward, _data_gradient, _weight_gradient), strict=True)
+)
+
+
+def _rows_at_once(columns: int, machine: Machine) -> int:
+    """Rows of results that are computed at once: they share taps, where rows fill a vector."""
+    usual = 2 if columns >= machine.lanes else 1
+    (rows,) = machine.decide("rows", [(each,) for each in _ROWS], (usual,))
+    return rows
+
+
+def _each_row(band: Band, at_once: int, emit: Callable[[Index, int], None]) -> None:
+    """Emits `emit(row, count)` for a band's rows of results, `at_once` of them."""
+    whole, rest = divmod(band.rows, at_once)
+    if whole:
+        with T.serial(whole) as step:
+            emit(step * at_once, at_once)
+    if rest:
+        emit(whole * at_once, rest)
+
+
+def _sums(
+    filters: int,
+    term: Callable[[Index, Tap, Place, int], ir.Expr],
+    wanted: Sequence[tuple[Sequence[Tap], Place]],
+    width: int,
+) -> list[ir.Expr]:
+    """Emits sums over filters and taps.
+
+    Args:
+        filters: how many there are.
+        term: of a filter, a tap, a place and the elements of a vector.
+        wanted: taps and place of each sum.
+        width: elements of a vector.
+    """
+
+    def of(filter_: Index) -> Iterator[ir.Expr]:
+        for taps, at in wanted:
+            terms = [term(filter_, tap, _moved(at, tap), width) for tap in taps]
+            yield functools.reduce(operator.add, terms) if terms else _zero(width)
+
+    if filters == 1:
+        return [T.bind(value) for value in of(0)]
+    held = T.sblock_alloc_buffer((len(wanted), width), "float32", scope="local")
+    whole = ramp(0, width)
+    for slot in range(len(wanted)):
+        T.buffer_store(held, _zero(width), [slot, whole])
+    with T.serial(filters) as filter_:
+        for slot, value in enumerate(of(filter_)):
+            T.buffer_store(held, held[slot, whole] + value, [slot, whole])
+    return [T.bind(held[slot, whole]) for slot in range(len(wanted))]
+
+
+def _store(product: Product, at: Sequence[Index], value: ir.Expr, width: int) -> None:
+    """Emits the store of what becomes of a vector, whose first element has that index."""
+    held = T.sblock_alloc_buffer((width,), "float32", scope="local")
+    T.buffer_store(held, value, [ramp(0, width)])
+    *outer, first = map(index, at)
+    with T.vectorized(width) as lane:
+        product.store([*outer, first + lane], held[lane])
+
+
+def _window(numbers: Sequence[int]) -> Window:
+    axes = [Axis(*numbers[:_NUMBERS]), Axis(*numbers[_NUMBERS:])]
+    names = ("size", "out", "kernel", "stride", "dilation", "pad")
+    return Window(*(pair([getattr(axis, name) for axis in axes]) for name in names))
+
+
+def _sizes(tensor: Readable) -> list[int]:
+    return [int(size) for size in tensor.shape]
+
+
+def _divided(number: ir.Expr, by: int) -> tuple[ir.Expr, ir.Expr]:
+    bound = T.bind(number)
+    return bound // by, bound % by
+
+
+def _moved(at: Place, tap: Tap) -> Place:
+    return at[0] + tap.shift[0], at[1] + tap.shift[1]
+
+
+def _back(tap: Tap) -> Tap:
+    """From what a step reads by a tap to that step."""
+    return Tap(tap.at, tap.phase, (-tap.shift[0], -tap.shift[1]))
+
+
+def _of_phase(taps: Sequence[Tap], phase: int) -> list[Tap]:
+    return [tap for tap in taps if tap.phase == phase]
+
+
+def _zeros(lines: int, size: int, lanes: int) -> tirx.Buffer:
+    buffer = T.sblock_alloc_buffer((lines, -(-size // lanes) * lanes), "float32")
+    fill(buffer, tirx.const(0.0, "float32"), lanes)
+    return buffer
+
+
+def _zero(width: int) -> ir.Expr:
+    return splat(tirx.const(0.0, "float32"), width)
+
+
+def _reader(tensor: Readable, n: ir.Expr, channel: ir.Expr) -> Read:
+    """Reads a plane of a tensor as float32, whatever it is stored in."""
+    return lambda row, column, width: load(tensor, [n, channel, row, ramp(column, width)])
+
+
+def _from(first: Index, read: Read, row: Index, column: Index, width: int) -> ir.Expr:
+    """Reads rows that are counted from another one on."""
+    return read(first + row, column, width)
+
+
+def _weight(w: Readable, o: Index, tap: Tap, width: int) -> ir.Expr:
+    return splat(load(w, [o, 0, *tap.at]), width)
+
+
+def _pairwise(parts: list[ir.Expr]) -> ir.Expr:
+    """The sum of numbers, half by half: its rounding grows with the logarithm of their count."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return _pairwise(parts[:half]) + _pairwise(parts[half:])

@@ -1,0 +1,132 @@
+"""What products of matrices share: the panels of a right operand, and what becomes of a tile."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.kernels.common.places import CACHE_LINE, rounded
+from odtc.backends.kernels.common.transpose import copy_transposed
+from odtc.backends.kernels.product.columns import Columns
+from odtc.backends.kernels.product.tile import Tile
+
+Read = Callable[..., ir.Expr]
+
+# Elements in a line of a cache.
+LINE = CACHE_LINE // 4
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How the right operand is read.
+
+    Attributes:
+        read: `(n, k, p)` to an element.
+        is_dense: whether neighbours in `p` are neighbours in memory; those in `k` are, otherwise.
+        pitch: elements from one `k` to the next, where they are.
+    """
+
+    read: Read
+    is_dense: bool
+    pitch: int = 0
+
+
+@dataclass(frozen=True)
+class Results:
+    """How results are written.
+
+    Attributes:
+        store: `(n, m, p, value)`, takes an element.
+        ahead: `(n, m, p)`, prefetches what the store of an element touches.
+        by_columns: whether the neighbours of a result in memory are those in its column.
+    """
+
+    store: Read
+    ahead: Read
+    by_columns: bool = False
+
+
+def pack(
+    depth: int,
+    tile: Tile,
+    columns: Columns,
+    right: Panels,
+    start: tuple[ir.Expr, ir.Expr],
+    target: tuple[tirx.Buffer, ir.Expr],
+) -> None:
+    """Emits the copy of a panel: the columns of a tile, with zeros behind those that there are."""
+    (n, at), (packed, panel), dtype = start, target, tile.dtype
+    if columns.total < tile.columns:
+        with T.grid(depth, tile.columns) as (k, j):
+            T.buffer_store(packed, tirx.const(0.0, dtype), [panel, k, j])
+    if not right.is_dense:
+        copy_transposed(
+            (min(columns.total, tile.columns), depth),
+            lambda j, k: right.read(n, k, at + j),
+            packed,
+            lambda k, j: [panel, k, j],
+            tile.lanes,
+        )
+        return
+    with T.serial(depth) as k:
+
+        def put(at: ir.Expr, value: ir.Expr) -> None:
+            T.buffer_store(packed, rounded(value, dtype), [panel, k, at])
+
+        columns.by_vector(
+            tile,
+            n,
+            at,
+            lambda v, of, p: put(tile.span(v), right.read(of, k, tile.span(0, p))),
+            lambda j, of, p: put(j, right.read(of, k, p)),
+        )
+
+
+def foresee_tile(
+    tile: Tile, columns: Columns, start: tuple[ir.Expr, ir.Expr, ir.Expr], results: Results
+) -> None:
+    """Emits prefetches of what the stores of a tile's results will touch; see `store_tile`."""
+    if results.by_columns:
+        return
+    n, m, at = start
+    width = min(columns.total, tile.columns)
+    for line in [*range(0, width, LINE), width - 1]:
+        of, p = (T.Bind(each) for each in columns.place(n, at + line))
+        for row in range(tile.rows):
+            results.ahead(of, m + row, p)
+
+
+def store_tile(
+    tile: Tile,
+    columns: Columns,
+    scratch: tirx.Buffer,
+    start: tuple[ir.Expr, ir.Expr, ir.Expr],
+    results: Results,
+) -> None:
+    """Emits the stores of a tile's results.
+
+    Args:
+        tile: its shape.
+        columns: of the product.
+        scratch: the results, float32[rows, columns].
+        start: the matrix, its row and its column.
+        results: of the product.
+    """
+    n, m, at = start
+    if results.by_columns:
+        with T.grid(min(columns.total, tile.columns), tile.rows) as (j, row):
+            of, p = columns.place(n, at + j)
+            results.store(of, m + row, p, tirx.BufferLoad(scratch, [row, j]))
+        return
+
+    def of_vector(vector: int, of: ir.Expr, p: ir.Expr) -> None:
+        with T.serial(tile.rows) as row, T.vectorized(tile.lanes) as lane:
+            value = tirx.BufferLoad(scratch, [row, vector * tile.lanes + lane])
+            results.store(of, m + row, p + lane, value)
+
+    def of_element(j: ir.Expr, of: ir.Expr, p: ir.Expr) -> None:
+        with T.serial(tile.rows) as row:
+            results.store(of, m + row, p, tirx.BufferLoad(scratch, [row, j]))
+
+    columns.by_vector(tile, n, at, of_vector, of_element)
