@@ -26,6 +26,7 @@ from odtc.core.manifest import Manifest, Sizes, StepPlan
 from odtc.core.memory_plan import memory_plans_json
 from odtc.core.one_at_a_time import one_at_a_time
 from odtc.core.progress import Progress
+from odtc.core.quick import without_collections
 from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
 from odtc.core.tensor_file import write_tensors
 from odtc.core.weights import strip_weights
@@ -52,6 +53,7 @@ HALF_ACTIVATIONS = (
 
 
 @one_at_a_time
+@without_collections()
 def build(
     model: Path,
     target: Target,

@@ -14,6 +14,7 @@ from odtc.core.arguments import takes
 from odtc.core.kinds import FUNCTION, optional, whole_from
 from odtc.core.one_at_a_time import one_at_a_time
 from odtc.core.progress import Progress, silent
+from odtc.core.quick import without_collections
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
 from odtc.passes.checkpoint.frontier import STRATEGIES, best_of
@@ -106,6 +107,7 @@ class Frontier:
 
 @takes("odtc.plan", STEP, **MODEL_AND_TARGET, count=optional(whole_from(1)), progress=FUNCTION)
 @one_at_a_time
+@without_collections()
 def plan_model(
     model: str | os.PathLike[str],
     target: str | Target = "host-cpu",

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from odtc.cli.against import compare
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
-from odtc.cli.quick import without_collections
 from odtc.cli.step_options import add_step_options, step_options
 from odtc.core.errors import ExitCode
 from odtc.core.progress import silent
+from odtc.core.quick import without_collections
 
 if TYPE_CHECKING:
     from odtc.core.specs import TensorSpec

@@ -15,6 +15,7 @@ from tvm.script import tirx as T  # noqa: N812
 
 import odtc
 from benchmarks.models.digits import digits_model
+from odtc.core.errors import UnsupportedError
 from odtc.core.option_text import format_options, parse_options
 from odtc.passes import contract
 from odtc.passes.contract import Pass, PassError, run_pipeline, tvm_passes
@@ -94,7 +95,7 @@ def wrongly_typed() -> tvm.IRModule:
     return tvm.IRModule({"step": relax.Function([x], relax.SeqExpr([block], larger), larger.ty)})
 
 
-def test_types_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_module_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
     whole = relax.analysis.well_formed
 
@@ -104,7 +105,23 @@ def test_types_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(relax.analysis, "well_formed", kept)
     run_pipeline([Given(step()) for _ in range(3)], step())
-    assert found == [False, False, False, True]
+    assert found == [True]
+
+
+def test_a_refusal_is_not_asked_for_again() -> None:
+    asked = []
+
+    @dataclass(frozen=True)
+    class Refusing(Pass):
+        name: ClassVar[str] = "refusing"
+
+        def run(self, module: tvm.IRModule) -> tvm.IRModule:
+            asked.append(module)
+            raise UnsupportedError("not that")
+
+    with pytest.raises(UnsupportedError, match="not that"):
+        run_pipeline([Refusing()], step())
+    assert len(asked) == 1
 
 
 def test_wrong_types_name_the_pass_that_made_them() -> None:
@@ -115,9 +132,19 @@ def test_wrong_types_name_the_pass_that_made_them() -> None:
         run_pipeline(passes, step())
 
 
-@pytest.mark.parametrize("target", ["host-cpu", "android-opencl"])
-def test_types_hold_behind_each_pass_of_a_compile(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("host-cpu", {"optimizer": "adamw"}),
+        ("host-cpu", {"memory_budget": "auto", "micro_batches": 2}),
+        ("host-cpu", {"layout": "cheapest", "params": "*weight"}),
+        ("android-cpu", {"precision": "mixed"}),
+        ("android-opencl", {"optimizer": "adamw"}),
+        ("android-vulkan", {"memory_budget": "4MiB"}),
+    ],
+)
+def test_each_module_of_a_compile_is_well_formed(
+    target: str, options: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later pass might mend what one leaves wrong; behind the last one that is not seen."""
     run = contract._run
@@ -125,11 +152,11 @@ def test_types_hold_behind_each_pass_of_a_compile(
 
     def each(passes: Sequence[Pass], module: tvm.IRModule, **_: bool) -> tvm.IRModule:
         checked.append(len(passes))
-        return run(passes, module, check_types=True)
+        return run(passes, module, verified=True)
 
     monkeypatch.setattr(contract, "_run", each)
     onnx.save(digits_model(), tmp_path / "m.onnx")
-    odtc.compile(tmp_path / "m.onnx", target, batch=2, optimizer="adamw")
+    odtc.compile(tmp_path / "m.onnx", target, batch=2, **options)
     assert sum(checked) > 30
 
 
