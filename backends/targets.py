@@ -43,7 +43,7 @@ _HOSTS = {
 HOST = "host-"
 
 # Kernels are cut into tasks for about as many cores: those of a phone.
-_MOST_THREADS = 8
+MOST_THREADS = 8
 
 # Bytes that a storage is written and read with in a second: an SSD of a computer, and what phones
 # with UFS 3 hold for long.
@@ -140,7 +140,7 @@ class Target:
         check_cpu(target)
         check_features(target)
         cores = len(os.sched_getaffinity(0))
-        return replace(target, threads=self.threads or min(_MOST_THREADS, cores))
+        return replace(target, threads=self.threads or min(MOST_THREADS, cores))
 
     def to_tvm(self) -> "tvm.target.Target":
         """TVM's target object, for the resolved target.
@@ -216,7 +216,7 @@ def _registry() -> dict[str, Target]:
         emulation="aarch64linux",
         mcpu="cortex-a76",
         mattr=CORES["cortex-a76"],
-        threads=_MOST_THREADS,
+        threads=MOST_THREADS,
         storage_write=_FLASH[0],
         storage_read=_FLASH[1],
     )
@@ -242,7 +242,7 @@ def _registry() -> dict[str, Target]:
             emulation="aarch64linux",
             mcpu="generic",
             mattr=CORES["generic"],
-            threads=_MOST_THREADS,
+            threads=MOST_THREADS,
         ),
         phone,
         replace(

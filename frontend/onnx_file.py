@@ -11,6 +11,7 @@ from onnx.version_converter import ConvertError
 
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.file_kinds import mistaken
+from odtc.core.files import not_a_file
 from odtc.core.weight_places import FLOATS
 from odtc.frontend.bodies import require_counts
 from odtc.frontend.external_claims import require_claims
@@ -49,8 +50,9 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
     """
     file = Path(path)
     if not os.path.isfile(file):
-        what = "is a folder" if os.path.isdir(file) else "does not exist"
-        raise ModelError(f"the model file {what}", where=str(file), hint="check the path")
+        raise ModelError(
+            f"the model file {not_a_file(file)}", where=str(file), hint="check the path"
+        )
     if file.stat().st_size == 0:
         raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)
     try:

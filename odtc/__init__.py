@@ -114,3 +114,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'odtc' has no attribute {name!r}" + f"; {near}" * bool(near))
     module, attribute = _HOME[name]
     return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

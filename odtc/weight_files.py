@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from safetensors import SafetensorError, safe_open
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
+from odtc.core.files import not_a_file
 from odtc.frontend.weights.fates import Entry
 
 _PICKLED = (".pt", ".pth", ".bin", ".ckpt")
@@ -33,7 +34,7 @@ def read_state(path: str | Path) -> dict[str, Entry]:
     file = Path(path)
     if not file.is_file():
         raise UsageError(
-            "the file of weights does not exist", where=str(file), hint="check the path"
+            f"the file of weights {not_a_file(file)}", where=str(file), hint="check the path"
         )
     if file.suffix == _SAFE:
         return _read_safetensors(file)

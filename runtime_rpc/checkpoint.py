@@ -19,7 +19,7 @@ import numpy as np
 
 from odtc.core.errors import ArtifactError
 from odtc.core.file_kinds import mistaken
-from odtc.core.files import atomic_write
+from odtc.core.files import atomic_write, not_a_file
 from odtc.core.finite import check_finite
 from odtc.core.manifest import Manifest
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
@@ -154,7 +154,9 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BufferedReader, Head
     """
     where = str(path)
     if not os.path.isfile(path):
-        raise ArtifactError("the checkpoint does not exist", where=where, hint="check the path")
+        raise ArtifactError(
+            f"the checkpoint {not_a_file(path)}", where=where, hint="check the path"
+        )
     try:
         with open(path, "rb") as file:
             header = read_header(file)

@@ -2,7 +2,7 @@
 
 from odtc.backends.cpus import lacking_features
 from odtc.backends.gpu.known import gpu_of
-from odtc.backends.targets import CPU, parse_target
+from odtc.backends.targets import CPU, MOST_THREADS, parse_target
 from odtc.core.cores import cores_of_threads, parse_cores
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.manifest import Manifest
@@ -48,6 +48,20 @@ def check_cores(
         return threads or 0
     count = len(cores_of_threads(threads or 0, cores, speeds))
     return min(count, parse_target(manifest.target).threads or count)
+
+
+def idle_cores(session: Session, manifest: Manifest) -> str:
+    """What is said of cores that a step leaves idle; empty where none is known to be."""
+    target, speeds = parse_target(manifest.target), session.core_speeds()
+    if target.kind != CPU or target.threads is None or speeds is None:
+        return ""
+    useful = min(len(speeds), MOST_THREADS)
+    if useful <= target.threads:
+        return ""
+    return (
+        f"the step was compiled for {target.threads} of the {len(speeds)} cores of {session.name}; "
+        f"compile it for a target with threads={useful} to use more"
+    )
 
 
 def check_machine(session: Session, manifest: Manifest) -> None:

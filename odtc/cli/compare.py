@@ -9,6 +9,7 @@ from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
 from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import ExitCode, ParityError, UsageError
+from odtc.core.files import not_a_file
 
 if TYPE_CHECKING:
     from odtc.comparison.case import Case
@@ -202,7 +203,7 @@ def _case(args: argparse.Namespace) -> "Case":
     load_model(args.model)
     if args.data and not args.data.is_file():
         hint = "check the path of --data"
-        raise UsageError("the data file does not exist", where=str(args.data), hint=hint)
+        raise UsageError(f"the data file {not_a_file(args.data)}", where=str(args.data), hint=hint)
     return Case(
         str(Path(args.model).absolute()),
         batch=1,

@@ -6,6 +6,7 @@ that `odtc --help` answers at once: each command imports what it needs when it r
 
 import argparse
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -41,6 +42,7 @@ from odtc.cli.unknown import unknown_options
 from odtc.cli.without_torch import leave_out_torch
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
+from odtc.core.option_text import did_you_mean
 
 COMMANDS = (
     *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),
@@ -58,6 +60,10 @@ _OTHER_CODES = {
 }
 
 
+# What argparse says of a word that is none of some.
+_INVALID = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>.*)\)")
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are odtc's own, and whose options are not abbreviated."""
 
@@ -71,7 +77,10 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: always.
         """
-        raise UsageError(message, hint=f"`{self.prog} --help` shows what there is")
+        near = _INVALID.search(message)
+        known = re.findall(r"'([^']*)'", near["known"]) if near else ()
+        hint = did_you_mean(near["given"], known) if near else ""
+        raise UsageError(message, hint=f"{hint}`{self.prog} --help` shows what there is")
 
 
 def exit_codes() -> dict[ExitCode, str]:

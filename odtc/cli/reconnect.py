@@ -47,6 +47,7 @@ class Run:
         self._lost_at = -1
         self._times = 0
         self.trainer = self._start()
+        self._say_idle()
         if args.resume:
             self._load()
 
@@ -66,6 +67,14 @@ class Run:
                     raise
                 say(f"step {self.trainer.steps}: {error.what}; waiting for the device")
                 self._come_back(error)
+
+    def _say_idle(self) -> None:
+        # Imported here: it brings what knows of targets.
+        from odtc.runtime_rpc.fit import idle_cores
+
+        idle = idle_cores(self.trainer.session, self._artifact.manifest)
+        if idle and not self._args.threads:
+            say(f"note: {idle}")
 
     def _is_hopeless(self) -> bool:
         self._times = self._times + 1 if self.trainer.steps == self._lost_at else 1

@@ -14,6 +14,7 @@ from odtc.core.archive import small_directory
 from odtc.core.errors import DataError
 from odtc.core.file_kinds import mistaken
 from odtc.core.file_limits import MOST_ARRAYS_BYTES
+from odtc.core.files import not_a_file
 from odtc.core.manifest import Manifest
 from odtc.core.place import Place, take
 from odtc.core.printable import printable
@@ -181,7 +182,7 @@ def _read_arrays(
         DataError: the file is missing or no `.npz`.
     """
     if not os.path.isfile(path):
-        raise DataError("the data file does not exist", where=str(path), hint="check the path")
+        raise DataError(f"the data file {not_a_file(path)}", where=str(path), hint="check the path")
     if error := mistaken(path, "file of arrays", DataError):
         raise error
     if not zipfile.is_zipfile(path):

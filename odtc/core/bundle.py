@@ -28,7 +28,7 @@ from odtc.core.archive import require_stored, small_directory
 from odtc.core.errors import ArtifactError
 from odtc.core.file_kinds import mistaken
 from odtc.core.file_limits import MOST_MANIFEST_BYTES, MOST_MEMBERS_BYTES, MOST_PLAN_BYTES
-from odtc.core.files import atomic_write, disk_full, disk_is_full, private_folder
+from odtc.core.files import atomic_write, disk_full, disk_is_full, not_a_file, private_folder
 from odtc.core.identity import identity_of
 from odtc.core.left_behind import remove_folder
 from odtc.core.library_file import build_id
@@ -126,7 +126,7 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
     """
     where = str(path)
     if not os.path.isfile(path):
-        raise ArtifactError("the artifact does not exist", where=where, hint="check the path")
+        raise ArtifactError(f"the artifact {not_a_file(path)}", where=where, hint="check the path")
     if error := mistaken(path, "artifact of odtc", ArtifactError):
         raise error
     with (

@@ -86,6 +86,14 @@ def check_room(needed: int) -> None:
         )
 
 
+def not_a_file(path: str | os.PathLike[str]) -> str:
+    """What is said of a path at which no file is that can be read."""
+    if os.path.isdir(path):
+        return "is a folder"
+    # What is read from a pipe is gone, and files are read more than once.
+    return "is a pipe or a device, not a file" if os.path.exists(path) else "does not exist"
+
+
 def check_programs(folder: str | os.PathLike[str]) -> None:
     """Checks that libraries can be loaded from a folder, as hardened systems have /tmp without.
 

@@ -1,5 +1,6 @@
 """What somebody new does wrongly, by the README alone: each is told with what to do."""
 
+import os
 import warnings
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from torch import nn
 
 import odtc
 from odtc.cli.main import main
-from odtc.core.errors import OdtcError
+from odtc.core.errors import ExitCode, OdtcError
 from tests.cli.digits import BATCH, Digits
 
 X, Y = np.zeros((BATCH, 1, 8, 8), np.float32), np.zeros(BATCH, np.int64)
@@ -138,3 +139,58 @@ def test_a_warm_up_longer_than_the_run_is_said(digits: Digits, tmp_path: Path, m
 def test_names_of_the_package_nearly_right():
     with pytest.raises(AttributeError, match=r"'Sgd'; did you mean SGD\?"):
         _ = odtc.Sgd  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["trian", "m.odtc"], "train"),
+        (["compile-model", "m.onnx"], "compile"),
+        (["train", "m.odtc", "--data", "d.npz", "--lr", "1", "--schedul", "cosine"], "--schedule"),
+        (["compile", "m.onnx", "--on-nonfinite", "skp"], "skip"),
+    ],
+)
+def test_a_misspelt_word_has_a_suggestion(
+    words: list[str], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.USAGE
+    assert f"did you mean {near}?" in capsys.readouterr().err
+
+
+def test_a_word_that_is_like_none_has_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["frobnicate"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "did you mean" not in said
+    assert "`odtc --help` shows what there is" in said
+
+
+def test_dir_lists_what_there_is() -> None:
+    assert {"compile", "load", "Trainer", "__version__"} <= set(dir(odtc))
+    assert "import_module" not in dir(odtc)
+    assert all(hasattr(odtc, name) for name in dir(odtc))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compile", "PATH"],
+        ["train", "PATH", "--data", "d.npz", "--lr", "1"],
+        ["train", "ART", "--data", "PATH", "--lr", "1"],
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "said"), [("folder", "is a folder"), ("pipe", "is a pipe or a device, not a file")]
+)
+def test_a_path_that_is_no_file_says_what_it_is(
+    words: list[str],
+    kind: str,
+    said: str,
+    digits: Digits,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "path"
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    given = {"PATH": path, "ART": digits.artifact}
+    assert main([str(given.get(word, word)) for word in words]) != ExitCode.OK
+    assert said in capsys.readouterr().err

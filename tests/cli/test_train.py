@@ -1,5 +1,6 @@
 """`odtc train`: its steps, what it writes, interrupts, resuming, devices."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -55,6 +56,22 @@ def test_train_says_what_it_leaves_out(
     assert captured.out.startswith(f"{PER_EPOCH} steps, loss ")
     assert captured.out.endswith("\nexported out.onnx: inference form, not checked\n")
     assert "each epoch leaves 8 of 200 samples out: they fill no batch" in captured.err
+
+
+def test_train_says_what_cores_are_idle(
+    digits: Digits, here: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A step that was compiled where there are fewer cores, or for fewer."""
+    target, cores = "host-cpu{threads=1}", len(os.sched_getaffinity(0))
+    odtc.compile(digits.model, target, batch=BATCH).save(here / "one.odtc")
+    command = ["train", "one.odtc", "--data", str(digits.train), "--lr", "0.1", "--steps", "1"]
+    assert main(command) == 0
+    useful = min(cores, 8)
+    wanted = f"compiled for 1 of the {cores} cores of this machine; compile it for a target with"
+    said = capsys.readouterr().err
+    assert (f"{wanted} threads={useful} to use more" in said) == (cores > 1)
+    assert main([*command, "--threads", "1"]) == 0
+    assert "to use more" not in capsys.readouterr().err
 
 
 def test_arrays_that_are_no_input_and_no_label_are_named(
