@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
+# Tests start processes by the hundred: what Python has compiled of the sources is kept for them.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python

@@ -22,13 +22,19 @@ os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir(), "none-of-the-users
 
 
 def _cache_without_steps() -> str:
-    """The user's cache but for steps, for processes that a test starts, too."""
+    """The user's cache but for steps, for processes that a test starts, too.
+
+    Drivers keep there what they have made of a kernel's code, by a hash of that.
+    """
     ours, users = Path(tempfile.mkdtemp(prefix="cache-of-tests-")), cache_folder()
     atexit.register(shutil.rmtree, ours, ignore_errors=True)
     without_steps(ours)
     for name in ("kernels", "libraries", "published", "standin", "storage"):
         (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         (ours / "odtc" / name).symlink_to(users / name)
+    for name in ("pocl", "mesa_shader_cache"):
+        (users.parent / name).mkdir(mode=0o700, exist_ok=True)
+        (ours / name).symlink_to(users.parent / name)
     return str(ours)
 
 
