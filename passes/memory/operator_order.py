@@ -228,9 +228,13 @@ def _within(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
             if not state.ready:
                 return _path(state), True
         found: dict[int, _State] = {}
+        # What follows from a state hangs on nothing but what has run.
+        reached: set[int] = set()
         for state in level.values():
             for number in _numbers(state.ready):
-                if state.alive + tasks.grown[number] <= limit:
+                done = state.done | 1 << number
+                if done not in reached and state.alive + tasks.grown[number] <= limit:
+                    reached.add(done)
                     then = _settled(tasks, _after(tasks, state, number), limit)
                     found.setdefault(then.done, then)
         # What has come farther has the same bytes for more work.
