@@ -45,7 +45,7 @@ test: setup  ## lint, format, types, and the fast tests
 	@$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/pyright
-	$(PYTHON) -m pytest -n auto --dist loadfile
+	$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: setup  ## the same with the slow tests
 	@$(VENV)/bin/ruff check

@@ -8,10 +8,12 @@ import signal
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from odtc.core.files import cache_folder
 from tests.caches import without_steps
+from tests.order import longest_first
 
 # In CI hypothesis would draw the same examples each time.
 settings.load_profile("default")
@@ -39,6 +41,12 @@ def _cache_without_steps() -> str:
 
 
 os.environ["XDG_CACHE_HOME"] = _cache_without_steps()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Processes that share the files begin with the longest."""
+    if hasattr(config, "workerinput"):
+        items[:] = longest_first(items)
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,117 @@
+"""Which files of tests come first where several processes share them: those that take longest.
+
+A long file that comes last is waited for by all other processes.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+# Seconds of those that take longest, each by itself with nothing kept, as a run has shown them.
+_SECONDS = """
+89 gpu/test_half_precision
+72 numeric/test_operators
+68 gpu/test_gpu_training
+63 runtime_rpc/test_hostile_peers
+62 cli/test_tune_command
+61 cli/test_kills
+54 gpu/test_gpu_products
+52 comparison/test_turns
+48 backends/test_write_products
+48 errors/test_errors
+48 numeric/test_nonfinite
+47 backends/test_channels_last_kernels
+42 device/test_opencl_of_the_standin
+42 gpu/test_gpu_operators
+41 backends/test_winograd_kernels
+37 device/test_faults
+35 gpu/test_gpu_profile
+34 models/test_small
+34 numeric/test_offload
+33 benchmarks/test_gpu_layouts
+33 benchmarks/test_reference
+33 frontend/test_folded_parameters
+30 gpu/test_gpu_faults
+30 runtime_rpc/test_hostile_at_tracker
+29 backends/test_convolution_kernels
+29 cli/test_compare_command
+28 gpu/test_concat
+27 numeric/test_feeding
+27 runtime_rpc/test_pages
+24 cli/test_laboratory
+24 numeric/test_edges
+23 backends/test_compiling
+23 guarded/test_guarded
+23 numeric/test_memory_budget
+22 pages/test_howto
+22 runtime_rpc/test_server
+21 cli/test_commands
+21 device/test_standin
+21 numeric/test_several_plans
+21 passes/test_select_layouts
+20 passes/test_group_updates
+19 cli/test_bench_command
+19 device/test_adb
+19 passes/test_native_planner
+19 torch_export/test_from_torch
+18 backends/test_neon_kernels
+18 numeric/test_half_activations
+16 benchmarks/test_gpu_roofline
+16 cli/test_signals
+16 frontend/test_weight_matching
+16 numeric/test_indices
+16 numeric/test_memory
+16 step_cache/test_step_cache
+15 backends/test_attention_kernels
+15 device/test_mixed_precision
+15 passes/test_memory_plan
+14 frontend/test_exported_weights
+14 gpu/test_phone_schedules
+14 pages/test_tutorial
+14 runtime_rpc/test_local_session
+14 runtime_rpc/test_turns
+13 backends/test_neon_half_kernels
+13 numeric/test_micro_batches
+13 runtime_rpc/test_steps_per_call
+12 backends/test_recurrent_kernels
+12 cli/test_check_cost
+12 numeric/test_writes_not_finite
+12 passes/test_checkpoint
+12 runtime_rpc/test_cores
+11 autoschedule/test_cpu
+11 fuzz/graphs/test_graphs
+11 passes/test_cuts
+11 passes/test_write_over
+11 runtime_rpc/test_profile
+10 autoschedule/test_tuning_workers
+10 backends/test_lane_gradient
+10 benchmarks/test_compile_time
+10 cli/test_without_torch
+10 errors/test_arguments
+10 numeric/test_freezing
+10 numeric/test_losses
+10 numeric/test_random
+10 passes/test_offload_plans
+10 report/test_page
+10 step_cache/test_changed_meanwhile
+9 backends/test_half_products
+9 gpu/test_gpu_reductions
+9 gpu/test_native_runtime
+9 runtime_rpc/test_resume
+9 test_onnx_backend
+8 backends/test_dropout_kernel
+8 fuzz/test_fuzz
+8 passes/test_read_normalised
+"""
+SECONDS = {name: int(seconds) for seconds, name in map(str.split, _SECONDS.strip().splitlines())}
+_TESTS = Path(__file__).parent
+
+
+def longest_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Tests by the seconds of their file; those of files without any stay behind, as they are."""
+    return sorted(items, key=lambda item: -SECONDS.get(_name(item), 0))
+
+
+def _name(item: pytest.Item) -> str:
+    return item.path.relative_to(_TESTS).with_suffix("").as_posix()

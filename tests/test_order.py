@@ -1,0 +1,21 @@
+"""The order of files over several processes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.order import SECONDS, longest_first
+
+
+def test_files_that_have_seconds_are_there() -> None:
+    for name in SECONDS:
+        assert Path(__file__).parent.joinpath(f"{name}.py").is_file(), name
+
+
+def test_the_longest_come_first(request: pytest.FixtureRequest) -> None:
+    items = request.session.items
+    files = list(dict.fromkeys(item.path for item in longest_first(items)))
+    assert sorted(longest_first(items), key=id) == sorted(items, key=id)
+    root = Path(__file__).parent
+    seconds = [SECONDS.get(file.relative_to(root).with_suffix("").as_posix(), 0) for file in files]
+    assert seconds == sorted(seconds, reverse=True)
