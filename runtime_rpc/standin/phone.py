@@ -43,12 +43,14 @@ _GRACE_SECONDS = 2.0
 _LOG_BYTES = 8192
 _CPU = "cortex-a76"
 _SESSIONS = "/tmp/sessions"  # noqa: S108
+# What PoCL has made of kernels, by hashes of their code: an emulated compiler takes a minute.
+_COMPILED = "/tmp/pocl"  # noqa: S108
 _START_HINT = "where `unshare` or `mount` is refused, allow user namespaces or run as root"
 
 # Read-only, so that no session can change the root for the next; /tmp is the phone's memory.
 _ENTER = f"""
-root=$1 emulator=$2 server=$3 preload=$4
-shift 4
+root=$1 emulator=$2 server=$3 preload=$4 compiled=$5
+shift 5
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/tmp"
@@ -59,6 +61,8 @@ mount --bind "$server" "$root{SERVER_FOLDER}"
 if [ "$preload" ]; then
     # PoCL looks there for the cores that it computes on.
     mount --rbind /sys "$root/sys"
+    mkdir "$root{_COMPILED}"
+    mount --bind "$compiled" "$root{_COMPILED}"
 fi
 mount -o remount,bind,ro,nosuid,nodev "$root"
 exec chroot "$root" {EMULATOR} -cpu {_CPU} -E "LD_PRELOAD=$preload" \\
@@ -69,6 +73,7 @@ _ENVIRONMENT = {
     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/tmp",  # noqa: S108
     "LC_ALL": "C.UTF-8",
+    "POCL_CACHE_DIR": _COMPILED,
     "PYTHONPATH": f"{SERVER_FOLDER}:{PACKAGES_FOLDER}",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONUNBUFFERED": "1",
@@ -204,7 +209,15 @@ def _enter(root: Path, server: Path, preload: str) -> list[str]:
     unshare = [find_tool("unshare"), "--mount", "--pid", "--fork", "--kill-child"]
     # Whoever is not root becomes it, but only in there.
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    return [*unshare, *user, "sh", "-euc", _ENTER, "sh", str(root), emulator, str(server), preload]
+    places = [str(root), emulator, str(server), preload, _kept(root) if preload else ""]
+    return [*unshare, *user, "sh", "-euc", _ENTER, "sh", *places]
+
+
+def _kept(root: Path) -> str:
+    """Where `_COMPILED` of the phones of a root lies."""
+    kept = root.with_name(f"{root.name}-kernels")
+    kept.mkdir(mode=0o700, exist_ok=True)
+    return str(kept)
 
 
 @contextmanager
