@@ -6,6 +6,9 @@ test has changed.
 
 from pathlib import Path
 
+# What tests keep for themselves lies beside odtc's cache in a folder of this name.
+KEPT = "odtc-tests"
+
 
 def without_steps(folder: Path) -> str:
     """Makes an empty cache in which neither steps nor outlines are kept; its path."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from odtc.core.files import cache_folder
-from tests.caches import without_steps
+from tests.caches import KEPT, without_steps
 from tests.order import longest_first
 
 # In CI hypothesis would draw the same examples each time.
@@ -34,7 +34,7 @@ def _cache_without_steps() -> str:
     for name in ("kernels", "libraries", "published", "standin", "storage"):
         (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         (ours / "odtc" / name).symlink_to(users / name)
-    for name in ("pocl", "mesa_shader_cache"):
+    for name in ("pocl", "mesa_shader_cache", KEPT):
         (users.parent / name).mkdir(mode=0o700, exist_ok=True)
         (ours / name).symlink_to(users.parent / name)
     return str(ours)

@@ -12,7 +12,7 @@ from tvm import s_tir, te, tirx, topi
 from odtc.autoschedule import cpu
 from odtc.autoschedule.cpu import ScheduleCpu, schedule_kernel
 from tests.fast import examples
-from tests.host import HOST
+from tests.host import loaded
 from tests.passes.assigning import assign_kernel
 
 Make = Callable[[te.Tensor], te.Tensor]
@@ -48,7 +48,7 @@ KERNELS: dict[str, Make] = {
 def run(function: tvm.tirx.PrimFunc, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     out = tvm.runtime.tensor(np.zeros(shape, np.float32))
-    tvm.compile(module, HOST)["main"](tvm.runtime.tensor(x), out)
+    loaded(module)["main"](tvm.runtime.tensor(x), out)
     return out.numpy()
 
 

@@ -13,7 +13,7 @@ from tvm import ir, s_tir, te, tirx, topi
 from odtc.autoschedule.cpu import schedule_kernel
 from odtc.autoschedule.reductions import vector_shape
 from tests.fast import examples
-from tests.host import HOST
+from tests.host import HOST, loaded
 
 Axes = tuple[int, ...]
 
@@ -73,7 +73,7 @@ def reductions(draw) -> tuple[tuple[int, ...], Axes]:
 def run(function: tvm.tirx.PrimFunc, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     out = tvm.runtime.tensor(np.full(shape, np.nan, np.float32))
-    tvm.compile(module, HOST)["main"](tvm.runtime.tensor(x), out)
+    loaded(module)["main"](tvm.runtime.tensor(x), out)
     return out.numpy()
 
 
@@ -155,5 +155,5 @@ def test_booleans_are_not_split() -> None:
     data = np.ones((3, 64), np.float32)
     data[1, 63] = 0
     out = tvm.runtime.tensor(np.zeros(3, np.bool_))
-    tvm.compile(module, HOST)["main"](tvm.runtime.tensor(data), out)
+    loaded(module)["main"](tvm.runtime.tensor(data), out)
     np.testing.assert_array_equal(out.numpy(), [True, False, True])

@@ -22,7 +22,7 @@ from odtc.backends.workload import workload_of
 from odtc.backends.write_products import WriteProducts, write_product
 from odtc.core.kernel_marks import ACTIVATIONS, TUNED
 from tests.fast import examples
-from tests.host import HOST
+from tests.host import loaded
 
 MACHINE = machine_of(256)
 
@@ -70,7 +70,7 @@ def run(product: FusedProduct, choice: dict) -> np.ndarray:
     """What the kernel computes that is told a choice."""
     machine, _ = MACHINE.telling(choice)
     kernel = write_product(product, machine, CPU_LOOPS).with_attr("global_symbol", "main")
-    library = tvm.compile(tvm.IRModule({"main": kernel}), HOST)
+    library = loaded(tvm.IRModule({"main": kernel}))
     rng = np.random.default_rng(0)
     shapes = [[int(size) for size in each.shape] for each in product.parameters]
     arrays = [tvm.runtime.tensor(rng.standard_normal(s).astype(np.float32)) for s in shapes]

@@ -15,7 +15,7 @@ from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients
 from tests.fast import examples, fast_if
-from tests.host import HOST
+from tests.host import loaded
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_against_pytorch(stored: str, case: dict, bits: int) -> None:
     module = relax.transform.LegalizeOps(rules, skip_ops=["relax.astype"])(module)
     module = WriteProducts(machine, CPU_LOOPS).run(module)
     module = relax.transform.LegalizeOps()(module)
-    vm = relax.VirtualMachine(tvm.compile(module, HOST), tvm.cpu())
+    vm = relax.VirtualMachine(loaded(module), tvm.cpu())
     loss, gradients = vm["main_adjoint"](*map(tvm.runtime.tensor, arrays))
     found = [each.numpy() for each in (loss, *gradients)]
     for value, exact in zip(found, expected(case, arrays), strict=True):

@@ -25,7 +25,7 @@ from tests.backends.half_bounds import assert_as_exact_as_half, convolution_refe
 from tests.backends.test_convolution_kernels import SAME, adjoint_module, convolutions, run
 from tests.backends.test_grouped_convolutions import adjoint
 from tests.fast import examples
-from tests.host import HOST
+from tests.host import loaded
 
 NEON = machine_of(128, has_half=True)
 
@@ -89,7 +89,7 @@ def test_convolutions_in_groups(stride: int, stored: str) -> None:
     rules = grouped_rules(convolution_rules(), NEON)
     lowered = relax.transform.LegalizeOps(rules)(module)
     assert half_products(lowered) == 3
-    vm = relax.VirtualMachine(tvm.compile(lowered, HOST), tvm.cpu())
+    vm = relax.VirtualMachine(loaded(lowered), tvm.cpu())
     _, (dx, dw) = vm["main_adjoint"](*map(tvm.runtime.tensor, arrays))
     steps = {key: case[key] for key in ("stride", "padding", "dilation", "groups")}
     _, *references = convolution_references(steps, *arrays)

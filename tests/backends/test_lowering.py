@@ -13,7 +13,7 @@ from odtc.backends.families import family_of
 from odtc.backends.lowering import build, fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
-from tests.host import HOST
+from tests.host import loaded
 
 TUPLES, ITEMS = 8, 3
 TENSOR = relax.TensorType((ITEMS, 4), "float32")
@@ -60,7 +60,7 @@ def test_elements_of_several_tuples_meet_in_one_kernel(
     modules = [folded(tuple_of) for _ in range(8)]
     for module in modules:
         fused = run_pipeline(fuse_phase(family_of(parse_target("host-cpu").resolved())), module)
-        executable = tvm.compile(fused, HOST)
+        executable = loaded(fused)
         found = relax.VirtualMachine(executable, tvm.cpu())["main"](*tensors).numpy()
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 

@@ -20,7 +20,7 @@ from odtc.backends.kernels.recurrent.parts import Layer
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.recurrent_cells import CELLS
 from tests.fast import examples, fast_if
-from tests.host import HOST
+from tests.host import loaded
 from tests.numeric.conftest import relative_error
 
 ONNX = {"gru": "GRU", "gru-after": "GRU", "lstm": "LSTM", "relu": "RNN", "tanh": "RNN"}
@@ -29,7 +29,7 @@ Arrays = list[np.ndarray]
 
 def run(kernel: tvm.tirx.PrimFunc, tensors: Sequence[np.ndarray], shapes: Sequence) -> Arrays:
     register_vector_math()
-    module = tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), HOST)
+    module = loaded(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}))
     results = [tvm.runtime.tensor(np.full(shape, np.nan, np.float32)) for shape in shapes]
     module["main"](*map(tvm.runtime.tensor, tensors), *results)
     return [result.numpy() for result in results]

@@ -20,7 +20,7 @@ from odtc.backends.write_products import WriteProducts
 from odtc.core.kernel_marks import IS_SCHEDULED, PRODUCT
 from odtc.passes.absorb_transpose import AbsorbTranspose
 from tests.fast import examples
-from tests.host import HOST
+from tests.host import loaded
 
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
 
@@ -114,7 +114,7 @@ def fused(module: tvm.IRModule, machine: Machine) -> tvm.IRModule:
 
 
 def run(module: tvm.IRModule, arrays: list[np.ndarray]) -> np.ndarray:
-    executable = tvm.compile(module, HOST)
+    executable = loaded(module)
     vm = relax.VirtualMachine(executable, tvm.cpu())
     return vm["main"](*(tvm.runtime.tensor(array) for array in arrays)).numpy()
 
@@ -182,7 +182,7 @@ def test_a_tail_reads_all_but_the_product_anywhere(machine: Machine) -> None:
     z, at = rng.standard_normal(40).astype(np.float32), rng.permutation(40)
     found = tvm.runtime.empty((40, 40))
     module["main"] = module["main"].with_attr("global_symbol", "main")
-    executable = tvm.compile(module, HOST)
+    executable = loaded(module)
     executable["main"](*map(tvm.runtime.tensor, (x, y, z, at)), found)
     wanted = (x @ y - z[:, None]) * -z[at]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)

@@ -11,7 +11,7 @@ from tvm.relax import op as R  # noqa: N812
 from odtc.core.relax_calls import operator_of
 from odtc.frontend.merge_products import FEWEST, GROUP, MergeProducts
 from odtc.frontend.rebuild import builder_with_kernels, replay_body
-from tests.host import HOST
+from tests.host import loaded
 
 ROWS, LEFT, RIGHT = 3, 4, 5
 
@@ -64,7 +64,7 @@ def value(module: tvm.IRModule) -> np.ndarray:
     rng = np.random.default_rng(0)
     shapes = [[int(n) for n in param.ty.shape] for param in module["f"].params]
     arguments = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
-    machine = relax.VirtualMachine(tvm.compile(module, HOST), tvm.cpu())
+    machine = relax.VirtualMachine(loaded(module), tvm.cpu())
     return machine["f"](*(tvm.runtime.tensor(each) for each in arguments)).numpy()
 
 

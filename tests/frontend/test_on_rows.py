@@ -12,7 +12,7 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.frontend.on_rows import on_rows
 from tests.fast import examples
-from tests.host import HOST
+from tests.host import loaded
 
 BATCH, LENGTH, DEPTH, WIDTH = 2, 5, 8, 6
 FULL = (BATCH, LENGTH, WIDTH)
@@ -88,7 +88,7 @@ def operators(module: tvm.IRModule) -> list[str]:
 def test_results_stay_the_same(steps: list[Step]) -> None:
     module, arrays, expected = chain(steps)
     moved = on_rows(module, "forward")
-    executable = tvm.compile(moved, HOST)
+    executable = loaded(moved)
     found = relax.VirtualMachine(executable, tvm.cpu())["forward"](*map(tvm.runtime.tensor, arrays))
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-4)
 

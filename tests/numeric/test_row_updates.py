@@ -16,7 +16,7 @@ from odtc.backends import families
 from odtc.backends.kernels.gather.take import CHUNK
 from odtc.passes.update_rows import UpdateRows
 from tests.fast import examples
-from tests.host import HOST
+from tests.host import loaded
 from tests.numeric.conftest import weight
 
 STEPS = 3
@@ -96,7 +96,7 @@ def test_what_is_read_often_is_summed_before_it_is_taken(tmp_path: Path) -> None
 
 def run_kernel(kernel, *arrays: np.ndarray) -> None:
     """Runs a kernel on arrays, the first of which it changes."""
-    built = tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), HOST)
+    built = loaded(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}))
     tensors = [tvm.runtime.tensor(array) for array in arrays]
     built["main"](*tensors)
     arrays[0][...] = tensors[0].numpy()

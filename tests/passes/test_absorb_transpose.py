@@ -10,7 +10,7 @@ from tvm.relax import op
 
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.passes.absorb_transpose import AbsorbTranspose
-from tests.host import HOST
+from tests.host import loaded
 
 PASS = AbsorbTranspose(matmul)
 
@@ -52,7 +52,7 @@ def module_of(form: str) -> tvm.IRModule:
 
 
 def run(module: tvm.IRModule, *arrays: np.ndarray) -> np.ndarray:
-    executable = tvm.compile(module, HOST)
+    executable = loaded(module)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return machine["main"](*(tvm.runtime.tensor(array) for array in arrays)).numpy()
 

@@ -21,7 +21,7 @@ from odtc.passes.half_storage import (
     with_fields_named,
 )
 from tests.fast import fast_if
-from tests.host import HOST
+from tests.host import loaded
 from tests.numeric.conftest import relative_error, text_model
 from tests.targets import storage_only
 
@@ -240,6 +240,6 @@ def hand_written() -> tvm.IRModule:
 
 
 def run(module: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
-    executable = tvm.compile(module, HOST)
+    executable = loaded(module)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return [v.numpy() for v in machine["step"](*(tvm.runtime.tensor(a) for a in arrays))]

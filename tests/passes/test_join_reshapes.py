@@ -6,7 +6,7 @@ from tvm import relax
 from tvm.relax import op
 
 from odtc.passes.join_reshapes import JoinReshapes
-from tests.host import HOST
+from tests.host import loaded
 
 
 def module() -> tvm.IRModule:
@@ -24,7 +24,7 @@ def module() -> tvm.IRModule:
 
 
 def run(given: tvm.IRModule, x: np.ndarray) -> list[np.ndarray]:
-    executable = tvm.compile(given, HOST)
+    executable = loaded(given)
     results = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x))
     return [each.numpy() for each in results]
 

@@ -28,7 +28,7 @@ from odtc.passes.read_copies import ReadCopies
 from odtc.passes.read_normalised import ReadNormalised
 from odtc.passes.slice_splits import SliceSplits
 from tests.fast import examples, fast_if
-from tests.host import HOST
+from tests.host import loaded
 from tests.numeric.conftest import relative_error
 
 Emit = Callable[[relax.Expr], relax.Var]
@@ -80,7 +80,7 @@ def backward_reads(module: tvm.IRModule) -> list[str]:
 
 
 def run(module: tvm.IRModule, data: Sequence[np.ndarray]) -> list[np.ndarray]:
-    executable = tvm.compile(module, HOST)
+    executable = loaded(module)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return [each.numpy() for each in machine["step"](*map(tvm.runtime.tensor, data))]
 

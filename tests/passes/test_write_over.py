@@ -20,7 +20,7 @@ from odtc.core.memory_plan import Kind
 from odtc.passes.stored_once import is_stored_once
 from odtc.passes.write_over import WriteOver, replaceable, written_over
 from odtc.runtime_rpc.profile.build import operators_of
-from tests.host import HOST
+from tests.host import loaded
 
 SIZE, WIDTH = 20, 8
 STEPS = 2
@@ -96,7 +96,7 @@ def test_what_is_read_beside_the_store_is_not() -> None:
 
 def test_a_kernel_in_place_gives_the_same() -> None:
     made = written_over(kernel(2 * WIDTH, SIZE), 1).with_attr("global_symbol", "main")
-    built = tvm.compile(tvm.IRModule({"main": made}), HOST)
+    built = loaded(tvm.IRModule({"main": made}))
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(size).astype(np.float32) for size in (SIZE + 1, SIZE))
     result = tvm.runtime.tensor(b)
