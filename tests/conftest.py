@@ -1,6 +1,7 @@
 """Makes the repository the root that `tests` and `benchmarks` are imported from."""
 
 import atexit
+import ctypes
 import gc
 import os
 import shutil
@@ -21,6 +22,8 @@ settings.load_profile("default")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # What the user of this machine has tuned is no part of a test.
 os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir(), "none-of-the-users-own"))
+
+_C = ctypes.CDLL(None)
 
 
 def _cache_without_steps() -> str:
@@ -53,3 +56,9 @@ def pytest_collection_finish() -> None:
     """What is there by then stays: tests that collect garbage would look at all of it each time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file's tests have freed goes back to the system, which other processes share."""
+    if nextitem is not None and nextitem.path != item.path:
+        _C.malloc_trim(0)
