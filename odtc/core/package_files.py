@@ -25,7 +25,7 @@ def sources() -> str:
 def sources_of(root: Path) -> str:
     """A hash of a package's files, wherever links say that they are."""
     found = hashlib.sha256()
-    for path in _files(root):
+    for path in map(Path, _files(root)):
         content = path.read_bytes()
         found.update(f"{path.relative_to(root)} {len(content)}\n".encode() + content)
     return found.hexdigest()
@@ -44,13 +44,14 @@ def is_as_loaded() -> bool:
     """
     latest = version.LOADED_NS - COARSE_NS
     files = (*_files(_ROOT), *_library_files(_TVM))
-    return all(path.stat().st_ctime_ns <= latest for path in files)
+    return all(os.stat(path).st_ctime_ns <= latest for path in files)
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _files(root: Path) -> Iterator[str]:
+    """Paths of a package's files, as text: each compile looks at some hundreds of them."""
     for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(each for each in folders if each != _CACHES)
-        yield from (Path(folder, name) for name in sorted(files))
+        yield from (os.path.join(folder, name) for name in sorted(files))
 
 
 def _library_files(package: str) -> list[Path]:
