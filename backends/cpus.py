@@ -1,6 +1,7 @@
 """What odtc knows of CPUs: cores of phones, and what LLVM and this machine say of them."""
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from odtc.core.errors import UsageError
@@ -90,11 +91,20 @@ def tvm_cpu(target: "Target") -> "tvm.target.Target":
     return tvm.target.Target(fields | ({"mattr": list(target.mattr)} if target.mattr else {}))
 
 
-def llvm_features(target: "Target") -> set[str]:
+@cache
+def llvm_features(target: "Target") -> frozenset[str]:
     """Features that LLVM generates code with for the target's CPU."""
     from tvm.target.codegen import llvm_get_cpu_features
 
-    return {str(feature) for feature in llvm_get_cpu_features(tvm_cpu(target))}
+    return frozenset(str(feature) for feature in llvm_get_cpu_features(tvm_cpu(target)))
+
+
+@cache
+def _llvm_cpus(target: "Target") -> list[str]:
+    """The CPUs that LLVM knows for the target's architecture."""
+    from tvm.target.codegen import llvm_get_cpu_archlist
+
+    return sorted(str(cpu) for cpu in llvm_get_cpu_archlist(tvm_cpu(target)))
 
 
 def lacking_features(target: "Target") -> list[str]:
@@ -128,10 +138,7 @@ def check_cpu(target: "Target") -> None:
         UsageError: it does not, or not for this architecture.
     """
     # LLVM replaces an unknown CPU by `generic`, and aborts the process for a 32-bit one.
-    from tvm.target.codegen import llvm_get_cpu_archlist
-
-    any_cpu = replace(target, mcpu="generic", mattr=())
-    known = sorted(str(cpu) for cpu in llvm_get_cpu_archlist(tvm_cpu(any_cpu)))
+    known = _llvm_cpus(replace(target, mcpu="generic", mattr=()))
     mcpu = target.mcpu or ""
     if mcpu not in known:
         usual = [cpu for cpu in known if cpu in CORES or cpu.startswith("x86-64")]

@@ -7,7 +7,7 @@ nothing but the operator's own tensors, is not asked again for a call that is al
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import tvm
 import tvm_ffi
@@ -95,8 +95,15 @@ class Legalize:
         return result
 
 
-def _usual() -> dict[str, Rule]:
-    """TVM's own rules."""
+def _usual() -> Mapping[str, Rule]:
+    """Rules that operators have without us: TVM's, and those that ours are declared with."""
+    # Operators are only ever added, each with its rule.
+    return _rules_of(len(ir.Op.list_op_names()))
+
+
+@cache
+def _rules_of(_: int) -> Mapping[str, Rule]:
+    """The rules of all operators, of which there are so many: to ask each takes milliseconds."""
     found = {name: ir.Op.get(name).get_attr(_RULE) for name in ir.Op.list_op_names()}
     return {name: rule for name, rule in found.items() if rule is not None}
 
