@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 
-from odtc.runtime_rpc.guarded_tracker import track
+from odtc.core.without_torch import leave_out_torch
 
 _NO_STOP_KEY = ""
 
@@ -25,6 +25,9 @@ def _exit_with_stdin() -> None:
 
 def main(listener: int, *, detached: bool) -> None:
     """Tracks until it is told to end."""
+    leave_out_torch()
+    from odtc.runtime_rpc.guarded_tracker import track
+
     stop_key = _NO_STOP_KEY
     if detached:
         stop_key = sys.stdin.read()

@@ -87,7 +87,7 @@ _SECONDS = """
 10 autoschedule/test_tuning_workers
 10 backends/test_lane_gradient
 10 benchmarks/test_compile_time
-10 cli/test_without_torch
+10 core/test_without_torch
 10 errors/test_arguments
 10 numeric/test_freezing
 10 numeric/test_losses

@@ -7,6 +7,7 @@ that a busy machine is not taken for one; the bound on the clock only ends what 
 
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import time
@@ -18,6 +19,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import psutil
+
+from odtc.core.without_torch import leave_out_torch
 
 _SPAWN = multiprocessing.get_context("spawn")
 _POLL_SECONDS = 0.2
@@ -70,7 +73,7 @@ class _Worker:
 
     def __post_init__(self) -> None:
         self.pipe, far = _SPAWN.Pipe()
-        arguments = (self.function, far, self.limits.memory)
+        arguments = (pickle.dumps(self.function), far, self.limits.memory)
         self.process = _SPAWN.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         far.close()
@@ -159,11 +162,13 @@ def run_cases(
             worker.stop()
 
 
-def _serve(function: Callable[[Any], Any], pipe: Connection, memory: int) -> None:
-    """The life of a worker. What TVM and ONNX print goes nowhere."""
+def _serve(pickled: bytes, pipe: Connection, memory: int) -> None:
+    """The life of a worker of a pickled function. What TVM and ONNX print goes nowhere."""
     silent = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silent, stream)
+    leave_out_torch()
+    function: Callable[[Any], Any] = pickle.loads(pickled)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pipe.send("ready")

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from odtc.core.left_behind import remove_all
+from odtc.core.without_torch import leave_out_torch
 
 # Seconds in which a process that closed its pipe ends.
 _TO_END = 1.0
@@ -138,6 +139,7 @@ def _serve(begin: bytes, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(pipe.fileno(),), daemon=True).start()
+    leave_out_torch()
     start: Start = pickle.loads(begin)  # noqa: S301 - it is of this process's parent
     with contextlib.suppress(EOFError, OSError):
         answer = None

@@ -58,7 +58,7 @@ def main() -> None:
     """Compiles."""
     model, batch, loss, optimizer, started = sys.argv[1:]
     stages = Stages(float(started))
-    from odtc.cli.without_torch import leave_out_torch
+    from odtc.core.without_torch import leave_out_torch
 
     # As the command does.
     leave_out_torch()

@@ -39,10 +39,10 @@ from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import Asked, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.unknown import unknown_options
-from odtc.cli.without_torch import leave_out_torch
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.files import disk_full, disk_is_full
 from odtc.core.option_text import did_you_mean
+from odtc.core.without_torch import leave_out_torch
 
 COMMANDS = (
     *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),

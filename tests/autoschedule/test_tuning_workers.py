@@ -57,6 +57,18 @@ def test_what_ends_a_process_or_fails_has_a_reason_and_others_go_on(workers: Wor
     assert [request for request, *_ in rest] == list(range(4))
 
 
+def imported() -> Callable[[Any], Any]:
+    import tvm
+
+    return lambda _: (tvm.__name__ in sys.modules, "torch" in sys.modules)
+
+
+def test_they_have_tvm_without_pytorch() -> None:
+    made = Workers(imported, 1, seconds=120.0)
+    assert made.all([None]) == [(True, False)]
+    made.close()
+
+
 def test_what_takes_too_long_is_ended(workers: Workers) -> None:
     asleep, awake = Workers(start, 2, seconds=3.0).all(["sleep", 1])
     assert asleep == Failed("it took more than 3 s")

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from odtc.core.without_torch import leave_out_torch
+
 
 class ForkServer:
     """The server, as a test sees it.
@@ -101,6 +103,7 @@ def has_ended(pid: int) -> bool:
 
 
 def _serve(log: str, module: str, *imports: str) -> None:
+    leave_out_torch()
     # Nothing is run: threads would not be in a fork.
     main = importlib.import_module(module).main
     for name in imports:
