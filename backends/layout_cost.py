@@ -1,7 +1,7 @@
 """What operators take in a layout on a CPU: shares of its peak that kernels were measured to reach.
 
-See "Layouts" in ARCHITECTURE.md for the measurement. Only differences between layouts matter to who
-asks; what is the same in both may be left out.
+See docs/design/layouts.md; the measurements are in docs/design/log.md. Only differences between
+layouts matter to who asks; what is the same in both may be left out.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from odtc.core.layouts import LAST
 from odtc.core.relax_calls import operator_of
 from odtc.passes.layout.step_graph import Costs
 
-# Share of a step that sums of these costs are wrong by; see the six networks in ARCHITECTURE.md.
+# Share of a step that sums of these costs are wrong by; see the six networks in docs/design/log.md.
 ERROR = 0.08
 _TRANSPOSED = "relax.nn.conv2d_transpose"
 # Of a core: operations of each lane in a second, and bytes of tensors that lie in its caches.
