@@ -21,6 +21,7 @@ _HEADING = re.compile(r"^#+ (.*)$", re.M)
 # A path from the root of the repository, wherever it stands: `backends/kernels/norm/`.
 _FROM_ROOT = re.compile(rf"(?<![\w./@-])(?:{'|'.join(_FOLDERS)})/[\w./-]*\w")
 _FILE = re.compile(r"`([\w./-]+\.(?:py|cc|h|md|toml|css|js))`")
+_CLASS = re.compile(r"`([A-Z]\w*)[(`]")
 # The head of a table whose first column has files of a folder.
 _TABLE = re.compile(r"^\| file in `(?P<folder>[^`]+)`")
 
@@ -57,6 +58,14 @@ def titles(page: Path) -> set[str]:
     return {each.strip().replace(" ", "-") for each in plain}
 
 
+def types(page: Path) -> Iterator[tuple[str, str]]:
+    """Of rows such as "| `Cut`, `Way(cut, plan)` | `passes/x.py` |": each class with its places."""
+    for line in page.read_text().splitlines():
+        cells = line.split("|")
+        if len(cells) == 5 and "/" in cells[2]:
+            yield from ((name, cells[2]) for name in _CLASS.findall(cells[1]))
+
+
 def test_the_map_is_short() -> None:
     assert len(MAP.read_text().splitlines()) <= MOST_LINES
 
@@ -68,6 +77,18 @@ def test_the_map_has_every_page_of_design() -> None:
 @pytest.mark.parametrize("page", [MAP, *DESIGN], ids=lambda page: page.stem)
 def test_what_a_page_names_is_there(page: Path) -> None:
     assert not list(missing(page.read_text()))
+
+
+@pytest.mark.parametrize("page", [MAP, DOCS / "design/types.md"], ids=lambda page: page.stem)
+def test_classes_are_defined_where_a_page_says(page: Path) -> None:
+    found = list(types(page))
+    assert len(found) > 12
+    for name, cell in found:
+        paths = [ROOT / each for each in re.findall(r"`([^`]+)`", cell)]
+        files = [
+            each for path in paths for each in (path.glob("*.py") if path.is_dir() else [path])
+        ]
+        assert any(re.search(rf"^class {name}\b", each.read_text(), re.M) for each in files), name
 
 
 def test_links_to_design_lead_to_a_title() -> None:
