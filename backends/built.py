@@ -5,7 +5,7 @@ planned module, scheduled kernels ─built_of→ Built
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import tvm
@@ -14,6 +14,7 @@ from tvm import relax, s_tir, tirx
 
 from odtc.backends.compiling import Compiled
 from odtc.backends.kernel_objects import Objects
+from odtc.backends.program.straight_line import Lines, lines_of
 from odtc.core.kernel_marks import TUNED, WINOGRAD
 from odtc.core.relax_calls import operator_of
 from odtc.passes.insert_checkpoints import REPEATED, STORED
@@ -55,6 +56,7 @@ class Built:
         tuned: kernels whose loops come from a tuning record, each with its source.
         winograd: kernels that are convolutions in Winograd's form.
         layouts: of images in the training step, as JSON; empty where nobody chose any.
+        lines: its functions as calls, where kernels are object files.
     """
 
     executable: relax.VMExecutable
@@ -65,6 +67,7 @@ class Built:
     tuned: dict[str, str]
     winograd: tuple[str, ...] = ()
     layouts: str = ""
+    lines: Lines = field(default_factory=lambda: Lines({}))
 
     @property
     def stored_bytes(self) -> int:
@@ -97,6 +100,7 @@ def built_of(
         tuned_kernels(scheduled),
         winograd_kernels(scheduled),
         str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
+        lines_of(planned) if made.objects.files else Lines({}),
     )
 
 

@@ -15,6 +15,9 @@ import odtc
 from odtc.backends.built import Built
 from odtc.backends.elf import check_library
 from odtc.backends.library import export_library
+from odtc.backends.program.program import program_of
+from odtc.backends.program.straight_line import Lines
+from odtc.backends.program.write import program_bytes
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles
 from odtc.core.byte_sizes import AUTO
@@ -88,6 +91,8 @@ def build(
     if built.winograd:
         graph.notes.append(_multiplied(built.winograd))
     graph.notes += _measured(built.tuned, options.get("database"))
+    if built.lines.refused:
+        graph.notes.append(f"there is no program for the native runtime: {built.lines.refused}")
 
     progress("link")
     root = private_folder()
@@ -97,6 +102,8 @@ def build(
         (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
         manifest = _manifest(model.name, digest, made)
         identity = bundles.identity_in(manifest, root)
+        program = _write_program(manifest, built.lines, identity, target, root)
+        identity = bundles.build_id_of(identity, program)
         library = root / bundles.LIBRARY
         export_library(built.executable, library, target, identity, built.objects)
         check_library(library, target)
@@ -176,6 +183,17 @@ def _write_model(source: Source, graph: Graph, root: Path) -> None:
     skeleton = strip_weights(source.model, graph.parameters)
     put_into(skeleton, source.arrays)
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
+
+
+def _write_program(
+    manifest: Manifest, lines: Lines, identity: str, target: Target, root: Path
+) -> Path | None:
+    """The step as data; None where it is none, as on a GPU, whose calls only TVM can make."""
+    if target.threads is None or not lines.of:
+        return None
+    path = root / bundles.PROGRAM
+    path.write_bytes(program_bytes(program_of(manifest, lines.of, identity, target.threads)))
+    return path
 
 
 def _storage(built: Built) -> tuple[Argument, ...]:

@@ -72,7 +72,11 @@ def test_wheel_holds_the_modules_of_the_tree(wheel):
     )
     assert "odtc/py.typed" in members
     compiled = {*ROOT.glob("*/native/*.cc"), *ROOT.glob("*/native/*.h")}
-    assert {f"odtc/{file.relative_to(ROOT).as_posix()}" for file in compiled} <= {*members}
+    runtime = {*ROOT.glob("runtime_rpc/native/runtime/*.[ch]")}
+    assert runtime
+    assert {f"odtc/{file.relative_to(ROOT).as_posix()}" for file in compiled | runtime} <= {
+        *members
+    }
     assert {"passes", "backends"} == {file.parent.parent.name for file in compiled}
     assert any(m.endswith("licenses/LICENSE") for m in members)
 

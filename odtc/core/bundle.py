@@ -5,6 +5,8 @@
     parameters.safetensors   initial weights, by ONNX initializer name
     model.onnx               the original graph without those weights
     memory.json              where the tensors of the training step lie, and when, for each plan
+    program.bin              the step as data, for a runtime without TVM; see docs/program.md. A
+                             target's step has none where it cannot be written so
 
 Members are stored, not compressed (`odtc.core.archive`), and the library has in it what the
 manifest, the weights and the model are (`odtc.core.identity`). A library is always loaded from a
@@ -39,15 +41,21 @@ LIBRARY = "step.so"
 PARAMETERS = "parameters.safetensors"
 MODEL = "model.onnx"
 MEMORY = "memory.json"
-MEMBERS = (LIBRARY, PARAMETERS, MODEL, MEMORY)
+PROGRAM = "program.bin"
+MEMBERS = (LIBRARY, PARAMETERS, MODEL, MEMORY, PROGRAM)
+# What an artifact may be without.
+_OPTIONAL = frozenset({PROGRAM})
 # What the library is bound to, beside the manifest.
 BOUND = (PARAMETERS, MODEL)
 
 _LIMITS = {
     MANIFEST: MOST_MANIFEST_BYTES,
     MEMORY: MOST_PLAN_BYTES,
-    **dict.fromkeys((LIBRARY, PARAMETERS, MODEL)),
+    **dict.fromkeys((LIBRARY, PARAMETERS, MODEL, PROGRAM)),
 }
+
+# Where it lies in a program.
+_IDENTITY_OFFSET, _IDENTITY_BYTES = 24, 32
 
 _BLOCK = 1 << 20
 # What zipfile raises, depending on which byte is wrong.
@@ -89,6 +97,21 @@ class Bundle:
         """The memory plans of the training step."""
         return self.root / MEMORY
 
+    @property
+    def program(self) -> Path | None:
+        """The step as data; None where there is none."""
+        return self.root / PROGRAM if PROGRAM in self.manifest.files else None
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of the files that there are."""
+        return members_of(self.manifest)
+
+
+def members_of(manifest: Manifest) -> tuple[str, ...]:
+    """Names of an artifact's files, beside its manifest."""
+    return tuple(name for name in MEMBERS if name in manifest.files or name not in _OPTIONAL)
+
 
 def identity_in(manifest: Manifest, root: Path) -> str:
     """What the library of an artifact is to be bound to; the other members lie in the folder."""
@@ -96,9 +119,30 @@ def identity_in(manifest: Manifest, root: Path) -> str:
     return identity_of(replace(manifest, files=hashes), BOUND)
 
 
+def build_id_of(identity: str, program: Path | None) -> str:
+    """The build id of a library: so a program cannot be another one, and fits its kernels.
+
+    Args:
+        identity: of the artifact.
+        program: which holds that identity, if there is one.
+    """
+    return identity if program is None else file_sha256(program)
+
+
+def identity_in_program(program: Path) -> str:
+    """The identity of the artifact that a program is of, in hex; see `docs/program.md`."""
+    with program.open("rb") as file:
+        file.seek(_IDENTITY_OFFSET)
+        return file.read(_IDENTITY_BYTES).hex()
+
+
 def seal(manifest: Manifest, root: Path) -> Bundle:
     """Makes a bundle of a private folder that holds all members, and hashes them."""
-    hashes = {name: file_sha256(root / name) for name in MEMBERS}
+    hashes = {
+        name: file_sha256(root / name)
+        for name in MEMBERS
+        if name not in _OPTIONAL or (root / name).exists()
+    }
     return owned(Bundle(replace(manifest, files=hashes), root))
 
 
@@ -110,7 +154,7 @@ def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
     """
     with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         archive.writestr(MANIFEST, bundle.manifest.to_json())
-        for name in MEMBERS:
+        for name in bundle.members:
             # `archive.write` copies in blocks of 8 KiB, which takes longer than the rest.
             about = zipfile.ZipInfo.from_file(bundle.root / name, name)
             with open(bundle.root / name, "rb") as source, archive.open(about, "w") as target:
@@ -135,7 +179,9 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
         zipfile.ZipFile(file) as archive,
     ):
         file.opened()
-        require_stored(archive, _LIMITS, os.path.getsize(path), where)
+        left_out = _OPTIONAL - {*archive.namelist()}
+        limits = {name: most for name, most in _LIMITS.items() if name not in left_out}
+        require_stored(archive, limits, os.path.getsize(path), where)
         manifest = parse_manifest(archive.read(MANIFEST), where)
         if manifest.tvm != tvm_version:
             raise ArtifactError(
@@ -144,10 +190,10 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
                 hint="compile the model again with this version of odtc",
             )
         bundle = owned(Bundle(manifest, private_folder()))
-        for name in MEMBERS:
+        for name in bundle.members:
             with archive.open(name) as source, open(bundle.root / name, "wb") as target:
                 shutil.copyfileobj(source, target, _BLOCK)
-    for name in MEMBERS:
+    for name in bundle.members:
         if file_sha256(bundle.root / name) != manifest.files.get(name):
             raise ArtifactError(
                 f"the artifact is damaged: {name} does not have the hash that it was made with",
@@ -172,7 +218,9 @@ def _check_library(bundle: Bundle, where: str) -> None:
             where=where,
             hint="copy the artifact again, or compile the model again",
         ) from error
-    if found != identity_of(bundle.manifest, BOUND):
+    identity, program = identity_of(bundle.manifest, BOUND), bundle.program
+    is_its_own = program is None or identity_in_program(program) == identity
+    if not is_its_own or found != build_id_of(identity, program):
         raise ArtifactError(
             f"the parts of the artifact do not belong together: {LIBRARY} was compiled with "
             f"another {MANIFEST}, {' or '.join(BOUND)}",

@@ -22,7 +22,7 @@ from odtc.core.content_store import ContentStore
 from odtc.core.errors import OdtcError
 from odtc.core.files import cache_folder, output_errors, private_folder
 from odtc.core.left_behind import remove_folder
-from odtc.core.manifest import parse_manifest
+from odtc.core.manifest import Manifest, parse_manifest
 from odtc.core.package_files import is_as_loaded
 from odtc.core.pieces import Piece, cut, join
 from odtc.core.tensor_file import read_header
@@ -33,7 +33,6 @@ MOST_BYTES = 1 << 30
 _DIGITS = 1
 
 _ENTRY, _CONTENT = "entry.json", "content"
-_MEMBERS = tuple(name for name in bundles.MEMBERS if name != bundles.PARAMETERS)
 
 
 def step_store() -> ContentStore:
@@ -71,7 +70,7 @@ def find(key: str, model: Path) -> KeptStep | None:
         root = private_folder()
         try:
             with output_errors("the folder for temporary files"):
-                for name in _MEMBERS:
+                for name in _kept(manifest):
                     (root / name).write_bytes(archive.read(name))
                 pieces = [Piece(*each) for each in entry["pieces"]]
                 join(root / bundles.PARAMETERS, pieces, archive.read(_CONTENT), model.parent)
@@ -84,6 +83,11 @@ def find(key: str, model: Path) -> KeptStep | None:
         remove_folder(root)
         return None
     return KeptStep(bundles.owned(Bundle(manifest, root)), entry["warnings"])
+
+
+def _kept(manifest: Manifest) -> list[str]:
+    """Members of an artifact that an entry has."""
+    return [name for name in bundles.members_of(manifest) if name != bundles.PARAMETERS]
 
 
 def beside(model: Path) -> set[Path]:
@@ -132,7 +136,7 @@ def keep(key: str, model: Path, kept: KeptStep, seen: Seen) -> None:
         archive.writestr(_ENTRY, json.dumps(entry))
         archive.writestr(bundles.MANIFEST, kept.bundle.manifest.to_json())
         archive.writestr(_CONTENT, content)
-        for name in _MEMBERS:
+        for name in _kept(kept.bundle.manifest):
             archive.write(kept.bundle.root / name, name)
     step_store().put(key, memory.getvalue())
 

@@ -1,0 +1,249 @@
+"""A training step as data, as it is written: `docs/program.md` has the bytes.
+
+manifest: arguments, plans, evaluations ─┐
+lines: calls of each function            ┴→ Program
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from odtc.backends.program.straight_line import Call, Line, Operand, Region
+from odtc.core.manifest import Evaluation, Manifest
+from odtc.core.place import Place
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec
+
+_ALIGNMENT = 64
+# Name of the state that the loss is scaled by; see `odtc.frontend.optimizers`.
+_SCALE = "update/loss-scale"
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument of the step, as its user sees it.
+
+    Attributes:
+        role: what it is to the step.
+        spec: of a whole step, whose micro-batches are parts of the samples in it.
+        groups: into which its samples are cut for micro-batches: each group holds a run of bytes
+            for each of them. 0 where it is one for all samples.
+        averaged: number of the parameter whose average it is, if it is one.
+        initial: what a state starts at.
+        bounds: the least and the largest integer that it may hold, where there are such.
+        ignored: one more integer that it may hold.
+        is_accumulator: whether gradients are added up in it.
+    """
+
+    role: Role
+    spec: TensorSpec
+    groups: int
+    averaged: int | None
+    initial: float
+    bounds: tuple[int, int] | None
+    ignored: int | None
+    is_accumulator: bool
+
+
+@dataclass(frozen=True)
+class Function:
+    """A plan of the step, or an evaluation.
+
+    Attributes:
+        name: of the function.
+        output: name of what is evaluated; empty for a plan.
+        line: its calls; operands that are arguments have their numbers in the step, constants
+            their offset among all constants.
+        shape: of the result of a whole step.
+        groups: into which the result's samples are cut, as of `Input`; 0 where it has none.
+        time: of a plan, over that of the fastest; 0 for an evaluation.
+        budget_bytes: that a plan needs of a budget; 0 for an evaluation.
+    """
+
+    name: str
+    output: str
+    line: Line
+    shape: tuple[int, ...]
+    groups: int
+    time: float = 0.0
+    budget_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that a runtime needs beside kernels and weights.
+
+    Attributes:
+        identity: of the artifact, in hex; see `odtc.core.identity`.
+        micro_batches: calls of the step that make one.
+        accumulate: steps to an update.
+        threads: the most that kernels have workspaces for.
+        skips: whether an update is left out whose gradients are not finite.
+        scale: number of the argument that is the loss scale, if it changes.
+        arguments: of the step.
+        functions: plans, the fastest first, and evaluations, the usual one first.
+        constants: bytes that operands lie in.
+        facts: what else the artifact says of itself, by name.
+    """
+
+    identity: str
+    micro_batches: int
+    accumulate: int
+    threads: int
+    skips: bool
+    scale: int | None
+    arguments: tuple[Input, ...]
+    functions: tuple[Function, ...]
+    constants: bytes
+    facts: Mapping[str, str]
+
+
+def program_of(
+    manifest: Manifest, lines: Mapping[str, Line], identity: str, threads: int
+) -> Program:
+    """The program of an artifact.
+
+    Args:
+        manifest: of it.
+        lines: of the functions that it names.
+        identity: of the artifact, in hex.
+        threads: the most that its kernels have workspaces for.
+    """
+    numbers = {item: number for number, item in enumerate(manifest.arguments)}
+    named = {(item.role, item.spec.name): number for item, number in numbers.items()}
+    constants = _Constants()
+    everything = range(len(manifest.arguments))
+    plans = tuple(
+        Function(
+            plan.function,
+            "",
+            line := constants.taken(_with_arguments(lines[plan.function], everything)),
+            line.result.shape,
+            0,
+            plan.time,
+            manifest.budget_of(plan),
+        )
+        for plan in manifest.plans
+    )
+    weights = [numbers[item] for item in manifest.of_role(*WEIGHT_ROLES)]
+    evaluations = tuple(
+        Function(
+            each.function,
+            each.output.name,
+            constants.taken(
+                _with_arguments(
+                    lines[each.function],
+                    [*(named[Role.INPUT, name] for name in _in_order(each, manifest)), *weights],
+                )
+            ),
+            *_whole(each.output, each.place, manifest.micro_batches),
+        )
+        for each in manifest.evaluations
+    )
+    states = {item.spec.name: numbers[item] for item in manifest.of_role(Role.STATE)}
+    return Program(
+        identity=identity,
+        micro_batches=manifest.micro_batches,
+        accumulate=manifest.accumulate,
+        threads=threads,
+        skips=manifest.skips,
+        scale=states[_SCALE] if manifest.update["loss_scale"] else None,
+        arguments=tuple(_input(item, manifest, named) for item in manifest.arguments),
+        functions=plans + evaluations,
+        constants=bytes(constants.content),
+        facts=_facts(manifest),
+    )
+
+
+def _in_order(evaluation: Evaluation, manifest: Manifest) -> list[str]:
+    """The inputs that an evaluation takes, in the step's order, which is that of its arguments."""
+    names = [item.spec.name for item in manifest.of_role(Role.INPUT)]
+    return [name for name in names if name in evaluation.inputs]
+
+
+def _input(item: Argument, manifest: Manifest, named: Mapping[tuple[Role, str], int]) -> Input:
+    is_fed = item.role in (Role.INPUT, Role.LABEL)
+    shape, groups = _whole(item.spec, item.place if is_fed else None, manifest.micro_batches)
+    parameter = item.spec.name.partition("/")[2]
+    bounds = (-item.rows, item.rows - 1) if item.rows else None
+    return Input(
+        role=item.role,
+        spec=TensorSpec(item.spec.name, shape, item.spec.dtype),
+        groups=groups,
+        averaged=named[Role.PARAMETER, parameter] if item.role is Role.AVERAGE else None,
+        initial=item.initial,
+        bounds=(0, item.classes.count - 1) if item.classes else bounds,
+        ignored=item.classes.ignored if item.classes else None,
+        is_accumulator=item.is_accumulator,
+    )
+
+
+def _whole(
+    spec: TensorSpec, place: Place | None, micro_batches: int
+) -> tuple[tuple[int, ...], int]:
+    """Shape of a whole step, and the groups that its samples lie in."""
+    if place is None:
+        return spec.shape, 0
+    whole = place.shape_of(spec.shape, place.count(spec.shape) * micro_batches)
+    before = int(np.prod(spec.shape[: place.axis], dtype=np.int64))
+    return whole, before * place.outer
+
+
+def _with_arguments(line: Line, numbers: Sequence[int]) -> Line:
+    """A line whose parameters have the numbers that they have in the step."""
+
+    def numbered(each: Operand) -> Operand:
+        if each.region is not Region.ARGUMENT:
+            return each
+        return _moved(each, numbers[each.number], each.offset)
+
+    return _mapped(line, numbered)
+
+
+class _Constants:
+    """All constants of a step, each of them once."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self._places: dict[bytes, int] = {}
+
+    def taken(self, line: Line) -> Line:
+        """A line whose constants are places among all of them."""
+        places = [self._place(each.tobytes()) for each in line.constants]
+
+        def placed(each: Operand) -> Operand:
+            if each.region is not Region.CONSTANT:
+                return each
+            return _moved(each, 0, places[each.number])
+
+        return replace(_mapped(line, placed), constants=())
+
+    def _place(self, content: bytes) -> int:
+        if content not in self._places:
+            self.content += bytes(-len(self.content) % _ALIGNMENT)
+            self._places[content] = len(self.content)
+            self.content += content
+        return self._places[content]
+
+
+def _moved(operand: Operand, number: int, offset: int) -> Operand:
+    return Operand(operand.region, number, offset, operand.dtype, operand.shape)
+
+
+def _mapped(line: Line, change: Callable[[Operand], Operand]) -> Line:
+    """A line with each of its operands changed."""
+    calls = tuple(Call(each.kernel, tuple(map(change, each.operands))) for each in line.calls)
+    return replace(line, calls=calls, result=change(line.result))
+
+
+def _facts(manifest: Manifest) -> dict[str, str]:
+    """What a user, or a checkpoint, may ask for."""
+    return {
+        "odtc": manifest.odtc,
+        "target": manifest.target,
+        "triple": manifest.triple,
+        "model": manifest.model,
+        "model_sha256": manifest.model_sha256,
+        "loss": manifest.loss,
+        "optimizer": str(manifest.optimizer["name"]),
+    }

@@ -1,0 +1,9 @@
+"""The native runtime: training steps without Python and TVM, and how Python builds and calls it.
+
+    runtime/     the runtime in C11; its public header is odtc.h
+    build.py     compiles it with this machine's compiler, once
+    binding.py   calls it through ctypes
+
+It is here because it does what this folder's trainer does, for a process that has neither: it makes
+no code, it only runs what `backends` wrote.
+"""

@@ -1,0 +1,238 @@
+"""The native runtime through ctypes: `odtc.h`, with arrays of numpy that are its own memory."""
+
+import ctypes as c
+import functools
+import os
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from odtc.core.native_library import load_library
+from odtc.runtime_rpc.native.build import runtime_library
+
+# Of DLPack, by code and bits.
+_DTYPES = {
+    **{(0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64"},
+    **{(1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64"},
+    **{(2, 16): "float16", (2, 32): "float32", (2, 64): "float64", (6, 8): "bool"},
+}
+
+
+class Code(IntEnum):
+    """What a function of the runtime returns; see `odtc.h`."""
+
+    OK = 0
+    USAGE = 1
+    NO_FILE = 2
+    DAMAGED = 3
+    MISFIT = 4
+    NO_MEMORY = 5
+    DATA = 6
+    NOT_FINITE = 7
+    BUDGET = 8
+    CANCELLED = 9
+    TORN = 10
+    KERNEL = 11
+    UNSUPPORTED = 12
+
+
+class NativeError(Exception):
+    """A function of the runtime did not do what it was asked for.
+
+    Attributes:
+        code: what it returned.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = Code(code)
+
+
+class _Options(c.Structure):
+    _fields_ = (
+        *((name, c.c_char_p) for name in ("program", "weights", "library", "storage")),
+        ("threads", c.c_int),
+    )
+
+
+class _Tensor(c.Structure):
+    _fields_ = (
+        ("name", c.c_char_p),
+        ("role", c.c_int),
+        ("code", c.c_int),
+        ("bits", c.c_int),
+        ("rank", c.c_int),
+        ("shape", c.POINTER(c.c_int64)),
+        ("nbytes", c.c_size_t),
+        ("data", c.c_void_p),
+    )
+
+
+_Handle = c.c_void_p
+# Result and arguments of each function.
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "odtc_open": (c.c_int, c.POINTER(_Options), c.POINTER(_Handle)),
+    "odtc_close": (None, _Handle),
+    "odtc_message": (c.c_char_p, _Handle),
+    "odtc_tensor_at": (c.POINTER(_Tensor), _Handle, c.c_size_t),
+    "odtc_step": (c.c_int, _Handle, c.c_float, c.POINTER(c.c_double)),
+    "odtc_steps": (c.c_int64, _Handle),
+    "odtc_evaluate": (c.c_int, _Handle, c.c_char_p, c.c_int, c.POINTER(_Tensor)),
+    "odtc_set_budget": (c.c_int, _Handle, c.c_uint64),
+    "odtc_arena_bytes": (c.c_uint64, _Handle),
+    "odtc_set_threads": (c.c_int, _Handle, c.c_int),
+    "odtc_cancel": (None, _Handle, c.c_int),
+    "odtc_fact": (c.c_char_p, _Handle, c.c_char_p),
+}
+
+
+@functools.cache
+def _runtime() -> c.CDLL:
+    """The runtime, built and loaded once.
+
+    Raises:
+        BuildError: it cannot be built.
+        OSError: it cannot be loaded.
+    """
+    return bind(load_library(runtime_library()))
+
+
+def bind(library: c.CDLL) -> c.CDLL:
+    """A library whose functions have the types that `odtc.h` gives them."""
+    for name, (result, *arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class NativeTrainer:
+    """A training step at work in the native runtime.
+
+    Attributes:
+        tensors: the arguments of the step by role and name, as arrays that are the trainer's
+            memory; inputs and labels are fed by writing to theirs.
+
+    Args:
+        folder: with the members of an artifact.
+        threads: worker threads; 0 for one for each core.
+        storage: a folder for files in which tensors wait.
+
+    Raises:
+        NativeError: a file cannot be read, or does not fit.
+        BuildError: the runtime cannot be built.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        threads: int = 0,
+        storage: str | os.PathLike[str] | None = None,
+        library: c.CDLL | None = None,
+    ) -> None:
+        self._library, self._handle = library or _runtime(), _Handle()
+        members = ("program.bin", "parameters.safetensors", "step.so")
+        paths = [os.fsencode(Path(folder, name)) for name in members]
+        kept = None if storage is None else os.fsencode(storage)
+        options = _Options(*paths, kept, threads)
+        try:
+            self._check(self._library.odtc_open(c.byref(options), c.byref(self._handle)))
+        except NativeError:
+            self.close()
+            raise
+        self.tensors = dict(self._arguments())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back its memory; no array of it may be used any more."""
+        self.tensors = {}
+        self._library.odtc_close(self._handle)
+        self._handle = _Handle()
+
+    @property
+    def steps(self) -> int:
+        """Number of steps taken."""
+        return self._library.odtc_steps(self._handle)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Of the plan that steps are taken by."""
+        return self._library.odtc_arena_bytes(self._handle)
+
+    def step(self, lr: float) -> float:
+        """Takes a step with what was fed, and returns its loss.
+
+        Raises:
+            NativeError: something is out of its bounds, or the step failed.
+        """
+        loss = c.c_double()
+        self._check(self._library.odtc_step(self._handle, lr, c.byref(loss)))
+        return loss.value
+
+    def evaluate(self, output: str | None = None, *, ema: bool = False) -> np.ndarray:
+        """An output of what was fed, in inference mode.
+
+        Raises:
+            NativeError: there is no such output, or no average.
+        """
+        result, name = _Tensor(), None if output is None else output.encode()
+        self._check(self._library.odtc_evaluate(self._handle, name, ema, c.byref(result)))
+        return _array(result).copy()
+
+    def set_budget(self, nbytes: int) -> None:
+        """Takes steps from now on by the fastest plan that fits.
+
+        Raises:
+            NativeError: none does.
+        """
+        self._check(self._library.odtc_set_budget(self._handle, nbytes))
+
+    def use_threads(self, threads: int) -> None:
+        """Takes steps from now on with so many threads.
+
+        Raises:
+            NativeError: the kernels are not made for as many.
+        """
+        self._check(self._library.odtc_set_threads(self._handle, threads))
+
+    def cancel(self, *, now: bool = False) -> None:
+        """Lets the step that runs, or the next one, end with an error."""
+        self._library.odtc_cancel(self._handle, now)
+
+    def fact(self, name: str) -> str | None:
+        """What the program says of itself."""
+        found = self._library.odtc_fact(self._handle, name.encode())
+        return None if found is None else found.decode()
+
+    def _arguments(self) -> Any:
+        number = 0
+        while found := self._library.odtc_tensor_at(self._handle, number):
+            yield (_ROLES[found[0].role], found[0].name.decode()), _array(found[0])
+            number += 1
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise NativeError(code, self._library.odtc_message(self._handle).decode())
+
+
+# By their numbers in `odtc.h`.
+_ROLES = (
+    *("input", "label", "learning-rate", "step", "parameter", "frozen", "statistic"),
+    *("state", "average", "storage"),
+)
+
+
+def _array(tensor: _Tensor) -> np.ndarray:
+    """The memory of a tensor."""
+    dtype = np.dtype(_DTYPES[tensor.code, tensor.bits])
+    shape = tuple(tensor.shape[: tensor.rank])
+    if not tensor.nbytes:
+        return np.empty(shape, dtype)
+    memory = (c.c_uint8 * tensor.nbytes).from_address(tensor.data)
+    return np.frombuffer(memory, dtype).reshape(shape)

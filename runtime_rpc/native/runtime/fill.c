@@ -1,0 +1,167 @@
+/* The memory of a trainer, and the values that it starts from. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor_file.h"
+#include "trainer.h"
+
+static int is_weight(uint32_t role) {
+  return role == ODTC_PARAMETER || role == ODTC_FROZEN || role == ODTC_STATISTIC;
+}
+
+static int has_parts(const odtc_program *p, const odtc_argument *a) {
+  return a->groups && p->head->micro_batches > 1;
+}
+
+/* Gives out a piece of memory behind the last one; only counts where there is none yet. */
+static uint8_t *taken(uint8_t **at, size_t *total, size_t bytes) {
+  uint8_t *piece = *at;
+  *total += odtc_aligned(bytes);
+  if (piece) *at += odtc_aligned(bytes);
+  return piece;
+}
+
+/* Bytes that the largest result has, and that the largest one has that is joined. */
+static void find_results(const odtc_program *p, size_t *result, size_t *joined) {
+  *result = *joined = 0;
+  for (size_t n = 0; n < p->function_count; ++n) {
+    const odtc_function *of = p->functions + n;
+    if (of->result_bytes > *result) *result = of->result_bytes;
+    size_t whole = of->output != ODTC_NONE && of->groups && p->head->micro_batches > 1
+                       ? odtc_whole_result_bytes(p, of)
+                       : 0;
+    if (whole > *joined) *joined = whole;
+  }
+}
+
+/* Places everything; called with no memory, it says how much is needed. */
+static size_t place_all(odtc_trainer *t, uint8_t *at) {
+  const odtc_program *p = &t->program;
+  size_t total = 0, result, joined;
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const odtc_argument *a = p->arguments + n;
+    int is_elsewhere = t->parts[n] != NULL; /* in a file */
+    uint8_t *data = is_elsewhere ? t->parts[n] : taken(&at, &total, a->bytes);
+    uint8_t *part = has_parts(p, a) ? taken(&at, &total, odtc_part_bytes(p, n)) : data;
+    if (!at && !is_elsewhere) continue;
+    t->arguments[n].data = data;
+    t->parts[n] = part;
+  }
+  find_results(p, &result, &joined);
+  t->result = taken(&at, &total, result);
+  t->joined = taken(&at, &total, joined);
+  return total;
+}
+
+static odtc_code place_storage(odtc_trainer *t, const char *folder) {
+  const odtc_program *p = &t->program;
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const odtc_argument *a = p->arguments + n;
+    if (a->role != ODTC_STORAGE || !a->bytes) continue;
+    if (t->storage.at)
+      return odtc_fail(&t->problem, ODTC_DAMAGED, "the program has two storages");
+    if (odtc_map_storage(folder ? folder : ".", a->bytes, &t->storage, &t->problem))
+      return t->problem.code;
+    t->parts[n] = t->storage.at;
+  }
+  return ODTC_OK;
+}
+
+/* What is done with each tensor of the file of weights: first those are found that stay in it. */
+typedef struct {
+  odtc_trainer *trainer;
+  uint8_t *found; /* for each argument, whether it was */
+  int in_place;
+} filling;
+
+static int fits(const odtc_tensor *argument, const odtc_entry *entry) {
+  return argument->code == (int)entry->code && argument->bits == (int)entry->bits &&
+         (size_t)argument->rank == entry->rank &&
+         (!entry->rank ||
+          !memcmp(argument->shape, entry->shape, entry->rank * sizeof *entry->shape));
+}
+
+/* The name of the weight that an argument starts from; NULL for one that starts otherwise. */
+static const char *starts_from(const odtc_program *p, size_t number) {
+  const odtc_argument *a = p->arguments + number;
+  if (a->role == ODTC_AVERAGE) a = p->arguments + a->averaged;
+  return is_weight(a->role) ? p->text + a->name : NULL;
+}
+
+static odtc_code take_entry(void *with, const odtc_entry *entry, odtc_problem *problem) {
+  filling *f = with;
+  odtc_trainer *t = f->trainer;
+  const odtc_program *p = &t->program;
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const char *name = starts_from(p, n);
+    if (!name || strcmp(name, entry->name)) continue;
+    if (!fits(t->arguments + n, entry))
+      return odtc_fail(problem, ODTC_MISFIT, "the weight %.100s has another shape or type", name);
+    if (f->in_place) {
+      int is_aligned = (uintptr_t)entry->data % ODTC_ALIGNMENT == 0;
+      if (p->arguments[n].role == ODTC_FROZEN && is_aligned) t->parts[n] = entry->data;
+      continue;
+    }
+    if (f->found[n]++)
+      return odtc_fail(problem, ODTC_DAMAGED, "the weight %.100s is there twice", name);
+    if (entry->bytes && t->arguments[n].data != entry->data)
+      memcpy(t->arguments[n].data, entry->data, entry->bytes);
+  }
+  return ODTC_OK;
+}
+
+static void start_state(odtc_tensor *tensor, double value) {
+  size_t count = tensor->bytes / 4;
+  if (value == 0) return; /* as new pages are */
+  for (size_t n = 0; n < count; ++n)
+    if (tensor->code == 2)
+      ((float *)tensor->data)[n] = (float)value;
+    else
+      ((int32_t *)tensor->data)[n] = (int32_t)value;
+}
+
+static odtc_code fill_weights(odtc_trainer *t, filling *f) {
+  const odtc_program *p = &t->program;
+  f->in_place = 0;
+  if (odtc_tensor_file_read(t->weights, take_entry, f, &t->problem)) return t->problem.code;
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const char *name = starts_from(p, n);
+    if (name && !f->found[n])
+      return odtc_fail(&t->problem, ODTC_MISFIT, "the file of weights has no %.100s", name);
+    if (p->arguments[n].role == ODTC_STATE)
+      start_state(t->arguments + n, p->arguments[n].initial);
+  }
+  return ODTC_OK;
+}
+
+static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, filling *f) {
+  if (odtc_map_file(options->weights, &t->weights, &t->problem)) return t->problem.code;
+  if (place_storage(t, options->storage)) return t->problem.code;
+  f->in_place = 1;
+  if (odtc_tensor_file_read(t->weights, take_entry, f, &t->problem)) return t->problem.code;
+  if (odtc_resize(&t->state, place_all(t, NULL) + ODTC_ALIGNMENT, &t->problem))
+    return t->problem.code;
+  place_all(t, t->state.at);
+  return fill_weights(t, f);
+}
+
+odtc_code odtc_fill(odtc_trainer *t, const odtc_options *options) {
+  const odtc_program *p = &t->program;
+  filling f = {.trainer = t, .found = calloc(p->argument_count + 1, 1)};
+  t->arguments = calloc(p->argument_count + 1, sizeof *t->arguments);
+  t->parts = calloc(p->argument_count + 1, sizeof *t->parts);
+  if (!f.found || !t->arguments || !t->parts) {
+    free(f.found);
+    return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for %zu arguments",
+                     p->argument_count);
+  }
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const odtc_argument *a = p->arguments + n;
+    t->arguments[n] = (odtc_tensor){.name = p->text + a->name, .role = (odtc_role)a->role,
+                                    .code = a->code, .bits = a->bits, .rank = (int)a->rank,
+                                    .shape = p->dims + a->dims, .bytes = a->bytes};
+  }
+  odtc_code code = place_and_fill(t, options, &f);
+  free(f.found);
+  return code;
+}

@@ -1,0 +1,24 @@
+/* The library of a program's kernels: what it belongs to, and the kernels by their numbers. */
+#ifndef ODTC_LIBRARY_H
+#define ODTC_LIBRARY_H
+
+#include "kernel_abi.h"
+#include "program.h"
+#include "sha256.h"
+
+typedef struct {
+  void *handle;
+  odtc_kernel *kernels;
+} odtc_library;
+
+/* Loads a library whose build id is the hash of a program, and finds the program's kernels. */
+odtc_code odtc_library_open(const char *path, const uint8_t digest[ODTC_SHA256_BYTES],
+                            const odtc_program *program, odtc_library *library,
+                            odtc_problem *problem);
+void odtc_library_close(odtc_library *library);
+
+/* Finds the build id of a library all of whose segments are in its file. */
+odtc_code odtc_build_id(const uint8_t *file, size_t bytes, const uint8_t **id, size_t *id_bytes,
+                        odtc_problem *problem);
+
+#endif

@@ -1,0 +1,99 @@
+#define _GNU_SOURCE
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+size_t odtc_aligned(size_t bytes) {
+  size_t more = bytes + (ODTC_ALIGNMENT - 1);
+  return more < bytes ? SIZE_MAX : more / ODTC_ALIGNMENT * ODTC_ALIGNMENT;
+}
+
+odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *problem) {
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat about;
+  if (file < 0 || fstat(file, &about)) {
+    odtc_fail(problem, ODTC_NO_FILE, "%.300s cannot be read: %s", path, strerror(errno));
+    if (file >= 0) close(file);
+    return problem->code;
+  }
+  if (!S_ISREG(about.st_mode) || about.st_size <= 0) {
+    close(file);
+    return odtc_fail(problem, ODTC_DAMAGED, "%.300s is empty, or no file", path);
+  }
+  size_t bytes = (size_t)about.st_size;
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  int error = errno;
+  close(file);
+  if (at == MAP_FAILED)
+    return odtc_fail(problem, ODTC_NO_MEMORY, "%.300s cannot be mapped: %s", path,
+                     strerror(error));
+  *pages = (odtc_pages){at, bytes};
+  return ODTC_OK;
+}
+
+odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
+                           odtc_problem *problem) {
+  char path[1024];
+  int length = snprintf(path, sizeof path, "%s/odtc-XXXXXX", folder);
+  if (length < 0 || (size_t)length >= sizeof path)
+    return odtc_fail(problem, ODTC_USAGE, "the path of the folder for storage is too long");
+  int file = mkstemp(path);
+  if (file < 0)
+    return odtc_fail(problem, ODTC_NO_FILE, "no file of storage in %.300s: %s", folder,
+                     strerror(errno));
+  unlink(path);
+  /* Blocks that are missing would end the process in a step. */
+  int error = posix_fallocate(file, 0, (off_t)bytes);
+  void *at = error ? MAP_FAILED
+                   : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (!error && at == MAP_FAILED) error = errno;
+  close(file);
+  if (at == MAP_FAILED)
+    return odtc_fail(problem, ODTC_NO_MEMORY, "no file of %zu bytes in %.300s: %s", bytes, folder,
+                     strerror(error));
+  *pages = (odtc_pages){at, bytes};
+  return ODTC_OK;
+}
+
+static void *resized(const odtc_pages *pages, size_t bytes) {
+#ifdef __linux__
+  if (pages->at) return mremap(pages->at, pages->bytes, bytes, MREMAP_MAYMOVE);
+#endif
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+#ifdef MADV_HUGEPAGE
+  if (at != MAP_FAILED) madvise(at, bytes, MADV_HUGEPAGE); /* a system may have none */
+#endif
+#ifndef __linux__
+  if (at != MAP_FAILED && pages->at) {
+    memcpy(at, pages->at, bytes < pages->bytes ? bytes : pages->bytes);
+    munmap(pages->at, pages->bytes);
+  }
+#endif
+  return at;
+}
+
+odtc_code odtc_resize(odtc_pages *pages, size_t bytes, odtc_problem *problem) {
+  if (bytes == pages->bytes) return ODTC_OK;
+  if (!bytes) {
+    odtc_unmap(pages);
+    return ODTC_OK;
+  }
+  void *at = resized(pages, bytes);
+  if (at == MAP_FAILED)
+    return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for %zu bytes: %s", bytes,
+                     strerror(errno));
+  *pages = (odtc_pages){at, bytes};
+  return ODTC_OK;
+}
+
+void odtc_unmap(odtc_pages *pages) {
+  if (pages->at) munmap(pages->at, pages->bytes);
+  *pages = (odtc_pages){NULL, 0};
+}

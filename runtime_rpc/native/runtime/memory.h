@@ -1,0 +1,32 @@
+/* Memory of the system: files that are mapped, and pages that change their size. */
+#ifndef ODTC_MEMORY_H
+#define ODTC_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "problem.h"
+
+/* Where tensors begin, which vector loads of kernels count on. */
+enum { ODTC_ALIGNMENT = 64 };
+
+/* Pages, of a file or of nobody; all zero is none. */
+typedef struct {
+  uint8_t *at;
+  size_t bytes;
+} odtc_pages;
+
+/* Rounds up to the alignment; SIZE_MAX where that is too large. */
+size_t odtc_aligned(size_t bytes);
+
+/* Maps a file; what is written there stays in this process. */
+odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *problem);
+/* Pages of a new file without a name in a folder, all of whose blocks are allocated. */
+odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
+                           odtc_problem *problem);
+/* Changes the size of anonymous pages; those that stay keep what is in them. They may move. Where
+   there is no memory, those that were there stay. */
+odtc_code odtc_resize(odtc_pages *pages, size_t bytes, odtc_problem *problem);
+void odtc_unmap(odtc_pages *pages);
+
+#endif

@@ -1,0 +1,128 @@
+/* odtc: training steps on a device, without Python and without TVM.
+
+   A trainer is made of three files of an artifact: the program (program.bin), which says what a step
+   calls; the weights (parameters.safetensors); and the library of its kernels (step.so).
+
+       odtc_options options = {.program = "program.bin", .weights = "parameters.safetensors",
+                               .library = "step.so", .threads = 2};
+       odtc_trainer *trainer;
+       double loss;
+       if (odtc_open(&options, &trainer)) puts(odtc_message(trainer));
+       memcpy(odtc_find(trainer, "image")->data, pixels, odtc_find(trainer, "image")->bytes);
+       memcpy(odtc_find(trainer, "label")->data, classes, odtc_find(trainer, "label")->bytes);
+       if (odtc_step(trainer, 0.05f, &loss)) puts(odtc_message(trainer));
+       odtc_close(trainer);
+
+   Functions return ODTC_OK or what went wrong, and odtc_message() then says it in words. One thread
+   at a time may use a trainer; several trainers share nothing. docs/native_runtime.md has more. */
+#ifndef ODTC_H
+#define ODTC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ODTC_API __attribute__((visibility("default")))
+#else
+#define ODTC_API
+#endif
+
+typedef struct odtc_trainer odtc_trainer;
+
+typedef enum {
+  ODTC_OK = 0,
+  ODTC_USAGE = 1,       /* an argument is none that the function takes */
+  ODTC_NO_FILE = 2,     /* a file cannot be read, or written */
+  ODTC_DAMAGED = 3,     /* a file is not what odtc wrote */
+  ODTC_MISFIT = 4,      /* files are whole, and do not belong together */
+  ODTC_NO_MEMORY = 5,   /* the system has no memory, or no room for a file of storage */
+  ODTC_DATA = 6,        /* a label, an index or the learning rate is out of its bounds */
+  ODTC_NOT_FINITE = 7,  /* the step was taken, and what it computed is not finite */
+  ODTC_BUDGET = 8,      /* no plan of the step fits the budget */
+  ODTC_CANCELLED = 9,   /* odtc_cancel() was called */
+  ODTC_TORN = 10,       /* a step was cancelled half way, and no checkpoint was loaded since */
+  ODTC_KERNEL = 11,     /* a kernel failed */
+  ODTC_UNSUPPORTED = 12 /* the file asks for what this version does not do */
+} odtc_code;
+
+typedef enum {
+  ODTC_INPUT,         /* what a step is fed */
+  ODTC_LABEL,         /* what it is compared with */
+  ODTC_LEARNING_RATE, /* written by odtc_step() */
+  ODTC_STEP,          /* number of the call of a step, written by odtc_step() */
+  ODTC_PARAMETER,     /* trained */
+  ODTC_FROZEN,        /* a weight that is not trained */
+  ODTC_STATISTIC,     /* a running statistic, such as a mean of batch normalisation */
+  ODTC_STATE,         /* of the optimizer, such as a momentum */
+  ODTC_AVERAGE,       /* the moving average of a parameter */
+  ODTC_STORAGE        /* where tensors of a step wait that its arena has no room for */
+} odtc_role;
+
+/* A tensor, dense and little endian. Its data are the trainer's own memory, from a multiple of 64
+   bytes, and stay where they are until odtc_close(): write inputs and labels there, and read weights. */
+typedef struct {
+  const char *name;     /* the name in the ONNX model; a state's is slot/parameter */
+  odtc_role role;
+  int code, bits;       /* of an element, as DLPack has them: code 0 int, 1 uint, 2 float, 6 bool */
+  int rank;
+  const int64_t *shape; /* of a whole step, though it runs in micro-batches */
+  size_t bytes;
+  void *data;
+} odtc_tensor;
+
+/* What a trainer is made of; what is left out is 0. */
+typedef struct {
+  const char *program, *weights, *library; /* paths */
+  const char *storage;                     /* a folder for files of storage; the current one if NULL */
+  int threads;                             /* 0: one for each core, as far as the kernels allow it */
+} odtc_options;
+
+/* Makes a trainer. Where that fails the trainer only holds the message, and is to be closed all the
+   same; it is NULL where there is no memory for that. */
+ODTC_API odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer);
+ODTC_API void odtc_close(odtc_trainer *trainer);
+
+/* What went wrong in the last call that did not return ODTC_OK. */
+ODTC_API const char *odtc_message(const odtc_trainer *trainer);
+
+/* The tensors of the step, in its order; NULL behind the last one, and for an unknown name. */
+ODTC_API const odtc_tensor *odtc_tensor_at(const odtc_trainer *trainer, size_t number);
+ODTC_API const odtc_tensor *odtc_find(const odtc_trainer *trainer, const char *name);
+
+/* Takes a step with what lies in the inputs and labels. `loss` is the mean loss of the batch before
+   the update. It may be infinite or NaN where the step leaves out such updates by itself. */
+ODTC_API odtc_code odtc_step(odtc_trainer *trainer, float learning_rate, double *loss);
+
+/* The number of steps that were taken, those of a checkpoint included. */
+ODTC_API int64_t odtc_steps(const odtc_trainer *trainer);
+
+/* Computes an output in inference mode from what lies in the inputs; the first one if its name is
+   NULL. With `averages` not 0 the moving averages take the places of parameters. The result is
+   described by the tensor that is given; its data stay until the next step or evaluation. */
+ODTC_API odtc_code odtc_evaluate(odtc_trainer *trainer, const char *output, int averages,
+                                 odtc_tensor *result);
+
+/* Takes steps from now on by the fastest plan whose tensors fit in so many bytes. */
+ODTC_API odtc_code odtc_set_budget(odtc_trainer *trainer, uint64_t bytes);
+/* Bytes of the arena of the plan that steps are taken by. */
+ODTC_API uint64_t odtc_arena_bytes(const odtc_trainer *trainer);
+
+/* Takes steps from now on with so many threads; 0 as of odtc_options. */
+ODTC_API odtc_code odtc_set_threads(odtc_trainer *trainer, int threads);
+
+/* Lets the step that runs, or the next one, return ODTC_CANCELLED. Any thread may call this at any
+   time. The step that runs is finished first; with `now` not 0 it ends behind the kernel that runs,
+   and unless nothing ran yet the weights are torn: only odtc_load() makes them whole again. */
+ODTC_API void odtc_cancel(odtc_trainer *trainer, int now);
+
+/* Says what the program was made from: odtc, target, triple, model, model_sha256, loss, optimizer. */
+ODTC_API const char *odtc_fact(const odtc_trainer *trainer, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

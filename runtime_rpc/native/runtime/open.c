@@ -1,0 +1,127 @@
+/* Making a trainer of its files, and what may be asked of it. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trainer.h"
+
+static odtc_code read_program(odtc_trainer *t, const char *path, uint8_t *digest) {
+  odtc_pages file;
+  odtc_code code;
+  if (odtc_map_file(path, &file, &t->problem)) return t->problem.code;
+  /* A copy: a file that is cut short while it is mapped would end the process. */
+  if ((t->file = aligned_alloc(ODTC_ALIGNMENT, odtc_aligned(file.bytes)))) {
+    memcpy(t->file, file.at, file.bytes);
+    odtc_sha256(t->file, file.bytes, digest);
+    code = odtc_program_read(t->file, file.bytes, &t->program, &t->problem);
+  } else {
+    code = odtc_fail(&t->problem, ODTC_NO_MEMORY,
+                     "there is no memory for a program of %zu bytes", file.bytes);
+  }
+  odtc_unmap(&file);
+  return code;
+}
+
+static odtc_code make_calls(odtc_trainer *t) {
+  const odtc_program *p = &t->program;
+  t->tensors = calloc(p->place_count + 1, sizeof *t->tensors);
+  t->operands = calloc(p->operand_count + 1, sizeof *t->operands);
+  if (!t->tensors || !t->operands)
+    return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for %zu operands",
+                     p->operand_count);
+  for (size_t n = 0; n < p->place_count; ++n) {
+    const odtc_place *at = p->places + n;
+    t->tensors[n] = (odtc_kernel_tensor){.device_type = ODTC_KERNEL_CPU, .rank = (int32_t)at->rank,
+                                         .code = (uint8_t)at->code, .bits = (uint8_t)at->bits,
+                                         .lanes = 1, .shape = (int64_t *)p->dims + at->dims};
+  }
+  for (size_t n = 0; n < p->operand_count; ++n)
+    t->operands[n] = (odtc_kernel_value){.type = ODTC_KERNEL_TENSOR,
+                                         .value.pointer = t->tensors + p->operands[n]};
+  for (uint32_t region = 0; region < ODTC_REGIONS; ++region) odtc_point(t, region);
+  return ODTC_OK;
+}
+
+static int core_count(void) {
+#ifdef __linux__
+  cpu_set_t cores;
+  if (!sched_getaffinity(0, sizeof cores, &cores)) return CPU_COUNT(&cores);
+#endif
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? (int)count : 1;
+}
+
+odtc_code odtc_set_threads(odtc_trainer *t, int threads) {
+  int most = t->program.head->threads < ODTC_MOST_THREADS ? (int)t->program.head->threads
+                                                          : ODTC_MOST_THREADS;
+  if (threads < 0 || threads > most)
+    return odtc_fail(&t->problem, ODTC_USAGE,
+                     "%d threads are asked for; the kernels have workspaces for 1 to %d", threads,
+                     most);
+  int count = threads ? threads : core_count() < most ? core_count() : most;
+  odtc_pool *pool;
+  if (odtc_pool_make(count, &pool, &t->problem)) return t->problem.code;
+  odtc_pool_end(t->pool);
+  t->pool = pool;
+  return ODTC_OK;
+}
+
+static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
+  uint8_t digest[ODTC_SHA256_BYTES];
+  if (!options || !options->program || !options->weights || !options->library)
+    return odtc_fail(&t->problem, ODTC_USAGE, "paths of program, weights and library are needed");
+  if (read_program(t, options->program, digest)) return t->problem.code;
+  t->plan = t->program.functions;
+  if (odtc_library_open(options->library, digest, &t->program, &t->library, &t->problem))
+    return t->problem.code;
+  if (odtc_fill(t, options) || make_calls(t)) return t->problem.code;
+  return odtc_set_threads(t, options->threads);
+}
+
+odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer) {
+  *trainer = calloc(1, sizeof **trainer);
+  return *trainer ? open_all(*trainer, options) : ODTC_NO_MEMORY;
+}
+
+void odtc_close(odtc_trainer *t) {
+  if (!t) return;
+  odtc_pool_end(t->pool);
+  odtc_library_close(&t->library);
+  odtc_unmap(&t->arena);
+  odtc_unmap(&t->storage);
+  odtc_unmap(&t->state);
+  odtc_unmap(&t->weights);
+  free(t->operands);
+  free(t->tensors);
+  free(t->parts);
+  free(t->arguments);
+  free(t->file);
+  free(t);
+}
+
+const char *odtc_message(const odtc_trainer *t) {
+  return t ? t->problem.text : "there is no memory for a trainer";
+}
+
+const odtc_tensor *odtc_tensor_at(const odtc_trainer *t, size_t number) {
+  return number < t->program.argument_count ? t->arguments + number : NULL;
+}
+
+const odtc_tensor *odtc_find(const odtc_trainer *t, const char *name) {
+  for (size_t n = 0; n < t->program.argument_count; ++n)
+    if (!strcmp(t->arguments[n].name, name)) return t->arguments + n;
+  return NULL;
+}
+
+int64_t odtc_steps(const odtc_trainer *t) { return t->steps; }
+
+uint64_t odtc_arena_bytes(const odtc_trainer *t) { return t->plan->arena_bytes; }
+
+const char *odtc_fact(const odtc_trainer *t, const char *name) {
+  const odtc_program *p = &t->program;
+  for (size_t n = 0; n < p->fact_count; ++n)
+    if (!strcmp(p->text + p->facts[n].name, name)) return p->text + p->facts[n].value;
+  return NULL;
+}

@@ -1,0 +1,131 @@
+#include "pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* A kernel follows the last one in less time than a thread takes to wake up: a worker looks for it
+   so many times, some tens of microseconds, before it sleeps. */
+enum { LOOKS = 2000, LOOKS_BETWEEN_YIELDS = 64 };
+
+struct odtc_pool {
+  _Alignas(64) atomic_uint round; /* goes up when there is something to do */
+  _Alignas(64) atomic_int pending;
+  atomic_int failed, sleepers, stopped;
+  odtc_task task;
+  void *data;
+  odtc_task_group group;
+  int threads, started;
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  struct worker {
+    odtc_pool *pool;
+    int number;
+    pthread_t id;
+  } workers[ODTC_MOST_THREADS];
+};
+
+/* Kernels know no trainer, so the thread that calls them does. */
+static _Thread_local odtc_pool *pool_of_thread;
+
+odtc_pool *odtc_pool_use(odtc_pool *pool) {
+  odtc_pool *before = pool_of_thread;
+  pool_of_thread = pool;
+  return before;
+}
+
+static void wait_a_little(int looks) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+  if (looks % LOOKS_BETWEEN_YIELDS == LOOKS_BETWEEN_YIELDS - 1) sched_yield();
+}
+
+static void wait_for_round(odtc_pool *pool, unsigned seen) {
+  for (int n = 0; n < LOOKS; ++n) {
+    if (atomic_load_explicit(&pool->round, memory_order_acquire) != seen) return;
+    wait_a_little(n);
+  }
+  pthread_mutex_lock(&pool->lock);
+  /* Counted before it looks again: whoever starts a round later sees that somebody sleeps. */
+  atomic_fetch_add(&pool->sleepers, 1);
+  while (atomic_load(&pool->round) == seen) pthread_cond_wait(&pool->wake, &pool->lock);
+  atomic_fetch_sub(&pool->sleepers, 1);
+  pthread_mutex_unlock(&pool->lock);
+}
+
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  odtc_pool *pool = worker->pool;
+  for (unsigned seen = 0;; ++seen) {
+    wait_for_round(pool, seen);
+    if (atomic_load(&pool->stopped)) return NULL;
+    if (worker->number < pool->group.tasks && pool->task(worker->number, &pool->group, pool->data))
+      atomic_store(&pool->failed, 1);
+    atomic_fetch_sub_explicit(&pool->pending, 1, memory_order_acq_rel);
+  }
+}
+
+static void start_round(odtc_pool *pool) {
+  atomic_fetch_add(&pool->round, 1);
+  if (!atomic_load(&pool->sleepers)) return;
+  pthread_mutex_lock(&pool->lock);
+  pthread_cond_broadcast(&pool->wake);
+  pthread_mutex_unlock(&pool->lock);
+}
+
+/* One task behind the other: where there is one thread, or a kernel counts more tasks than threads. */
+static int run_in_turn(odtc_task task, void *data, int tasks) {
+  odtc_task_group group = {NULL, tasks};
+  for (int number = 0; number < tasks; ++number)
+    if (task(number, &group, data)) return -1;
+  return 0;
+}
+
+int odtc_pool_launch(odtc_task task, void *data, int tasks) {
+  odtc_pool *pool = pool_of_thread;
+  int threads = pool ? pool->threads : 1;
+  if (tasks <= 0) tasks = threads;
+  if (threads == 1 || tasks > threads) return run_in_turn(task, data, tasks);
+  pool->task = task, pool->data = data;
+  pool->group = (odtc_task_group){NULL, tasks};
+  atomic_store(&pool->failed, 0);
+  atomic_store(&pool->pending, threads - 1); /* each answers, though it may have no task */
+  start_round(pool);
+  int failed = task(0, &pool->group, data);
+  for (int n = 0; atomic_load_explicit(&pool->pending, memory_order_acquire); ++n) wait_a_little(n);
+  return failed || atomic_load(&pool->failed) ? -1 : 0;
+}
+
+odtc_code odtc_pool_make(int threads, odtc_pool **made, odtc_problem *problem) {
+  odtc_pool *pool = aligned_alloc(64, (sizeof *pool + 63) / 64 * 64);
+  if (!pool) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for threads");
+  *pool = (odtc_pool){.threads = threads};
+  pthread_mutex_init(&pool->lock, NULL);
+  pthread_cond_init(&pool->wake, NULL);
+  for (; pool->started < threads - 1; ++pool->started) {
+    struct worker *worker = pool->workers + pool->started;
+    *worker = (struct worker){.pool = pool, .number = pool->started + 1};
+    if (pthread_create(&worker->id, NULL, work, worker)) {
+      int started = pool->started + 1;
+      odtc_pool_end(pool);
+      return odtc_fail(problem, ODTC_NO_MEMORY, "the system starts %d of %d threads", started,
+                       threads);
+    }
+  }
+  *made = pool;
+  return ODTC_OK;
+}
+
+void odtc_pool_end(odtc_pool *pool) {
+  if (!pool) return;
+  atomic_store(&pool->stopped, 1);
+  start_round(pool);
+  for (int n = 0; n < pool->started; ++n) pthread_join(pool->workers[n].id, NULL);
+  pthread_cond_destroy(&pool->wake);
+  pthread_mutex_destroy(&pool->lock);
+  free(pool);
+}

@@ -1,0 +1,165 @@
+/* Whether everything in a program that refers to something refers to what is there. */
+#include <math.h>
+
+#include "program.h"
+
+/* Far above what a device has, and below what sums of some of them overflow. */
+static const uint64_t MOST_BYTES = (uint64_t)1 << 46;
+
+#define FIT(condition, ...) \
+  do {                      \
+    if (!(condition)) return odtc_fail(problem, ODTC_DAMAGED, __VA_ARGS__); \
+  } while (0)
+
+static int is_text(const odtc_program *p, uint32_t place) { return place < p->text_bytes; }
+
+static int is_dtype(unsigned code, unsigned bits) {
+  switch (code) {
+    case 0: case 1: return bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    case 2: return bits == 16 || bits == 32 || bits == 64;
+    case 6: return bits == 8;
+    default: return 0;
+  }
+}
+
+/* Bytes of a tensor whose shape is among the sizes; SIZE_MAX where it is not. */
+static size_t bytes_of(const odtc_program *p, unsigned code, unsigned bits, uint32_t rank,
+                       uint32_t dims) {
+  if (!is_dtype(code, bits) || rank > ODTC_MOST_RANK || dims > p->dim_count ||
+      rank > p->dim_count - dims)
+    return SIZE_MAX;
+  return odtc_tensor_bytes(p->dims + dims, rank, bits);
+}
+
+static int is_scalar(const odtc_argument *a, unsigned code) {
+  return a->code == code && a->bits == 32 && a->bytes == 4;
+}
+
+static int is_average_of(const odtc_program *p, const odtc_argument *a, uint32_t number) {
+  if (number >= p->argument_count) return 0;
+  const odtc_argument *of = p->arguments + number;
+  return of->role == ODTC_PARAMETER && of->bytes == a->bytes && of->code == a->code &&
+         of->bits == a->bits;
+}
+
+static odtc_code check_argument(const odtc_program *p, size_t number, odtc_problem *problem) {
+  const odtc_argument *a = p->arguments + number;
+  size_t bytes = bytes_of(p, a->code, a->bits, a->rank, a->dims);
+  FIT(a->role <= ODTC_STORAGE && is_text(p, a->name), "argument %zu has no role or name", number);
+  const char *name = p->text + a->name;
+  FIT(bytes <= MOST_BYTES && bytes == a->bytes, "the bytes of %.100s are not those of its shape",
+      name);
+  FIT(!(a->flags & ~(uint32_t)(ODTC_BOUNDED | ODTC_IGNORES | ODTC_ACCUMULATOR)),
+      "%.100s has unknown flags", name);
+  int is_fed = a->role == ODTC_INPUT || a->role == ODTC_LABEL;
+  uint64_t runs = (uint64_t)a->groups * p->head->micro_batches; /* both have 32 bits */
+  FIT(!a->groups || (is_fed && bytes % runs == 0), "%.100s cannot be cut into parts", name);
+  FIT(!(a->flags & ODTC_BOUNDED) || (is_fed && a->code <= 1 && a->least <= a->most),
+      "%.100s has bounds, and is none that is fed integers", name);
+  FIT(isfinite(a->initial), "%.100s starts at what is no number", name);
+  int starts = a->role == ODTC_STATE && a->initial != 0;
+  FIT(!starts || ((a->code == 2 || a->code == 0) && a->bits == 32),
+      "%.100s of another type than float32 or int32 starts at a number", name);
+  if (a->role == ODTC_AVERAGE)
+    FIT(is_average_of(p, a, a->averaged), "%.100s is the average of no parameter", name);
+  return ODTC_OK;
+}
+
+static odtc_code check_arguments(odtc_program *p, odtc_problem *problem) {
+  size_t rates = 0, steps = 0;
+  uint64_t all = 0;
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const odtc_argument *a = p->arguments + n;
+    if (check_argument(p, n, problem)) return problem->code;
+    FIT((all += a->bytes) <= MOST_BYTES, "the arguments are too large for any device");
+    if (a->role == ODTC_LEARNING_RATE && is_scalar(a, 2)) ++rates, p->rate = n;
+    if (a->role == ODTC_STEP && is_scalar(a, 0)) ++steps, p->step = n;
+  }
+  FIT(rates == 1 && steps == 1, "the step has not one learning rate and one number");
+  uint32_t scale = p->head->scale;
+  FIT(scale == ODTC_NONE || (scale < p->argument_count && is_scalar(p->arguments + scale, 2) &&
+                             p->arguments[scale].role == ODTC_STATE),
+      "the loss scale is no such state");
+  return ODTC_OK;
+}
+
+/* Bytes of what a tensor lies in, within one function. */
+static size_t room_of(const odtc_program *p, const odtc_place *place, const odtc_function *of) {
+  switch (place->region) {
+    case ODTC_IN_ARGUMENT:
+      return place->number < p->argument_count ? odtc_part_bytes(p, place->number) : 0;
+    case ODTC_IN_CONSTANT: return p->constant_bytes;
+    case ODTC_IN_ARENA: return of->arena_bytes;
+    case ODTC_IN_RESULT: return of->result_bytes;
+    default: return 0;
+  }
+}
+
+static int is_within(const odtc_program *p, uint32_t tensor, const odtc_function *of) {
+  if (tensor >= p->place_count) return 0;
+  const odtc_place *place = p->places + tensor;
+  size_t bytes = bytes_of(p, place->code, place->bits, place->rank, place->dims);
+  size_t room = room_of(p, place, of);
+  return place->region < ODTC_REGIONS && !place->zero && place->offset % ODTC_ALIGNMENT == 0 &&
+         (place->region != ODTC_IN_ARGUMENT || place->number < p->argument_count) &&
+         (place->region == ODTC_IN_ARGUMENT || !place->number) && place->offset <= room &&
+         bytes <= room - place->offset;
+}
+
+static odtc_code check_call(const odtc_program *p, const odtc_function *of, size_t number,
+                            odtc_problem *problem) {
+  const odtc_call *call = p->calls + of->first + number;
+  const char *name = p->text + of->name;
+  FIT(call->kernel < p->kernel_count && call->first <= p->operand_count &&
+          call->operands <= p->operand_count - call->first,
+      "call %zu of %.100s has no kernel or operands", number, name);
+  for (uint32_t n = 0; n < call->operands; ++n)
+    FIT(is_within(p, p->operands[call->first + n], of),
+        "operand %u of call %zu of %.100s is not within its memory", n, number, name);
+  return ODTC_OK;
+}
+
+static odtc_code check_function(const odtc_program *p, size_t number, odtc_problem *problem) {
+  const odtc_function *of = p->functions + number;
+  FIT(is_text(p, of->name) && !of->zero, "function %zu has no name", number);
+  const char *name = p->text + of->name;
+  FIT(of->first <= p->call_count && of->calls <= p->call_count - of->first,
+      "%.100s has calls that are not there", name);
+  FIT(of->arena_bytes <= MOST_BYTES && of->result_bytes <= MOST_BYTES,
+      "the memory of %.100s is too large for any device", name);
+  for (uint32_t n = 0; n < of->calls; ++n)
+    if (check_call(p, of, n, problem)) return problem->code;
+  FIT(is_within(p, of->result, of), "the result of %.100s is not within its memory", name);
+  const odtc_place *result = p->places + of->result;
+  size_t part = bytes_of(p, result->code, result->bits, result->rank, result->dims);
+  size_t whole = bytes_of(p, result->code, result->bits, result->rank, of->dims);
+  if (of->output == ODTC_NONE) {
+    FIT(number == p->plans, "the plan %.100s is behind an evaluation", name);
+    FIT(result->code == 2 && result->bits == 32 && part == 4, "the loss of %.100s is no float32",
+        name);
+    FIT(isfinite(of->time), "the time of %.100s is no number", name);
+    return ODTC_OK;
+  }
+  size_t parts = of->groups ? p->head->micro_batches : 1;
+  FIT(is_text(p, of->output), "the output of %.100s has no name", name);
+  FIT(whole <= MOST_BYTES && whole % parts == 0 && whole / parts == part &&
+          (!of->groups || part % of->groups == 0),
+      "the result of %.100s cannot be made of its parts", name);
+  return ODTC_OK;
+}
+
+odtc_code odtc_program_check(odtc_program *p, odtc_problem *problem) {
+  FIT(p->text_bytes && !p->text[p->text_bytes - 1], "the program's text does not end");
+  if (check_arguments(p, problem)) return problem->code;
+  for (size_t n = 0; n < p->kernel_count; ++n)
+    FIT(is_text(p, p->kernels[n]), "kernel %zu has no name", n);
+  for (size_t n = 0; n < p->fact_count; ++n)
+    FIT(is_text(p, p->facts[n].name) && is_text(p, p->facts[n].value), "fact %zu is no text", n);
+  p->plans = 0;
+  for (size_t n = 0; n < p->function_count; ++n) {
+    if (check_function(p, n, problem)) return problem->code;
+    if (p->functions[n].output == ODTC_NONE) ++p->plans;
+  }
+  FIT(p->plans, "the program has no plan of a step");
+  return ODTC_OK;
+}

@@ -1,0 +1,126 @@
+#include "tensor_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+
+static const struct {
+  const char *name;
+  unsigned code, bits;
+} DTYPES[] = {
+    {"BOOL", 6, 8}, {"I8", 0, 8},   {"U8", 1, 8},   {"I16", 0, 16}, {"U16", 1, 16}, {"I32", 0, 32},
+    {"U32", 1, 32}, {"I64", 0, 64}, {"U64", 1, 64}, {"F16", 2, 16}, {"F32", 2, 32}, {"F64", 2, 64},
+};
+
+static odtc_code no_header(odtc_problem *problem) {
+  return odtc_fail(problem, ODTC_DAMAGED, "the header of the tensors cannot be read");
+}
+
+static void read_dtype(odtc_json *json, odtc_entry *entry) {
+  const char *name = odtc_json_string(json);
+  for (size_t n = 0; name && n < sizeof DTYPES / sizeof *DTYPES; ++n)
+    if (!strcmp(DTYPES[n].name, name)) {
+      entry->code = DTYPES[n].code, entry->bits = DTYPES[n].bits;
+      return;
+    }
+  json->at = NULL;
+}
+
+static void read_shape(odtc_json *json, odtc_entry *entry) {
+  odtc_json_expect(json, '[');
+  entry->rank = 0;
+  if (odtc_json_is(json, ']')) return;
+  do {
+    if (entry->rank == ODTC_MOST_RANK) json->at = NULL;
+    if (!json->at) return;
+    entry->shape[entry->rank++] = (int64_t)odtc_json_natural(json);
+  } while (odtc_json_is(json, ','));
+  odtc_json_expect(json, ']');
+}
+
+/* What a tensor is, and where it lies behind the header. */
+static void read_entry(odtc_json *json, odtc_entry *entry, uint64_t place[2]) {
+  int seen = 0;
+  odtc_json_expect(json, '{');
+  do {
+    const char *key = odtc_json_string(json);
+    odtc_json_expect(json, ':');
+    if (!key) return;
+    if (!strcmp(key, "dtype")) {
+      seen |= 1;
+      read_dtype(json, entry);
+    } else if (!strcmp(key, "shape")) {
+      seen |= 2;
+      read_shape(json, entry);
+    } else if (!strcmp(key, "data_offsets")) {
+      seen |= 4;
+      odtc_json_expect(json, '[');
+      place[0] = odtc_json_natural(json);
+      odtc_json_expect(json, ',');
+      place[1] = odtc_json_natural(json);
+      odtc_json_expect(json, ']');
+    } else {
+      json->at = NULL;
+    }
+  } while (odtc_json_is(json, ','));
+  odtc_json_expect(json, '}');
+  if (seen != 7) json->at = NULL;
+}
+
+/* Texts by name, which nobody asks for here. */
+static void skip_metadata(odtc_json *json) {
+  odtc_json_expect(json, '{');
+  if (odtc_json_is(json, '}')) return;
+  do {
+    odtc_json_string(json);
+    odtc_json_expect(json, ':');
+    odtc_json_string(json);
+  } while (odtc_json_is(json, ','));
+  odtc_json_expect(json, '}');
+}
+
+static odtc_code read_entries(odtc_json *json, odtc_pages body,
+                              odtc_code (*take)(void *, const odtc_entry *, odtc_problem *),
+                              void *with, odtc_problem *problem) {
+  odtc_json_expect(json, '{');
+  if (odtc_json_is(json, '}')) return ODTC_OK;
+  do {
+    odtc_entry entry = {0};
+    uint64_t place[2] = {0, 0};
+    entry.name = odtc_json_string(json);
+    odtc_json_expect(json, ':');
+    if (!entry.name) return no_header(problem);
+    if (!strcmp(entry.name, "__metadata__")) {
+      skip_metadata(json);
+      continue;
+    }
+    read_entry(json, &entry, place);
+    if (!json->at) return no_header(problem);
+    entry.bytes = odtc_tensor_bytes(entry.shape, entry.rank, entry.bits);
+    if (place[0] > place[1] || place[1] > body.bytes || entry.bytes != place[1] - place[0])
+      return odtc_fail(problem, ODTC_DAMAGED, "tensor %.100s does not fit its place in the file",
+                       entry.name);
+    entry.data = body.at + place[0];
+    if (take(with, &entry, problem)) return problem->code;
+  } while (odtc_json_is(json, ','));
+  odtc_json_expect(json, '}');
+  return json->at ? ODTC_OK : no_header(problem);
+}
+
+odtc_code odtc_tensor_file_read(odtc_pages file,
+                                odtc_code (*take)(void *, const odtc_entry *, odtc_problem *),
+                                void *with, odtc_problem *problem) {
+  uint64_t length = 0;
+  if (file.bytes < sizeof length) return no_header(problem);
+  memcpy(&length, file.at, sizeof length);
+  if (length > file.bytes - sizeof length) return no_header(problem);
+  char *strings = malloc((size_t)length + 1);
+  if (!strings) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for a header");
+  uint8_t *text = file.at + sizeof length;
+  odtc_json json = {(const char *)text, (const char *)text + length, strings};
+  odtc_pages body = {text + length, file.bytes - sizeof length - (size_t)length};
+  odtc_code code = read_entries(&json, body, take, with, problem);
+  free(strings);
+  return code;
+}

@@ -1,0 +1,58 @@
+/* A trainer: files, memory, and the calls of a step as kernels are given them. */
+#ifndef ODTC_TRAINER_H
+#define ODTC_TRAINER_H
+
+#include <stdatomic.h>
+
+#include "library.h"
+#include "memory.h"
+#include "pool.h"
+#include "program.h"
+
+struct odtc_trainer {
+  odtc_problem problem;
+  uint8_t *file; /* the program's; constants are read there */
+  odtc_program program;
+  odtc_library library;
+  odtc_pool *pool;
+  odtc_pages weights; /* the file, where frozen weights are used as they lie there */
+  odtc_pages state;   /* all other arguments, results, and parts of what a step is fed */
+  odtc_pages storage, arena;
+  odtc_tensor *arguments;       /* as their user sees them */
+  uint8_t **parts;              /* where a call reads each of them */
+  odtc_kernel_tensor *tensors;  /* one for each place of the program */
+  odtc_kernel_value *operands;  /* pointers to these, call by call */
+  uint8_t *result, *joined;     /* of a function; of an evaluation of several parts */
+  const odtc_function *plan;
+  atomic_int cancelled;
+  int torn;
+  int64_t steps;
+};
+
+enum { ODTC_CANCEL_STEP = 1, ODTC_CANCEL_NOW = 2 };
+
+/* Allocates what a program needs, and gives it the values that it starts from. */
+odtc_code odtc_fill(odtc_trainer *trainer, const odtc_options *options);
+
+/* Lets tensors that lie in a region be where that is now. */
+void odtc_point(odtc_trainer *trainer, uint32_t region);
+/* Lets what reads an argument read another's memory. */
+void odtc_point_argument(odtc_trainer *trainer, uint32_t argument, uint8_t *data);
+
+/* Runs the calls of a function, whose arena is allocated. */
+odtc_code odtc_run(odtc_trainer *trainer, const odtc_function *function, int changes);
+/* Gives the arena so many bytes, and its tensors their places in it. */
+odtc_code odtc_set_arena(odtc_trainer *trainer, size_t bytes);
+
+/* Checks the integers of all that is fed, and is of a role. */
+odtc_code odtc_check_fed(odtc_trainer *trainer, odtc_role role);
+/* Gives a call its part of what a step is fed. */
+void odtc_take_part(odtc_trainer *trainer, uint32_t part);
+/* Copies the run of a part in each of some groups, between a whole and the part. */
+void odtc_copy_part(uint8_t *whole, uint8_t *part, size_t part_bytes, size_t groups, uint32_t parts,
+                    uint32_t number, int to_part);
+
+/* Whether a loss says that something is not finite that should be, and what. */
+odtc_code odtc_check_finite(odtc_trainer *trainer, double loss, float rate);
+
+#endif
