@@ -16,7 +16,7 @@ MOST_MANIFEST_BYTES = 16 << 20
 """Of an artifact's manifest: some hundred for each argument of the step."""
 
 MOST_MEMBERS_BYTES = 64 << 10
-"""Of the directory of an artifact's zip file, which has five members."""
+"""Of the directory of an artifact's zip file, which has six members."""
 
 MOST_ARRAYS_BYTES = 1 << 20
 """Of the directory of an `.npz` file, which is held whole: some ten thousand arrays."""

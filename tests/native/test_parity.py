@@ -1,4 +1,4 @@
-"""The native runtime takes the steps of the trainer of Python, to the bit; state and results, too."""
+"""Steps of the native runtime, and what they leave, are those of the Python trainer, bit by bit."""
 
 import math
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
+from tests.fast import fast_if
 from tests.native.parity import TARGET, assert_same_run
 from tests.numeric.mlp import batches, mlp_artifact, overflowing
 from tests.numeric.test_memory_budget import tower
@@ -28,13 +29,16 @@ UPDATES = {
 }
 
 
-@pytest.mark.parametrize("name", UPDATES)
+FAST = ("clipped", "accumulated", "scaled")
+
+
+@pytest.mark.parametrize("name", fast_if(FAST.__contains__, UPDATES))
 def test_updates(name: str, tmp_path: Path) -> None:
     artifact = mlp_artifact(tmp_path, UPDATES[name], target=TARGET)
     assert_same_run(artifact, tmp_path, batches(STEPS), 0.05)
 
 
-@pytest.mark.parametrize("name", ["momentum", "accumulated"])
+@pytest.mark.parametrize("name", fast_if("accumulated".__eq__, ["momentum", "accumulated"]))
 def test_micro_batches(name: str, tmp_path: Path) -> None:
     artifact = mlp_artifact(tmp_path, UPDATES[name], target=TARGET, micro_batches=4)
     assert artifact.manifest.micro_batches == 4

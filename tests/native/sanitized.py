@@ -1,0 +1,76 @@
+"""`python -m tests.native.sanitized`: the native runtime under the sanitizers of C.
+
+10,000 edited files of each kind, read under ASan and UBSan; two trainers in two threads, under
+these and under TSan. The tests do the same with fewer.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+
+import odtc
+from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
+from tests.native.parity import TARGET, unpacked
+from tests.numeric.test_memory_budget import tower
+
+ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+THREAD = ("-fsanitize=thread",)
+_FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+_MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
+
+
+def build(name: str, folder: Path, flags: Sequence[str]) -> Path:
+    """Compiles a program of this folder with the runtime."""
+    sources = [str(path) for path in sorted(FOLDER.glob("*.c"))]
+    output = folder / f"{name}{len(flags)}"
+    command = [*compiler_of_c(), *_FLAGS, *flags, f"-I{FOLDER}"]
+    command += [str(Path(__file__).with_name(f"{name}.c")), *sources, "-o", str(output)]
+    subprocess.run([*command, "-lpthread", "-ldl", "-lm"], check=True)
+    return output
+
+
+def small_artifact(folder: Path) -> Path:
+    """The members of a step with several plans, batch normalisations, dropout and averages."""
+    onnx.save(tower(layers=1), path := folder / "tower.onnx")
+    update = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9, loss_scale="dynamic")
+    made = odtc.compile(path, TARGET, batch=4, optimizer=update, memory_budget="auto")
+    return unpacked(made, folder / "artifact")
+
+
+def run(program: Path, members: Path, before: Sequence[str], after: Sequence[str] = ()) -> str:
+    """Runs a program on an artifact's files; what it prints."""
+    paths = [str(members / name) for name in _MEMBERS]
+    command = [str(program), *before, *paths, *after]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(f"{program.name} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs all of it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.native.sanitized", description=__doc__)
+    parser.add_argument("--mutations", type=int, default=10_000, help="of each file")
+    parser.add_argument("--seed", type=int, default=1, help="of the first")
+    parser.add_argument("--steps", type=int, default=200, help="of each trainer")
+    args = parser.parse_args(argv)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        members = small_artifact(folder)
+        fuzz = build("fuzz", folder, ADDRESS)
+        found = run(fuzz, members, [str(args.mutations), str(args.seed)])
+        print(f"of {args.mutations:,} edited programs, weights and libraries were read: {found}")
+        for flags in (ADDRESS, THREAD):
+            two = build("two_trainers", folder, flags)
+            run(two, members, [], [str(args.steps), "4"])
+            print(f"two trainers in two threads: {flags[0]} found nothing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""What the native runtime refuses, and how it says so: each code, and that nothing is lost."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import digits_model
+from odtc.artifact import Artifact
+from odtc.core.specs import Role
+from odtc.runtime_rpc.native.binding import Code, NativeError, NativeTrainer
+from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
+from tests.numeric.mlp import batches, mlp_artifact
+
+UPDATE = odtc.Update(odtc.SGD(momentum=0.9), ema=0.9)
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return mlp_artifact(tmp_path_factory.mktemp("mlp"), UPDATE, target=TARGET)
+
+
+@pytest.fixture(scope="module")
+def members(artifact: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(artifact, tmp_path_factory.mktemp("members") / "artifact")
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def cut(name: str, size: int) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:size])
+
+
+def flipped(name: str, at: int) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        data = bytearray((folder / name).read_bytes())
+        data[at] ^= 1
+        (folder / name).write_bytes(data)
+
+    return edit
+
+
+def renamed(folder: Path) -> None:
+    path = folder / "parameters.safetensors"
+    path.write_bytes(path.read_bytes().replace(b"fc1.bias", b"fc3.bias"))
+
+
+def reshaped(folder: Path) -> None:
+    path = folder / "parameters.safetensors"
+    path.write_bytes(path.read_bytes().replace(b"[12,8]", b"[8,12]"))
+
+
+FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
+    "no program": (without("program.bin"), Code.NO_FILE, "program.bin cannot be read: No such"),
+    "no weights": (without("parameters.safetensors"), Code.NO_FILE, "cannot be read: No such"),
+    "no library": (without("step.so"), Code.NO_FILE, "step.so cannot be read: No such file"),
+    "an empty program": (cut("program.bin", 0), Code.DAMAGED, "is empty, or no file"),
+    "a short program": (cut("program.bin", 999), Code.DAMAGED, "the program has 999 bytes of"),
+    "another file": (flipped("program.bin", 0), Code.DAMAGED, "the file is no program of odtc"),
+    "another version": (
+        flipped("program.bin", 8),
+        Code.UNSUPPORTED,
+        "the program has version 0; this runtime reads version 1",
+    ),
+    # Nothing in the identity is wrong in itself.
+    "another program": (flipped("program.bin", 30), Code.MISFIT, "are not of one artifact"),
+    "a short library": (cut("step.so", 5000), Code.DAMAGED, "the library ends too early"),
+    "no library of 64 bits": (flipped("step.so", 4), Code.DAMAGED, "is none of 64 bits"),
+    "short weights": (cut("parameters.safetensors", 400), Code.DAMAGED, "does not fit its place"),
+    "other weights": (renamed, Code.MISFIT, "the file of weights has no fc1.bias"),
+    "weights of another shape": (
+        reshaped,
+        Code.MISFIT,
+        "the weight fc1.weight has another shape or type",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files(name: str, members: Path, tmp_path: Path) -> None:
+    edit, code, text = FILES[name]
+    shutil.copytree(members, folder := tmp_path / "artifact")
+    edit(folder)
+    with pytest.raises(NativeError, match=text) as caught:
+        NativeTrainer(folder, 1)
+    assert caught.value.code is code
+
+
+def test_labels_and_rates_are_checked_before_anything_changes(
+    artifact: Artifact, tmp_path: Path
+) -> None:
+    (x, y), *_ = batches(1)
+    with native_trainer(artifact, tmp_path / "a") as native:
+        before = {key: tensor.copy() for key, tensor in native.tensors.items()}
+        feed(native, artifact.manifest, x, np.where(np.arange(8) == 3, 5, y))
+        for rate, said in (
+            (0.1, r"element 3 of label is 5, outside \[0, 4\]"),
+            (-0.1, "the learning rate -0.1 is no number of 0 or more"),
+            (float("nan"), "the learning rate nan is no number of 0 or more"),
+        ):
+            feed(native, artifact.manifest, x, np.where(np.arange(8) == 3, 5 * (rate > 0), y))
+            with pytest.raises(NativeError, match=said) as caught:
+                native.step(rate)
+            assert caught.value.code is Code.DATA
+        assert native.steps == 0
+        for (role, name), tensor in native.tensors.items():
+            if role not in (Role.INPUT, Role.LABEL):
+                assert np.array_equal(tensor, before[role, name]), name
+
+
+def test_what_is_asked_for_is_there(artifact: Artifact, tmp_path: Path) -> None:
+    with native_trainer(artifact, tmp_path / "a") as native:
+        cases = [
+            (lambda: native.evaluate("z"), Code.USAGE, "the output z cannot be evaluated"),
+            (lambda: native.set_budget(1), Code.BUDGET, "the step needs at least .* budget is 1"),
+            (lambda: native.use_threads(5), Code.USAGE, "kernels have workspaces for 1 to 4"),
+            (lambda: native.use_threads(-1), Code.USAGE, "-1 threads are asked for"),
+        ]
+        for call, code, text in cases:
+            with pytest.raises(NativeError, match=text) as caught:
+                call()
+            assert caught.value.code is code
+        assert native.fact("optimizer") == "sgd"
+        assert native.fact("nothing") is None
+
+
+def test_averages_that_are_not_kept(tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, odtc.SGD())
+    with (
+        native_trainer(artifact, tmp_path / "a") as native,
+        pytest.raises(NativeError, match="the step keeps no moving averages"),
+    ):
+        native.evaluate(ema=True)
+
+
+def test_a_loss_that_is_not_finite_names_what_was_fed(artifact: Artifact, tmp_path: Path) -> None:
+    (x, y), (good, labels) = batches(2)
+    x[2, 5] = np.inf
+    with native_trainer(artifact, tmp_path / "a") as native:
+        feed(native, artifact.manifest, good, labels)
+        native.step(0.1)
+        feed(native, artifact.manifest, x, y)
+        said = r"1 of 64 elements of x are inf at step 2 \(loss .*, learning rate 0.1\)"
+        with pytest.raises(NativeError, match=said) as caught:
+            native.step(0.1)
+        assert caught.value.code is Code.NOT_FINITE
+        assert native.steps == 2
+
+
+def test_a_step_that_was_cancelled_was_not_taken(artifact: Artifact, tmp_path: Path) -> None:
+    data = batches(3)
+    with (
+        native_trainer(artifact, tmp_path / "a") as native,
+        native_trainer(artifact, tmp_path / "b") as undisturbed,
+    ):
+        for number, (x, y) in enumerate(data):
+            feed(native, artifact.manifest, x, y)
+            feed(undisturbed, artifact.manifest, x, y)
+            native.cancel(now=number == 1)
+            with pytest.raises(NativeError, match="cancelled before it began") as caught:
+                native.step(0.1)
+            assert caught.value.code is Code.CANCELLED
+            assert bits(native.step(0.1)) == bits(undisturbed.step(0.1))
+
+
+def test_a_step_that_ends_half_way_tears_the_weights(artifact: Artifact, tmp_path: Path) -> None:
+    x, y = batches(1)[0]
+    with native_trainer(artifact, tmp_path / "a") as native:
+        feed(native, artifact.manifest, x, y)
+        over = threading.Event()
+
+        def cancel() -> None:
+            while not over.wait(1e-5):
+                native.cancel(now=True)
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        codes = set()
+        while Code.TORN not in codes:
+            try:
+                native.step(0.1)
+            except NativeError as error:
+                codes.add(error.code)
+        over.set()
+        thread.join()
+        assert codes == {Code.CANCELLED, Code.TORN}
+        for call in (lambda: native.step(0.1), native.evaluate):
+            with pytest.raises(NativeError, match="the weights are torn"):
+                call()
+
+
+def test_a_library_that_another_runtime_uses(tmp_path: Path) -> None:
+    """Its parallel kernels hold the address of one pool, TVM's or the native runtime's."""
+    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
+    members = unpacked(odtc.compile(path, TARGET, batch=8), tmp_path / "artifact")
+    code = (
+        "import sys, tvm_ffi, tvm\n"
+        "from odtc.runtime_rpc.native.binding import NativeTrainer\n"
+        "held = tvm_ffi.load_module(sys.argv[1] + '/step.so')\n"
+        "NativeTrainer(sys.argv[1], 1)\n"
+    )
+    command = [sys.executable, "-c", code, str(members)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "another runtime of this process runs the kernels" in done.stderr, done.stderr
+
+
+def test_out_of_memory(artifact: Artifact, members: Path) -> None:
+    """A clear error, where the system gives no more."""
+    code = (
+        "import resource, sys\n"
+        "from odtc.runtime_rpc.native.binding import NativeTrainer, NativeError, _runtime\n"
+        "_runtime()\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 15),) * 2)\n"
+        "try: NativeTrainer(sys.argv[1], 4)\n"
+        "except NativeError as error: print(error.code.name, error)\n"
+    )
+    command = [sys.executable, "-c", code, str(members)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[0] in ("NO_MEMORY", "MISFIT"), done.stdout

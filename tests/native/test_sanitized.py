@@ -1,0 +1,43 @@
+"""The runtime under sanitizers: edited files are refused or read; two trainers share nothing."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from odtc.core.cxx import cc_command, cxx_command
+from odtc.runtime_rpc.native.build import FOLDER
+from tests.native.sanitized import ADDRESS, THREAD, build, run, small_artifact
+
+MUTATIONS, STEPS = 400, 8
+
+pytestmark = pytest.mark.skipif(not cc_command(), reason="no compiler of C")
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_artifact(tmp_path_factory.mktemp("sanitized"))
+
+
+def test_edited_files_are_refused_or_read(members: Path, tmp_path: Path) -> None:
+    found = run(build("fuzz", tmp_path, ADDRESS), members, [str(MUTATIONS), "1"]).split()
+    # Some are read, so that what is behind the checks is met as well; most are refused.
+    assert all(0 < int(each) < MUTATIONS for each in found)
+
+
+@pytest.mark.parametrize("flags", [ADDRESS, THREAD], ids=["address", "thread"])
+def test_two_trainers_in_two_threads(flags, members: Path, tmp_path: Path) -> None:
+    program = build("two_trainers", tmp_path, flags)
+    lines = run(program, members, [], [str(STEPS), "2"]).splitlines()
+    losses = [line.split() for line in lines[:STEPS]]
+    assert all(first == second for first, second in losses)
+    assert len({first for first, _ in losses}) > STEPS // 2
+    assert lines[STEPS:] == ["9", "9"]  # ODTC_CANCELLED
+
+
+def test_the_header_is_c_plus_plus(tmp_path: Path) -> None:
+    shutil.copy(FOLDER / "odtc.h", tmp_path)
+    (tmp_path / "use.cc").write_text('#include "odtc.h"\nint f() { return odtc_open(0, 0); }\n')
+    command = [*cxx_command(), "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    subprocess.run([*command, "-fsyntax-only", str(tmp_path / "use.cc")], check=True)
