@@ -14,7 +14,8 @@ from tvm import relax, s_tir, tirx
 
 from odtc.backends.compiling import Compiled
 from odtc.backends.kernel_objects import Objects
-from odtc.backends.program.straight_line import Lines, lines_of
+from odtc.backends.program.lines import Lines
+from odtc.backends.program.straight_line import lines_of
 from odtc.core.kernel_marks import TUNED, WINOGRAD
 from odtc.core.relax_calls import operator_of
 from odtc.passes.insert_checkpoints import REPEATED, STORED

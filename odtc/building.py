@@ -15,8 +15,8 @@ import odtc
 from odtc.backends.built import Built
 from odtc.backends.elf import check_library
 from odtc.backends.library import export_library
+from odtc.backends.program.lines import Lines
 from odtc.backends.program.program import program_of
-from odtc.backends.program.straight_line import Lines
 from odtc.backends.program.write import program_bytes
 from odtc.backends.targets import Target
 from odtc.core import bundle as bundles

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from odtc.backends.program.straight_line import Call, Line, Operand, Region
+from odtc.backends.program.lines import Call, Line, Operand, Region
 from odtc.core.manifest import Evaluation, Manifest
 from odtc.core.place import Place
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec

@@ -5,86 +5,18 @@ made: there each call names its kernel, and each tensor says where it lies. A fu
 anything else than calling kernels, as one with branches would, is no straight line.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import tvm
 from tvm import ir, relax, tirx
 from tvm.ir.expr import GenericConst
 
+from odtc.backends.program.lines import Call, Line, Lines, Operand, Region
 from odtc.core.relax_calls import operator_of
 from odtc.passes.bindings import bindings_of
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
-
-
-class Region(IntEnum):
-    """What a tensor lies in; the numbers are those of the file."""
-
-    ARGUMENT = 0
-    CONSTANT = 1
-    ARENA = 2
-    RESULT = 3
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor that a kernel is called with.
-
-    Attributes:
-        region: that it lies in.
-        number: of the argument, or of the constant; 0 in the other regions.
-        offset: in the region, in bytes.
-        dtype: a numpy dtype name.
-        shape: of it, dense.
-    """
-
-    region: Region
-    number: int
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a kernel."""
-
-    kernel: str
-    operands: tuple[Operand, ...]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A function as its calls.
-
-    Attributes:
-        calls: in the order in which they run.
-        result: the tensor that it returns.
-        arena_bytes: that its tensors lie in.
-        result_bytes: of what is allocated for the result; 0 where that lies elsewhere.
-        constants: arrays that operands are.
-    """
-
-    calls: tuple[Call, ...]
-    result: Operand
-    arena_bytes: int
-    result_bytes: int
-    constants: tuple[np.ndarray, ...] = field(repr=False, default=())
-
-
-@dataclass(frozen=True)
-class Lines:
-    """The functions of a module.
-
-    Attributes:
-        of: each, by its name.
-        refused: what in one of them is no straight line; nothing if all of them are.
-    """
-
-    of: Mapping[str, Line]
-    refused: str = ""
 
 
 class NotStraightError(Exception):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odtc.backends.program.lines import Operand
 from odtc.backends.program.program import Function, Input, Program
-from odtc.backends.program.straight_line import Operand
 from odtc.core.specs import Role
 
 VERSION = 1

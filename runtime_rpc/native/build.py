@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parent / "runtime"
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared"),
     *("-Wl,-soname,libodtc.so", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
+    "-Wl,-z,noseparate-code",  # a page between any two kinds of segments is a quarter of it
 )
 _LINKS = ("-lpthread", "-ldl", "-lm")
 _HINT = "run `apt-get install gcc libc6-dev`, or name a compiler of C in CC"

@@ -18,6 +18,7 @@ from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import Code, NativeError, NativeTrainer
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
 from tests.numeric.mlp import batches, mlp_artifact
+from tests.numeric.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
 
 UPDATE = odtc.Update(odtc.SGD(momentum=0.9), ema=0.9)
 
@@ -115,6 +116,19 @@ def test_labels_and_rates_are_checked_before_anything_changes(
         for (role, name), tensor in native.tensors.items():
             if role not in (Role.INPUT, Role.LABEL):
                 assert np.array_equal(tensor, before[role, name]), name
+
+
+def test_indices_are_checked(tmp_path: Path) -> None:
+    artifact = compiled(FED["gather"], tmp_path)
+    with native_trainer(artifact, tmp_path / "a") as native:
+        for wrong in WRONG:
+            feed(native, artifact.manifest, ids_with(wrong), Y)
+            said = rf"element 7 of ids is {wrong}, outside \[-{ROWS}, {ROWS - 1}\]"
+            for call in (lambda: native.step(0.1), native.evaluate):
+                with pytest.raises(NativeError, match=said):
+                    call()
+        feed(native, artifact.manifest, ids_with(-ROWS), Y)
+        assert native.step(0.1) > 0
 
 
 def test_what_is_asked_for_is_there(artifact: Artifact, tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
 from tests.fast import fast_if
 from tests.native.parity import TARGET, assert_same_run
+from tests.native.reader import read
 from tests.numeric.mlp import batches, mlp_artifact, overflowing
 from tests.numeric.test_memory_budget import tower
 
@@ -144,3 +146,26 @@ def test_updates_that_overflow_are_left_out(tmp_path: Path) -> None:
     data = overflowing(batches(12), range(3, 9))
     assert_same_run(artifact, tmp_path, data, 0.05, (1,))
     assert all(math.isfinite(x.max()) for x, _ in data)
+
+
+def test_micro_batches_of_samples_along_another_axis(tmp_path: Path) -> None:
+    """Three words of each sample, all of the first words first: its pieces lie in three groups."""
+    rng = np.random.default_rng(0)
+    text = """<ir_version: 9, opset_import: ["" : 18]> g (float[3, 8, 4] x) => (float[3, 8, 5] y)
+    { h = MatMul (x, w) r = Sigmoid (h) y = MatMul (r, v) }"""
+    model = onnx.parser.parse_model(text)
+    for name, shape in {"w": (4, 6), "v": (6, 5)}.items():
+        value = rng.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    onnx.save(model, path := tmp_path / "m.onnx")
+    artifact = odtc.compile(
+        path, TARGET, loss="mse", optimizer=SGD, batch_axes={"x": 1, "y": 1}, micro_batches=2
+    )
+    assert artifact.manifest.micro_batches == 2
+    program = read(artifact._bundle.program.read_bytes())
+    assert {each["name"]: each["groups"] for each in program.arguments[:2]} == {"x": 3, "label": 3}
+    data = [
+        tuple(rng.standard_normal((3, 8, n)).astype(np.float32) for n in (4, 5))
+        for _ in range(STEPS)
+    ]
+    assert_same_run(artifact, tmp_path, data, 0.1, (2,))

@@ -36,6 +36,13 @@ def test_two_trainers_in_two_threads(flags, members: Path, tmp_path: Path) -> No
     assert lines[STEPS:] == ["9", "9"]  # ODTC_CANCELLED
 
 
+def test_a_step_allocates_nothing(members: Path, tmp_path: Path) -> None:
+    program = build("allocations", tmp_path, ())
+    opening, steps = map(int, run(program, members, [], [str(STEPS), "2"]).split())
+    assert opening > 0
+    assert steps == 0
+
+
 def test_the_header_is_c_plus_plus(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "odtc.h", tmp_path)
     (tmp_path / "use.cc").write_text('#include "odtc.h"\nint f() { return odtc_open(0, 0); }\n')

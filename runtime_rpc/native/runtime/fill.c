@@ -72,6 +72,7 @@ typedef struct {
   odtc_trainer *trainer;
   uint8_t *found; /* for each argument, whether it was */
   int in_place;
+  int stays; /* whether some are used as they lie there */
 } filling;
 
 static int fits(const odtc_tensor *argument, const odtc_entry *entry) {
@@ -99,7 +100,8 @@ static odtc_code take_entry(void *with, const odtc_entry *entry, odtc_problem *p
       return odtc_fail(problem, ODTC_MISFIT, "the weight %.100s has another shape or type", name);
     if (f->in_place) {
       int is_aligned = (uintptr_t)entry->data % ODTC_ALIGNMENT == 0;
-      if (p->arguments[n].role == ODTC_FROZEN && is_aligned) t->parts[n] = entry->data;
+      if (p->arguments[n].role == ODTC_FROZEN && is_aligned)
+        t->parts[n] = entry->data, f->stays = 1;
       continue;
     }
     if (f->found[n]++)
@@ -142,7 +144,9 @@ static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, fi
   if (odtc_resize(&t->state, place_all(t, NULL) + ODTC_ALIGNMENT, &t->problem))
     return t->problem.code;
   place_all(t, t->state.at);
-  return fill_weights(t, f);
+  if (fill_weights(t, f)) return t->problem.code;
+  if (!f->stays) odtc_unmap(&t->weights);
+  return ODTC_OK;
 }
 
 odtc_code odtc_fill(odtc_trainer *t, const odtc_options *options) {

@@ -7,7 +7,7 @@
 #include "sha256.h"
 
 typedef struct {
-  void *handle;
+  void *handle, *maths;
   odtc_kernel *kernels;
 } odtc_library;
 

@@ -1,0 +1,175 @@
+"""`python -m benchmarks.native_runtime`: the runtime in C beside the trainer of Python.
+
+Each takes steps in a process of its own, in turns, and has to have the same losses. Start is from
+the process's to the end of its first step; memory is the most that is resident (VmHWM), of all
+that the process holds.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import odtc
+from benchmarks.models.digits import digits_model
+from benchmarks.models.zoo import zoo_model
+from odtc.artifact import Artifact
+from odtc.comparison.measure import machine
+from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
+
+_HERE = Path(__file__).parent
+_MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
+_BATCH = {"digits": 32, "squeezenet": 4}
+
+
+class Steps:
+    """A process that takes steps when it is asked to."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._start = time.perf_counter()
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self.losses: list[str] = []
+        self.seconds: list[float] = []
+        self._take()
+        self.start_seconds = time.perf_counter() - self._start
+        self.seconds.clear()
+
+    def _take(self) -> None:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(".")
+        self._process.stdin.flush()
+        nanoseconds, loss = self._process.stdout.readline().split()
+        self.seconds.append(int(nanoseconds) / 1e9)
+        self.losses.append(float.fromhex(loss).hex())
+
+    def take(self) -> None:
+        """One step."""
+        self._take()
+
+    def resident_bytes(self) -> int:
+        """The most that was resident so far."""
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+        raise AssertionError("the system does not say it")
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def artifact_of(name: str, folder: Path) -> Artifact:
+    """A compiled step."""
+    path = folder / f"{name}.onnx"
+    if name == "digits":
+        onnx.save(digits_model(), path)
+    else:
+        onnx.save(zoo_model(name), path)
+    return odtc.compile(path, batch=_BATCH[name], optimizer=odtc.SGD(momentum=0.9))
+
+
+def written_batch(artifact: Artifact, folder: Path) -> None:
+    """A batch of noise, as either process reads it."""
+    rng = np.random.default_rng(0)
+    (x,), (label,) = artifact.manifest.inputs, artifact.manifest.labels
+    arrays = {
+        "x": rng.standard_normal(x.shape).astype(x.dtype),
+        "y": rng.integers(0, label.classes.count if label.classes else 2, label.spec.shape),
+    }
+    arrays["y"] = arrays["y"].astype(label.spec.dtype)
+    np.savez(folder / "batch.npz", **arrays)
+    (folder / "batch.bin").write_bytes(arrays["x"].tobytes() + arrays["y"].tobytes())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measures, and prints a table; 1 where losses differ."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.native_runtime")
+    parser.description = __doc__
+    parser.add_argument("--models", nargs="*", default=[*_BATCH], choices=[*_BATCH])
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--steps", type=int, default=200, help="of digits; an eighth of others")
+    args = parser.parse_args(argv)
+    table = Table("", "", "C", "Python", "ratio", box=box.SIMPLE)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print(machine(), file=sys.stderr)
+        sizes(folder, table)
+        same = all([measured(each, folder, args, table) for each in args.models])
+    Console(width=100).print(table)
+    return int(not same)
+
+
+def sizes(folder: Path, table: Table) -> None:
+    """Bytes of the runtime, without symbols."""
+    for level in ("-O2", "-Os"):
+        library = folder / f"libodtc{level}.so"
+        compile_runtime(compiler_of_c(), library, level, "-s")
+        table.add_row(f"runtime, cc {level} -s", "bytes", f"{library.stat().st_size:,}", "", "")
+
+
+def measured(name: str, folder: Path, args: argparse.Namespace, table: Table) -> bool:
+    """Adds rows of a model; whether losses are the same."""
+    artifact = artifact_of(name, folder)
+    artifact.save(path := folder / f"{name}.odtc")
+    members = folder / name
+    members.mkdir()
+    for each in _MEMBERS:
+        (members / each).write_bytes((artifact._bundle.root / each).read_bytes())
+    written_batch(artifact, members)
+    program = folder / "steps"
+    sources = [*map(str, sorted(FOLDER.glob("*.c"))), str(_HERE / "steps.c")]
+    command = [*compiler_of_c(), "-std=c11", "-O2", f"-I{FOLDER}", *sources, "-o", str(program)]
+    subprocess.run([*command, "-lpthread", "-ldl", "-lm"], check=True)
+    tensors = artifact.memory.arena_bytes + sum(
+        item.spec.nbytes for item in artifact.manifest.arguments
+    )
+    table.add_row(f"{name}, arena and arguments", "MB", f"{tensors / 1e6:.2f}", "", "")
+    table.add_row(
+        f"{name}, program.bin", "bytes", f"{(members / 'program.bin').stat().st_size:,}", "", ""
+    )
+    same = True
+    for threads in args.threads:
+        paths = [str(members / each) for each in _MEMBERS]
+        native = Steps([str(program), *paths, str(threads), str(members / "batch.bin")])
+        worker = "benchmarks.native_runtime.steps"
+        batch = str(members / "batch.npz")
+        python = Steps([sys.executable, "-m", worker, str(path), str(threads), batch])
+        for _ in range(args.steps if name == "digits" else args.steps // 8):
+            native.take()
+            python.take()
+        same &= native.losses == python.losses
+        what = f"{name}, {threads} thread{'s' * (threads > 1)}"
+        add(table, f"{what}: start", "ms", 1e3, native.start_seconds, python.start_seconds)
+        memory = [each.resident_bytes() for each in (native, python)]
+        add(table, f"{what}: resident", "MB", 1e-6, *memory)
+        steps = [statistics.median(each.seconds) for each in (native, python)]
+        add(table, f"{what}: step", "ms", 1e3, *steps)
+        native.close()
+        python.close()
+    table.add_row(f"{name}, losses", "", "equal" if same else "DIFFER", "", "")
+    return same
+
+
+def add(table: Table, what: str, unit: str, scale: float, ours: float, theirs: float) -> None:
+    """A row."""
+    row = (f"{ours * scale:.3f}", f"{theirs * scale:.3f}", f"{ours / theirs:.2f}")
+    table.add_row(what, unit, *row)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

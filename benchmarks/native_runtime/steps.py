@@ -1,0 +1,23 @@
+"""The same as `steps.c`, by the trainer of Python: `python -m ...steps ARTIFACT THREADS BATCH`."""
+
+import sys
+import time
+
+import numpy as np
+
+import odtc
+
+
+def main() -> None:
+    """Takes a step for each byte on stdin."""
+    path, threads, batch = sys.argv[1:]
+    trainer = odtc.load(path).trainer(threads=int(threads))
+    arrays = np.load(batch)
+    while sys.stdin.buffer.read(1):
+        start = time.perf_counter_ns()
+        loss = trainer.step(arrays["x"], arrays["y"], lr=0.01)
+        print(time.perf_counter_ns() - start, loss.hex(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
