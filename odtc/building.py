@@ -40,6 +40,7 @@ from odtc.frontend.training import TRAIN_STEP
 from odtc.frontend.weights.in_file import put_into
 from odtc.passes.checkpoint.cuts import Form
 from odtc.preparation import Source, read_source
+from odtc.runtime_rpc.same_run import step_identity
 from odtc.step_cache.store import KeptStep
 from odtc.step_options import StepOptions
 
@@ -192,7 +193,10 @@ def _write_program(
     if target.threads is None or not lines.of:
         return None
     path = root / bundles.PROGRAM
-    path.write_bytes(program_bytes(program_of(manifest, lines.of, identity, target.threads)))
+    # What a checkpoint says of the run that it is of.
+    facts = {"run": json.dumps(step_identity(manifest), sort_keys=True)}
+    program = program_of(manifest, lines.of, identity, target.threads, facts)
+    path.write_bytes(program_bytes(program))
     return path
 
 

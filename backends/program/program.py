@@ -99,7 +99,11 @@ class Program:
 
 
 def program_of(
-    manifest: Manifest, lines: Mapping[str, Line], identity: str, threads: int
+    manifest: Manifest,
+    lines: Mapping[str, Line],
+    identity: str,
+    threads: int,
+    facts: Mapping[str, str] | None = None,
 ) -> Program:
     """The program of an artifact.
 
@@ -108,6 +112,7 @@ def program_of(
         lines: of the functions that it names.
         identity: of the artifact, in hex.
         threads: the most that its kernels have workspaces for.
+        facts: what it says beside what the manifest does, by name.
     """
     numbers = {item: number for number, item in enumerate(manifest.arguments)}
     named = {(item.role, item.spec.name): number for item, number in numbers.items()}
@@ -151,7 +156,7 @@ def program_of(
         arguments=tuple(_input(item, manifest, named) for item in manifest.arguments),
         functions=plans + evaluations,
         constants=bytes(constants.content),
-        facts=_facts(manifest),
+        facts={**_facts(manifest), **(facts or {})},
     )
 
 

@@ -83,6 +83,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "odtc_set_budget": (c.c_int, _Handle, c.c_uint64),
     "odtc_arena_bytes": (c.c_uint64, _Handle),
     "odtc_set_threads": (c.c_int, _Handle, c.c_int),
+    "odtc_save": (c.c_int, _Handle, c.c_char_p),
+    "odtc_load": (c.c_int, _Handle, c.c_char_p),
     "odtc_cancel": (None, _Handle, c.c_int),
     "odtc_fact": (c.c_char_p, _Handle, c.c_char_p),
 }
@@ -200,6 +202,22 @@ class NativeTrainer:
             NativeError: the kernels are not made for as many.
         """
         self._check(self._library.odtc_set_threads(self._handle, threads))
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Writes weights, state and the number of steps, as `Trainer.save_checkpoint` does.
+
+        Raises:
+            NativeError: the file cannot be written, or what is trained is not finite.
+        """
+        self._check(self._library.odtc_save(self._handle, os.fsencode(path)))
+
+    def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Takes them up again.
+
+        Raises:
+            NativeError: the file is damaged, or of another step; nothing is changed.
+        """
+        self._check(self._library.odtc_load(self._handle, os.fsencode(path)))
 
     def cancel(self, *, now: bool = False) -> None:
         """Lets the step that runs, or the next one, end with an error."""

@@ -1,4 +1,5 @@
-/* Reads edited files as the runtime does: fuzz MUTATIONS SEED PROGRAM WEIGHTS LIBRARY. Whatever a program is
+/* Reads edited files as the runtime does:
+   fuzz MUTATIONS SEED PROGRAM WEIGHTS LIBRARY CHECKPOINT SCRATCH. Whatever a program is
    read as, each byte of each operand is touched in memory of just the size that the program asks for. With
    a sanitizer any step beside it ends the process. */
 #include <sanitizer/asan_interface.h>
@@ -9,6 +10,7 @@
 #include "library.h"
 #include "program.h"
 #include "tensor_file.h"
+#include "trainer.h"
 
 enum { MOST_REGION_BYTES = 1 << 24 };
 
@@ -115,10 +117,49 @@ static odtc_code take(void *with, const odtc_entry *entry, odtc_problem *problem
   return ODTC_OK;
 }
 
+static odtc_code hear(void *with, const char *name, const char *text, odtc_problem *problem) {
+  (void)with, (void)problem;
+  touched += (unsigned)(strlen(name) + strlen(text));
+  return ODTC_OK;
+}
+
+/* A trainer that has no more than what a checkpoint is taken up into. */
+static odtc_trainer *trainer_of(content program) {
+  odtc_trainer *t = calloc(1, sizeof *t);
+  t->file = program.at;
+  if (odtc_program_read(program.at, program.bytes, &t->program, &t->problem)) exit(4);
+  t->arguments = calloc(t->program.argument_count, sizeof *t->arguments);
+  for (size_t n = 0; n < t->program.argument_count; ++n) {
+    const odtc_argument *a = t->program.arguments + n;
+    t->arguments[n] = (odtc_tensor){.name = t->program.text + a->name, .role = (odtc_role)a->role,
+                                    .code = a->code, .bits = a->bits, .rank = (int)a->rank,
+                                    .shape = t->program.dims + a->dims, .bytes = a->bytes,
+                                    .data = malloc(a->bytes)};
+  }
+  return t;
+}
+
+static void end_trainer(odtc_trainer *t) {
+  for (size_t n = 0; n < t->program.argument_count; ++n) free(t->arguments[n].data);
+  free(t->arguments);
+  free(t);
+}
+
+static odtc_code load_edited(odtc_trainer *t, content checkpoint, const char *scratch) {
+  content each = edited(checkpoint, 4096);
+  FILE *file = fopen(scratch, "wb");
+  if (!file || fwrite(each.at, each.bytes, 1, file) != 1 || fclose(file)) exit(5);
+  free(each.at);
+  return odtc_load(t, scratch);
+}
+
 int main(int count, char **words) {
-  if (count != 6) return fprintf(stderr, "fuzz MUTATIONS SEED PROGRAM WEIGHTS LIBRARY\n"), 2;
-  long mutations = atol(words[1]), read[3] = {0, 0, 0};
+  if (count != 8) return 2;
+  long mutations = atol(words[1]), read[4] = {0};
   content program = read_file(words[3]), weights = read_file(words[4]), library = read_file(words[5]);
+  content checkpoint = read_file(words[6]);
+  odtc_trainer *trainer = trainer_of(program = exact(program));
+  if (odtc_load(trainer, words[6])) return 6;
   uint64_t header;
   memcpy(&header, weights.at, sizeof header);
   for (long n = 0; n < mutations; ++n) {
@@ -131,15 +172,17 @@ int main(int count, char **words) {
     free(each.at);
     each = edited(weights, sizeof header + header);
     odtc_pages file = {each.at, each.bytes};
-    if (!odtc_tensor_file_read(file, take, NULL, &problem)) ++read[1];
+    if (!odtc_tensor_file_read(file, (odtc_listener){take, hear, NULL}, &problem)) ++read[1];
     free(each.at);
     each = edited(library, 512);
     const uint8_t *id;
     size_t bytes;
     if (!odtc_build_id(each.at, each.bytes, &id, &bytes, &problem)) ++read[2], touch(id, bytes);
     free(each.at);
+    if (!load_edited(trainer, checkpoint, words[7])) ++read[3];
   }
-  printf("%ld %ld %ld\n", read[0], read[1], read[2]);
-  free(program.at), free(weights.at), free(library.at);
+  printf("%ld %ld %ld %ld\n", read[0], read[1], read[2], read[3]);
+  end_trainer(trainer);
+  free(checkpoint.at), free(program.at), free(weights.at), free(library.at);
   return touched == 1 ? 1 : 0;
 }

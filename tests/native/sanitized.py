@@ -21,6 +21,7 @@ from tests.numeric.test_memory_budget import tower
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREAD = ("-fsanitize=thread",)
 _FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+CHECKPOINT = "checkpoint"
 _MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
 
 
@@ -39,7 +40,17 @@ def small_artifact(folder: Path) -> Path:
     onnx.save(tower(layers=1), path := folder / "tower.onnx")
     update = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9, loss_scale="dynamic")
     made = odtc.compile(path, TARGET, batch=4, optimizer=update, memory_budget="auto")
-    return unpacked(made, folder / "artifact")
+    members = unpacked(made, folder / "artifact")
+    with made.trainer(threads=1) as trainer:
+        trainer.save_checkpoint(members / CHECKPOINT)
+    return members
+
+
+def fuzzed(members: Path, folder: Path, mutations: int, seed: int = 1) -> list[int]:
+    """How many edited files of each kind were read: programs, weights, libraries, checkpoints."""
+    after = [str(members / CHECKPOINT), str(folder / "scratch")]
+    fuzz = build("fuzz", folder, ADDRESS)
+    return [*map(int, run(fuzz, members, [str(mutations), str(seed)], after).split())]
 
 
 def run(program: Path, members: Path, before: Sequence[str], after: Sequence[str] = ()) -> str:
@@ -62,9 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with TemporaryDirectory() as name:
         folder = Path(name)
         members = small_artifact(folder)
-        fuzz = build("fuzz", folder, ADDRESS)
-        found = run(fuzz, members, [str(args.mutations), str(args.seed)])
-        print(f"of {args.mutations:,} edited programs, weights and libraries were read: {found}")
+        kinds = ("programs", "weights", "libraries", "checkpoints")
+        found = fuzzed(members, folder, args.mutations, args.seed)
+        for kind, count in zip(kinds, found, strict=True):
+            print(f"of {args.mutations:,} edited {kind} {count:,} were read, the others refused")
         for flags in (ADDRESS, THREAD):
             two = build("two_trainers", folder, flags)
             run(two, members, [], [str(args.steps), "4"])

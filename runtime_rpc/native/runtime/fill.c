@@ -125,7 +125,7 @@ static void start_state(odtc_tensor *tensor, double value) {
 static odtc_code fill_weights(odtc_trainer *t, filling *f) {
   const odtc_program *p = &t->program;
   f->in_place = 0;
-  if (odtc_tensor_file_read(t->weights, take_entry, f, &t->problem)) return t->problem.code;
+  if (odtc_tensor_file_read(t->weights, (odtc_listener){take_entry, NULL, f}, &t->problem)) return t->problem.code;
   for (size_t n = 0; n < p->argument_count; ++n) {
     const char *name = starts_from(p, n);
     if (name && !f->found[n])
@@ -140,7 +140,7 @@ static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, fi
   if (odtc_map_file(options->weights, &t->weights, &t->problem)) return t->problem.code;
   if (place_storage(t, options->storage)) return t->problem.code;
   f->in_place = 1;
-  if (odtc_tensor_file_read(t->weights, take_entry, f, &t->problem)) return t->problem.code;
+  if (odtc_tensor_file_read(t->weights, (odtc_listener){take_entry, NULL, f}, &t->problem)) return t->problem.code;
   if (odtc_resize(&t->state, place_all(t, NULL) + ODTC_ALIGNMENT, &t->problem))
     return t->problem.code;
   place_all(t, t->state.at);

@@ -114,12 +114,18 @@ ODTC_API uint64_t odtc_arena_bytes(const odtc_trainer *trainer);
 /* Takes steps from now on with so many threads; 0 as of odtc_options. */
 ODTC_API odtc_code odtc_set_threads(odtc_trainer *trainer, int threads);
 
+/* Writes weights, state and the number of steps to a file, whole or not at all, and takes them up again;
+   what does not fit, or is damaged, changes nothing. odtc's trainer in Python reads and writes them, too. */
+ODTC_API odtc_code odtc_save(odtc_trainer *trainer, const char *path);
+ODTC_API odtc_code odtc_load(odtc_trainer *trainer, const char *path);
+
 /* Lets the step that runs, or the next one, return ODTC_CANCELLED. Any thread may call this at any
    time. The step that runs is finished first; with `now` not 0 it ends behind the kernel that runs,
    and unless nothing ran yet the weights are torn: only odtc_load() makes them whole again. */
 ODTC_API void odtc_cancel(odtc_trainer *trainer, int now);
 
-/* Says what the program was made from: odtc, target, triple, model, model_sha256, loss, optimizer. */
+/* Says what the program was made from: odtc, target, triple, model, model_sha256, loss, optimizer,
+   run. */
 ODTC_API const char *odtc_fact(const odtc_trainer *trainer, const char *name);
 
 #ifdef __cplusplus

@@ -68,49 +68,51 @@ static void read_entry(odtc_json *json, odtc_entry *entry, uint64_t place[2]) {
   if (seen != 7) json->at = NULL;
 }
 
-/* Texts by name, which nobody asks for here. */
-static void skip_metadata(odtc_json *json) {
-  odtc_json_expect(json, '{');
-  if (odtc_json_is(json, '}')) return;
-  do {
-    odtc_json_string(json);
-    odtc_json_expect(json, ':');
-    odtc_json_string(json);
-  } while (odtc_json_is(json, ','));
-  odtc_json_expect(json, '}');
-}
-
-static odtc_code read_entries(odtc_json *json, odtc_pages body,
-                              odtc_code (*take)(void *, const odtc_entry *, odtc_problem *),
-                              void *with, odtc_problem *problem) {
+/* Texts by name. */
+static odtc_code read_metadata(odtc_json *json, odtc_listener listener, odtc_problem *problem) {
   odtc_json_expect(json, '{');
   if (odtc_json_is(json, '}')) return ODTC_OK;
   do {
-    odtc_entry entry = {0};
-    uint64_t place[2] = {0, 0};
-    entry.name = odtc_json_string(json);
+    const char *name = odtc_json_string(json);
     odtc_json_expect(json, ':');
-    if (!entry.name) return no_header(problem);
-    if (!strcmp(entry.name, "__metadata__")) {
-      skip_metadata(json);
-      continue;
-    }
-    read_entry(json, &entry, place);
-    if (!json->at) return no_header(problem);
-    entry.bytes = odtc_tensor_bytes(entry.shape, entry.rank, entry.bits);
-    if (place[0] > place[1] || place[1] > body.bytes || entry.bytes != place[1] - place[0])
-      return odtc_fail(problem, ODTC_DAMAGED, "tensor %.100s does not fit its place in the file",
-                       entry.name);
-    entry.data = body.at + place[0];
-    if (take(with, &entry, problem)) return problem->code;
+    const char *text = odtc_json_string(json);
+    if (!name || !text) return no_header(problem);
+    if (listener.hear && listener.hear(listener.with, name, text, problem)) return problem->code;
   } while (odtc_json_is(json, ','));
   odtc_json_expect(json, '}');
   return json->at ? ODTC_OK : no_header(problem);
 }
 
-odtc_code odtc_tensor_file_read(odtc_pages file,
-                                odtc_code (*take)(void *, const odtc_entry *, odtc_problem *),
-                                void *with, odtc_problem *problem) {
+static odtc_code read_tensor(odtc_json *json, const char *name, odtc_pages body,
+                             odtc_listener listener, odtc_problem *problem) {
+  odtc_entry entry = {.name = name};
+  uint64_t place[2] = {0, 0};
+  read_entry(json, &entry, place);
+  if (!json->at) return no_header(problem);
+  entry.bytes = odtc_tensor_bytes(entry.shape, entry.rank, entry.bits);
+  if (place[0] > place[1] || place[1] > body.bytes || entry.bytes != place[1] - place[0])
+    return odtc_fail(problem, ODTC_DAMAGED, "tensor %.100s does not fit its place in the file", name);
+  entry.data = body.at + place[0];
+  return listener.take(listener.with, &entry, problem);
+}
+
+static odtc_code read_entries(odtc_json *json, odtc_pages body, odtc_listener listener,
+                              odtc_problem *problem) {
+  odtc_json_expect(json, '{');
+  if (odtc_json_is(json, '}')) return ODTC_OK;
+  do {
+    const char *name = odtc_json_string(json);
+    odtc_json_expect(json, ':');
+    if (!name) return no_header(problem);
+    if (strcmp(name, "__metadata__") ? read_tensor(json, name, body, listener, problem)
+                                     : read_metadata(json, listener, problem))
+      return problem->code;
+  } while (odtc_json_is(json, ','));
+  odtc_json_expect(json, '}');
+  return json->at ? ODTC_OK : no_header(problem);
+}
+
+odtc_code odtc_tensor_file_read(odtc_pages file, odtc_listener listener, odtc_problem *problem) {
   uint64_t length = 0;
   if (file.bytes < sizeof length) return no_header(problem);
   memcpy(&length, file.at, sizeof length);
@@ -120,7 +122,7 @@ odtc_code odtc_tensor_file_read(odtc_pages file,
   uint8_t *text = file.at + sizeof length;
   odtc_json json = {(const char *)text, (const char *)text + length, strings};
   odtc_pages body = {text + length, file.bytes - sizeof length - (size_t)length};
-  odtc_code code = read_entries(&json, body, take, with, problem);
+  odtc_code code = read_entries(&json, body, listener, problem);
   free(strings);
   return code;
 }

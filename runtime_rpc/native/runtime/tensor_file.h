@@ -14,10 +14,15 @@ typedef struct {
   size_t bytes;
 } odtc_entry;
 
-/* Calls `take` for each tensor of a file that is in memory, until one returns a problem. */
-odtc_code odtc_tensor_file_read(odtc_pages file,
-                                odtc_code (*take)(void *with, const odtc_entry *entry,
-                                                  odtc_problem *problem),
-                                void *with, odtc_problem *problem);
+/* Who is told what is in a file. */
+typedef struct {
+  odtc_code (*take)(void *with, const odtc_entry *entry, odtc_problem *problem);
+  /* A text of its metadata, which is there only meanwhile; NULL where nobody wants them. */
+  odtc_code (*hear)(void *with, const char *name, const char *text, odtc_problem *problem);
+  void *with;
+} odtc_listener;
+
+/* Tells of each tensor and each text of a file that is in memory, until one is a problem. */
+odtc_code odtc_tensor_file_read(odtc_pages file, odtc_listener listener, odtc_problem *problem);
 
 #endif

@@ -1,0 +1,20 @@
+/* Checkpoints: files of tensors with hashes, which the trainer of Python reads and writes as well. Its
+   odtc/core/tensor_file.py and runtime_rpc/checkpoint.py say what is in them. */
+#ifndef ODTC_CHECKPOINT_H
+#define ODTC_CHECKPOINT_H
+
+#include "sha256.h"
+#include "trainer.h"
+
+#define ODTC_CHECKPOINT_FORMAT "odtc-checkpoint-3"
+enum { ODTC_HEX_BYTES = 2 * ODTC_SHA256_BYTES + 1 };
+
+/* The hash of bytes in hexadecimal digits, with a zero behind them. */
+void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]);
+
+/* Whether a checkpoint may hold an argument, and whether one behind so many steps does: sums of
+   gradients are of no use right behind an update. */
+int odtc_is_kept(const odtc_program *program, size_t argument);
+int odtc_is_saved(const odtc_program *program, size_t argument, int64_t steps);
+
+#endif

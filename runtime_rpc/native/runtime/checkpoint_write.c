@@ -1,0 +1,186 @@
+/* The same trainer gives the same bytes as Python's. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint.h"
+#include "text.h"
+
+void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]) {
+  uint8_t digest[ODTC_SHA256_BYTES];
+  odtc_sha256(data, bytes, digest);
+  for (int n = 0; n < ODTC_SHA256_BYTES; ++n) snprintf(text + 2 * n, 3, "%02x", digest[n]);
+}
+
+int odtc_is_kept(const odtc_program *p, size_t argument) {
+  uint32_t role = p->arguments[argument].role;
+  return role >= ODTC_PARAMETER && role <= ODTC_AVERAGE;
+}
+
+int odtc_is_saved(const odtc_program *p, size_t argument, int64_t steps) {
+  int is_sum = (p->arguments[argument].flags & ODTC_ACCUMULATOR) != 0;
+  return odtc_is_kept(p, argument) && (!is_sum || steps % p->head->accumulate);
+}
+
+/* The order of tensors in the file, in which each is aligned: larger elements first, then by name. */
+static int compare(const void *one, const void *other) {
+  const odtc_tensor *a = *(const odtc_tensor *const *)one, *b = *(const odtc_tensor *const *)other;
+  return a->bits != b->bits ? b->bits - a->bits : strcmp(a->name, b->name);
+}
+
+/* What is saved, in order, with NULL behind it; NULL where there is no memory. */
+static const odtc_tensor **saved(const odtc_trainer *t) {
+  size_t count = 0;
+  const odtc_tensor **found = calloc(t->program.argument_count + 1, sizeof *found);
+  for (size_t n = 0; found && n < t->program.argument_count; ++n)
+    if (odtc_is_saved(&t->program, n, t->steps)) found[count++] = t->arguments + n;
+  if (found) qsort(found, count, sizeof *found, compare);
+  return found;
+}
+
+/* What training made has to be finite. Frozen weights are what the model has; a loss scale that was too
+   large overflows sums of gradients, and the update is left out then. */
+static odtc_code check_finite(odtc_trainer *t, const char *path) {
+  const odtc_program *p = &t->program;
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const odtc_argument *a = p->arguments + n;
+    int may_overflow = a->flags & ODTC_ACCUMULATOR && p->head->scale != ODTC_NONE;
+    if (!odtc_is_saved(p, n, t->steps) || a->role == ODTC_FROZEN || may_overflow) continue;
+    if (a->code != 2 || a->bits != 32) continue;
+    const float *values = t->arguments[n].data;
+    for (size_t i = 0; i < a->bytes / sizeof *values; ++i)
+      if (!isfinite(values[i]))
+        return odtc_fail(&t->problem, ODTC_NOT_FINITE, "%.100s is not finite: %.200s is not written",
+                         t->arguments[n].name, path);
+  }
+  return ODTC_OK;
+}
+
+static const char *dtype_name(const odtc_tensor *tensor, char name[8]) {
+  static const char *const KINDS[] = {"I", "U", "F"};
+  if (tensor->code > 2) return "BOOL";
+  snprintf(name, 8, "%s%d", KINDS[tensor->code], tensor->bits);
+  return name;
+}
+
+static void put_field(odtc_text *text, const char *name, const char *value) {
+  odtc_text_put_string(text, name);
+  odtc_text_put(text, ":");
+  odtc_text_put_string(text, value);
+}
+
+static const char *fact(const odtc_trainer *t, const char *name) {
+  const char *found = odtc_fact(t, name);
+  return found ? found : "";
+}
+
+static void put_metadata(odtc_text *head, const odtc_trainer *t, const char *hashes) {
+  char number[32];
+  odtc_text_put(head, "\"__metadata__\":{");
+  put_field(head, "format", ODTC_CHECKPOINT_FORMAT);
+  odtc_text_put(head, ",");
+  put_field(head, "model_sha256", fact(t, "model_sha256"));
+  snprintf(number, sizeof number, "%lld", (long long)t->steps);
+  odtc_text_put(head, ",");
+  put_field(head, "step", number);
+  odtc_text_put(head, ",");
+  put_field(head, "optimizer", fact(t, "optimizer"));
+  odtc_text_put(head, ",\"accumulate\":\"%u\",\"micro_batches\":\"%u\",",
+                t->program.head->accumulate, t->program.head->micro_batches);
+  put_field(head, "run", fact(t, "run"));
+  odtc_text_put(head, ",");
+  put_field(head, "hashes", hashes);
+  odtc_text_put(head, ",\"sha256\":\"%064d\"}", 0);
+}
+
+/* The header in JSON, filled up to a multiple of eight, with its own hash. */
+static void put_header(odtc_text *head, const odtc_trainer *t, const odtc_tensor **tensors) {
+  odtc_text hashes = {0};
+  char hash[ODTC_HEX_BYTES], dtype[8];
+  size_t at = 0;
+  for (const odtc_tensor **each = tensors; *each; ++each) {
+    odtc_hash_text((*each)->data, (*each)->bytes, hash);
+    odtc_text_put(&hashes, each == tensors ? "{" : ", ");
+    odtc_text_put_string(&hashes, (*each)->name);
+    odtc_text_put(&hashes, ": \"%s\"", hash);
+  }
+  odtc_text_put(&hashes, *tensors ? "}" : "{}");
+  odtc_text_put(head, "LLLLLLLL{");
+  put_metadata(head, t, hashes.failed ? "" : hashes.at);
+  head->failed |= hashes.failed;
+  odtc_text_end(&hashes);
+  for (; *tensors; ++tensors) {
+    odtc_text_put(head, ",");
+    odtc_text_put_string(head, (*tensors)->name);
+    odtc_text_put(head, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name(*tensors, dtype));
+    for (int n = 0; n < (*tensors)->rank; ++n)
+      odtc_text_put(head, n ? ",%lld" : "%lld", (long long)(*tensors)->shape[n]);
+    odtc_text_put(head, "],\"data_offsets\":[%zu,%zu]}", at, at + (*tensors)->bytes);
+    at += (*tensors)->bytes;
+  }
+  odtc_text_put(head, "}");
+  while (!head->failed && head->used % 8) odtc_text_put(head, " ");
+  if (head->failed) return;
+  uint64_t length = head->used - 8;
+  memcpy(head->at, &length, sizeof length);
+  odtc_hash_text((const uint8_t *)head->at, head->used, hash);
+  /* In JSON's strings quotes have a backslash in front: there is no other such text. */
+  char field[] = "\"sha256\":\"";
+  for (size_t n = 0; n + sizeof field < head->used; ++n)
+    if (!memcmp(head->at + n, field, sizeof field - 1)) {
+      memcpy(head->at + n + sizeof field - 1, hash, ODTC_HEX_BYTES - 1);
+      return;
+    }
+}
+
+static int write_all(int file, const void *data, size_t bytes) {
+  for (const char *at = data; bytes;) {
+    ssize_t written = write(file, at, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return -1;
+    at += written, bytes -= (size_t)written;
+  }
+  return 0;
+}
+
+/* Beside its path at first: a file that is there stays until the new one is whole. */
+static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *head,
+                            const odtc_tensor **tensors) {
+  char beside[1024];
+  int length = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+  if (length < 0 || (size_t)length >= sizeof beside)
+    return odtc_fail(&t->problem, ODTC_USAGE, "the path of the checkpoint is too long");
+  int file = mkstemp(beside);
+  int failed = file < 0 || write_all(file, head->at, head->used);
+  for (; !failed && *tensors; ++tensors) failed = write_all(file, (*tensors)->data, (*tensors)->bytes);
+  failed = failed || fsync(file);
+  int error = errno;
+  if (file >= 0) {
+    if (close(file) && !failed) failed = 1, error = errno;
+    if (!failed && rename(beside, path)) failed = 1, error = errno;
+    if (failed) unlink(beside);
+  }
+  return failed ? odtc_fail(&t->problem, ODTC_NO_FILE, "%.300s cannot be written: %s", path,
+                            strerror(error))
+                : ODTC_OK;
+}
+
+odtc_code odtc_save(odtc_trainer *t, const char *path) {
+  odtc_text head = {0};
+  if (t->torn)
+    return odtc_fail(&t->problem, ODTC_TORN, "the weights are torn, and no checkpoint is written");
+  if (check_finite(t, path)) return t->problem.code;
+  const odtc_tensor **tensors = saved(t);
+  if (tensors) put_header(&head, t, tensors);
+  odtc_code code = !tensors || head.failed
+                       ? odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a header")
+                       : write_file(t, path, &head, tensors);
+  odtc_text_end(&head);
+  free(tensors);
+  return code;
+}
