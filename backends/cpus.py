@@ -50,6 +50,16 @@ CORES = {
 # its CPU promises them.
 _HIDEABLE = ("avx", "bmi", "f16c", "fma", "gfni", "lzcnt", "movbe", "popcnt", "vaes", "vpclmul")
 
+# What the native runtime can ask a CPU for; see `runtime_rpc/native/runtime/cpu.c`.
+_TOLD_BY_ARM = frozenset(
+    "aes bf16 crc dotprod fp16fml fullfp16 i8mm lse neon rdm sha2 sve sve2".split()
+)
+_TOLD_BY_X86 = frozenset(
+    "avx avx2 avx512bf16 avx512bitalg avx512bw avx512cd avx512dq avx512f avx512fp16 avx512ifma "
+    "avx512vbmi avx512vbmi2 avx512vl avx512vnni avx512vp2intersect avx512vpopcntdq avxvnni "
+    "bmi bmi2 f16c fma fma4 gfni lzcnt movbe popcnt vaes vpclmulqdq".split()
+)
+
 # Of LLVM's levels. Its highest takes a quarter to a half longer for kernels, and no step that was
 # measured was faster by it: they are vectorised and unrolled before LLVM has them.
 _OPTIMISED = 2
@@ -120,6 +130,15 @@ def lacking_features(target: "Target") -> list[str]:
         for feature in llvm_features(target)
         if feature.startswith(_HIDEABLE) and not machine.get(feature, True)
     )
+
+
+def told_features(target: "Target") -> list[str]:
+    """Features of the target that the native runtime looks for before it runs a kernel.
+
+    Its own table has all of these; what is in neither, as SSE2 and such, every CPU of 64 bits has.
+    """
+    told = _TOLD_BY_ARM if is_arm(target.triple) else _TOLD_BY_X86
+    return sorted(llvm_features(target) & told)
 
 
 def on_this_machine(target: "Target") -> "Target":

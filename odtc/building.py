@@ -13,6 +13,7 @@ from pathlib import Path
 
 import odtc
 from odtc.backends.built import Built
+from odtc.backends.cpus import told_features
 from odtc.backends.elf import check_library
 from odtc.backends.library import export_library
 from odtc.backends.program.lines import Lines
@@ -193,8 +194,11 @@ def _write_program(
     if target.threads is None or not lines.of:
         return None
     path = root / bundles.PROGRAM
-    # What a checkpoint says of the run that it is of.
-    facts = {"run": json.dumps(step_identity(manifest), sort_keys=True)}
+    facts = {
+        "features": " ".join(told_features(target)),
+        # What a checkpoint says of the run that it is of.
+        "run": json.dumps(step_identity(manifest), sort_keys=True),
+    }
     program = program_of(manifest, lines.of, identity, target.threads, facts)
     path.write_bytes(program_bytes(program))
     return path

@@ -1,5 +1,7 @@
 """What the native runtime refuses, and how it says so: each code, and that nothing is lost."""
 
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -14,8 +16,11 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
+from odtc.backends.cpus import _TOLD_BY_ARM, _TOLD_BY_X86, lacking_features
+from odtc.backends.targets import parse_target
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import Code, NativeError, NativeTrainer
+from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
 from tests.numeric.mlp import batches, mlp_artifact
 from tests.numeric.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
@@ -226,6 +231,23 @@ def test_a_library_that_another_runtime_uses(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode
     assert "another runtime of this process runs the kernels" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="cores of AMD's from before Zen")
+def test_a_cpu_that_lacks_an_instruction(tmp_path: Path) -> None:
+    target = parse_target("host-cpu{mcpu=bdver4}")
+    lacking = lacking_features(target)
+    assert lacking
+    artifact = mlp_artifact(tmp_path, odtc.SGD(), target=target)
+    with pytest.raises(NativeError, match="which this CPU lacks") as caught:
+        native_trainer(artifact, tmp_path / "a")
+    assert caught.value.code is Code.MISFIT
+    assert str(caught.value).split()[3].rstrip(",") in lacking
+
+
+def test_all_features_that_are_told_can_be_looked_for() -> None:
+    source = (FOLDER / "cpu.c").read_text(encoding="utf-8")
+    assert set(re.findall(r'\{"(\w+)", ', source)) == _TOLD_BY_ARM | _TOLD_BY_X86
 
 
 def test_out_of_memory(artifact: Artifact, members: Path) -> None:

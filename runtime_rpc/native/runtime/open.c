@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "trainer.h"
 
 static odtc_code read_program(odtc_trainer *t, const char *path, uint8_t *digest) {
@@ -74,6 +75,8 @@ static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
     return odtc_fail(&t->problem, ODTC_USAGE, "paths of program, weights and library are needed");
   if (read_program(t, options->program, digest)) return t->problem.code;
   t->plan = t->program.functions;
+  const char *features = odtc_fact(t, "features");
+  if (features && odtc_check_cpu(features, &t->problem)) return t->problem.code;
   if (odtc_library_open(options->library, digest, &t->program, &t->library, &t->problem))
     return t->problem.code;
   if (odtc_fill(t, options) || make_calls(t)) return t->problem.code;
