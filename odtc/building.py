@@ -40,6 +40,7 @@ from odtc.frontend.losses.terms import terms_text
 from odtc.frontend.training import TRAIN_STEP
 from odtc.frontend.weights.in_file import put_into
 from odtc.passes.checkpoint.cuts import Form
+from odtc.passes.memory.problem import TENSOR_ALIGNMENT
 from odtc.preparation import Source, read_source
 from odtc.runtime_rpc.same_run import step_identity
 from odtc.step_cache.store import KeptStep
@@ -181,7 +182,8 @@ def _kernels(count: int) -> str:
 
 def _write_model(source: Source, graph: Graph, root: Path) -> None:
     """The weights, and the graph without them."""
-    write_tensors(root / bundles.PARAMETERS, graph.parameters)
+    # The native runtime reads weights that are not trained where they lie in the file.
+    write_tensors(root / bundles.PARAMETERS, graph.parameters, alignment=TENSOR_ALIGNMENT)
     skeleton = strip_weights(source.model, graph.parameters)
     put_into(skeleton, source.arrays)
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())

@@ -83,6 +83,7 @@ def write_tensors(
     metadata: Mapping[str, str] | None = None,
     *,
     hashed: bool = False,
+    alignment: int = 1,
 ) -> None:
     """Writes tensors to a file; the same ones give the same bytes.
 
@@ -91,16 +92,18 @@ def write_tensors(
         tensors: arrays by name.
         metadata: texts by name.
         hashed: whether the file has hashes.
+        alignment: what tensors begin at a multiple of whose bytes are one: they come first. Others
+            begin at a multiple of their elements' size.
 
     Raises:
         OSError: the system could not write it.
     """
-    arrays = {name: np.asarray(tensors[name], order="C") for name in _in_order(tensors)}
+    arrays = {name: np.asarray(tensors[name], order="C") for name in _in_order(tensors, alignment)}
     said = dict(metadata or {})
     if hashed:
         found = {name: _hash_of(array) for name, array in arrays.items()}
         said |= {_HASHES: json.dumps(found), _HASH: _NO_HASH}
-    head = _header(arrays, said)
+    head = _header(arrays, said, alignment)
     if hashed:
         head = head.replace(_field(_NO_HASH), _field(hashlib.sha256(head).hexdigest()))
     with open(path, "wb") as file:
@@ -181,12 +184,17 @@ def check_hashes(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> N
                 pass
 
 
-def _in_order(tensors: Mapping[str, np.ndarray]) -> list[str]:
+def _in_order(tensors: Mapping[str, np.ndarray], alignment: int) -> list[str]:
     """Names in an order in which each tensor is aligned."""
-    return sorted(tensors, key=lambda name: (-np.asarray(tensors[name]).dtype.itemsize, name))
+
+    def rank(name: str) -> tuple[bool, int, str]:
+        array = np.asarray(tensors[name])
+        return array.nbytes % alignment > 0, -array.dtype.itemsize, name
+
+    return sorted(tensors, key=rank)
 
 
-def _header(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
+def _header(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str], alignment: int) -> bytes:
     data: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
     begin = 0
     for name, array in arrays.items():
@@ -195,7 +203,7 @@ def _header(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> by
         data[name] = {"dtype": code, "shape": shape, "data_offsets": [begin, end]}
         begin = end
     text = json.dumps(data, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _LENGTH.size)
+    text += b" " * (-(_LENGTH.size + len(text)) % max(alignment, _LENGTH.size))
     return _LENGTH.pack(len(text)) + text
 
 

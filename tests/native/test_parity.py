@@ -11,7 +11,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_model
 from tests.fast import fast_if
-from tests.native.parity import TARGET, assert_same_run
+from tests.native.parity import TARGET, assert_same_run, native_trainer
 from tests.native.reader import read
 from tests.numeric.mlp import batches, mlp_artifact, overflowing
 from tests.numeric.test_memory_budget import tower
@@ -169,3 +169,28 @@ def test_micro_batches_of_samples_along_another_axis(tmp_path: Path) -> None:
         for _ in range(STEPS)
     ]
     assert_same_run(artifact, tmp_path, data, 0.1, (2,))
+
+
+def test_frozen_weights_are_read_where_they_lie_in_their_file(tmp_path: Path) -> None:
+    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
+    artifact = odtc.compile(path, TARGET, batch=8, optimizer=SGD, params="fc2*")
+    assert_same_run(artifact, tmp_path, images((8, 1, 8, 8), 10), 0.05, (2,))
+    with native_trainer(artifact, folder := tmp_path / "mapped") as native:
+        weights = (folder / "parameters.safetensors").read_bytes()
+        places = mapped(folder / "parameters.safetensors")
+        frozen = {name: each for (role, name), each in native.tensors.items() if role == "frozen"}
+        within = {n for n, each in frozen.items() if each.ctypes.data in places}
+        assert within == {name for name, each in frozen.items() if each.nbytes % 64 == 0}
+        assert len(within) > 2
+        # What is written there, as a checkpoint may be, stays in this process.
+        for each in frozen.values():
+            each[...] = 1
+        assert (folder / "parameters.safetensors").read_bytes() == weights
+
+
+def mapped(path: Path) -> range:
+    """Where a file is mapped."""
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        (line,) = (line for line in maps if line.rstrip().endswith(str(path)))
+    begin, end = (int(each, 16) for each in line.split()[0].split("-"))
+    return range(begin, end)
