@@ -1,6 +1,7 @@
 """The native runtime: training steps without Python and TVM, and how Python builds and calls it.
 
     runtime/     the runtime in C11; its public header is odtc.h
+    java/        the same for the JVM, through JNI
     build.py     compiles it with this machine's compiler, once
     binding.py   calls it through ctypes
 

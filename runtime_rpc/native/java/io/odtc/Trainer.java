@@ -1,0 +1,131 @@
+package io.odtc;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * A training step at work on this device: odtc.h for the JVM, and for Kotlin.
+ *
+ * <pre>
+ * try (Trainer trainer = new Trainer("program.bin", "parameters.safetensors", "step.so", 2)) {
+ *     trainer.tensor("image").asFloatBuffer().put(pixels);
+ *     trainer.tensor("label").asIntBuffer().put(classes);
+ *     double loss = trainer.step(0.05f);
+ * }
+ * </pre>
+ *
+ * One thread at a time may use a trainer; {@link #cancel} may be called by any, at any time. The
+ * library {@code libodtc} has to be among the process's own.
+ */
+public final class Trainer implements AutoCloseable {
+    static {
+        System.loadLibrary("odtc");
+    }
+
+    private long handle;
+
+    /**
+     * Makes a trainer of three files of an artifact.
+     *
+     * @param threads of a step; 0 for one for each core, as far as the kernels allow it
+     * @throws TrainerException a file cannot be read, or does not fit
+     */
+    public Trainer(String program, String weights, String library, int threads) {
+        handle = open(program, weights, library, threads);
+    }
+
+    /**
+     * The memory of a tensor of the step: inputs and labels are written there, weights are read there.
+     *
+     * <p>It is in the byte order of the device, and may not be used behind {@link #close}.
+     *
+     * @return null if there is none of that name
+     */
+    public ByteBuffer tensor(String name) {
+        ByteBuffer memory = memory(opened(), name);
+        return memory == null ? null : memory.order(ByteOrder.nativeOrder());
+    }
+
+    /**
+     * Takes a step with what was written to inputs and labels.
+     *
+     * @return the mean loss of the batch before the update
+     * @throws TrainerException something fed is out of its bounds, or the step is not finite
+     */
+    public double step(float learningRate) {
+        return step(opened(), learningRate);
+    }
+
+    /** The number of steps that were taken, those of a checkpoint included. */
+    public long steps() {
+        return steps(opened());
+    }
+
+    /**
+     * An output of what was written to the inputs, in inference mode.
+     *
+     * @param output its name; null for the first
+     * @param averages whether moving averages take the places of parameters
+     * @return memory that stays until the next step or evaluation
+     */
+    public ByteBuffer evaluate(String output, boolean averages) {
+        return evaluate(opened(), output, averages).order(ByteOrder.nativeOrder());
+    }
+
+    /** Takes steps from now on by the fastest plan whose tensors fit in so many bytes. */
+    public void setBudget(long bytes) {
+        setBudget(opened(), bytes);
+    }
+
+    /** Writes weights, state and the number of steps to a file, whole or not at all. */
+    public void save(String path) {
+        save(opened(), path);
+    }
+
+    /** Takes them up again; what is damaged, or does not fit, changes nothing. */
+    public void load(String path) {
+        load(opened(), path);
+    }
+
+    /**
+     * Lets the step that runs, or the next one, end with {@link TrainerException#CANCELLED}.
+     *
+     * @param now whether it ends between two kernels: only {@link #load} makes the weights whole then
+     */
+    public void cancel(boolean now) {
+        cancel(opened(), now);
+    }
+
+    /** Gives back its memory. No other thread may use it meanwhile, nor cancel it. */
+    @Override
+    public void close() {
+        long given = handle;
+        handle = 0;
+        close(given);
+    }
+
+    private long opened() {
+        if (handle == 0) throw new IllegalStateException("the trainer is closed");
+        return handle;
+    }
+
+    private static native long open(String program, String weights, String library, int threads);
+
+    private static native ByteBuffer memory(long handle, String name);
+
+    private static native double step(long handle, float learningRate);
+
+    private static native long steps(long handle);
+
+    private static native ByteBuffer evaluate(long handle, String output, boolean averages);
+
+    private static native void setBudget(long handle, long bytes);
+
+    private static native void save(long handle, String path);
+
+    private static native void load(long handle, String path);
+
+    private static native void cancel(long handle, boolean now);
+
+    private static native void close(long handle);
+}

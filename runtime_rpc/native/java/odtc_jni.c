@@ -1,0 +1,119 @@
+/* odtc.h for the JVM: what io.odtc.Trainer declares. */
+#include <jni.h>
+
+#include "odtc.h"
+
+#define NATIVE(type, name) JNIEXPORT type JNICALL Java_io_odtc_Trainer_##name
+
+static odtc_trainer *trainer_of(jlong handle) { return (odtc_trainer *)(intptr_t)handle; }
+
+/* A message may have a part of a name in it, and the JVM wants whole characters. */
+static void complain(JNIEnv *env, jint code, const char *found) {
+  char message[512];
+  size_t length = 0;
+  for (; found[length] && length + 1 < sizeof message; ++length)
+    message[length] = (unsigned char)found[length] < 0x80 ? found[length] : '?';
+  message[length] = '\0';
+  jclass kind = (*env)->FindClass(env, "io/odtc/TrainerException");
+  jmethodID make = kind ? (*env)->GetMethodID(env, kind, "<init>", "(ILjava/lang/String;)V") : NULL;
+  jstring text = make ? (*env)->NewStringUTF(env, message) : NULL;
+  jobject made = text ? (*env)->NewObject(env, kind, make, code, text) : NULL;
+  if (made) (*env)->Throw(env, made);
+}
+
+/* Throws where a function did not do what it was asked for. */
+static int failed(JNIEnv *env, odtc_trainer *trainer, odtc_code code) {
+  if (code) complain(env, (jint)code, odtc_message(trainer));
+  return code != ODTC_OK;
+}
+
+/* The bytes of a string in UTF-8 until they are given back; NULL of none. */
+static const char *taken(JNIEnv *env, jstring string) {
+  return string ? (*env)->GetStringUTFChars(env, string, NULL) : NULL;
+}
+static void given_back(JNIEnv *env, jstring string, const char *bytes) {
+  if (bytes) (*env)->ReleaseStringUTFChars(env, string, bytes);
+}
+
+NATIVE(jlong, open)(JNIEnv *env, jclass kind, jstring program, jstring weights, jstring library,
+                    jint threads) {
+  (void)kind;
+  odtc_options options = {.program = taken(env, program), .weights = taken(env, weights),
+                          .library = taken(env, library), .threads = threads};
+  odtc_trainer *trainer = NULL;
+  odtc_code code = odtc_open(&options, &trainer);
+  given_back(env, program, options.program);
+  given_back(env, weights, options.weights);
+  given_back(env, library, options.library);
+  if (!failed(env, trainer, code)) return (jlong)(intptr_t)trainer;
+  odtc_close(trainer);
+  return 0;
+}
+
+NATIVE(jobject, memory)(JNIEnv *env, jclass kind, jlong handle, jstring name) {
+  (void)kind;
+  const char *bytes = taken(env, name);
+  const odtc_tensor *tensor = bytes ? odtc_find(trainer_of(handle), bytes) : NULL;
+  given_back(env, name, bytes);
+  return tensor ? (*env)->NewDirectByteBuffer(env, tensor->data, (jlong)tensor->bytes) : NULL;
+}
+
+NATIVE(jdouble, step)(JNIEnv *env, jclass kind, jlong handle, jfloat rate) {
+  (void)kind;
+  double loss = 0;
+  failed(env, trainer_of(handle), odtc_step(trainer_of(handle), rate, &loss));
+  return loss;
+}
+
+NATIVE(jlong, steps)(JNIEnv *env, jclass kind, jlong handle) {
+  (void)env, (void)kind;
+  return (jlong)odtc_steps(trainer_of(handle));
+}
+
+NATIVE(jobject, evaluate)(JNIEnv *env, jclass kind, jlong handle, jstring output, jboolean averages) {
+  (void)kind;
+  odtc_tensor result;
+  const char *name = taken(env, output);
+  odtc_code code = odtc_evaluate(trainer_of(handle), name, averages, &result);
+  given_back(env, output, name);
+  if (failed(env, trainer_of(handle), code)) return NULL;
+  return (*env)->NewDirectByteBuffer(env, result.data, (jlong)result.bytes);
+}
+
+NATIVE(void, setBudget)(JNIEnv *env, jclass kind, jlong handle, jlong bytes) {
+  (void)kind;
+  uint64_t budget = bytes < 0 ? 0 : (uint64_t)bytes;
+  failed(env, trainer_of(handle), odtc_set_budget(trainer_of(handle), budget));
+}
+
+static void with_path(JNIEnv *env, jlong handle, jstring path,
+                      odtc_code (*call)(odtc_trainer *, const char *)) {
+  const char *bytes = taken(env, path);
+  if (!bytes) {
+    complain(env, ODTC_USAGE, "a path is needed");
+    return;
+  }
+  odtc_code code = call(trainer_of(handle), bytes);
+  given_back(env, path, bytes);
+  failed(env, trainer_of(handle), code);
+}
+
+NATIVE(void, save)(JNIEnv *env, jclass kind, jlong handle, jstring path) {
+  (void)kind;
+  with_path(env, handle, path, odtc_save);
+}
+
+NATIVE(void, load)(JNIEnv *env, jclass kind, jlong handle, jstring path) {
+  (void)kind;
+  with_path(env, handle, path, odtc_load);
+}
+
+NATIVE(void, cancel)(JNIEnv *env, jclass kind, jlong handle, jboolean now) {
+  (void)env, (void)kind;
+  odtc_cancel(trainer_of(handle), now);
+}
+
+NATIVE(void, close)(JNIEnv *env, jclass kind, jlong handle) {
+  (void)env, (void)kind;
+  odtc_close(trainer_of(handle));
+}

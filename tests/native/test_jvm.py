@@ -1,0 +1,81 @@
+"""A JVM trains through the native runtime, to the bits of the trainer of Python."""
+
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import digits_model
+from odtc.core.cxx import cc_command
+from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
+from tests.native.parity import TARGET, bits, unpacked
+
+JAVA = FOLDER.parent / "java"
+STEPS = 4
+
+
+def jni_folder() -> Path | None:
+    """Where jni.h is, of the JDK whose compiler is found first."""
+    javac = shutil.which("javac")
+    folder = Path(javac).resolve().parents[1] / "include" if javac else None
+    return folder if folder and (folder / "jni.h").exists() else None
+
+
+pytestmark = [
+    pytest.mark.skipif(not cc_command(), reason="no compiler of C"),
+    pytest.mark.skipif(jni_folder() is None, reason="no JDK"),
+]
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled classes, and the runtime with its functions for the JVM."""
+    folder, include = tmp_path_factory.mktemp("jvm"), jni_folder()
+    sources = [*map(str, JAVA.rglob("*.java")), str(Path(__file__).with_name("Demo.java"))]
+    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", str(folder), *sources], check=True)
+    flags = (f"-I{include}", f"-I{include}/linux", f"-I{FOLDER}", "-Wall", "-Wextra", "-Werror")
+    output = folder / "libodtc.so"
+    compile_runtime(compiler_of_c(), output, *flags, "-s", str(JAVA / "odtc_jni.c"))
+    return folder
+
+
+def test_the_runtime_is_small(classes: Path) -> None:
+    assert (classes / "libodtc.so").stat().st_size <= 64 << 10
+
+
+def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
+    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
+    artifact = odtc.compile(path, TARGET, batch=8, optimizer=odtc.AdamW())
+    folder = unpacked(artifact, tmp_path / "artifact")
+    command = ["java", f"-Djava.library.path={classes}", "-cp", str(classes), "Demo"]
+    # The JVM's own checks of what a native library calls.
+    command.insert(1, "-Xcheck:jni")
+    done = subprocess.run(
+        [*command, str(folder), str(STEPS)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]
+    image = (np.arange(8 * 64) * 37 % 101).astype(np.float32) / np.float32(50) - np.float32(1)
+    with artifact.trainer(threads=1) as trainer:
+        x, y = image.reshape(8, 1, 8, 8), np.arange(8) % 10
+        for line in lines[:STEPS]:
+            wanted = bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()
+            assert line == wanted
+        trainer.save_checkpoint(tmp_path / "python")
+        assert (folder / "jvm").read_bytes() == (tmp_path / "python").read_bytes()
+        logit = trainer.evaluate(x).reshape(-1)[7]
+    assert lines[STEPS:] == [
+        str(STEPS),
+        struct.pack(">f", logit).hex(),
+        "6 element 0 of label is 10, outside [0, 9]",
+    ]
