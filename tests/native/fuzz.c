@@ -126,6 +126,7 @@ static odtc_code hear(void *with, const char *name, const char *text, odtc_probl
 /* A trainer that has no more than what a checkpoint is taken up into. */
 static odtc_trainer *trainer_of(content program) {
   odtc_trainer *t = calloc(1, sizeof *t);
+  t->is_open = 1;
   t->file = program.at;
   if (odtc_program_read(program.at, program.bytes, &t->program, &t->problem)) exit(4);
   t->arguments = calloc(t->program.argument_count, sizeof *t->arguments);

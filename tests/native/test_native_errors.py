@@ -1,5 +1,6 @@
 """What the native runtime refuses, and how it says so: each code, and that nothing is lost."""
 
+import ctypes as c
 import platform
 import re
 import shutil
@@ -19,7 +20,14 @@ from odtc.artifact import Artifact
 from odtc.backends.cpus import _TOLD_BY_ARM, _TOLD_BY_X86, lacking_features
 from odtc.backends.targets import parse_target
 from odtc.core.specs import Role
-from odtc.runtime_rpc.native.binding import Code, NativeError, NativeTrainer
+from odtc.runtime_rpc.native.binding import (
+    Code,
+    NativeError,
+    NativeTrainer,
+    _Options,
+    _runtime,
+    _Tensor,
+)
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
 from tests.numeric.mlp import batches, mlp_artifact
@@ -99,6 +107,29 @@ def test_files(name: str, members: Path, tmp_path: Path) -> None:
     with pytest.raises(NativeError, match=text) as caught:
         NativeTrainer(folder, 1)
     assert caught.value.code is code
+
+
+def test_a_trainer_that_was_not_opened_does_nothing() -> None:
+    library, handle, number, tensor = _runtime(), c.c_void_p(), c.c_double(), _Tensor()
+    options = _Options(b"nowhere", b"nowhere", b"nowhere", None, 0)
+    assert library.odtc_open(c.byref(options), c.byref(handle)) == Code.NO_FILE
+    assert library.odtc_message(handle).startswith(b"nowhere cannot be read")
+    refusals = [
+        library.odtc_step(handle, 0.1, c.byref(number)),
+        library.odtc_evaluate(handle, None, 0, c.byref(tensor)),
+        library.odtc_set_budget(handle, 1),
+        library.odtc_set_threads(handle, 1),
+        library.odtc_save(handle, b"nowhere"),
+        library.odtc_load(handle, b"nowhere"),
+    ]
+    assert refusals == [Code.USAGE] * len(refusals)
+    assert library.odtc_message(handle) == b"the trainer was not opened"
+    assert not library.odtc_tensor_at(handle, 0)
+    assert (library.odtc_steps(handle), library.odtc_arena_bytes(handle)) == (0, 0)
+    assert library.odtc_fact(handle, b"odtc") is None
+    library.odtc_cancel(handle, 0)
+    library.odtc_close(handle)
+    library.odtc_close(None)
 
 
 def test_labels_and_rates_are_checked_before_anything_changes(

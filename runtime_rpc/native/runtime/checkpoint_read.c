@@ -171,6 +171,7 @@ static void take_up(loading *l) {
 }
 
 odtc_code odtc_load(odtc_trainer *t, const char *path) {
+  if (odtc_check_open(t)) return t->problem.code;
   loading l = {.trainer = t, .data = calloc(t->program.argument_count + 1, sizeof *l.data)};
   odtc_pages file = {NULL, 0};
   odtc_code code = ODTC_OK;

@@ -172,6 +172,7 @@ static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *
 
 odtc_code odtc_save(odtc_trainer *t, const char *path) {
   odtc_text head = {0};
+  if (odtc_check_open(t)) return t->problem.code;
   if (t->torn)
     return odtc_fail(&t->problem, ODTC_TORN, "the weights are torn, and no checkpoint is written");
   if (check_finite(t, path)) return t->problem.code;

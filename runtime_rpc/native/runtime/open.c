@@ -54,7 +54,7 @@ static int core_count(void) {
   return count > 0 ? (int)count : 1;
 }
 
-odtc_code odtc_set_threads(odtc_trainer *t, int threads) {
+static odtc_code make_pool(odtc_trainer *t, int threads) {
   int most = t->program.head->threads < ODTC_MOST_THREADS ? (int)t->program.head->threads
                                                           : ODTC_MOST_THREADS;
   if (threads < 0 || threads > most)
@@ -80,12 +80,23 @@ static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
   if (odtc_library_open(options->library, digest, &t->program, &t->library, &t->problem))
     return t->problem.code;
   if (odtc_fill(t, options) || make_calls(t)) return t->problem.code;
-  return odtc_set_threads(t, options->threads);
+  return make_pool(t, options->threads);
 }
 
 odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer) {
-  *trainer = calloc(1, sizeof **trainer);
-  return *trainer ? open_all(*trainer, options) : ODTC_NO_MEMORY;
+  odtc_trainer *t = *trainer = calloc(1, sizeof *t);
+  if (!t) return ODTC_NO_MEMORY;
+  if (open_all(t, options)) return t->problem.code;
+  t->is_open = 1;
+  return ODTC_OK;
+}
+
+odtc_code odtc_check_open(odtc_trainer *t) {
+  return t->is_open ? ODTC_OK : odtc_fail(&t->problem, ODTC_USAGE, "the trainer was not opened");
+}
+
+odtc_code odtc_set_threads(odtc_trainer *t, int threads) {
+  return odtc_check_open(t) ? t->problem.code : make_pool(t, threads);
 }
 
 void odtc_close(odtc_trainer *t) {
@@ -109,18 +120,18 @@ const char *odtc_message(const odtc_trainer *t) {
 }
 
 const odtc_tensor *odtc_tensor_at(const odtc_trainer *t, size_t number) {
-  return number < t->program.argument_count ? t->arguments + number : NULL;
+  return t->is_open && number < t->program.argument_count ? t->arguments + number : NULL;
 }
 
 const odtc_tensor *odtc_find(const odtc_trainer *t, const char *name) {
-  for (size_t n = 0; n < t->program.argument_count; ++n)
+  for (size_t n = 0; t->is_open && n < t->program.argument_count; ++n)
     if (!strcmp(t->arguments[n].name, name)) return t->arguments + n;
   return NULL;
 }
 
 int64_t odtc_steps(const odtc_trainer *t) { return t->steps; }
 
-uint64_t odtc_arena_bytes(const odtc_trainer *t) { return t->plan->arena_bytes; }
+uint64_t odtc_arena_bytes(const odtc_trainer *t) { return t->is_open ? t->plan->arena_bytes : 0; }
 
 const char *odtc_fact(const odtc_trainer *t, const char *name) {
   const odtc_program *p = &t->program;

@@ -5,6 +5,7 @@
 #include "trainer.h"
 
 static odtc_code check_whole(odtc_trainer *t) {
+  if (odtc_check_open(t)) return t->problem.code;
   if (!t->torn) return ODTC_OK;
   return odtc_fail(&t->problem, ODTC_TORN,
                    "the weights are torn: a step ended half way; load a checkpoint");
@@ -83,6 +84,7 @@ static odtc_code leave_arena(odtc_trainer *t) {
 odtc_code odtc_set_budget(odtc_trainer *t, uint64_t bytes) {
   const odtc_program *p = &t->program;
   uint64_t least = UINT64_MAX;
+  if (odtc_check_open(t)) return t->problem.code;
   for (size_t n = 0; n < p->plans; ++n) {
     const odtc_function *plan = p->functions + n;
     if (plan->budget_bytes < least) least = plan->budget_bytes;
@@ -131,9 +133,9 @@ static odtc_code evaluate_parts(odtc_trainer *t, const odtc_function *of, uint8_
 
 odtc_code odtc_evaluate(odtc_trainer *t, const char *output, int averages, odtc_tensor *result) {
   const odtc_program *p = &t->program;
-  const odtc_function *of = find_evaluation(t, output);
   uint8_t *data = NULL;
   if (check_whole(t) || check_cancelled(t)) return t->problem.code;
+  const odtc_function *of = find_evaluation(t, output);
   if (!of)
     return odtc_fail(&t->problem, ODTC_USAGE, "the output %.100s cannot be evaluated",
                      output ? output : "");

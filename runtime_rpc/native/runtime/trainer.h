@@ -25,11 +25,14 @@ struct odtc_trainer {
   uint8_t *result, *joined;     /* of a function; of an evaluation of several parts */
   const odtc_function *plan;
   atomic_int cancelled;
-  int torn;
+  int torn, is_open;
   int64_t steps;
 };
 
 enum { ODTC_CANCEL_STEP = 1, ODTC_CANCEL_NOW = 2 };
+
+/* Whether everything below is there. */
+odtc_code odtc_check_open(odtc_trainer *trainer);
 
 /* Allocates what a program needs, and gives it the values that it starts from. */
 odtc_code odtc_fill(odtc_trainer *trainer, const odtc_options *options);
