@@ -286,7 +286,8 @@ def to_kernels(  # noqa: PLR0913 - one keyword for each choice
     register_vector_math()
     family = family_of(target, has_half=has_half, book=book, direct=direct)
     *fuse, products = fuse_phase(family, train_step)
-    made_by = (target, has_half, book, direct, [*map(str, schedule)], pass_context())
+    known = None if book is nobody else book
+    made_by = (target, has_half, known, direct, [*map(str, schedule)], pass_context())
     phases = (
         *rewrite_phase(train_step, family, rewrites),
         *fuse,

@@ -151,9 +151,17 @@ def test_all_that_makes_code_counts(
         lowered.clear()
         odtc.compile(model, target)
         assert lowered, target
+    odtc.compile(model, TARGET, tuned=False)
     lowered.clear()
     odtc.compile(model, TARGET, tuned=False)
-    assert lowered
+    assert not lowered
+
+
+def test_what_nobody_can_tell_recalls_nothing() -> None:
+    """A function says no more than its address, which another one has in the next process."""
+    assert outlines.recall_phase(outlines.Outlines.KEPT, ["a target", None])
+    assert not outlines.recall_phase(outlines.Outlines.KEPT, ["a target", lambda _: None])
+    assert not outlines.recall_phase(outlines.Outlines.NEVER, ["a target", None])
 
 
 def test_files_that_are_younger_than_the_process_recall_nothing(
