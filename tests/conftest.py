@@ -43,6 +43,8 @@ def _cache_without_steps() -> str:
     return str(ours)
 
 
+# Threads of PyTorch that wait leave the cores to other processes of tests. There are as many.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["XDG_CACHE_HOME"] = _cache_without_steps()
 
 
