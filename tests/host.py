@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import tvm
+import tvm_ffi
 
 from odtc.backends import link, targets, vector_math
 from odtc.core.content_store import ContentStore
@@ -47,7 +48,8 @@ def loaded(module: tvm.IRModule, target: tvm.target.Target = HOST) -> tvm.runtim
             store.put(key, path.read_bytes())
         else:
             path.write_bytes(library)
-        return tvm.runtime.load_module(str(path))
+        # TVM would keep each until the process ends.
+        return tvm_ffi.load_module(str(path), keep_module_alive=False)
 
 
 def _linked(output: str, objects: Sequence[str], **_: object) -> None:
