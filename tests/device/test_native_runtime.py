@@ -1,0 +1,54 @@
+"""The native runtime on 64-bit ARM, under emulation: the bits of the trainer behind TVM RPC."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import odtc
+from benchmarks import native_runtime
+from odtc.runtime_rpc.native.build import FOLDER
+from tests.native.parity import unpacked
+from tests.numeric.test_memory_budget import tower
+
+COMPILER = "aarch64-linux-gnu-gcc"
+EMULATOR = ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")
+STEPS = 3
+
+pytestmark = [
+    pytest.mark.device,
+    pytest.mark.skipif(
+        "CI" not in os.environ and not (shutil.which(COMPILER) and shutil.which(EMULATOR[0])),
+        reason="no compiler for 64-bit ARM, or no emulator",
+    ),
+]
+
+
+def test_it_trains_to_the_same_bits(phone, tmp_path: Path) -> None:
+    onnx.save(tower(layers=2), path := tmp_path / "tower.onnx")
+    artifact = odtc.compile(path, "linux-arm64-cpu", batch=4, optimizer=odtc.AdamW())
+    folder = unpacked(artifact, tmp_path / "artifact")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(artifact.manifest.inputs[0].shape, np.float32)
+    y = np.arange(4, dtype=np.int32)
+    (folder / "batch.bin").write_bytes(x.tobytes() + y.tobytes())
+    sources = [str(Path(native_runtime.__file__).with_name("steps.c"))]
+    sources += map(str, sorted(FOLDER.glob("*.c")))
+    command = [COMPILER, "-std=c11", "-O2", "-Wall", "-Werror", f"-I{FOLDER}", *sources]
+    program = str(tmp_path / "steps")
+    subprocess.run([*command, "-o", program, "-lpthread", "-ldl", "-lm"], check=True)
+    members = (str(folder / each) for each in ("program.bin", "parameters.safetensors", "step.so"))
+    done = subprocess.run(
+        [*EMULATOR, program, *members, "2", str(folder / "batch.bin")],
+        input="." * STEPS,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    losses = [float.fromhex(line.split()[1]) for line in done.stdout.splitlines()]
+    with artifact.trainer(device=phone.url) as trainer:
+        assert losses == [trainer.step(x, y, lr=0.01) for _ in range(STEPS)]
