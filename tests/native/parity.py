@@ -9,7 +9,6 @@ import numpy as np
 
 from odtc.artifact import Artifact
 from odtc.core.manifest import Manifest
-from odtc.core.place import Place, take
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.trainer import Trainer
@@ -40,6 +39,12 @@ def feed(native: NativeTrainer, manifest: Manifest, x: Any, y: Any = None) -> No
         arrays = given if isinstance(given, Mapping) else {spec.name: given for spec in specs}
         for spec in specs if given is not None else ():
             native.tensors[role, spec.name][...] = np.asarray(arrays[spec.name])
+
+
+def fed_to(native: NativeTrainer) -> list[bytes]:
+    """What lies in the inputs and labels."""
+    roles = (Role.INPUT, Role.LABEL)
+    return [each.tobytes() for (role, _), each in native.tensors.items() if role in roles]
 
 
 def bits(value: float) -> str:
@@ -79,7 +84,7 @@ def assert_same_run(
         before_step: called with either trainer and the number of the step.
     """
     trainer = artifact.trainer(threads=1, storage=folder)
-    losses, states = [], []
+    losses = []
     for number, (x, y) in enumerate(data):
         if before_step:
             before_step(trainer, number)
@@ -91,7 +96,10 @@ def assert_same_run(
                 if before_step:
                     before_step(native, number)
                 feed(native, artifact.manifest, x, y)
+                fed = fed_to(native)
                 assert bits(native.step(lr)) == bits(losses[number]), (count, number)
+                # A step may be taken again with what was written once.
+                assert fed_to(native) == fed
             assert native.steps == trainer.steps
             assert_same_tensors(native, trainer)
             for (output, ema), wanted in states.items():
@@ -111,8 +119,3 @@ def evaluations(trainer: Trainer, x: Any) -> dict[tuple[str, bool], np.ndarray]:
         for ema in averages
         if each.place is not None or manifest.micro_batches == 1
     }
-
-
-def samples(array: np.ndarray, place: Place, first: int, count: int) -> np.ndarray:
-    """Some samples of a batch."""
-    return take(array, place, slice(first, first + count))

@@ -93,7 +93,7 @@ ODTC_API const char *odtc_message(const odtc_trainer *trainer);
 ODTC_API const odtc_tensor *odtc_tensor_at(const odtc_trainer *trainer, size_t number);
 ODTC_API const odtc_tensor *odtc_find(const odtc_trainer *trainer, const char *name);
 
-/* Takes a step with what lies in the inputs and labels. `loss` is the mean loss of the batch before
+/* Takes a step with what lies in the inputs and labels, which it leaves there. `loss` is the mean loss of the batch before
    the update. It may be infinite or NaN where the step leaves out such updates by itself. */
 ODTC_API odtc_code odtc_step(odtc_trainer *trainer, float learning_rate, double *loss);
 
