@@ -32,6 +32,7 @@ from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
 from tests.numeric.mlp import batches, mlp_artifact
 from tests.numeric.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
+from tests.numeric.test_memory_budget import tower
 
 UPDATE = odtc.Update(odtc.SGD(momentum=0.9), ema=0.9)
 
@@ -295,3 +296,31 @@ def test_out_of_memory(artifact: Artifact, members: Path) -> None:
     command = [sys.executable, "-c", code, str(members)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split()[0] in ("NO_MEMORY", "MISFIT"), done.stdout
+
+
+def test_where_there_is_no_memory_for_a_plan_a_smaller_one_is_taken(tmp_path: Path) -> None:
+    onnx.save(tower(layers=2, size=32), path := tmp_path / "tower.onnx")
+    artifact = odtc.compile(path, batch=32, memory_budget="auto")
+    first, *_, last = (plan.arena_bytes for plan in artifact.manifest.plans)
+    members = unpacked(artifact, tmp_path / "artifact")
+    code = (
+        "import resource, sys\n"
+        "from odtc.runtime_rpc.native.binding import NativeTrainer\n"
+        "trainer = NativeTrainer(sys.argv[1], 1)\n"
+        "trainer.tensors['input', 'x'][...] = 1\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "limit = used + int(sys.argv[2])\n"
+        "if limit > used: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
+        "print(trainer.step(0.1).hex(), trainer.arena_bytes)\n"
+    )
+
+    def run(room: int) -> tuple[str, int]:
+        command = [sys.executable, "-c", code, str(members), str(room)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        loss, arena = done.stdout.split()
+        return loss, int(arena)
+
+    plenty, tight = run(0), run((first + last) // 2)
+    assert plenty[1] == first
+    assert last <= tight[1] < first
+    assert plenty[0] == tight[0]

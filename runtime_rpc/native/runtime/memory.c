@@ -10,6 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void *odtc_allocate(size_t bytes) {
+  void *at = NULL; /* aligned_alloc is missing in Android before 9 */
+  return posix_memalign(&at, ODTC_ALIGNMENT, odtc_aligned(bytes)) ? NULL : at;
+}
+
 size_t odtc_aligned(size_t bytes) {
   size_t more = bytes + (ODTC_ALIGNMENT - 1);
   return more < bytes ? SIZE_MAX : more / ODTC_ALIGNMENT * ODTC_ALIGNMENT;

@@ -16,6 +16,8 @@ typedef struct {
   size_t bytes;
 } odtc_pages;
 
+/* Memory of the heap from a multiple of the alignment; NULL where there is none. */
+void *odtc_allocate(size_t bytes);
 /* Rounds up to the alignment; SIZE_MAX where that is too large. */
 size_t odtc_aligned(size_t bytes);
 

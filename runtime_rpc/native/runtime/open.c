@@ -13,7 +13,7 @@ static odtc_code read_program(odtc_trainer *t, const char *path, uint8_t *digest
   odtc_code code;
   if (odtc_map_file(path, &file, &t->problem)) return t->problem.code;
   /* A copy: a file that is cut short while it is mapped would end the process. */
-  if ((t->file = aligned_alloc(ODTC_ALIGNMENT, odtc_aligned(file.bytes)))) {
+  if ((t->file = odtc_allocate(file.bytes))) {
     memcpy(t->file, file.at, file.bytes);
     odtc_sha256(t->file, file.bytes, digest);
     code = odtc_program_read(t->file, file.bytes, &t->program, &t->problem);

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "memory.h"
+
 /* A kernel follows the last one in less time than a thread takes to wake up: a worker looks for it
    so many times, some tens of microseconds, before it sleeps. */
 enum { LOOKS = 2000, LOOKS_BETWEEN_YIELDS = 64 };
@@ -101,7 +103,7 @@ int odtc_pool_launch(odtc_task task, void *data, int tasks) {
 }
 
 odtc_code odtc_pool_make(int threads, odtc_pool **made, odtc_problem *problem) {
-  odtc_pool *pool = aligned_alloc(64, (sizeof *pool + 63) / 64 * 64);
+  odtc_pool *pool = odtc_allocate(sizeof *pool);
   if (!pool) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for threads");
   *pool = (odtc_pool){.threads = threads};
   pthread_mutex_init(&pool->lock, NULL);
