@@ -72,7 +72,7 @@ def test_wheel_holds_the_modules_of_the_tree(wheel):
     )
     assert "odtc/py.typed" in members
     compiled = {*ROOT.glob("*/native/*.cc"), *ROOT.glob("*/native/*.h")}
-    runtime = {*ROOT.glob("runtime_rpc/native/runtime/*.[ch]")}
+    runtime = {*ROOT.glob("runtime_rpc/native/*/*.[ch]*"), *ROOT.rglob("io/odtc/*.java")}
     assert runtime
     assert {f"odtc/{file.relative_to(ROOT).as_posix()}" for file in compiled | runtime} <= {
         *members

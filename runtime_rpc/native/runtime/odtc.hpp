@@ -1,0 +1,96 @@
+// odtc.h for C++17: a trainer that ends with its scope, and exceptions.
+//
+//     odtc::Trainer trainer({"program.bin", "parameters.safetensors", "step.so"});
+//     std::copy(pixels.begin(), pixels.end(), trainer.tensor("image").begin<float>());
+//     double loss = trainer.step(0.05f);
+#ifndef ODTC_HPP
+#define ODTC_HPP
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "odtc.h"
+
+namespace odtc {
+
+// What a trainer could not do.
+class Error : public std::runtime_error {
+ public:
+  Error(odtc_code code, const char *message) : std::runtime_error(message), code(code) {}
+  const odtc_code code;
+};
+
+// A tensor of the step; it may not be used behind the end of its trainer.
+class Tensor {
+ public:
+  explicit Tensor(const odtc_tensor &about) : about_(about) {}
+  const odtc_tensor &about() const { return about_; }
+  template <typename T>
+  T *begin() const { return static_cast<T *>(about_.data); }
+  template <typename T>
+  T *end() const { return begin<T>() + about_.bytes / sizeof(T); }
+
+ private:
+  odtc_tensor about_;
+};
+
+// The paths of a program, of weights and of a library, and how many threads there are; see odtc_options.
+struct Options {
+  std::string program, weights, library;
+  int threads = 0;
+  std::string storage = ".";
+};
+
+class Trainer {
+ public:
+  explicit Trainer(const Options &options) {
+    odtc_options given = {options.program.c_str(), options.weights.c_str(), options.library.c_str(),
+                          options.storage.c_str(), options.threads};
+    odtc_trainer *made = nullptr;
+    odtc_code code = odtc_open(&given, &made);
+    trainer_.reset(made);
+    check(code);
+  }
+
+  // Throws where there is none of that name.
+  Tensor tensor(const std::string &name) const {
+    if (const odtc_tensor *found = odtc_find(trainer_.get(), name.c_str())) return Tensor(*found);
+    throw Error(ODTC_USAGE, ("there is no tensor " + name).c_str());
+  }
+  double step(float learning_rate) {
+    double loss = 0;
+    check(odtc_step(trainer_.get(), learning_rate, &loss));
+    return loss;
+  }
+  int64_t steps() const { return odtc_steps(trainer_.get()); }
+
+  // Its data stay until the next step or evaluation.
+  Tensor evaluate(const char *output = nullptr, bool averages = false) {
+    odtc_tensor result;
+    check(odtc_evaluate(trainer_.get(), output, averages, &result));
+    return Tensor(result);
+  }
+  void set_budget(uint64_t bytes) { check(odtc_set_budget(trainer_.get(), bytes)); }
+  void set_threads(int threads) { check(odtc_set_threads(trainer_.get(), threads)); }
+  void save(const std::string &path) { check(odtc_save(trainer_.get(), path.c_str())); }
+  void load(const std::string &path) { check(odtc_load(trainer_.get(), path.c_str())); }
+
+  // Any thread may call this at any time.
+  void cancel(bool now = false) { odtc_cancel(trainer_.get(), now); }
+
+  // For the functions of odtc.h.
+  odtc_trainer *get() const { return trainer_.get(); }
+
+ private:
+  struct Close {
+    void operator()(odtc_trainer *trainer) const { odtc_close(trainer); }
+  };
+  void check(odtc_code code) const {
+    if (code) throw Error(code, odtc_message(trainer_.get()));
+  }
+  std::unique_ptr<odtc_trainer, Close> trainer_;
+};
+
+}  // namespace odtc
+#endif

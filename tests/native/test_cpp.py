@@ -1,0 +1,44 @@
+"""C++ trains through odtc.hpp, to the bits of the trainer of Python."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import odtc
+from odtc.core.cxx import cc_command, cxx_command
+from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
+from tests.native.parity import TARGET, unpacked
+from tests.numeric.mlp import INPUTS, mlp_artifact
+
+STEPS = 3
+
+pytestmark = pytest.mark.skipif(
+    "CI" not in os.environ and not (cc_command() and cxx_command()), reason="no compiler of C++"
+)
+
+
+def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, odtc.SGD(momentum=0.9), target=TARGET)
+    folder = unpacked(artifact, tmp_path / "artifact")
+    compile_runtime(compiler_of_c(), library := tmp_path / "libodtc.so")
+    command = [*cxx_command(), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    command += [f"-I{FOLDER}", str(Path(__file__).with_name("use.cc")), str(library)]
+    program = tmp_path / "use"
+    subprocess.run([*command, f"-Wl,-rpath,{tmp_path}", "-o", str(program)], check=True)
+    done = subprocess.run(
+        [str(program), str(folder), str(STEPS)], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    x = (np.arange(1, 8 * INPUTS + 1, dtype=np.float32) / 32 - 1).reshape(8, INPUTS)
+    with artifact.trainer(threads=1) as trainer:
+        losses = [trainer.step(x, np.zeros(8, int), lr=0.05) for _ in range(STEPS)]
+        assert [float.fromhex(line) for line in lines[:STEPS]] == losses
+        trainer.save_checkpoint(tmp_path / "python")
+        assert (folder / "cpp").read_bytes() == (tmp_path / "python").read_bytes()
+        steps, name, value = lines[STEPS].split()
+        assert (int(steps), name) == (STEPS, "y")
+        assert float.fromhex(value) == trainer.evaluate(x).reshape(-1)[0]
+    assert lines[-1] == "2 nowhere/program.bin cannot be read: No such file or directory"

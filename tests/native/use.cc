@@ -1,0 +1,30 @@
+// use FOLDER STEPS: steps through odtc.hpp; prints the losses, and what goes wrong with another folder.
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "odtc.hpp"
+
+static odtc::Options options_of(const std::string &folder) {
+  return {folder + "/program.bin", folder + "/parameters.safetensors", folder + "/step.so", 1};
+}
+
+int main(int, char **words) {
+  const std::string folder = words[1];
+  odtc::Trainer opened(options_of(folder));
+  odtc::Trainer trainer(std::move(opened));
+  odtc::Tensor x = trainer.tensor("x");
+  float value = -1;
+  for (float *each = x.begin<float>(); each != x.end<float>(); ++each) *each = value += 0.03125f;
+  for (int n = std::atoi(words[2]); n; --n) std::printf("%a\n", trainer.step(0.05f));
+  trainer.save(folder + "/cpp");
+  trainer.load(folder + "/cpp");
+  odtc::Tensor y = trainer.evaluate();
+  std::printf("%lld %s %a\n", static_cast<long long>(trainer.steps()), y.about().name,
+              static_cast<double>(*y.begin<float>()));
+  try {
+    odtc::Trainer other(options_of("nowhere"));
+  } catch (const odtc::Error &error) {
+    std::printf("%d %s\n", error.code, error.what());
+  }
+}
