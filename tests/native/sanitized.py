@@ -21,16 +21,17 @@ from tests.numeric.test_memory_budget import tower
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREAD = ("-fsanitize=thread",)
 _FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+PROGRAMS = Path(__file__).with_name("programs")
 CHECKPOINT = "checkpoint"
 _MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
 
 
 def build(name: str, folder: Path, flags: Sequence[str]) -> Path:
-    """Compiles a program of this folder with the runtime."""
+    """Compiles one of the programs in C with the runtime."""
     sources = [str(path) for path in sorted(FOLDER.glob("*.c"))]
     output = folder / f"{name}{len(flags)}"
     command = [*compiler_of_c(), *_FLAGS, *flags, f"-I{FOLDER}"]
-    command += [str(Path(__file__).with_name(f"{name}.c")), *sources, "-o", str(output)]
+    command += [str(PROGRAMS / f"{name}.c"), *sources, "-o", str(output)]
     subprocess.run([*command, "-lpthread", "-ldl", "-lm"], check=True)
     return output
 

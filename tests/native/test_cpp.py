@@ -11,6 +11,7 @@ import odtc
 from odtc.core.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, unpacked
+from tests.native.sanitized import PROGRAMS
 from tests.numeric.mlp import INPUTS, mlp_artifact
 
 STEPS = 3
@@ -25,7 +26,7 @@ def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
     folder = unpacked(artifact, tmp_path / "artifact")
     compile_runtime(compiler_of_c(), library := tmp_path / "libodtc.so")
     command = [*cxx_command(), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    command += [f"-I{FOLDER}", str(Path(__file__).with_name("use.cc")), str(library)]
+    command += [f"-I{FOLDER}", str(PROGRAMS / "use.cc"), str(library)]
     program = tmp_path / "use"
     subprocess.run([*command, f"-Wl,-rpath,{tmp_path}", "-o", str(program)], check=True)
     done = subprocess.run(

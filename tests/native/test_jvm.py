@@ -15,6 +15,7 @@ from benchmarks.models.digits import digits_model
 from odtc.core.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, bits, unpacked
+from tests.native.sanitized import PROGRAMS
 
 JAVA = FOLDER.parent / "java"
 STEPS = 4
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compiled classes, and the runtime with its functions for the JVM."""
     folder, include = tmp_path_factory.mktemp("jvm"), jni_folder()
-    sources = [*map(str, JAVA.rglob("*.java")), str(Path(__file__).with_name("Demo.java"))]
+    sources = [*map(str, JAVA.rglob("*.java")), str(PROGRAMS / "Demo.java")]
     subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", str(folder), *sources], check=True)
     flags = (f"-I{include}", f"-I{include}/linux", f"-I{FOLDER}", "-Wall", "-Wextra", "-Werror")
     output = folder / "libodtc.so"
