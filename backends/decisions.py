@@ -16,11 +16,11 @@ Choice = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a kernel is told.
+class TunedChoice:
+    """A choice from a tuning record.
 
     Attributes:
-        choice: of its decisions.
+        choice: of the decisions of a kernel.
         source: where that was measured, as text.
     """
 
@@ -28,12 +28,12 @@ class Told:
     source: str
 
 
-# From the text of a workload to what is known of it.
-Book = Callable[[str], Told | None]
+# From the text of a workload to the choice that a record has of it.
+RecordLookup = Callable[[str], TunedChoice | None]
 
 
-def nobody(_: str) -> Told | None:
-    """The book in which nothing is written."""
+def no_records(_: str) -> TunedChoice | None:
+    """The lookup that has no record of any workload."""
     return None
 
 
@@ -83,8 +83,8 @@ class Decisions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decider:
-    """A machine that kernels ask.
+class MachineModel:
+    """A machine as kernels see it: what decides between candidates.
 
     Attributes:
         decisions: of the kernel that is written; None where nobody wants to know or tells.

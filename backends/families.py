@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.call_cost import worth_copies
-from odtc.backends.decisions import Book, nobody
+from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
 from odtc.backends.gpu.known import gpu_of
@@ -116,18 +116,22 @@ CPU_LOOPS = CONVOLUTION_LOOPS | DEPTHWISE_LOOPS | MATMUL_LOOPS
 
 
 def family_of(
-    target: Target, *, has_half: bool = False, book: Book = nobody, direct: bool = False
+    target: Target,
+    *,
+    has_half: bool = False,
+    records: RecordLookup = no_records,
+    direct: bool = False,
 ) -> Family:
     """The family of a resolved target.
 
     Args:
         target: it.
         has_half: whether products may multiply float16.
-        book: what is known of products that were measured.
+        records: what is known of products that were measured.
         direct: as of `WriteProducts`.
     """
     family = _FAMILIES[target.kind](target, has_half)
-    return replace(family, products=replace(family.products, book=book, direct=direct))
+    return replace(family, products=replace(family.products, records=records, direct=direct))
 
 
 def _row_rules(lanes: Lanes) -> dict[str, Rule]:

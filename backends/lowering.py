@@ -15,7 +15,7 @@ from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.built import Built, built_of
 from odtc.backends.compiling import compiled
-from odtc.backends.decisions import Book, nobody
+from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernel_objects import pass_context
 from odtc.backends.kernels.product.matmul import matmul
@@ -273,20 +273,20 @@ def to_kernels(  # noqa: PLR0913 - one keyword for each choice
     rewrites: Sequence[Pass] = (),
     *,
     has_half: bool = False,
-    book: Book = nobody,
+    records: RecordLookup = no_records,
     direct: bool = False,
     outlines: Outlines = Outlines.NEVER,
 ) -> tvm.IRModule:
     """The module as calls of scheduled kernels; arguments as of `build`.
 
-    `book` is what is known of products that were measured, and `direct` as of `WriteProducts`.
+    `records` is what is known of products that were measured, and `direct` as of `WriteProducts`.
     `outlines` says what becomes of kernels whose code is kept; with them only `build_kernels` takes
     the module, for a library.
     """
     register_vector_math()
-    family = family_of(target, has_half=has_half, book=book, direct=direct)
+    family = family_of(target, has_half=has_half, records=records, direct=direct)
     *fuse, products = fuse_phase(family, train_step)
-    known = None if book is nobody else book
+    known = None if records is no_records else records
     made_by = (target, has_half, known, direct, [*map(str, schedule)], pass_context())
     phases = (
         *rewrite_phase(train_step, family, rewrites),

@@ -7,11 +7,11 @@ models have the same, are not in it.
 
 from tvm import tirx
 
-from odtc.backends.decisions import Decider
+from odtc.backends.decisions import MachineModel
 from odtc.backends.kernels.product.fused import FusedProduct
 
 
-def workload_of(product: FusedProduct, machine: Decider) -> str:
+def workload_of(product: FusedProduct, machine: MachineModel) -> str:
     """The text of a product on a machine that multiplies numbers of some kind."""
     shapes = [[int(size) for size in each.shape] for each in product.parameters]
     dtypes = [str(each.dtype) for each in product.parameters]

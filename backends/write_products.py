@@ -10,7 +10,7 @@ from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.decisions import Book, Choice, Decider, Decisions, nobody
+from odtc.backends.decisions import Choice, Decisions, MachineModel, RecordLookup, no_records
 from odtc.backends.kernels.product.fused import FusedProduct, Product, fused_product
 from odtc.backends.kernels.winograd.cut import DIRECT_FORM, FORM, WINOGRAD_FORM
 from odtc.backends.workload import workload_of
@@ -28,14 +28,14 @@ class WriteProducts(Pass):
     Attributes:
         machine: the CPU or GPU.
         loops: of each family.
-        book: what is known of kernels that were measured.
+        records: what is known of kernels that were measured.
         direct: whether no convolution is in Winograd's form, which takes workspaces.
     """
 
     name: ClassVar[str] = "write-products"
-    machine: Decider
+    machine: MachineModel
     loops: Loops = field(repr=False)
-    book: Book = field(default=nobody, repr=False)
+    records: RecordLookup = field(default=no_records, repr=False)
     direct: bool = False
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
@@ -57,10 +57,10 @@ class WriteProducts(Pass):
 
     def _usual(self, product: FusedProduct) -> tirx.PrimFunc:
         """The kernel as its record tells, or as the machine's model does."""
-        if self.book is nobody:
+        if self.records is no_records:
             return self._telling(product, {})[0]
         workload = workload_of(product, self.machine)
-        told = self.book(workload)
+        told = self.records(workload)
         if told:
             kernel, decisions = self._telling(product, told.choice)
             # A record that tells what no kernel can be is of another one.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from odtc.autoschedule.tuning.measure import Manner, Outcome, Subject, measure
+from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, Outcome, measure
 from odtc.autoschedule.tuning.workers import Failed, Workers
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.runtime_rpc.session import LocalSession, Session
@@ -21,9 +21,9 @@ def never(_: Session) -> None:
 
 
 class Bench(Protocol):
-    """Measures subjects, one after the other."""
+    """Measures choices, one kernel after the other."""
 
-    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
         """The outcome of each choice.
 
         Raises:
@@ -49,22 +49,24 @@ class HostBench:
         start = functools.partial(_local_bench, kind, threads)
         self._workers, self._cool = Workers(start, 1, _MEASURE_SECONDS), cool
 
-    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
         """Measures all choices at once, or one by one where one of them ends the process."""
         self._cool(LocalSession())
-        (answer,) = self._workers.all([(subject, manner)])
+        (answer,) = self._workers.all([(subject, config)])
         if not isinstance(answer, Failed):
             return answer
         if len(subject.others) == 1:
             return [Outcome(reason=answer.reason)]
-        return [self(each, manner)[0] for each in _singles(subject)]
+        return [self(each, config)[0] for each in _singles(subject)]
 
     def close(self) -> None:
         """Ends the process."""
         self._workers.close()
 
 
-def _local_bench(kind: str, threads: int) -> Callable[[tuple[Subject, Manner]], list[Outcome]]:
+def _local_bench(
+    kind: str, threads: int
+) -> Callable[[tuple[MeasureInput, MeasureConfig]], list[Outcome]]:
     session = LocalSession().on(kind)
     session.use_threads(threads)
     return lambda request: measure(session, *request)
@@ -83,19 +85,19 @@ class DeviceBench:
         self._open, self._threads, self._cool = open_, threads, cool
         self._session: Session | None = None
 
-    def __call__(self, subject: Subject, manner: Manner) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
         """Measures all choices in one session, or each in its own where one of them ends it."""
         try:
             session = self._opened()
             self._cool(session)
-            return measure(session, subject, manner)
+            return measure(session, subject, config)
         except DeviceError as error:
             self.close()
             if len(subject.others) == 1:
                 # A device that answers is not lost: the kernel is what ended its session.
                 self._opened()
                 return [Outcome(reason=str(error).splitlines()[0])]
-        return [self(each, manner)[0] for each in _singles(subject)]
+        return [self(each, config)[0] for each in _singles(subject)]
 
     def _opened(self) -> Session:
         if self._session is None:
@@ -114,5 +116,5 @@ class DeviceBench:
             self._session = None
 
 
-def _singles(subject: Subject) -> list[Subject]:
-    return [Subject(subject.usual, (each,), subject.inputs) for each in subject.others]
+def _singles(subject: MeasureInput) -> list[MeasureInput]:
+    return [MeasureInput(subject.usual, (each,), subject.inputs) for each in subject.others]

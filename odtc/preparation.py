@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from odtc.autoschedule.tuning.shelf import shelf
-from odtc.backends.decisions import Book, nobody
+from odtc.autoschedule.tuning.target_records import records_for
+from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import CPU, Target, parse_target
 from odtc.core.adapters import Adapter
@@ -71,7 +71,7 @@ class Source:
         has_half: whether products may multiply float16.
         saves_half: whether what the backward reads is stored as float16.
         offload: whether tensors may wait in a file.
-        book: what is known of kernels that were measured.
+        records: what is known of kernels that were measured.
         times: what calls of them were measured to take.
         layouts: of images, as `odtc/layouts.py` reads them.
         axes: of the inputs, along which the samples lie; None before it is known.
@@ -87,7 +87,7 @@ class Source:
     has_half: bool
     saves_half: bool
     offload: bool = False
-    book: Book = nobody
+    records: RecordLookup = no_records
     layouts: LayoutChoice = NATIVE
     times: MeasuredTimes = NOTHING
     axes: Axes | None = None
@@ -224,7 +224,7 @@ def read_source(
     progress("read the model")
     onnx_model = load_model(model, in_file=True)
     check_room(ROOM + Path(model).stat().st_size)
-    book, times = _known(target, options)
+    records, times = _known(target, options)
     read = read_graph(modern(onnx_model), _wanted(options)[0])
     return Source(
         onnx_model,
@@ -235,7 +235,7 @@ def read_source(
         has_half,
         is_mixed,
         options.get("offload", False),
-        book,
+        records,
         layout_choice(
             target,
             options.get("layout", DEFAULT),
@@ -368,12 +368,12 @@ def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapte
     return adapt(graph, lora, selection) if lora else (selection, ())
 
 
-def _known(target: Target, options: StepOptions) -> tuple[Book, MeasuredTimes]:
+def _known(target: Target, options: StepOptions) -> tuple[RecordLookup, MeasuredTimes]:
     """What is known of kernels that were measured, unless the user wants none of it."""
     if not options.get("tuned", True):
-        return nobody, NOTHING
+        return no_records, NOTHING
     database = options.get("database")
-    of = shelf(target, None if database is None else Path(database), options.get("device"))
+    of = records_for(target, None if database is None else Path(database), options.get("device"))
     return of, of.times
 
 

@@ -186,7 +186,7 @@ class Cuts:
             step = replace(step, source=replace(step.source, saves_half=True))
         of_parts = f"make those of {count} micro-batches"
         self._progress("make the kernels" if count == 1 else of_parts)
-        of = {"has_half": source.has_half, "book": source.book, "direct": form.direct}
+        of = {"has_half": source.has_half, "records": source.records, "direct": form.direct}
         module, *others = step.kernels
         if self._for_plans:
             module = _alone(module, TRAIN_STEP)

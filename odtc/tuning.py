@@ -1,6 +1,6 @@
 """Tunes the kernels of a model's training step: `odtc tune`.
 
-read, differentiate -> tasks -> tune them in a laboratory -> compile with and without, and compare
+read, differentiate -> tasks -> tune them by a measurer -> compile with and without, and compare
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from typing import Any
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning import database
 from odtc.autoschedule.tuning.record import Device, gpu_device, place_of
-from odtc.autoschedule.tuning.shelf import known_device
+from odtc.autoschedule.tuning.target_records import known_device
 from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Limits, State, Tuning
 from odtc.backends.cpus import CPU
@@ -26,7 +26,7 @@ from odtc.cli.samples import drawn
 from odtc.compilation import compile_model
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.progress import Progress
-from odtc.laboratory import Laboratory, all_cores
+from odtc.kernel_measurer import KernelMeasurer, all_cores
 from odtc.preparation import Step, prepare
 from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
@@ -106,17 +106,17 @@ def tune(
     # So that a file that cannot be written is told before anything is measured.
     database.add(work.file, ())
     cool = _cooling(cooldown, say) if cooldown else never
-    with _laboratory(work, writer, devices, say, cool) as (lab, device):
+    with _kernel_measurer(work, writer, devices, say, cool) as (measurer, device):
         width = max(_WIDTH, _AHEAD * len(devices))
         place = place_of(work.target, device)
-        tuning = Tuning(work.tasks, writer, lab, place, work.file, width=width, watch=watch)
+        tuning = Tuning(work.tasks, writer, measurer, place, work.file, width=width, watch=watch)
         return tuning.run(limits)
 
 
 @contextmanager
-def _laboratory(
+def _kernel_measurer(
     work: Work, writer: Writer, devices: Sequence[str], lost: Progress, cool: Cool
-) -> Iterator[tuple[Laboratory, Device]]:
+) -> Iterator[tuple[KernelMeasurer, Device]]:
     """What measures, and the kind of device that it measures on."""
     target, threads = work.target, work.target.threads or 1
     if devices:
@@ -127,8 +127,8 @@ def _laboratory(
         device, benches = _here(target), [HostBench(target.kind, threads, cool)]
         # OpenCL on a CPU takes all of them.
         cores = all_cores() - threads if target.kind == CPU else 0
-    with Laboratory(work.tasks, writer, benches, cores=cores, lost=lost) as lab:
-        yield lab, device
+    with KernelMeasurer(work.tasks, writer, benches, cores=cores, lost=lost) as measurer:
+        yield measurer, device
 
 
 def _cooling(cooldown: Cooldown, say: Progress) -> Cool:

@@ -39,7 +39,7 @@ _SECONDS = """
 28 gpu/test_concat
 27 numeric/test_feeding
 27 runtime_rpc/test_pages
-24 cli/test_laboratory
+24 cli/test_kernel_measurer
 24 numeric/test_edges
 23 backends/test_compiling
 23 guarded/test_guarded

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from odtc.autoschedule.tuning.record import Fit, Place, Record, record_of
 from odtc.autoschedule.tuning.times import times_of
-from odtc.backends.decisions import Told
+from odtc.backends.decisions import TunedChoice
 from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.core.errors import DataError, OutputError
 from odtc.core.files import atomic_write
@@ -124,7 +124,7 @@ def pruned(records: Iterable[Record], odtc: str, tvm: str) -> list[Record]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Records that serve a place: the book that kernels are written by.
+    """Records that serve a place: the lookup that kernels are written by.
 
     Attributes:
         place: where kernels will run.
@@ -136,12 +136,12 @@ class Tuned:
     known: dict[str, tuple[Record, Fit]] = field(default_factory=dict)
     times: MeasuredTimes = NOTHING
 
-    def __call__(self, workload: str) -> Told | None:
+    def __call__(self, workload: str) -> TunedChoice | None:
         """What is known of a workload; None where the model of the machine decides."""
         record, fit = self.known.get(workload, (None, None))
         if record is None or fit is None or not record.is_better:
             return None
-        return Told(record.choice, f"{fit.value}, {record.device.name}, {record.date[:10]}")
+        return TunedChoice(record.choice, f"{fit.value}, {record.device.name}, {record.date[:10]}")
 
 
 def tuned(records: Sequence[Record], place: Place, threads: int = 1) -> Tuned:

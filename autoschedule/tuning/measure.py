@@ -45,7 +45,7 @@ class Bench(Protocol):
 
 
 @dataclass(frozen=True)
-class Manner:
+class MeasureConfig:
     """How kernels are measured.
 
     Attributes:
@@ -74,8 +74,8 @@ _FLUSHED = 1 << 22
 # its own time, of which the one in the middle counts: others do not meet most of so few calls.
 _CALLS, _COLD_CALLS = (1, 1000), (3, 8)
 # How a choice is measured at first, and how one is to be kept.
-FIRST = Manner()
-AGAIN = Manner(least=15, most=40, spread=0.01, most_seconds=3.0, bar=LEAST_GAIN)
+FIRST = MeasureConfig()
+AGAIN = MeasureConfig(least=15, most=40, spread=0.01, most_seconds=3.0, bar=LEAST_GAIN)
 # Of the bar, what a choice must reach after its first sample, and how much more after each: what
 # takes twice as long shows at once, and what takes as long only when there are several.
 _AT_FIRST, _MORE = 0.7, 0.075
@@ -97,7 +97,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Subject:
+class MeasureInput:
     """Kernels that compute the same.
 
     Attributes:
@@ -115,7 +115,7 @@ class Subject:
 Clock = Callable[[int], float]
 
 
-def measure(bench: Bench, subject: Subject, manner: Manner) -> list[Outcome]:
+def measure(bench: Bench, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
     """Measures each choice.
 
     Raises:
@@ -126,7 +126,7 @@ def measure(bench: Bench, subject: Subject, manner: Manner) -> list[Outcome]:
         arguments = [tvm.runtime.tensor(array, bench.device) for array in arrays]
     usual = _Kernel(bench, subject.usual, arguments)
     wanted = usual.value()
-    return [_outcome(bench, path, arguments, usual, wanted, manner) for path in subject.others]
+    return [_outcome(bench, path, arguments, usual, wanted, config) for path in subject.others]
 
 
 def _outcome(
@@ -135,14 +135,14 @@ def _outcome(
     arguments: Sequence[Any],
     usual: "_Kernel",
     wanted: np.ndarray,
-    manner: Manner,
+    config: MeasureConfig,
 ) -> Outcome:
     kernel = _Kernel(bench, path, arguments)
-    error = wrong(kernel.value(), wanted, manner.tolerance)
+    error = wrong(kernel.value(), wanted, config.tolerance)
     if error:
         return Outcome(reason=error)
     calls = _COLD_CALLS if is_cold(bench.device) else _CALLS
-    seconds, beside = in_turns(kernel.clock(), usual.clock(), manner, calls=calls)
+    seconds, beside = in_turns(kernel.clock(), usual.clock(), config, calls=calls)
     return Outcome(tuple(seconds), tuple(beside))
 
 
@@ -191,7 +191,7 @@ def is_cold(device: Any) -> bool:
 def in_turns(
     kernel: Clock,
     usual: Clock,
-    manner: Manner,
+    config: MeasureConfig,
     now: Callable[[], float] = time.monotonic,
     *,
     calls: tuple[int, int] = _CALLS,
@@ -201,25 +201,25 @@ def in_turns(
     Args:
         kernel: takes the time of one.
         usual: of the other one.
-        manner: how many samples, and of how long.
+        config: how many samples, and of how long.
         now: the clock.
         calls: of a sample, at least and at most.
     """
     begin, (least, most) = now(), calls
     # As many calls of both: whoever else takes the core takes it from the longer sample.
-    count = max(least, min(most, round(manner.sample_seconds / min(usual(1), kernel(1)))))
+    count = max(least, min(most, round(config.sample_seconds / min(usual(1), kernel(1)))))
     seconds: list[float] = []
     beside: list[float] = []
-    while len(seconds) < manner.most:
+    while len(seconds) < config.most:
         beside.append(usual(count))
         seconds.append(kernel(count))
-        if is_hopeless(seconds, beside, manner.bar):
+        if is_hopeless(seconds, beside, config.bar):
             break
-        if len(seconds) < manner.least:
+        if len(seconds) < config.least:
             continue
-        if max(spread(seconds), spread(beside)) < manner.spread:
+        if max(spread(seconds), spread(beside)) < config.spread:
             break
-        if now() - begin > manner.most_seconds:
+        if now() - begin > config.most_seconds:
             break
     return seconds, beside
 

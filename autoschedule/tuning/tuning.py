@@ -1,8 +1,8 @@
 """Tunes tasks: proposes, has measured, and writes down, until it is not worth more.
 
-    tasks ─scheduler→ wave ─search→ choices ─lab→ outcomes ─→ records ─→ scheduler ...
+    tasks ─scheduler→ wave ─search→ choices ─measurer→ outcomes ─→ records ─→ scheduler ...
 
-All but the lab is a pure function of what was measured, and all that was measured is in the
+All but the measurer is a pure function of what was measured, and all that was measured is in the
 database. So whoever begins again, after Ctrl-C or a crash, begins at the start, and is at once
 where the other one was: what has a record is not measured a second time.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from odtc.autoschedule.tuning import database
-from odtc.autoschedule.tuning.measure import AGAIN, FIRST, Manner, Outcome
+from odtc.autoschedule.tuning.measure import AGAIN, FIRST, MeasureConfig, Outcome
 from odtc.autoschedule.tuning.record import LEAST_GAIN, Place, Record, frozen, typical
 from odtc.autoschedule.tuning.scheduler import Progress, next_tasks, seconds_of
 from odtc.autoschedule.tuning.search import BETTER, Best, Draft, search
@@ -36,16 +36,16 @@ class Job:
     Attributes:
         task: its number.
         choices: of it.
-        manner: how they are measured.
+        config: how they are measured.
     """
 
     task: int
     choices: tuple[Choice, ...]
-    manner: Manner
+    config: MeasureConfig
 
 
-class Lab(Protocol):
-    """What builds and measures."""
+class Measurer(Protocol):
+    """Builds and measures kernels."""
 
     def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
         """Numbers of jobs with the outcomes of their choices, as they come."""
@@ -108,7 +108,7 @@ class Tuning:
     Args:
         tasks: of a step.
         writer: of their kernels.
-        lab: builds and measures.
+        measurer: builds and measures.
         place: where, with the device.
         file: the database.
         width: tasks that are measured at once; another one may lead to other choices.
@@ -120,7 +120,7 @@ class Tuning:
         self,
         tasks: Sequence[Task],
         writer: Writer,
-        lab: Lab,
+        measurer: Measurer,
         place: Place,
         file: Path,
         *,
@@ -130,7 +130,7 @@ class Tuning:
     ) -> None:
         if place.device is None:
             raise ValueError("a record needs a device")
-        self._tasks, self._lab, self._place, self._file = tasks, lab, place, file
+        self._tasks, self._measurer, self._place, self._file = tasks, measurer, place, file
         self._device, self._width, self._watch, self._now = place.device, width, watch, now
         records = database.read(file).records
         self._records = {each.key: each for each in records}
@@ -158,7 +158,7 @@ class Tuning:
             for number in wave:
                 if number not in waiting:
                     waiting[number] = self._first(number)
-            jobs = [Job(n, tuple(waiting[n]), self._manner(n)) for n in wave if waiting[n]]
+            jobs = [Job(n, tuple(waiting[n]), self._config(n)) for n in wave if waiting[n]]
             for job, records in zip(jobs, self._measure(jobs), strict=True):
                 waiting[job.task] = self._take_up(job.task, records)
             self._watch(self._state(share))
@@ -173,7 +173,7 @@ class Tuning:
         self._progress[number].is_over = not choices
         return choices
 
-    def _manner(self, number: int) -> Manner:
+    def _config(self, number: int) -> MeasureConfig:
         """How choices of a task are measured: until they are no better than the best so far."""
         return dataclasses.replace(FIRST, bar=BETTER * self._progress[number].gain)
 
@@ -225,7 +225,7 @@ class Tuning:
             if missing:
                 left.append((number, dataclasses.replace(job, choices=missing)))
         self._known += 0 if kept else len(found)
-        for which, outcomes in self._lab.outcomes([job for _, job in left]):
+        for which, outcomes in self._measurer.outcomes([job for _, job in left]):
             number, job = left[which]
             records = [
                 dataclasses.replace(

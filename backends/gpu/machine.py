@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from odtc.backends.decisions import Decider
+from odtc.backends.decisions import MachineModel
 
 
 @dataclass(frozen=True)
-class Gpu(Decider):
+class Gpu(MachineModel):
     """A GPU, as far as kernels hang on it: the shapes that it prefers, and its limits.
 
     Attributes:

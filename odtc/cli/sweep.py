@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odtc.artifact import Artifact
     from odtc.core.progress import Progress
     from odtc.runtime_rpc.session import Session
-    from odtc.runtime_rpc.sweep.sweep import Subject
+    from odtc.runtime_rpc.sweep.sweep import SweepCase
     from odtc.runtime_rpc.trainer import Trainer
 
 _MODEL = ".onnx"
@@ -99,15 +99,15 @@ def run(args: argparse.Namespace) -> int:
         from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.runtime_rpc.sweep.plan import Choices
         from odtc.runtime_rpc.sweep.row import results_of, row_file
-        from odtc.runtime_rpc.sweep.sweep import Manner, Sweep
+        from odtc.runtime_rpc.sweep.sweep import Sweep, SweepConfig
 
-        subjects = _subjects(args, progress)
+        cases = _cases(args, progress)
         file = row_file(output, _identity(args))
         cooldown = None if args.cooldown is False else Cooldown(args.cooldown)
         sweep = Sweep(
-            subjects,
+            cases,
             Choices(tuple(args.cores), tuple(args.threads), tuple(args.frequency) or ("",)),
-            Manner(args.steps, args.rounds, cooldown),
+            SweepConfig(args.steps, args.rounds, cooldown),
             lambda: connect(args.device),
             progress,
         )
@@ -132,7 +132,7 @@ def _identity(args: argparse.Namespace) -> dict[str, Any]:
     return {"inputs": inputs, "device": args.device, "steps": args.steps, **of_models}
 
 
-def _subjects(args: argparse.Namespace, progress: "Progress") -> "list[Subject]":
+def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
     """Artifacts, and models with each batch.
 
     Raises:
@@ -141,17 +141,17 @@ def _subjects(args: argparse.Namespace, progress: "Progress") -> "list[Subject]"
     """
     from odtc.artifact import load
 
-    found: list[Subject] = []
+    found: list[SweepCase] = []
     for path in args.inputs:
         if path.endswith(_MODEL):
             if not args.batch:
                 raise UsageError("a model needs --batch", where=path, hint="such as --batch 1 2 4")
             found += [
-                _subject(path, each, _compiled(args, path, each, progress)) for each in args.batch
+                _case(path, each, _compiled(args, path, each, progress)) for each in args.batch
             ]
         else:
             artifact = load(path)
-            found.append(_subject(path, artifact.manifest.batch, lambda it=artifact: it))
+            found.append(_case(path, artifact.manifest.batch, lambda it=artifact: it))
     names = [(each.model, each.batch) for each in found]
     if len(set(names)) < len(names):
         raise UsageError(
@@ -186,9 +186,9 @@ def _compiled(
     return compiled
 
 
-def _subject(path: str, batch: int, artifact: "Callable[[], Artifact]") -> "Subject":
+def _case(path: str, batch: int, artifact: "Callable[[], Artifact]") -> "SweepCase":
     from odtc.cli.samples import drawn
-    from odtc.runtime_rpc.sweep.sweep import Subject
+    from odtc.runtime_rpc.sweep.sweep import SweepCase
 
     def start(session: "Session") -> "Trainer":
         return artifact().trainer(session)
@@ -196,4 +196,4 @@ def _subject(path: str, batch: int, artifact: "Callable[[], Artifact]") -> "Subj
     def feed() -> "Iterator[tuple[Any, Any]]":
         return drawn(artifact().manifest)
 
-    return Subject(Path(path).stem, batch, start, feed)
+    return SweepCase(Path(path).stem, batch, start, feed)

@@ -29,7 +29,7 @@ OUT_OF_MEMORY = "out of memory"
 
 
 @dataclass(frozen=True)
-class Subject:
+class SweepCase:
     """A step to measure.
 
     Attributes:
@@ -46,7 +46,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Manner:
+class SweepConfig:
     """How a sweep measures.
 
     Attributes:
@@ -63,12 +63,12 @@ class Manner:
 
 
 class Sweep:
-    """Subjects measured by choices, into a file of rows.
+    """Cases measured by choices, into a file of rows.
 
     Args:
-        subjects: the steps.
+        cases: the steps.
         choices: what is varied.
-        manner: how it is measured.
+        config: how it is measured.
         connect: opens a session of the device.
         progress: told what is measured.
 
@@ -78,14 +78,14 @@ class Sweep:
 
     def __init__(
         self,
-        subjects: Sequence[Subject],
+        cases: Sequence[SweepCase],
         choices: Choices,
-        manner: Manner,
+        config: SweepConfig,
         connect: Callable[[], Session],
         progress: Progress = silent,
     ) -> None:
-        self._subjects = {(it.model, it.batch): it for it in subjects}
-        self._choices, self._manner = choices, manner
+        self._cases = {(it.model, it.batch): it for it in cases}
+        self._choices, self._config = choices, config
         self._connect, self._progress = connect, progress
         self._session = connect()
         self._trainer: Trainer | None = None
@@ -99,8 +99,8 @@ class Sweep:
             OutputError: a row cannot be written.
         """
         try:
-            turns = missing(self._configurations(), self._manner.rounds, file.rows)
-            for key, group in groupby(turns, lambda turn: (turn[0], *_subject_of(turn[1]))):
+            turns = missing(self._configurations(), self._config.rounds, file.rows)
+            for key, group in groupby(turns, lambda turn: (turn[0], *_case_of(turn[1]))):
                 self._measure_subject(key[0], [each for _, each in group], file)
         finally:
             with suppress(OdtcError):
@@ -117,8 +117,8 @@ class Sweep:
                 self._progress(self.frequency_note)
                 choices = replace(choices, frequencies=("",))
         speeds = self._session.core_speeds()
-        subjects = self._subjects.values()
-        return [it for s in subjects for it in configurations(s.model, s.batch, choices, speeds)]
+        cases = self._cases.values()
+        return [it for s in cases for it in configurations(s.model, s.batch, choices, speeds)]
 
     def _measure_subject(self, number: int, turns: list[Configuration], file: RowFile[Row]) -> None:
         """Measures a step that is loaded once; what cannot be done is a row, too."""
@@ -127,7 +127,7 @@ class Sweep:
             if any(row.reason and row.configuration == configuration for row in file.rows):
                 continue
             said = described(configuration)
-            self._progress(f"round {number + 1} of {self._manner.rounds}: {said}")
+            self._progress(f"round {number + 1} of {self._config.rounds}: {said}")
             row = self._attempt(configuration, number, file.rows)
             file.add(replace(row, emulated=bool(self._session.info()["emulated"])))
 
@@ -149,19 +149,19 @@ class Sweep:
         return Row(configuration, number, reason=reason)
 
     def _measured(self, configuration: Configuration, number: int, before: list[Row]) -> Row:
-        manner, subject = self._manner, self._subjects[_subject_of(configuration)]
+        config, case = self._config, self._cases[_case_of(configuration)]
         if self._trainer is None:
-            self._trainer = subject.start(self._session)
+            self._trainer = case.start(self._session)
         trainer, level = self._trainer, configuration.frequency
         trainer.use_threads(configuration.threads, configuration.cores)
         if level and (reason := self._cap(level)):
             raise DeviceError(f"frequency: not settable ({reason})")
-        late = manner.cooldown.wait(self._look, self._progress) if manner.cooldown else ""
+        late = config.cooldown.wait(self._look, self._progress) if config.cooldown else ""
         heat = self._look()
-        for x, y in islice(subject.feed(), _WARM_UP):
+        for x, y in islice(case.feed(), _WARM_UP):
             trainer.step(x, y, lr=0.0)
         clock = "host" if self._session.is_local else "device"
-        seconds, samples = _MEASURE[clock](trainer, subject.feed(), manner)
+        seconds, samples = _MEASURE[clock](trainer, case.feed(), config)
         usage, now = usage_of(samples), busy_frequencies(samples)
         slower = throttling(frequencies_at_start(before, level), now)
         return Row(
@@ -179,10 +179,10 @@ class Sweep:
         )
 
     def _look(self) -> float | None:
-        return heat_now(self._session, self._manner.root)
+        return heat_now(self._session, self._config.root)
 
     def _cap(self, level: str) -> str:
-        return str(self._session.measure(CAP_FREQUENCY, level, self._manner.root))
+        return str(self._session.measure(CAP_FREQUENCY, level, self._config.root))
 
 
 def described(configuration: Configuration) -> str:
@@ -201,17 +201,17 @@ def frequencies_at_start(rows: Iterable[Row], level: str) -> dict[str, float]:
     return found
 
 
-def _subject_of(configuration: Configuration) -> tuple[str, int]:
+def _case_of(configuration: Configuration) -> tuple[str, int]:
     return configuration.model, configuration.batch
 
 
 def _by_host(
-    trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], manner: Manner
+    trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], config: SweepConfig
 ) -> tuple[tuple[float, ...], Samples]:
     """Times of calls, as this machine has them."""
     seconds = []
-    with trainer.session.sampling(root=manner.root) as sampling:
-        for x, y in islice(feed, manner.steps):
+    with trainer.session.sampling(root=config.root) as sampling:
+        for x, y in islice(feed, config.steps):
             began = time.perf_counter()
             trainer.step(x, y, lr=0.0)
             seconds.append(time.perf_counter() - began)
@@ -219,11 +219,11 @@ def _by_host(
 
 
 def _by_device(
-    trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], manner: Manner
+    trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], config: SweepConfig
 ) -> tuple[tuple[float, ...], Samples]:
     """Times on the device, so that the link is in none."""
-    with trainer.profile(root=manner.root) as profiling:
-        list(trainer.train(islice(feed, manner.steps), 0.0, _STEPS_PER_CALL))
+    with trainer.profile(root=config.root) as profiling:
+        list(trainer.train(islice(feed, config.steps), 0.0, _STEPS_PER_CALL))
     return profiling.profile.step_seconds, profiling.profile.samples
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odtc.autoschedule.tuning.measure import Manner, in_turns, is_hopeless, wrong
+from odtc.autoschedule.tuning.measure import MeasureConfig, in_turns, is_hopeless, wrong
 from odtc.autoschedule.tuning.record import typical
 from odtc.autoschedule.tuning.scheduler import Progress, next_tasks, seconds_of
 from odtc.autoschedule.tuning.search import BATCH, search
@@ -100,24 +100,24 @@ def fake_clock(times: Iterator[float]) -> Any:
 
 
 def test_samples_are_taken_in_turns_until_they_agree_or_a_cap_is_met() -> None:
-    manner = Manner(least=5, most=15, spread=0.03, sample_seconds=0.004, most_seconds=1e9)
+    config = MeasureConfig(least=5, most=15, spread=0.03, sample_seconds=0.004, most_seconds=1e9)
     steady, slower = fake_clock(itertools.repeat(1e-3)), fake_clock(itertools.repeat(2e-3))
-    seconds, usual = in_turns(steady, slower, manner)
+    seconds, usual = in_turns(steady, slower, config)
     assert (seconds, usual) == ([1e-3] * 5, [2e-3] * 5)
     # Both are called as often in a sample: whoever takes the core takes it from both alike.
     assert steady.calls == slower.calls == [1, 4, 4, 4, 4, 4]
     wild = fake_clock(itertools.chain([1.0], (1.0 + n for n in range(99))))
-    seconds, usual = in_turns(wild, fake_clock(itertools.repeat(1.0)), manner)
+    seconds, usual = in_turns(wild, fake_clock(itertools.repeat(1.0)), config)
     assert len(seconds) == len(usual) == 15
     now = iter(range(0, 1000, 10))
-    short = Manner(least=5, most=15, spread=0.0, most_seconds=25)
+    short = MeasureConfig(least=5, most=15, spread=0.0, most_seconds=25)
     wild = fake_clock(1.0 + n for n in range(99))
     assert len(in_turns(wild, fake_clock(itertools.repeat(1.0)), short, lambda: next(now))[0]) == 7
     quick = fake_clock(itertools.repeat(1e-6))
-    in_turns(quick, quick, manner, calls=(3, 8))
+    in_turns(quick, quick, config, calls=(3, 8))
     assert set(quick.calls) == {1, 8}
     long = fake_clock(itertools.repeat(1.0))
-    in_turns(long, long, manner, calls=(3, 8))
+    in_turns(long, long, config, calls=(3, 8))
     assert set(long.calls) == {1, 3}
 
 
@@ -127,11 +127,11 @@ def test_samples_are_taken_in_turns_until_they_agree_or_a_cap_is_met() -> None:
 )
 def test_what_is_far_from_the_best_is_measured_once(gain: float, bar: float, samples: int) -> None:
     """All samples of both are noisy, so that only the bar ends a measurement."""
-    manner = Manner(least=5, most=15, spread=0.0, most_seconds=1e9, bar=bar)
+    config = MeasureConfig(least=5, most=15, spread=0.0, most_seconds=1e9, bar=bar)
     seconds, usual = in_turns(
         fake_clock(itertools.cycle([1.0 / gain, 1.001 / gain])),
         fake_clock(itertools.cycle([1.0, 1.001])),
-        manner,
+        config,
     )
     assert len(seconds) == len(usual) == samples
 

@@ -1,4 +1,4 @@
-"""Sessions that end, are killed, go on or share a job, in a lab that always measures alike."""
+"""Sessions that end, are killed, go on or share a job, by a measurer that always measures alike."""
 
 import itertools
 import multiprocessing
@@ -27,7 +27,7 @@ PLACE = Place("a target", DEVICE, DEVICE.family, "0", "0")
 
 
 class Deterministic:
-    """A lab in which a choice takes what its name says, every time.
+    """A measurer by which a choice takes what its name says, every time.
 
     Args:
         seconds: that a job takes.
@@ -41,7 +41,7 @@ class Deterministic:
         # They need not come in their order.
         for number, job in reversed(list(enumerate(jobs))):
             time.sleep(self._seconds)
-            kept = job.manner.least > 5
+            kept = job.config.least > 5
             self.measured += [(job.task, frozen(choice), kept) for choice in job.choices]
             yield number, [self._outcome(job.task, choice) for choice in job.choices]
 
@@ -51,11 +51,11 @@ class Deterministic:
 
 
 def tuning(
-    file: Path, lab: Deterministic, watch: Any = lambda _: None, part: tuple[int, int] = (1, 1)
+    file: Path, measurer: Deterministic, watch: Any = lambda _: None, part: tuple[int, int] = (1, 1)
 ) -> Tuning:
     tasks: Any = [Task(f"task {n}", None, (f"k{n}",), 1, 9.0 - n, (9.0 - n) / 50) for n in range(6)]  # type: ignore[arg-type]
     writer: Any = Space()
-    return Tuning(part_of(tasks, *part), writer, lab, PLACE, file, width=2, watch=watch)
+    return Tuning(part_of(tasks, *part), writer, measurer, PLACE, file, width=2, watch=watch)
 
 
 def best_of(file: Path) -> dict[str, Any]:
@@ -66,19 +66,19 @@ def best_of(file: Path) -> dict[str, Any]:
 
 
 def test_a_session_ends_by_itself_and_keeps_what_is_better(tmp_path: Path) -> None:
-    file, lab, states = tmp_path / "db", Deterministic(), list[State]()
-    state = tuning(file, lab, states.append).run(Limits())
+    file, measurer, states = tmp_path / "db", Deterministic(), list[State]()
+    state = tuning(file, measurer, states.append).run(Limits())
     assert state.why == "what is left to win is below 1 % of the step"
     records = read(file).records
     assert state.measured == sum(not record.kept for record in records) > 30
     assert any(record.reason == "it fell over" and not record.seconds for record in records)
     assert best_of(file)
     assert states[-1].step < states[0].step < 1
-    assert len(lab.measured) == len(set(lab.measured)) == len(records)
+    assert len(measurer.measured) == len(set(measurer.measured)) == len(records)
 
 
 class Lucky(Deterministic):
-    """A lab in which the first choice of the first task seems to be ten times as fast, once."""
+    """A measurer by which the first choice of the first task seems ten times as fast, once."""
 
     lucky: Choice | None = None
 
@@ -93,10 +93,10 @@ class Lucky(Deterministic):
 
 
 def test_behind_a_choice_that_was_lucky_once_another_one_is_kept(tmp_path: Path) -> None:
-    lab = Lucky()
-    state = tuning(tmp_path / "db", lab).run(Limits())
+    measurer = Lucky()
+    state = tuning(tmp_path / "db", measurer).run(Limits())
     kept = [r for r in read(tmp_path / "db").records if r.kept and r.workload == "task 0"]
-    assert [r.is_better for r in kept if r.choice == lab.lucky] == [False]
+    assert [r.is_better for r in kept if r.choice == measurer.lucky] == [False]
     assert 1.02 <= state.tasks[0].gain == max(r.gain for r in kept) < 10
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tvm import relax, tirx
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.decisions import Decisions, Told
+from odtc.backends.decisions import Decisions, TunedChoice
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.product_loops import GPU_LOOPS
@@ -149,7 +149,7 @@ def test_a_record_is_applied_only_where_it_is_of_this_kernel(tile: tuple[int, in
     )
     choice = {"tile": known if tile == (2, 1) else tile}
     written = WriteProducts(
-        MACHINE, CPU_LOOPS, lambda text: Told(choice, "here") if text == wanted else None
+        MACHINE, CPU_LOOPS, lambda text: TunedChoice(choice, "here") if text == wanted else None
     ).run(module)
     marked = [
         str(function.attrs[TUNED])

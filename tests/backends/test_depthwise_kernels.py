@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.autoschedule.tuning.tasks import Writer
-from odtc.backends.decisions import Told
+from odtc.backends.decisions import TunedChoice
 from odtc.backends.kernels.convolution.depthwise import DEPTHWISE_LOOPS
 from odtc.backends.kernels.convolution.depthwise import FAMILIES as PLANES
 from odtc.backends.kernels.convolution.grouped_rules import TRANSPOSED, grouped_rules
@@ -218,8 +218,8 @@ def test_a_record_tells_a_depthwise_convolution_its_loops() -> None:
     assert product is not None
     wanted = workload_of(product, machine)
     for rows, mark in ((4, "here"), (3, None)):
-        book = {wanted: Told({"rows": (rows,)}, "here")}.get
-        written = WriteProducts(machine, DEPTHWISE_LOOPS, book).run(tvm.IRModule({"k": kernel}))
+        records = {wanted: TunedChoice({"rows": (rows,)}, "here")}.get
+        written = WriteProducts(machine, DEPTHWISE_LOOPS, records).run(tvm.IRModule({"k": kernel}))
         attrs = written["k"].attrs
         assert attrs[WORKLOAD] == wanted
         assert attrs.get(TUNED) == mark

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tvm import tirx
 
 from odtc.backends.call_cost import call_cost
-from odtc.backends.decisions import Told
+from odtc.backends.decisions import TunedChoice
 from odtc.backends.families import CPU_LOOPS, family_of
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.measured_times import NOTHING, Measured, measured_times
@@ -27,11 +27,11 @@ FAMILIES = ("convolution", "data-gradient", "weight-gradient")
 def kernels_of(module: tvm.IRModule, told: str = "") -> dict[str, tirx.PrimFunc]:
     """The products of a module with their loops, by workload; those of a family are told theirs."""
 
-    def book(workload: str) -> Told | None:
+    def records(workload: str) -> TunedChoice | None:
         is_told = told and workload.startswith(told)
-        return Told({"tile": (2, 1)}, "here") if is_told else None
+        return TunedChoice({"tile": (2, 1)}, "here") if is_told else None
 
-    passes = (WriteProducts(MACHINE, CPU_LOOPS, book), *family_of(TARGET).blocks)
+    passes = (WriteProducts(MACHINE, CPU_LOOPS, records), *family_of(TARGET).blocks)
     with TARGET.to_tvm():
         written = run_pipeline(passes, module)
     kernels = [each for _, each in written.functions_items() if isinstance(each, tirx.PrimFunc)]

@@ -12,7 +12,7 @@ from tvm import rpc
 
 from odtc.autoschedule.tuning import measure as measuring
 from odtc.autoschedule.tuning.build import Order, build, kernel_text
-from odtc.autoschedule.tuning.measure import Manner, Subject, is_cold, measure
+from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, is_cold, measure
 from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
 from odtc.backends.targets import parse_target
 from odtc.preparation import prepare
@@ -69,10 +69,10 @@ def measured(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
     inputs = tuple((tuple(int(n) for n in each.shape), str(each.dtype)) for each in read)
     session = LocalSession()
     session.use_threads(1)
-    manner = Manner(least=5, most=5)
+    config = MeasureConfig(least=5, most=5)
 
     def least() -> float:
-        (outcome,) = measure(session, Subject(paths[0], (paths[1],), inputs), manner)
+        (outcome,) = measure(session, MeasureInput(paths[0], (paths[1],), inputs), config)
         assert not outcome.reason
         assert len(outcome.seconds) == len(outcome.usual) == 5
         return min(outcome.seconds)

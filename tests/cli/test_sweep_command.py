@@ -12,7 +12,7 @@ from odtc.cli.main import main
 from odtc.cli.sweep_tables import EMULATED, tables
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.sweep.row import Configuration, Row, results_of
-from odtc.runtime_rpc.sweep.sweep import Manner, Sweep
+from odtc.runtime_rpc.sweep.sweep import Sweep, SweepConfig
 from tests.cli.digits import Digits
 from tests.runtime_rpc.own_server import serving
 
@@ -73,8 +73,8 @@ def test_a_model_is_compiled_for_each_batch(
     batches = ["--batch", "2", "4", "--threads", "1", "--cooldown", "--frequency", "low"]
     steps = ["--steps", "1", "--rounds", "1", "--output", "rows"]
     # The frequencies of the machine that runs the tests are not theirs to set.
-    elsewhere = functools.partial(Manner, root=str(here / "nothing"))
-    monkeypatch.setattr("odtc.runtime_rpc.sweep.sweep.Manner", elsewhere)
+    elsewhere = functools.partial(SweepConfig, root=str(here / "nothing"))
+    monkeypatch.setattr("odtc.runtime_rpc.sweep.sweep.SweepConfig", elsewhere)
     assert main(["sweep", str(digits.model), *batches, *steps]) == ExitCode.OK
     printed = capsys.readouterr().out
     head, row = printed.splitlines()[2:4]

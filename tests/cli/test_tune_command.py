@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 
 import odtc
-from odtc.autoschedule.tuning import shelf
+from odtc.autoschedule.tuning import target_records
 from odtc.autoschedule.tuning.database import add, read
-from odtc.autoschedule.tuning.measure import Manner, Subject
+from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput
 from odtc.benches import HostBench
 from odtc.cli.main import main
 from odtc.cli.tune import seconds_of
 from odtc.core.errors import ExitCode
-from odtc.laboratory import Laboratory
+from odtc.kernel_measurer import KernelMeasurer
 from odtc.preparation import prepare
 from tests.cli.digits import BATCH, Digits
 from tests.timed import ratio
 
 STEP = ("--batch", str(BATCH))
-QUICK = Manner(least=1, most=1)
+QUICK = MeasureConfig(least=1, most=1)
 PRODUCTS = {"convolution", "data-gradient", "weight-gradient", "matmul"}
 
 
@@ -134,7 +134,7 @@ def shipped(tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (kept, *_) = records = read(better(tuned, tmp_path)).records
     many = [replace(kept, workload=f"{kept.workload} of another model {n}") for n in range(600)]
     add(tmp_path / "host-cpu" / "shipped.jsonl", [*many, *records])
-    monkeypatch.setattr(shelf, "files", lambda _: tmp_path)
+    monkeypatch.setattr(target_records, "files", lambda _: tmp_path)
 
 
 def of_shipped(digits: Digits, folder: Path, ships: bool) -> None:
@@ -192,9 +192,9 @@ def test_kernels_that_cannot_be_built_or_compute_something_else_have_a_reason(
     step = prepare(digits.model, "host-cpu{threads=1}", {"batch": 4}, lambda _: None)
     first, *_, last = tasks = tasks_of(*step.kernels)
     writer, bench = Writer(step.source.target), HostBench("llvm", 1)
-    with Laboratory(tasks, writer, [bench], cores=0) as lab:
+    with KernelMeasurer(tasks, writer, [bench], cores=0) as measurer:
         jobs = [Job(0, ({"tile": (99, 99)}, {"tasks": (2,)}), QUICK), Job(1, ({},), QUICK)]
-        outcomes = dict(lab.outcomes(jobs))
+        outcomes = dict(measurer.outcomes(jobs))
     impossible, possible = outcomes[0]
     assert impossible.reason.startswith("ValueError: the kernel has no such choice")
     assert len(possible.seconds) == len(possible.usual) == 1
@@ -207,7 +207,7 @@ def test_a_library_that_cannot_be_loaded_is_a_failed_trial(tmp_path: Path) -> No
     bench = HostBench("llvm", 1)
     try:
         path = tmp_path / "a.so"
-        (outcome,) = bench(Subject(path, (path,), ()), QUICK)
+        (outcome,) = bench(MeasureInput(path, (path,), ()), QUICK)
     finally:
         bench.close()
     assert outcome.reason

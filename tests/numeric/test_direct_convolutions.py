@@ -12,7 +12,7 @@ import odtc
 from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
 from odtc.backends.built import tuned_kernels, winograd_kernels
-from odtc.backends.decisions import Told
+from odtc.backends.decisions import TunedChoice
 from odtc.backends.lowering import to_kernels
 from odtc.building import DIRECT_CONVOLUTIONS
 from odtc.cli.main import main
@@ -108,11 +108,11 @@ def test_a_record_of_the_other_form_is_not_taken(digits: Path) -> None:
     step = prepare(digits, TARGET, {"batch": BATCH}, lambda _: None)
     asked = []
 
-    def book(workload: str) -> Told:
+    def records(workload: str) -> TunedChoice:
         asked.append(workload)
-        return Told({"form": (1,)}, "a record")
+        return TunedChoice({"form": (1,)}, "a record")
 
-    usual, direct = (to_kernels(*step.kernels, book=book, direct=d) for d in (False, True))
+    usual, direct = (to_kernels(*step.kernels, records=records, direct=d) for d in (False, True))
     patches = winograd_kernels(usual)
     assert patches
     assert set(patches) <= set(tuned_kernels(usual))

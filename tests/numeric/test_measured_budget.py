@@ -10,7 +10,7 @@ import pytest
 import odtc
 from odtc.autoschedule.tuning.database import add
 from odtc.autoschedule.tuning.record import Record, place_of
-from odtc.autoschedule.tuning.shelf import known_device
+from odtc.autoschedule.tuning.target_records import known_device
 from odtc.autoschedule.tuning.tasks import tasks_of
 from odtc.cli.main import main
 from odtc.preparation import prepare

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.decisions import Decider
+from odtc.backends.decisions import MachineModel
 from odtc.backends.kernels.common.places import index, size_of
 from odtc.backends.kernels.common.vectors import ramp, splat
 
@@ -26,7 +26,7 @@ _SPILLED = 3
 
 
 @dataclass(frozen=True)
-class Machine(Decider):
+class Machine(MachineModel):
     """What a kernel must know of a CPU.
 
     Attributes:

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from odtc.autoschedule.tuning.build import Order, build, kernel_text
-from odtc.autoschedule.tuning.measure import Outcome, Subject
+from odtc.autoschedule.tuning.measure import MeasureInput, Outcome
 from odtc.autoschedule.tuning.tasks import Task, Writer
 from odtc.autoschedule.tuning.tuning import Job
 from odtc.autoschedule.tuning.workers import Failed, Workers
@@ -37,7 +37,7 @@ class _Making:
     left: int
 
 
-class Laboratory:
+class KernelMeasurer:
     """Builds in processes that stay alive, and measures on benches.
 
     Where benches leave cores alone, what is built is measured while others are built. Where they
@@ -70,7 +70,7 @@ class Laboratory:
         start = functools.partial(_builder, writer.target, writer.has_half)
         self._builders = Workers(start, cores if cores > 0 else all_cores(), _BUILD_SECONDS)
 
-    def __enter__(self) -> "Laboratory":
+    def __enter__(self) -> "KernelMeasurer":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,8 +190,8 @@ class Laboratory:
         paths = {at: path for at, path in making.built.items() if at >= 0 and at not in found}
         if paths:
             others = tuple(path for path in paths.values() if isinstance(path, Path))
-            subject = Subject(usual, others, self._inputs[making.job.task])
-            found |= dict(zip(paths, bench(subject, making.job.manner), strict=True))
+            subject = MeasureInput(usual, others, self._inputs[making.job.task])
+            found |= dict(zip(paths, bench(subject, making.job.config), strict=True))
             for path in others:
                 path.unlink(missing_ok=True)
         return [found[at] for at in range(len(making.job.choices))]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from odtc.autoschedule.tuning import shelf as module
+from odtc.autoschedule.tuning import target_records as module
 from odtc.autoschedule.tuning.database import add, user_database
 from odtc.autoschedule.tuning.record import Record, place_of
-from odtc.autoschedule.tuning.shelf import known_device, shelf
+from odtc.autoschedule.tuning.target_records import known_device, records_for
 from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import BuildError
 
@@ -27,12 +27,12 @@ def test_the_users_own_file_is_read_where_none_is_named(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert user_database() == tmp_path / "odtc" / "tuned.jsonl"
-    assert shelf(HOST)("a product") is None
+    assert records_for(HOST)("a product") is None
     add(user_database(), [kept(HOST)])
-    assert shelf(HOST)("a product") is not None
+    assert records_for(HOST)("a product") is not None
     add(tmp_path / "other", [kept(HOST, "another product")])
-    assert shelf(HOST, tmp_path / "other")("a product") is None
-    assert shelf(HOST, tmp_path / "other")("another product") is not None
+    assert records_for(HOST, tmp_path / "other")("a product") is None
+    assert records_for(HOST, tmp_path / "other")("another product") is not None
 
 
 def test_what_ships_for_a_target_is_read_beside_the_users_own(
@@ -41,7 +41,7 @@ def test_what_ships_for_a_target_is_read_beside_the_users_own(
     monkeypatch.setattr(module, "files", lambda _: tmp_path)
     add(tmp_path / "host-cpu" / "some.jsonl", [kept(HOST)])
     add(tmp_path / "android-cpu" / "some.jsonl", [kept(HOST, "another product")])
-    of = shelf(HOST, tmp_path / "none")
+    of = records_for(HOST, tmp_path / "none")
     assert of("a product") is not None
     assert of("another product") is None
 
@@ -57,8 +57,8 @@ def test_a_gpu_that_cannot_be_opened_keeps_nobody_from_compiling(
 
     monkeypatch.setattr(module, "known_device", refuse)
     add(tmp_path / "db", [kept(HOST)])
-    assert shelf(target, tmp_path / "db")("a product") is None
+    assert records_for(target, tmp_path / "db")("a product") is None
     assert not opened
     add(tmp_path / "db", [kept(target)])
-    assert shelf(target, tmp_path / "db")("a product") is None
+    assert records_for(target, tmp_path / "db")("a product") is None
     assert opened

@@ -19,7 +19,9 @@ from odtc.backends.targets import HOST, Target
 from odtc.core.errors import OdtcError
 
 
-def shelf(target: Target, database: Path | None = None, device: Device | None = None) -> Tuned:
+def records_for(
+    target: Target, database: Path | None = None, device: Device | None = None
+) -> Tuned:
     """The records that serve a resolved target.
 
     Args:
