@@ -53,7 +53,7 @@ from odtc.passes.compact_allocations import CompactAllocations
 from odtc.passes.contract import Pass, TvmPass, tvm_passes
 from odtc.passes.gather_marks import GatherMarks
 from odtc.passes.half_in_memory import HalfInMemory
-from odtc.passes.keep_nan import GROWN, Form, by_comparison, by_instruction, by_question
+from odtc.passes.keep_nan import GROWN, NanGuard, by_comparison, by_instruction, by_question
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.workspaces import LiftWorkspaces
@@ -98,7 +98,7 @@ class Family:
     workspaces: Pass
     offsets: Pass
     slots: int
-    keeps_nan: Form
+    keeps_nan: NanGuard
     compiling: Callable[[], AbstractContextManager[None]] = nullcontext
     apart: bool = False
     offset_bits: int = 64

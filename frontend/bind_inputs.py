@@ -10,7 +10,7 @@ from odtc.core.errors import ModelError, UsageError
 from odtc.core.kinds import shown
 from odtc.core.place import Place
 from odtc.core.specs import TensorSpec
-from odtc.frontend.feeds import Asked, Axes, Feed, batch_symbol, given_size
+from odtc.frontend.feeds import Axes, Feed, InputOptions, batch_symbol, given_size
 
 MAX_BATCH = 1 << 20
 # Elements of an input whose value is given.
@@ -34,7 +34,9 @@ class Bound:
     exported: int | None
 
 
-def bind(feeds: Sequence[Feed], asked: Asked, axes: Axes, samples: int | None = None) -> Bound:
+def bind(
+    feeds: Sequence[Feed], asked: InputOptions, axes: Axes, samples: int | None = None
+) -> Bound:
     """Gives all dimensions of all inputs a size.
 
     Args:
@@ -82,7 +84,9 @@ def bind(feeds: Sequence[Feed], asked: Asked, axes: Axes, samples: int | None = 
     return Bound(fed, places, constants, fixed if symbol is None else None)
 
 
-def _said_batch(feeds: Sequence[Feed], asked: Asked, axes: Axes, symbol: str | None) -> int | None:
+def _said_batch(
+    feeds: Sequence[Feed], asked: InputOptions, axes: Axes, symbol: str | None
+) -> int | None:
     """Samples in a step, as the user says, or the model.
 
     Raises:
@@ -108,7 +112,7 @@ def _said_batch(feeds: Sequence[Feed], asked: Asked, axes: Axes, symbol: str | N
 
 def _shapes(
     feeds: Sequence[Feed],
-    asked: Asked,
+    asked: InputOptions,
     axes: Axes,
     sizes: Mapping[str, int],
     batch: int | None,
@@ -146,7 +150,7 @@ def _shapes(
     return shapes
 
 
-def _by_inputs(feeds: Sequence[Feed], asked: Asked) -> dict[str, int]:
+def _by_inputs(feeds: Sequence[Feed], asked: InputOptions) -> dict[str, int]:
     """Sizes of symbols that are given by an input's, for other inputs that have them."""
     found: dict[str, int] = {}
     for feed in feeds:
@@ -185,7 +189,7 @@ def _without_size(
     )
 
 
-def _check_names(feeds: Sequence[Feed], asked: Asked) -> None:
+def _check_names(feeds: Sequence[Feed], asked: InputOptions) -> None:
     """Checks that sizes and values are of inputs and symbols that there are.
 
     Raises:

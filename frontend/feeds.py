@@ -30,8 +30,8 @@ Shapes = Mapping[str, int | Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user says of the inputs of a model.
+class InputOptions:
+    """The options of a user for the inputs of a model.
 
     Attributes:
         batch: samples in a step; None where the model or `shape` says it.
@@ -108,7 +108,7 @@ def batch_symbol(feeds: Sequence[Feed], batch_axes: Axes) -> str | None:
     return next((dim for dim in shared if isinstance(dim, str)), None)
 
 
-def hypotheses(feeds: Sequence[Feed], asked: Asked) -> Iterator[Axes]:
+def hypotheses(feeds: Sequence[Feed], asked: InputOptions) -> Iterator[Axes]:
     """Where the samples may lie in the inputs, the likeliest first.
 
     Raises:
@@ -176,7 +176,7 @@ def _of_size(feed: Feed, size: int | str) -> list[int | None]:
 
 
 def _where_symbolic(
-    feed: Feed, symbol: str, asked: Asked, size: int | None
+    feed: Feed, symbol: str, asked: InputOptions, size: int | None
 ) -> Sequence[int | None]:
     """Axes of an input that may hold the samples, where the batch is a symbol."""
     if symbol and symbol in feed.dims:
@@ -196,7 +196,7 @@ def _where_symbolic(
     return [None]
 
 
-def given_size(feed: Feed, axis: int, asked: Asked) -> int | None:
+def given_size(feed: Feed, axis: int, asked: InputOptions) -> int | None:
     """The size that the user gives a dimension of an input; None where there is none."""
     sizes = asked.shape.get(feed.name)
     if isinstance(sizes, int) and len(feed.dims) == 1:
@@ -208,7 +208,7 @@ def given_size(feed: Feed, axis: int, asked: Asked) -> int | None:
     return named if isinstance(named, int) else None
 
 
-def asked_batch(feeds: Sequence[Feed], asked: Asked, symbol: str) -> int | None:
+def asked_batch(feeds: Sequence[Feed], asked: InputOptions, symbol: str) -> int | None:
     """Samples in a step, as the user gives them for a symbolic batch; None where they are not."""
     if asked.batch is not None:
         return asked.batch
@@ -221,7 +221,7 @@ def asked_batch(feeds: Sequence[Feed], asked: Asked, symbol: str) -> int | None:
     return next((size for size in found if size is not None), None)
 
 
-def lacks_batch(model: onnx.ModelProto, asked: Asked) -> bool:
+def lacks_batch(model: onnx.ModelProto, asked: InputOptions) -> bool:
     """Whether the batch is symbolic, and the user gives it no size."""
     feeds = feeds_of(model)
     symbol = batch_symbol(feeds, asked.batch_axes)

@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Form:
+class AdapterForm:
     """How the weights of an operator are adapted.
 
     Attributes:
@@ -66,11 +66,11 @@ def _conv_shapes(weight: Shape, rank: int) -> tuple[Shape, Shape]:
 
 _NAMES = (".lora_A.weight", ".lora_B.weight")
 _EMBEDDING_NAMES = (".lora_embedding_A", ".lora_embedding_B")
-_PRODUCT = Form(1, _matrix, _matrix_shapes, _NAMES, ("MatMul", "MatMul"))
+_PRODUCT = AdapterForm(1, _matrix, _matrix_shapes, _NAMES, ("MatMul", "MatMul"))
 
-FORMS: dict[str, Form] = {
-    "Conv": Form(1, _ungrouped, _conv_shapes, _NAMES, ("Conv", "Conv")),
-    "Gather": Form(0, _rows, _matrix_shapes, _EMBEDDING_NAMES, ("Gather", "MatMul"), True),
+FORMS: dict[str, AdapterForm] = {
+    "Conv": AdapterForm(1, _ungrouped, _conv_shapes, _NAMES, ("Conv", "Conv")),
+    "Gather": AdapterForm(0, _rows, _matrix_shapes, _EMBEDDING_NAMES, ("Gather", "MatMul"), True),
     "Gemm": _PRODUCT,
     "MatMul": _PRODUCT,
 }

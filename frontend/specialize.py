@@ -10,7 +10,7 @@ from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.place import Place
 from odtc.core.weight_places import FLOATS, float_tensors
 from odtc.frontend.bind_inputs import bind, check_batch_axes
-from odtc.frontend.feeds import Asked, Axes, Shapes, feeds_of, hypotheses
+from odtc.frontend.feeds import Axes, InputOptions, Shapes, feeds_of, hypotheses
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, copy_of, numpy_dtype
 from odtc.frontend.lift import Lifted, lift
 from odtc.frontend.normalize.branches import select_branches
@@ -39,7 +39,7 @@ def specialize(
     shape: Shapes | None = None,
     promoted: Collection[str] = (),
     *,
-    asked: Asked | None = None,
+    asked: InputOptions | None = None,
     axes: Axes | None = None,
     samples: int | None = None,
     read: Graph | None = None,
@@ -68,7 +68,7 @@ def specialize(
     graph = copy_of(read_graph(model, promoted) if read is None else read)
     lower_classical(graph)
     set_aside(graph)
-    asked = asked or Asked(batch, shape or {})
+    asked = asked or InputOptions(batch, shape or {})
     feeds = feeds_of(model)
     outputs = [value.name for value in model.graph.output]
     check_batch_axes(asked.batch_axes, [*(feed.name for feed in feeds), *outputs])

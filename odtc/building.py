@@ -39,7 +39,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.losses.terms import terms_text
 from odtc.frontend.training import TRAIN_STEP
 from odtc.frontend.weights.in_file import put_into
-from odtc.passes.checkpoint.cuts import Form
+from odtc.passes.checkpoint.cuts import KernelForm
 from odtc.passes.memory.problem import TENSOR_ALIGNMENT
 from odtc.preparation import Source, read_source
 from odtc.runtime_rpc.same_run import step_identity
@@ -136,7 +136,7 @@ def _check_half_activations(budget: int | str | None) -> None:
         )
 
 
-def _said_of_form(form: Form) -> list[str]:
+def _said_of_form(form: KernelForm) -> list[str]:
     """What is said of kernels that are others than without a budget."""
     said = {HALF_ACTIVATIONS: form.half, DIRECT_CONVOLUTIONS: form.direct}
     return [note for note, is_so in said.items() if is_so]

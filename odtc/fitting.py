@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from odtc.backends.built import Built
 from odtc.core.errors import BudgetError
 from odtc.core.progress import Progress
-from odtc.passes.checkpoint.cuts import USUAL, Cut, Form, fastest
+from odtc.passes.checkpoint.cuts import USUAL, Cut, KernelForm, fastest
 from odtc.passes.checkpoint.frontier import lowest_of
 from odtc.passes.checkpoint.problem import highest_of
 from odtc.passes.checkpoint.spread import spread
@@ -35,7 +35,7 @@ class BuiltPlans:
     built: Built
     times: Sequence[float] = (1.0,)
     measured: str = ""
-    form: Form = USUAL
+    form: KernelForm = USUAL
 
 
 def build_step(source: Source, budget: int | str | None, progress: Progress) -> BuiltPlans:

@@ -18,9 +18,9 @@ from odtc.core.quick import without_collections
 from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
 from odtc.passes.checkpoint.frontier import STRATEGIES, best_of
-from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.region import region_of
+from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.preparation import read_source
 from odtc.splitting import Cuts, Planned
 from odtc.step_arguments import MODEL_AND_TARGET, STEP
@@ -170,10 +170,10 @@ def _without_storage(cut: Cut[Planned]) -> Iterator[Point]:
 def _least(problem: Recomputation) -> Iterator[Least]:
     """What the moment at which most bytes are alive says of budgets."""
     first, whole = plan_of(problem, range(len(problem.seconds))), sum(problem.seconds)
-    moment = Moment(problem, highest_of(problem, first))
+    stage = StageProgram(problem, highest_of(problem, first))
     for part in range(_BUDGETS, 0, -1):
         limit = first.peak * part // _BUDGETS
-        choice = moment.cheapest(limit)
+        choice = stage.cheapest(limit)
         if choice is None:
             return
         yield Least(limit, 1 + choice.seconds / whole)

@@ -27,7 +27,7 @@ from odtc.core.files import check_room
 from odtc.core.progress import Progress
 from odtc.core.specs import Role
 from odtc.frontend.coverage import NodeReport, check_graph, require_trainable
-from odtc.frontend.feeds import Asked, Axes
+from odtc.frontend.feeds import Axes, InputOptions
 from odtc.frontend.graph import Graph, drop_unread_inputs, samples_of
 from odtc.frontend.lora import adapt, parse_lora
 from odtc.frontend.losses.loss import SUM
@@ -100,10 +100,10 @@ class Source:
         return {**self.read.constants, **self.read.parameters} if self.read else {}
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> InputOptions:
         """What the user says of the inputs."""
         options = self.options
-        return Asked(
+        return InputOptions(
             options.get("batch"),
             options.get("shape") or {},
             options.get("batch_axes") or {},

@@ -19,7 +19,7 @@ from odtc.backends.outlines import NotKeptError, Outlines
 from odtc.core.progress import Progress
 from odtc.frontend.training import TRAIN_STEP
 from odtc.parts import REFUSALS, Parts
-from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, Form, may_be_within
+from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, KernelForm, may_be_within
 from odtc.passes.checkpoint.problem import Plan
 from odtc.preparation import Draft, Source, Step, differentiate
 
@@ -96,8 +96,8 @@ class Cuts:
         self._for_plans = for_plans
         self._waits = (True, False) if source.offload else (False,)
         self._steps: dict[int, Step] = {}
-        self._kernels: dict[tuple[int, Form], Prepared] = {}
-        self._made: dict[tuple[int, Form, bool], Cut[Planned]] = {}
+        self._kernels: dict[tuple[int, KernelForm], Prepared] = {}
+        self._made: dict[tuple[int, KernelForm, bool], Cut[Planned]] = {}
 
     @property
     def refusal(self) -> str:
@@ -113,12 +113,12 @@ class Cuts:
         return self._parts.has_batch_norms
 
     @cached_property
-    def _forms(self) -> Sequence[Form]:
+    def _forms(self) -> Sequence[KernelForm]:
         """Of kernels, that are allowed and may help."""
         half = self._source.options.get("allow_half_activations", False)
         first = self._cut(self._parts.counts[0], USUAL, self._waits[0])
         saved = first.made.ordered.winograd_bytes
-        most = Form(half, direct=saved >= _WORTH * first.problem.largest)
+        most = KernelForm(half, direct=saved >= _WORTH * first.problem.largest)
         return [form for form in FORMS if form.is_below(most)]
 
     def build_first(self) -> tuple[Step, Built]:
@@ -164,7 +164,7 @@ class Cuts:
                 known[key] = cut
             yield cut
 
-    def _cut(self, count: int, form: Form, waits: bool) -> Cut[Planned]:
+    def _cut(self, count: int, form: KernelForm, waits: bool) -> Cut[Planned]:
         if (count, form, waits) not in self._made:
             prepared, source = self._prepared(count, form), self._source
             ordered = in_order(
@@ -175,12 +175,12 @@ class Cuts:
             self._made[count, form, waits] = Cut(count, ordered.problem, beside, made, form)
         return self._made[count, form, waits]
 
-    def _prepared(self, count: int, form: Form) -> Prepared:
+    def _prepared(self, count: int, form: KernelForm) -> Prepared:
         if (count, form) not in self._kernels:
             self._kernels[count, form] = self._lowered(count, form, Outlines.NEVER)
         return self._kernels[count, form]
 
-    def _lowered(self, count: int, form: Form, outlines: Outlines) -> Prepared:
+    def _lowered(self, count: int, form: KernelForm, outlines: Outlines) -> Prepared:
         step, source = self._step(count), self._source
         if form.half:
             step = replace(step, source=replace(step.source, saves_half=True))

@@ -26,7 +26,7 @@ from odtc.passes.written_out import Grown, Growth
 # generators look at it: a chain of twelve took them minutes.
 GROWN: Grown = {"Max": Growth(5, 6), "Min": Growth(5, 6)}
 # From an extremum of floats, a `tirx.Max` or `tirx.Min`, to what has its value, but keeps NaN.
-Form = Callable[[Any], ir.Expr]
+NanGuard = Callable[[Any], ir.Expr]
 
 
 def larger_number(a: ir.Expr, b: ir.Expr) -> ir.Expr:
@@ -78,7 +78,7 @@ class KeepNan(Pass):
     """
 
     name: ClassVar[str] = "keep-nan"
-    form: Form = field(repr=False)
+    form: NanGuard = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the extrema of floats in all kernels."""

@@ -110,8 +110,8 @@ def check_bound(feed: Feed, bound: Mapping[str, Any]) -> None:
             )
 
 
-class Intake:
-    """What a caller feeds a step, as its calls take it; what is wanted is looked up once.
+class FeedConverter:
+    """Turns what a caller feeds a step into arguments of its calls; looks up once what they are.
 
     Args:
         manifest: of the step.

@@ -18,7 +18,7 @@ from tvm.rpc import tracker
 from tvm.rpc.base import TrackerCode
 
 from odtc.runtime_rpc.server import bounds
-from odtc.runtime_rpc.server.crowd import Crowd
+from odtc.runtime_rpc.server.peer_table import PeerTable
 from odtc.runtime_rpc.tracker_forms import FORMS
 
 # Of one connection: keys that wait for a client, and requests that wait for a device.
@@ -42,7 +42,7 @@ class Connection(tracker.TCPEventHandler):
         self.socket, self.owner = connection, str(at[0])
         self._requested: list[str] = []
         super().__init__(guarded, connection, at)
-        guarded.crowd.add(self)
+        guarded.peer_table.add(self)
         self._late = self._ioloop.call_later(bounds.GREETING_SECONDS, self._check_greeting)
 
     @property
@@ -70,7 +70,7 @@ class Connection(tracker.TCPEventHandler):
         form = FORMS.get(code)
         if form is None or not form(*words):
             raise ValueError("a message of another form")
-        self._tracker.crowd.was_useful(self)
+        self._tracker.peer_table.was_useful(self)
         match code:
             case TrackerCode.PUT:
                 self._put(args)
@@ -125,7 +125,7 @@ class Connection(tracker.TCPEventHandler):
     def close(self) -> None:
         """Ends the connection."""
         if self._sock is not None:
-            self._tracker.crowd.remove(self)
+            self._tracker.peer_table.remove(self)
         super().close()
 
     def _check_greeting(self) -> None:
@@ -143,7 +143,9 @@ class GuardedTracker(tracker.TrackerServerHandler):
     """
 
     def __init__(self, listener: socket.socket, stop_key: str) -> None:
-        self.crowd: Crowd[Connection] = Crowd(bounds.most_peers(), lambda one: one.is_registered)
+        self.peer_table: PeerTable[Connection] = PeerTable(
+            bounds.most_peers(), lambda one: one.is_registered
+        )
         super().__init__(listener, stop_key)
 
     def put(self, key: str, value: Any) -> None:
@@ -190,7 +192,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
                 if error.errno in _NO_FILES and not self._make_room():
                     return
                 continue
-            if full := self.crowd.one_too_many(str(at[0])):
+            if full := self.peer_table.one_too_many(str(at[0])):
                 if full[1] is None:
                     connection.close()
                     continue
@@ -203,7 +205,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
         poll.register(self._sock, select.POLLIN)
         if not poll.poll(0):
             return False
-        if goes := self.crowd.last():
+        if goes := self.peer_table.last():
             goes.close()
             return True
         # The listener would be ready all the time.

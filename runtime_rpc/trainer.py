@@ -33,7 +33,7 @@ from odtc.core.memory_plan import parse_memory_plans
 from odtc.core.specs import Role
 from odtc.core.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.runtime_rpc.allocation import Placement, allocate
-from odtc.runtime_rpc.batches import Feed, Intake
+from odtc.runtime_rpc.batches import Feed, FeedConverter
 from odtc.runtime_rpc.calling import (
     SEVERAL,
     learning_rate,
@@ -41,10 +41,10 @@ from odtc.runtime_rpc.calling import (
     plain_arguments,
     schedule_of,
 )
+from odtc.runtime_rpc.device_state import DeviceState
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
-from odtc.runtime_rpc.kept import Kept
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.not_finite import is_marked, not_finite
 from odtc.runtime_rpc.plans import Available
@@ -64,7 +64,7 @@ _OUTPUT = TEXT.with_hint(
 )
 
 
-class Trainer(Kept):
+class Trainer(DeviceState):
     """A training step at work on one device.
 
     The threads of a process may use it, one at a time: a call waits for that of another thread. A
@@ -105,7 +105,7 @@ class Trainer(Kept):
         self.session = session
         self._machine = machine = session.load(bundle.library)
         self._host = HostClock()
-        self._intake = Intake(bundle.manifest)
+        self._converter = FeedConverter(bundle.manifest)
         self.use_threads(threads, cores)
         with session.guard():
             self._tensors = allocate(bundle, session, placement)
@@ -239,7 +239,7 @@ class Trainer(Kept):
             DeviceError: the device failed.
         """
         rate = learning_rate(lr)
-        return next(self._take([self._intake.parts(x, y)], _nothing, lambda _: rate))
+        return next(self._take([self._converter.parts(x, y)], _nothing, lambda _: rate))
 
     @takes(
         "trainer.train", None, SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1)
@@ -275,7 +275,7 @@ class Trainer(Kept):
         self._turns.check()
         most = self._stepping.at_once(steps_per_call)
         schedule = schedule_of(lr)
-        upcoming = Upcoming(self._intake.parts(x, y) for x, y in pairs(batches))
+        upcoming = Upcoming(self._converter.parts(x, y) for x, y in pairs(batches))
         while steps := upcoming.take(most):
             yield from self._take(steps, upcoming.look, schedule)
 

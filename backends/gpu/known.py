@@ -30,7 +30,7 @@ _ADRENO_SMALL = replace(_ADRENO_6, local_bytes=PHONE.local_bytes)
 # Arm advises against groups of more than 64 items, which cannot be split where they share memory,
 # and says that an item has 64 registers: a tile of 8 x 8 sums would fill them. As many items as
 # elsewhere are more groups.
-_MALI = replace(PHONE, group=64, sums=16, groups=512, local_bytes=_SHARED, half=_BY_OPENCL)
+_MALI = replace(PHONE, group=64, accumulators=16, groups=512, local_bytes=_SHARED, half=_BY_OPENCL)
 _BIFROST_384 = replace(_MALI, most_items=384)
 _VALHALL = replace(_MALI, most_items=512, half=_BY_BOTH)
 

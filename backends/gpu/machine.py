@@ -7,11 +7,11 @@ from odtc.backends.decisions import MachineModel
 
 @dataclass(frozen=True)
 class Gpu(MachineModel):
-    """A GPU, as far as kernels hang on it: the shapes that it prefers, and its limits.
+    """A GPU, as far as kernels depend on it: the shapes that it prefers, and its limits.
 
     Attributes:
         group: work-items of the groups that kernels are cut into, a power of two.
-        sums: that a work-item of a product keeps in registers, at most.
+        accumulators: that a work-item of a product keeps in registers, at most.
         groups: that keep the GPU busy; sums are cut into parts to have as many.
         split_bytes: of such parts, at most.
         offset_bits: in which it can count the elements of an arena.
@@ -24,7 +24,7 @@ class Gpu(MachineModel):
     """
 
     group: int = 256
-    sums: int = 64
+    accumulators: int = 64
     groups: int = 128
     split_bytes: int = 4 << 20
     offset_bits: int = 32

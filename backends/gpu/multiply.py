@@ -47,7 +47,7 @@ class Arithmetic:
 SINGLE, HALF = Arithmetic("float32", 8, 1), Arithmetic("float16", 16, 2)
 
 
-class Sums:
+class Accumulators:
     """The sums of a work-item: some rows by some columns.
 
     An item reads what its group shares in vectors of neighbours, since reading a number takes it as
@@ -125,10 +125,10 @@ class Sums:
     def _read_at_once(self, count: int, neighbours: int) -> tirx.Buffer:
         return _registers((count // neighbours,), vector_type(self._arithmetic.dtype, neighbours))
 
-    def _clear(self, sums: tirx.Buffer) -> None:
-        zero = tirx.const(0.0, str(sums.dtype))
-        with T.unroll(int(sums.shape[0])) as i, T.unroll(int(sums.shape[1])) as j:
-            T.buffer_store(sums, zero, [i, j])
+    def _clear(self, accumulators: tirx.Buffer) -> None:
+        zero = tirx.const(0.0, str(accumulators.dtype))
+        with T.unroll(int(accumulators.shape[0])) as i, T.unroll(int(accumulators.shape[1])) as j:
+            T.buffer_store(accumulators, zero, [i, j])
 
     def _widen(self) -> None:
         lanes = self._arithmetic.lanes

@@ -18,7 +18,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.multiply import ACROSS, Sums
+from odtc.backends.gpu.multiply import ACROSS, Accumulators
 from odtc.backends.gpu.tiling import Extent, Tiling, apart, parts_of, tiling_of
 from odtc.backends.kernels.common.places import index, rounded
 from odtc.backends.kernels.common.vectors import ramp
@@ -120,7 +120,7 @@ def _emit_tiles(
         n, part = (task, index(0)) if tiling.splits == 1 else _both(task, tiling.splits)
         near_left = Shared(terms, height, left.along_sum, dtype)
         near_right = Shared(terms, width, right.along_sum, dtype)
-        sums = Sums(tiling.rows, tiling.columns, tiling.arithmetic)
+        accumulators = Accumulators(tiling.rows, tiling.columns, tiling.arithmetic)
         m0, p0 = row_tile * height, column_tile * width
         y, x = item // ACROSS, item % ACROSS
         end = tirx.min((part + 1) * share, index(slices.count))
@@ -136,11 +136,11 @@ def _emit_tiles(
             # While this slice is multiplied, the next one is on its way.
             for copy in copies:
                 copy.fetch(part * share + step + 1, end)
-            sums.add(near_left.read, near_right.read, y * tiling.rows, x)
+            accumulators.add(near_left.read, near_right.read, y * tiling.rows, x)
         with T.unroll(tiling.rows) as i, T.unroll(tiling.columns) as j:
-            m, p = m0 + y * tiling.rows + i, p0 + sums.column(j, x)
+            m, p = m0 + y * tiling.rows + i, p0 + accumulators.column(j, x)
             with T.If(tirx.all(m < extent.rows, p < extent.columns)), T.Then():
-                store(part, n, m, p, tirx.BufferLoad(sums.results, [i, j]))
+                store(part, n, m, p, tirx.BufferLoad(accumulators.results, [i, j]))
 
 
 class Shared:

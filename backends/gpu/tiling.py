@@ -142,7 +142,7 @@ def _arithmetic(extent: Extent, gpu: Gpu) -> Arithmetic:
 
 def _fits(tiling: Tiling, gpu: Gpu) -> bool:
     is_whole = tiling.columns % tiling.arithmetic.lanes == 0
-    is_small = tiling.rows * tiling.columns <= gpu.sums
+    is_small = tiling.rows * tiling.columns <= gpu.accumulators
     return tiling.local_bytes <= gpu.local_bytes and is_small and is_whole
 
 

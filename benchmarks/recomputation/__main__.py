@@ -15,8 +15,8 @@ from benchmarks.recomputation.problems import LAYERED, problem_of
 from benchmarks.recomputation.report import OURS, Curve, Planned, Share, draw, table_of
 from benchmarks.step_time.cases import names
 from odtc.passes.checkpoint.frontier import STRATEGIES, best_of, frontier
-from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
+from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.passes.checkpoint.validate import validate
 
 # Those of the table of MOCCASIN (Bartan et al., ICML 2023), drawn graphs of its kind, and ours.
@@ -42,11 +42,11 @@ def planned(name: str, problem: Recomputation, wanted: list[float]) -> Planned:
         Curve(way, [(plan.peak, plan.seconds / whole) for plan in made])
         for way, made in plans.items()
     ]
-    moment = Moment(problem, highest_of(problem, first))
+    stage = StageProgram(problem, highest_of(problem, first))
     budgets = []
     for share in wanted:
         limit = int(share * first.peak)
-        choice = moment.cheapest(limit)
+        choice = stage.cheapest(limit)
         least = None if choice is None else 1 + choice.seconds / whole
         budgets.append(Share(share, least, {curve.name: curve.at(limit) for curve in curves}))
     return Planned(name, len(problem.seconds), first.peak, seconds, budgets, curves)

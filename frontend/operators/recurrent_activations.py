@@ -8,7 +8,7 @@ from odtc.frontend.operators.recurrent_cells import Activation
 
 
 @dataclass(frozen=True)
-class Form:
+class ActivationForm:
     """An activation.
 
     Attributes:
@@ -20,8 +20,8 @@ class Form:
     emit: Callable[..., str]
 
 
-def _plain(op_type: str) -> Form:
-    return Form((), lambda emit, x: emit(op_type, x))
+def _plain(op_type: str) -> ActivationForm:
+    return ActivationForm((), lambda emit, x: emit(op_type, x))
 
 
 def _scaled_tanh(emit: Emit, x: str, alpha: float, beta: float) -> str:
@@ -29,17 +29,21 @@ def _scaled_tanh(emit: Emit, x: str, alpha: float, beta: float) -> str:
 
 
 FORMS = {
-    "affine": Form((1.0, 0.0), lambda emit, x, a, b: emit("Add", emit("Mul", x, a), b)),
-    "elu": Form((1.0,), lambda emit, x, a: emit("Elu", x, alpha=a)),
-    "hardsigmoid": Form((0.2, 0.5), lambda emit, x, a, b: emit("HardSigmoid", x, alpha=a, beta=b)),
-    "leakyrelu": Form((0.01,), lambda emit, x, a: emit("LeakyRelu", x, alpha=a)),
+    "affine": ActivationForm((1.0, 0.0), lambda emit, x, a, b: emit("Add", emit("Mul", x, a), b)),
+    "elu": ActivationForm((1.0,), lambda emit, x, a: emit("Elu", x, alpha=a)),
+    "hardsigmoid": ActivationForm(
+        (0.2, 0.5), lambda emit, x, a, b: emit("HardSigmoid", x, alpha=a, beta=b)
+    ),
+    "leakyrelu": ActivationForm((0.01,), lambda emit, x, a: emit("LeakyRelu", x, alpha=a)),
     "relu": _plain("Relu"),
-    "scaledtanh": Form((1.0, 1.0), _scaled_tanh),
+    "scaledtanh": ActivationForm((1.0, 1.0), _scaled_tanh),
     "sigmoid": _plain("Sigmoid"),
     "softplus": _plain("Softplus"),
     "softsign": _plain("Softsign"),
     "tanh": _plain("Tanh"),
-    "thresholdedrelu": Form((1.0,), lambda emit, x, a: emit("ThresholdedRelu", x, alpha=a)),
+    "thresholdedrelu": ActivationForm(
+        (1.0,), lambda emit, x, a: emit("ThresholdedRelu", x, alpha=a)
+    ),
 }
 
 
@@ -63,7 +67,7 @@ def activations(
     return [found[at * len(default) : (at + 1) * len(default)] for at in range(directions)]
 
 
-def _bound(emit: Emit, form: Form, numbers: list[list[float]]) -> Activation:
+def _bound(emit: Emit, form: ActivationForm, numbers: list[list[float]]) -> Activation:
     values = [
         float(listed.pop(0)) if listed else usual
         for usual, listed in zip(form.defaults, numbers, strict=False)

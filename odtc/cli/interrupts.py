@@ -25,8 +25,8 @@ SAME_REQUEST_SECONDS = 1.0
 
 
 @dataclass
-class Asked:
-    """Whether somebody asked for an end.
+class StopRequest:
+    """A request to stop, once a signal has made one.
 
     Attributes:
         number: of the first signal that did; 0 before.
@@ -56,7 +56,7 @@ class Asked:
 
 
 @contextmanager
-def interruption(*, at_once: bool, asked: Asked | None = None) -> Iterator[Asked]:
+def interruption(*, at_once: bool, asked: StopRequest | None = None) -> Iterator[StopRequest]:
     """Yields what notes the first signal that asks for an end.
 
     A process that was started to ignore one, as by `nohup`, goes on to do so, and only the main
@@ -66,7 +66,7 @@ def interruption(*, at_once: bool, asked: Asked | None = None) -> Iterator[Asked
         at_once: the first signal also raises KeyboardInterrupt; otherwise only the second one does.
         asked: what notes it, for who wants to know of one that comes before the block.
     """
-    asked, before = asked or Asked(), {}
+    asked, before = asked or StopRequest(), {}
     if threading.current_thread() is threading.main_thread():
         handlers = {number: signal.getsignal(number) for number in ENDS}
         before = {n: each for n, each in handlers.items() if each not in (signal.SIG_IGN, None)}

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from odtc.cli.interrupts import ENDS, Asked
+from odtc.cli.interrupts import ENDS, StopRequest
 from odtc.core.left_behind import remove_all
 
 # What the main thread has, to end by itself, behind the second request.
@@ -42,7 +42,7 @@ def second_request_ends() -> Iterator[None]:
 
 def _listen(reading: int, heard: Collection[int]) -> None:
     """Reads the numbers of signals until the pipe's other end is closed."""
-    asked = Asked()
+    asked = StopRequest()
     while numbers := os.read(reading, 64):
         for number in numbers:
             first = not asked.number

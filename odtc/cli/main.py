@@ -36,7 +36,7 @@ from odtc.cli import (
     tune,
 )
 from odtc.cli.console import print_error, say
-from odtc.cli.interrupts import Asked, interruption
+from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.unknown import unknown_options
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    asked = Asked()
+    asked = StopRequest()
     try:
         with interruption(at_once=True, asked=asked):
             return _reported(argv, asked)
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error, asked)
 
 
-def _reported(argv: Sequence[str] | None, asked: Asked) -> int:
+def _reported(argv: Sequence[str] | None, asked: StopRequest) -> int:
     """Runs the command; what ends it becomes text and an exit code."""
     try:
         with second_request_ends():
@@ -149,7 +149,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return args.run(args)
 
 
-def _report(error: BaseException, asked: Asked) -> int:
+def _report(error: BaseException, asked: StopRequest) -> int:
     """Says what went wrong, and gives the exit code for it."""
     if isinstance(error, OSError) and disk_is_full(error):
         _abandon_stdout()

@@ -27,7 +27,7 @@ _AGAIN_SECONDS = 1.0
 _MOST_AT_A_STEP = 3
 
 
-class Run:
+class RecoverableTrainer:
     """A trainer on a device, and how to have it again.
 
     Args:

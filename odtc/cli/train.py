@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from odtc.cli.console import emit, emit_json, progress_of, readable_bytes, say
-from odtc.cli.interrupts import Asked, interruption
+from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least, output_file
-from odtc.cli.reconnect import Run
+from odtc.cli.reconnect import RecoverableTrainer
 from odtc.cli.resuming import add_resume_options, check_same_run, run_identity
 from odtc.cli.trained_model import (
     add_export_options,
@@ -167,14 +167,14 @@ def run(args: argparse.Namespace) -> int:
     identity = run_identity(samples, args.seed, schedule) if args.checkpoint else {}
     if args.resume:
         check_same_run(args, manifest, identity)
-    run = Run(artifact, args, identity)
+    run = RecoverableTrainer(artifact, args, identity)
     if args.resume:
         say(f"resumed from {args.checkpoint} at step {run.trainer.steps} of {total}")
     elif existed:
         say(f"note: {args.checkpoint} will be replaced; --resume would take it up")
     done = Done(emulated=bool(run.trainer.session.info()["emulated"]))
 
-    def work(trainer: "Trainer") -> dict[str, Any] | Asked:
+    def work(trainer: "Trainer") -> dict[str, Any] | StopRequest:
         """The whole run from the trainer's step on; the signal that ended it before."""
         if not done.steps:
             rehearse_export(trainer, args)
@@ -190,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
         return summary
 
     summary = run.through(work)
-    if isinstance(summary, Asked):
+    if isinstance(summary, StopRequest):
         _say_ended(summary, run.trainer.steps, total, args.checkpoint)
         return summary.code
     _print(summary, done, is_json=args.json)
@@ -204,7 +204,7 @@ def train(
     schedule: "Schedule",
     args: argparse.Namespace,
     done: Done,
-) -> Asked:
+) -> StopRequest:
     """Takes the steps up to `total`, or to a signal's end, and saves the checkpoint.
 
     Returns:
@@ -351,7 +351,7 @@ def _check_options(args: argparse.Namespace) -> None:
         check_writable(path)
 
 
-def _say_ended(asked: Asked, step: int, total: int, checkpoint: Path | None) -> None:
+def _say_ended(asked: StopRequest, step: int, total: int, checkpoint: Path | None) -> None:
     say(f"{asked.word} after step {step} of {total}")
     if checkpoint:
         say(f"saved {checkpoint}; run the same command with --resume to go on")

@@ -82,9 +82,9 @@ def _require_leading_samples(case: Case, model: "onnx.ModelProto") -> None:
     Raises:
         UnsupportedError: they do not.
     """
-    from odtc.frontend.feeds import Asked, feeds_of, hypotheses
+    from odtc.frontend.feeds import InputOptions, feeds_of, hypotheses
 
-    axes = next(hypotheses(feeds_of(model), Asked(case.batch, dict(case.shape))))
+    axes = next(hypotheses(feeds_of(model), InputOptions(case.batch, dict(case.shape))))
     other = next((name for name, axis in axes.items() if axis != 0), None)
     if other is not None:
         raise UnsupportedError(

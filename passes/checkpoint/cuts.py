@@ -19,9 +19,9 @@ from typing import Generic, TypeVar
 
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.frontier import frontier, lowest_of
-from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.spaced import spaced
+from odtc.passes.checkpoint.stage_program import StageProgram
 
 T = TypeVar("T")
 # Of its share of the bytes, what a step of more micro-batches has at least.
@@ -29,7 +29,7 @@ _ALIKE = 0.9
 
 
 @dataclass(frozen=True, order=True)
-class Form:
+class KernelForm:
     """How the kernels of a step are made; of two that take the same time, the lesser one is taken.
 
     Attributes:
@@ -40,15 +40,15 @@ class Form:
     half: bool = False
     direct: bool = False
 
-    def is_below(self, other: "Form") -> bool:
+    def is_below(self, other: "KernelForm") -> bool:
         """Whether the other one is this, or has something beyond it."""
         return self.half <= other.half and self.direct <= other.direct
 
 
 # What a step has without a budget.
-USUAL = Form()
+USUAL = KernelForm()
 # All of them, each behind those that are below it.
-FORMS = tuple(Form(half, direct) for half, direct in product((False, True), repeat=2))
+FORMS = tuple(KernelForm(half, direct) for half, direct in product((False, True), repeat=2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Cut(Generic[T]):
     problem: Recomputation
     beside: int
     made: T
-    form: Form = USUAL
+    form: KernelForm = USUAL
 
     @property
     def seconds(self) -> float:
@@ -80,8 +80,8 @@ class Cut(Generic[T]):
         return frontier(self.problem)
 
     @cached_property
-    def _moment(self) -> Moment:
-        return Moment(self.problem, highest_of(self.problem, _as_it_is(self.problem)))
+    def _stage(self) -> StageProgram:
+        return StageProgram(self.problem, highest_of(self.problem, _as_it_is(self.problem)))
 
     def least_within(self, budget: float, share: float = 1.0) -> float:
         """Seconds of a step within a budget, at least: plans take longer to find than that.
@@ -94,7 +94,7 @@ class Cut(Generic[T]):
             Infinity where no plan can be within it.
         """
         room = (budget - self.beside) / share
-        choice = self._moment.cheapest(room) if self.problem.largest <= room else None
+        choice = self._stage.cheapest(room) if self.problem.largest <= room else None
         return self.seconds + self.count * choice.seconds if choice else math.inf
 
     @property
@@ -156,7 +156,7 @@ def _plans_within(
         yield from _plans(cut, least) if bound < math.inf else ()
 
 
-def may_be_within(cut: Cut[T], count: int, budget: float, form: Form) -> bool:
+def may_be_within(cut: Cut[T], count: int, budget: float, form: KernelForm) -> bool:
     """Whether a step of more micro-batches may be within a budget, by what is known of fewer.
 
     Its tensors have no fewer bytes than their share of the samples, and half of that as float16;

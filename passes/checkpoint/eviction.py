@@ -4,9 +4,9 @@ Where a task does not fit, tensors are dropped: those that cost least to compute
 bytes and the time until they are read next. What is read and not there is computed again, with all
 that it needs. The score is that of Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021),
 which has to guess from the past when a tensor is read next; a step is known. A choice of what is
-alive at one moment (`moment.py`) goes before the score: what it does not keep is dropped first, and
-what it makes other tensors again from stays until then. It may be asked for anew whenever all that
-it does not keep is gone.
+alive at one moment (`stage_program.py`) goes before the score: what it does not keep is dropped
+first, and what it makes other tensors again from stays until then. It may be asked for anew
+whenever all that it does not keep is gone.
 
 Where a later task changes what a tensor is made from, such as the update of a weight, the tensor is
 made again before that task, if it is read behind it.
@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
 from odtc.passes.checkpoint.guide import Guide
-from odtc.passes.checkpoint.moment import Choice, Moment
 from odtc.passes.checkpoint.problem import Recomputation
-from odtc.passes.checkpoint.standing import Standing
+from odtc.passes.checkpoint.stage_program import Choice, StageProgram
+from odtc.passes.checkpoint.walk_state import WalkState
 from odtc.passes.native.planner import Rules
 
 # What is dropped has at least this part of the bytes that are missing.
@@ -59,7 +59,7 @@ class Score:
 class _Walk:
     """A walk through a step: where it stands, and the sequence so far."""
 
-    at: Standing
+    at: WalkState
     limit: int
     score: Score
     slack: float
@@ -243,7 +243,7 @@ def evicting(
         constants = _LEAST, _MOST, _FOLLOWED, _FURTHER
         rules = Rules(score.cost, score.size, score.wait, *constants)
         return problem.native.evicting(limit, rules, choice, looks, look)
-    walk = _Walk(Standing(problem, Guide(problem, choice)), limit, score, slack or 0.0, looks)
+    walk = _Walk(WalkState(problem, Guide(problem, choice)), limit, score, slack or 0.0, looks)
     for number in range(len(problem.tasks.tasks)):
         if not walk.run(number):
             return None
@@ -270,5 +270,5 @@ def worth_keeping(
         room: bytes that there are beside them.
         slack: the part of the room that is left free, if it can be.
     """
-    moment = Moment(problem, now, alive, fixed)
-    return moment.within(held + (1 - slack) * room) or moment.within(held + room)
+    stage = StageProgram(problem, now, alive, fixed)
+    return stage.within(held + (1 - slack) * room) or stage.within(held + room)

@@ -10,12 +10,12 @@ from functools import lru_cache
 
 from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.minimum_cut import cutting
-from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
 from odtc.passes.checkpoint.revolve import revolving
 from odtc.passes.checkpoint.segments import segmented
+from odtc.passes.checkpoint.stage_program import StageProgram
 
 Strategy = Callable[[Recomputation], Iterator[list[int]]]
 # Known ways, by the names of those who found them: what is found is never worse.
@@ -74,8 +74,8 @@ def frontier(problem: Recomputation) -> tuple[Plan, ...]:
     both are true of the plans that may use it; among them are those of the step without one.
     """
     first = plan_of(problem, range(len(problem.tasks.tasks)))
-    moment = Moment(problem, highest_of(problem, first))
-    found = [first, *_known(problem), *_lowest(problem, first, moment)]
+    stage = StageProgram(problem, highest_of(problem, first))
+    found = [first, *_known(problem), *_lowest(problem, first, stage)]
     low = max(1, min(plan.peak for plan in found))
     ratio = first.peak / low
     even = {low + (first.peak - low) * n // _LIMITS for n in range(1, _LIMITS)}
@@ -83,7 +83,7 @@ def frontier(problem: Recomputation) -> tuple[Plan, ...]:
     closer = {round(low * ratio ** (n / _ALL_WAYS)) for n in range(1, _ALL_WAYS)}
     # What is found first at the lowest may not be the fastest there.
     for limit in sorted({low} | even | closer):
-        found += _within(problem, limit, moment, _OTHERS if limit in closer | {low} else ())
+        found += _within(problem, limit, stage, _OTHERS if limit in closer | {low} else ())
     found += _repaired(problem, first, low)
     best = tuple(best_of(found))
     if problem.storage is None:
@@ -106,15 +106,15 @@ def _known(problem: Recomputation) -> Iterator[Plan]:
 
 
 def _within(
-    problem: Recomputation, limit: int, moment: Moment, others: Sequence[Guided] = _OTHERS
+    problem: Recomputation, limit: int, stage: StageProgram, others: Sequence[Guided] = _OTHERS
 ) -> Iterator[Plan]:
     """Plans within a limit, until one takes hardly longer than what no plan is faster than."""
-    least = moment.cheapest(limit)
+    least = stage.cheapest(limit)
     if least is None:
         return
     enough = (1 + _NEAR) * sum(problem.seconds) + least.seconds
     for way in (*_AHEAD, *others):
-        choice = moment.cheapest(int(way.share * limit)) if way.share else None
+        choice = stage.cheapest(int(way.share * limit)) if way.share else None
         sequence = evicting(problem, limit, way.score, choice, way.slack)
         if sequence is not None:
             plan = retained(problem, sequence, limit)
@@ -123,14 +123,14 @@ def _within(
                 return
 
 
-def _lowest(problem: Recomputation, first: Plan, moment: Moment) -> Iterator[Plan]:
+def _lowest(problem: Recomputation, first: Plan, stage: StageProgram) -> Iterator[Plan]:
     """Plans of falling peaks, down to the lowest that is found."""
     low, high = max(problem.grown, default=0), first.peak
     for _ in range(_BISECTIONS):
         if low >= high:
             return
         middle = (low + high) // 2
-        plan = next(_within(problem, middle, moment), None)
+        plan = next(_within(problem, middle, stage), None)
         if plan is None:
             low = middle + 1
         else:

@@ -151,7 +151,7 @@ class Recomputation:
 
     @cached_property
     def program(self) -> Program:
-        """What is asked of its moments; see `moment.py`."""
+        """What is asked of its moments; see `stage_program.py`."""
         return Program(self)
 
     @cached_property

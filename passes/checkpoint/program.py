@@ -1,7 +1,7 @@
 """The rows of the programs of all moments of a step, from which those of one are taken at once.
 
-A walk asks at many moments what is worth keeping (`moment.py`): made one by one, the rows take
-longer than it takes to solve the program.
+A walk asks at many moments what is worth keeping (`stage_program.py`): made one by one, the rows
+take longer than it takes to solve the program.
 """
 
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Form:
+class OperatorForm:
     """A way to run an operator.
 
     Attributes:
@@ -73,7 +73,7 @@ class Operator:
     name: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    forms: tuple[Form, ...]
+    forms: tuple[OperatorForm, ...]
 
 
 @dataclass(frozen=True)

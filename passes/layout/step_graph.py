@@ -10,7 +10,7 @@ from tvm import relax
 from odtc.core.layouts import LAST, SECOND, is_same_in_both
 from odtc.passes.bindings import bindings_of
 from odtc.passes.layout.forms import Rule, images_of, is_image, rule_of
-from odtc.passes.layout.problem import Form, Operator, Problem, Tensor
+from odtc.passes.layout.problem import Operator, OperatorForm, Problem, Tensor
 from odtc.passes.read_copies import fused_kernels
 from odtc.passes.read_normalised import RESULT, Readers
 from odtc.passes.tensor_bytes import tensor_bytes, variable_bytes
@@ -161,7 +161,7 @@ class _Reader:
         writes = tuple(self._tensor(each, written) for each in made)
         graph.operators[variable] = len(self._operators)
         forms = tuple(
-            Form(
+            OperatorForm(
                 layout,
                 (layout,) * len(reads),
                 (layout,) * len(writes),
@@ -213,5 +213,5 @@ def _type_bytes(type_: relax.TensorType) -> int:
 
 def _fixed(name: str, reads: list[int], writes: tuple[int, ...]) -> Operator:
     """An operator that runs as it is."""
-    form = Form(SECOND, (SECOND,) * len(reads), (SECOND,) * len(writes), 0.0)
+    form = OperatorForm(SECOND, (SECOND,) * len(reads), (SECOND,) * len(writes), 0.0)
     return Operator(name, tuple(reads), writes, (form,))

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "standing.h"
+#include "walk_state.h"
 
 namespace odtc {
 
@@ -208,7 +208,7 @@ class Walk {
     return {at_.guide.is_wanted(tensor, use, at_.now), rank, tensor, whole ? 0 : most, use};
   }
 
-  Standing at_;
+  WalkState at_;
   int64_t limit_;
   Rules rules_;
   int looks_;

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from odtc.passes.native.library import library
 
 if TYPE_CHECKING:
-    from odtc.passes.checkpoint.moment import Choice
     from odtc.passes.checkpoint.problem import Recomputation
+    from odtc.passes.checkpoint.stage_program import Choice
 
 Flags = NDArray[np.uint8]
 # Asks what of all that is alive is worth keeping: the task that comes next, tensors that are alive,

@@ -5,7 +5,7 @@ from typing import Any
 
 from odtc.core.errors import DeviceError
 from odtc.core.memory_plan import Kind, MemoryPlan, PlannedTensor
-from odtc.runtime_rpc.profile.record import Operator, Phase, Run, Timed
+from odtc.runtime_rpc.profile.record import Operator, Phase, StepCall, Timed
 from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
 
 # With what a function of the virtual machine begins: it checks its arguments.
@@ -65,7 +65,7 @@ def events_of(data: Mapping[str, Any]) -> list[Event]:
 
 def runs_of(
     events: Sequence[Event], plans: Sequence[tuple[int, Sequence[str]]], where: str
-) -> list[Run]:
+) -> list[StepCall]:
     """The runs of the step's function among all calls.
 
     Args:
@@ -78,7 +78,7 @@ def runs_of(
     """
     places = [n for n, (name, *_) in enumerate(events) if not name.startswith(BOOKKEEPING)]
     names = [events[place][0] for place in places]
-    runs: list[Run] = []
+    runs: list[StepCall] = []
     at = 0
     for first, kernels in plans:
         wanted = list(kernels)
@@ -92,7 +92,7 @@ def runs_of(
                 hint="profile an artifact that was compiled by this version",
             )
         calls = tuple(Timed(first + n, *events[place][1:]) for n, place in enumerate(own))
-        runs.append(Run(_begin(events, own[0]), calls[-1].end, calls))
+        runs.append(StepCall(_begin(events, own[0]), calls[-1].end, calls))
         at += len(wanted)
     return runs
 

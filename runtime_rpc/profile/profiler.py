@@ -13,7 +13,7 @@ from odtc.core.memory_plan import MemoryPlan
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, Span
-from odtc.runtime_rpc.profile.record import MOVES, Move, Operator, Profile, Run
+from odtc.runtime_rpc.profile.record import MOVES, Move, Operator, Profile, StepCall
 from odtc.runtime_rpc.server.measuring import START_CLOCK, STOP
 from odtc.runtime_rpc.session import DEVICES, Session
 from odtc.runtime_rpc.told import told, understood
@@ -124,7 +124,7 @@ def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[Operator, ...], dict[
     return tuple(operators), firsts
 
 
-def _ahead(called: Sequence[Span], runs: Sequence[Run]) -> float:
+def _ahead(called: Sequence[Span], runs: Sequence[StepCall]) -> float:
     """Seconds that the device's clock is ahead by: runs are in the middle of their call."""
     rest = iter(runs)
     calls = [(span, list(islice(rest, span.runs))) for span in called]

@@ -61,7 +61,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Run:
+class StepCall:
     """One call of the step's function: a step, or a micro-batch of it.
 
     Attributes:
@@ -121,7 +121,7 @@ class Profile:
     model: str
     device: str
     operators: tuple[Operator, ...]
-    steps: tuple[tuple[Run, ...], ...]
+    steps: tuple[tuple[StepCall, ...], ...]
     moves: tuple[Move, ...]
     samples: Samples
     parameter_bytes: int

@@ -11,7 +11,7 @@ from typing import Any
 
 from odtc.runtime_rpc.server import bounds
 from odtc.runtime_rpc.server.files import READ, Files
-from odtc.runtime_rpc.server.log import Seldom
+from odtc.runtime_rpc.server.log import RateLimitedLog
 
 # Users of a phone by number: root, and the shell that adb's daemon runs as.
 _TRUSTED = {0, 2000}
@@ -30,7 +30,7 @@ class Accepting:
 
     def __init__(self, listener: socket.socket, files: Files) -> None:
         self._listener, self._files = listener, files
-        self._seldom = Seldom(bounds.LINES_A_MINUTE)
+        self._limited_log = RateLimitedLog(bounds.LINES_A_MINUTE)
         self._pauses_until: float | None = None
         files.want(listener, READ)
 
@@ -63,7 +63,7 @@ class Accepting:
                 if not self._waits():
                     return
                 if not make_room():
-                    self._seldom.say(f"no connection can be accepted: {error.strerror}")
+                    self._limited_log.say(f"no connection can be accepted: {error.strerror}")
                     self._pause()
                     return
                 continue

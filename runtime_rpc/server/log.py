@@ -20,8 +20,8 @@ def say(text: str) -> None:
             os.write(_STDERR, f"{text}\n".encode(errors="backslashreplace")[-_MOST_BYTES:])
 
 
-class Seldom:
-    """Says what may happen all the time: no more than so many lines a minute, and how many not.
+class RateLimitedLog:
+    """Writes no more than so many lines a minute, and how many it has left out.
 
     Args:
         lines: a minute.

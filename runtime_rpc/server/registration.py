@@ -17,7 +17,7 @@ from tvm.rpc.base import RPC_TRACKER_MAGIC, TrackerCode
 
 from odtc.runtime_rpc.server import bounds, wire
 from odtc.runtime_rpc.server.files import READ, WRITE
-from odtc.runtime_rpc.server.log import Seldom
+from odtc.runtime_rpc.server.log import RateLimitedLog
 from odtc.runtime_rpc.server.outgoing import Outgoing
 
 _AGAIN_SECONDS = 1.0
@@ -49,7 +49,7 @@ class Registration:
         self.socket: socket.socket | None = None
         self.closes: Callable[[socket.socket], None] = lambda _: None
         self._outgoing: Outgoing | None = None
-        self._seldom = Seldom(bounds.LINES_A_MINUTE)
+        self._limited_log = RateLimitedLog(bounds.LINES_A_MINUTE)
         self._tracker, self._key, self._at = tracker, key, at
         self._replies: deque[Callable[[Any], None]] = deque()
         self._received = wire.Received()
@@ -174,7 +174,7 @@ class Registration:
         if self.match in keys:
             self._seen = now
         elif self.match and now - self._seen > _UNUSED_SECONDS:
-            self._seldom.say("a client that was given this device does not come; others may")
+            self._limited_log.say("a client that was given this device does not come; others may")
             late = self.match
             self.offer()
             self._former = late
@@ -182,7 +182,7 @@ class Registration:
     def _lose(self, why: Exception | str) -> None:
         # While none is there, nobody wants to read that once a second.
         if not isinstance(why, ConnectionRefusedError):
-            self._seldom.say(f"the tracker at {self._tracker} is lost: {str(why)[:200]}")
+            self._limited_log.say(f"the tracker at {self._tracker} is lost: {str(why)[:200]}")
         if self.socket:
             self.closes(self.socket)
             with suppress(OSError):

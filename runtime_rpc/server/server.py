@@ -16,9 +16,9 @@ from typing import Any
 from odtc.runtime_rpc.server import bounds
 from odtc.runtime_rpc.server.accepting import Accepting
 from odtc.runtime_rpc.server.child import Child, Limits
-from odtc.runtime_rpc.server.crowd import Crowd
 from odtc.runtime_rpc.server.files import READ, Files
-from odtc.runtime_rpc.server.log import Seldom, say
+from odtc.runtime_rpc.server.log import RateLimitedLog, say
+from odtc.runtime_rpc.server.peer_table import PeerTable
 from odtc.runtime_rpc.server.peers import Call, Peer
 from odtc.runtime_rpc.server.registration import Registration
 from odtc.runtime_rpc.server.session import serve
@@ -50,9 +50,9 @@ class Server:
         self._listener, self._registration, self._key = listener, registration, key
         self._about, self._folders, self._limits = about, folders, limits
         self._files = Files()
-        self._crowd = Crowd(bounds.most_peers(), self._has_session)
+        self._peer_table = PeerTable(bounds.most_peers(), self._has_session)
         self._accepting = Accepting(listener, self._files)
-        self._seldom = Seldom(bounds.LINES_A_MINUTE)
+        self._limited_log = RateLimitedLog(bounds.LINES_A_MINUTE)
         self._looked = 0.0
         self._child: Child | None = None
         # What the last session ended of, for a client whom the end of its connection came before.
@@ -94,7 +94,9 @@ class Server:
         """What is ready; peers of whom more is there than was taken are."""
         if self._registration.socket:
             self._files.want(self._registration.socket, self._registration.wants)
-        more = [peer.socket.fileno() for peer in self._crowd if peer.has_more and peer.wants & READ]
+        more = [
+            peer.socket.fileno() for peer in self._peer_table if peer.has_more and peer.wants & READ
+        ]
         ready = self._files.wait(0 if more else _TICK_SECONDS)
         return dict.fromkeys(more, 0) | ready
 
@@ -102,7 +104,7 @@ class Server:
         tracker = self._registration.socket
         if tracker and tracker.fileno() in ready:
             self._registration.take_turn(ready[tracker.fileno()])
-        peers = [peer for number in ready if (peer := self._crowd.get(number))]
+        peers = [peer for number in ready if (peer := self._peer_table.get(number))]
         end = time.monotonic() + bounds.TURNS_SECONDS
         for peer in sorted(peers, key=lambda one: one.had_turn):
             if time.monotonic() > end:
@@ -118,27 +120,27 @@ class Server:
         if now - self._looked < _TICK_SECONDS:
             return
         self._looked = now
-        for peer in self._crowd:
+        for peer in self._peer_table:
             if why := peer.why_late():
                 self._drop(peer, why)
 
     def _accept(self) -> None:
         for connection, owner in self._accepting.take(self._make_room):
             peer = Peer(connection, owner, self._answer, bounds.IDLE_FACTOR * self._limits.idle)
-            full = self._crowd.one_too_many(owner)
+            full = self._peer_table.one_too_many(owner)
             if full:
                 why, goes = full
                 if goes is None:
-                    self._seldom.say(f"a connection was refused: {why}")
+                    self._limited_log.say(f"a connection was refused: {why}")
                     peer.close(why)
                     continue
                 self._drop(goes, why)
-            self._crowd.add(peer)
+            self._peer_table.add(peer)
             self._files.want(connection, peer.wants)
 
     def _make_room(self) -> bool:
         """Gives the file of one peer back; whether there was one."""
-        goes = self._crowd.last()
+        goes = self._peer_table.last()
         if goes:
             self._drop(goes, "no file is left for one more connection")
         return goes is not None
@@ -147,36 +149,36 @@ class Server:
         try:
             try:
                 if peer.take_turn(events):
-                    self._crowd.was_useful(peer)
+                    self._peer_table.was_useful(peer)
                 if peer.call:
                     self._begin(peer, peer.call)
                     return
             except ValueError as error:
-                self._seldom.say(f"a connection was refused: {str(error)[:200]}")
+                self._limited_log.say(f"a connection was refused: {str(error)[:200]}")
                 peer.send_away(str(error)[:200])
             self._files.want(peer.socket, peer.wants)
         except OSError as error:
             self._drop(peer, str(error))
         except Exception as error:
             # A fault of the server's own that a peer has found is that peer's alone.
-            self._seldom.say(traceback.format_exc())
+            self._limited_log.say(traceback.format_exc())
             self._drop(peer, f"{type(error).__name__} in the server")
 
     def _drop(self, peer: Peer, why: str) -> None:
         if not peer.is_leaving:
-            self._seldom.say(f"a connection ended: {why}")
-        if self._crowd.get(peer.socket.fileno()) is peer:
+            self._limited_log.say(f"a connection ended: {why}")
+        if self._peer_table.get(peer.socket.fileno()) is peer:
             self._forget(peer)
         peer.close(why)
 
     def _forget(self, peer: Peer) -> None:
         self._files.forget(peer.socket)
-        self._crowd.remove(peer)
+        self._peer_table.remove(peer)
 
     def _begin(self, peer: Peer, call: Call) -> None:
         """Begins a session, if the client has the right key and no other session runs."""
         if self._child or not self._registration.knows(call.key):
-            self._seldom.say("a client with another key was refused")
+            self._limited_log.say("a client with another key was refused")
             peer.refuse_key()
             self._files.want(peer.socket, peer.wants)
             return
@@ -195,7 +197,11 @@ class Server:
     def _serve(self, connection: socket.socket, folder: Path) -> None:
         """In the session's process: nothing of the server may stay open there."""
         self._files.close()
-        for one in (self._listener, self._registration.socket, *(p.socket for p in self._crowd)):
+        for one in (
+            self._listener,
+            self._registration.socket,
+            *(p.socket for p in self._peer_table),
+        ):
             if one:
                 one.close()
         serve(connection, folder, self._about)

@@ -13,7 +13,7 @@ from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.metrics import cooldown
 from odtc.runtime_rpc.metrics.cooldown import Cooldown
 from odtc.runtime_rpc.metrics.samples import Samples, Series
-from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, Run, Timed
+from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, StepCall, Timed
 from odtc.runtime_rpc.server.sampler import Probe
 from tests.browser import DARK, shown
 from tests.cli.digits import Digits
@@ -43,7 +43,7 @@ def drawn(*, emulated: bool = False) -> Profile:
         Operator("update", Phase.UPDATE, ("w",), 1 << 19),
     )
     runs = [
-        Run(
+        StepCall(
             at,
             at + 0.4,
             (Timed(0, at, at + 0.1), Timed(1, at + 0.1, at + 0.3), Timed(2, at + 0.3, at + 0.39)),

@@ -14,7 +14,7 @@ from odtc.core.errors import OdtcError, UsageError
 from odtc.core.place import Place
 from odtc.core.progress import silent
 from odtc.core.specs import Role, TensorSpec, of_role
-from odtc.frontend.feeds import Asked
+from odtc.frontend.feeds import InputOptions
 from odtc.frontend.losses.elementwise import KLDiv
 from odtc.frontend.specialize import specialize
 from odtc.preparation import Draft, differentiate, draft_of, read_source
@@ -221,7 +221,7 @@ def test_sizes_by_input(dims, options, shape, draft) -> None:
         assert shape in str(caught.value)
         return
 
-    asked = Asked(options.get("batch"), options.get("shape", {}))
+    asked = InputOptions(options.get("batch"), options.get("shape", {}))
     assert specialize(model, asked=asked).inputs[0].shape == shape
 
 

@@ -111,7 +111,7 @@ def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int
         assert tiling.tiles(extent) * tiling.height * tiling.width >= batch * rows * columns
         assert 1 <= tiling.splits <= depth
         assert tiling.splits == 1 or tiling.splits * batch * rows * columns * 4 <= gpu.split_bytes
-        assert tiling.rows * tiling.columns <= gpu.sums
+        assert tiling.rows * tiling.columns <= gpu.accumulators
 
 
 @given(st.integers(1, 4096), st.integers(1, 4096), st.sampled_from([2 << 10, 4 << 10, 8 << 10]))

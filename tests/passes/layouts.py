@@ -4,7 +4,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from odtc.passes.layout.problem import Form, Operator, Problem, Tensor
+from odtc.passes.layout.problem import Operator, OperatorForm, Problem, Tensor
 
 LAYOUTS = ("NCHW", "NHWC", "CNHW")
 
@@ -26,7 +26,7 @@ def problems(draw, most_operators: int = 6) -> Problem:
         tensors += [tensor(f"t{n}") for n in writes]
         layout = st.sampled_from(LAYOUTS[:count])
         forms = tuple(
-            Form(
+            OperatorForm(
                 f"form {n}",
                 tuple(draw(layout) for _ in reads),
                 tuple(draw(layout) for _ in writes),

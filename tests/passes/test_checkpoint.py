@@ -16,12 +16,12 @@ from odtc.passes.checkpoint import eviction
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.frontier import STRATEGIES, frontier
-from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
 from odtc.passes.checkpoint.revolve import revolving, split
 from odtc.passes.checkpoint.segments import segmented
+from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.passes.checkpoint.validate import validate
 from odtc.passes.memory.operator_order import Task, Tasks
 from tests.calls import calls_of
@@ -142,7 +142,7 @@ def test_no_plan_is_faster_than_a_moment_says(
     problem: Recomputation, limit: int, data: st.DataObject
 ) -> None:
     task = data.draw(st.sampled_from(range(len(problem.seconds))))
-    choice, best = Moment(problem, task).cheapest(limit), fastest_within(problem, limit)
+    choice, best = StageProgram(problem, task).cheapest(limit), fastest_within(problem, limit)
     if best is not None:
         assert choice is not None
         assert sum(problem.seconds) + choice.seconds <= best + 1e-6
@@ -155,14 +155,14 @@ def test_a_moment_chooses_what_is_cheap_for_its_bytes() -> None:
     seconds = (3.0, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0)
     sizes = (10, 10, 10, 50, 0, 0, 0)
     problem = Recomputation(Tasks(tuple(tasks), sizes), seconds, (7,) * 7)
-    choice = Moment(problem, 3).cheapest(70)
+    choice = StageProgram(problem, 3).cheapest(70)
     assert choice is not None
     assert choice.kept == {0, 2}
     assert choice.seconds == pytest.approx(1)
-    half = Moment(problem, 3).cheapest(65)
+    half = StageProgram(problem, 3).cheapest(65)
     assert half is not None
     assert half.seconds == pytest.approx(2), "half of a tensor is kept by the relaxation"
-    assert Moment(problem, 3).cheapest(49) is None
+    assert StageProgram(problem, 3).cheapest(49) is None
 
 
 def test_snapshots_are_where_the_fewest_steps_are_taken() -> None:
@@ -254,7 +254,7 @@ def test_what_is_computed_again_without_end_is_no_plan() -> None:
     problem = layered(250)
     first = plan_of(problem, range(250))
     limit = 2192128
-    choice = Moment(problem, highest_of(problem, first)).cheapest(limit)
+    choice = StageProgram(problem, highest_of(problem, first)).cheapest(limit)
     found = [[]]
 
     def run() -> None:
@@ -307,7 +307,7 @@ def test_what_others_are_made_again_from_is_kept() -> None:
     )
     sizes, seconds = (10, 40, 0, 60, 0), (100.0, 1.0, 1.0, 1.0, 1.0)
     problem = Recomputation(Tasks(tasks, sizes), seconds, (5,) * 5)
-    choice = Moment(problem, 3).cheapest(75)
+    choice = StageProgram(problem, 3).cheapest(75)
     assert choice is not None
     assert (choice.kept, choice.again) == ({0}, {1})
     assert evicting(problem, 75, Score(), choice) == [0, 1, 2, 3, 1, 4]
@@ -331,7 +331,7 @@ def test_a_choice_asked_for_again_saves_calls() -> None:
     problem = layered(500)
     first = plan_of(problem, range(500))
     limit = int(0.8 * first.peak)
-    choice = Moment(problem, highest_of(problem, first)).cheapest(limit)
+    choice = StageProgram(problem, highest_of(problem, first)).cheapest(limit)
     once, again = (
         plan_of(problem, evicting(problem, limit, Score(1, 1, 0), choice, slack) or ())
         for slack in (None, 0.05)
@@ -347,10 +347,10 @@ def test_a_choice_asked_for_again_saves_calls() -> None:
 def test_drawn_graphs_come_close_to_what_no_plan_is_faster_than(nodes: int, lowest: float) -> None:
     problem = layered(nodes)
     first = plan_of(problem, range(nodes))
-    moment, plans = Moment(problem, highest_of(problem, first)), frontier(problem)
+    stage, plans = StageProgram(problem, highest_of(problem, first)), frontier(problem)
     for share, most in ((0.9, 1.003), (0.8, 1.02)):
         limit = int(share * first.peak)
-        least = moment.cheapest(limit)
+        least = stage.cheapest(limit)
         found = next(plan for plan in plans if plan.peak <= limit)
         assert least is not None
         assert found.seconds <= most * (first.seconds + least.seconds)
@@ -381,7 +381,7 @@ def test_large_drawn_graphs_have_plans_at_four_fifths(nodes: int, seed: int) -> 
     assert sequence is not None
     plan = retained(problem, sequence, limit)
     validate(problem, plan)
-    least = Moment(problem, highest_of(problem, first)).cheapest(limit)
+    least = StageProgram(problem, highest_of(problem, first)).cheapest(limit)
     assert least is not None
     assert plan.seconds <= 1.05 * (first.seconds + least.seconds)
 

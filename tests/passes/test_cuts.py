@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odtc.passes.checkpoint.arena import arena_of
-from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, Form, fastest, ways
+from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, KernelForm, fastest, ways
 from odtc.passes.checkpoint.frontier import frontier
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.memory.operator_order import Task, Tasks
@@ -167,7 +167,7 @@ def test_what_is_exact_goes_before_float16_of_the_same_time() -> None:
         Cut(
             1, Recomputation(Tasks(tuple(tasks), (size, UNIT)), (1.0, seconds), (0, 0)), 0, "", form
         )
-        for size, seconds, form in ((8 * UNIT, 1.0, USUAL), (4 * UNIT, 0.5, Form(half=True)))
+        for size, seconds, form in ((8 * UNIT, 1.0, USUAL), (4 * UNIT, 0.5, KernelForm(half=True)))
     )
     for budget, chosen in ((9, exact), (8, half), (5, half)):
         way = fastest([exact, half], UNIT * budget)

@@ -16,8 +16,8 @@ from tvm import ir, te, tirx
 import odtc
 from odtc.passes.keep_nan import (
     GROWN,
-    Form,
     KeepNan,
+    NanGuard,
     by_comparison,
     by_instruction,
     by_question,
@@ -50,7 +50,7 @@ PAIRS = {
 }
 
 
-def kernel(build: Callable[..., ir.Expr], form: Form | None, size: int = 40) -> tvm.IRModule:
+def kernel(build: Callable[..., ir.Expr], form: NanGuard | None, size: int = 40) -> tvm.IRModule:
     """A kernel `(a, b, out)` over vectors."""
     a, b = (te.placeholder((size,), "float32", name) for name in "ab")
     out = te.compute((size,), lambda i: build(a[i], b[i]), "out")
@@ -62,7 +62,7 @@ def kernel(build: Callable[..., ir.Expr], form: Form | None, size: int = 40) -> 
 
 @pytest.mark.parametrize("form", [by_comparison, by_question], ids=lambda form: form.__name__)
 @pytest.mark.parametrize("name", PAIRS)
-def test_values(name: str, form: Form) -> None:
+def test_values(name: str, form: NanGuard) -> None:
     build, expected = PAIRS[name]
     pairs = np.stack(np.meshgrid(SPECIAL, SPECIAL), -1).reshape(-1, 2)
     a, b = np.ones((2, 40), np.float32)

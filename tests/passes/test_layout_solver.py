@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from odtc.passes.layout.problem import (
-    Form,
     Operator,
+    OperatorForm,
     Problem,
     Solution,
     Tensor,
@@ -27,7 +27,10 @@ def chain(costs: list[tuple[float, float]], copy: float) -> Problem:
     tensors = tuple(Tensor(f"t{n}", (A, B), copy, 64) for n in range(len(costs) + 1))
     operators = tuple(
         Operator(
-            f"op{n}", (n,), (n + 1,), (Form(A, (A,), (A,), native), Form(B, (B,), (B,), other))
+            f"op{n}",
+            (n,),
+            (n + 1,),
+            (OperatorForm(A, (A,), (A,), native), OperatorForm(B, (B,), (B,), other)),
         )
         for n, (native, other) in enumerate(costs)
     )
@@ -64,7 +67,7 @@ def test_a_copy_is_made_once_for_all_its_readers() -> None:
     problem = chain([(1, 1)], 0)
     first = problem.operators[0]
     readers = tuple(
-        Operator(f"r{n}", (1,), (2 + n,), (Form(B, (B,), (B,), 1.0),)) for n in range(3)
+        Operator(f"r{n}", (1,), (2 + n,), (OperatorForm(B, (B,), (B,), 1.0),)) for n in range(3)
     )
     made = Operator("made", (0,), (1,), (first.forms[0],))
     tensors = (Tensor("x", (A, B)), *(Tensor(f"t{n}", (A, B), 5.0) for n in range(4)))
@@ -100,7 +103,7 @@ def test_what_nobody_writes_takes_bytes_once_it_is_made_otherwise() -> None:
 
 def test_a_step_of_a_thousand_operators_is_proven_within_seconds() -> None:
     # A forward pass of blocks with shortcuts, and a backward pass that reads what it made.
-    forms = (Form(A, (A, A), (A,), 3.0), Form(B, (B, B), (B,), 2.0))
+    forms = (OperatorForm(A, (A, A), (A,), 3.0), OperatorForm(B, (B, B), (B,), 2.0))
     tensors = [Tensor("x", (A, B), 1.0)]
     operators = []
     for number in range(1000):
@@ -117,12 +120,12 @@ def test_a_step_of_a_thousand_operators_is_proven_within_seconds() -> None:
 def test_an_operator_may_read_more_tensors_than_an_array_has_axes() -> None:
     # A concat of DenseNet reads all layers before it.
     count = 80
-    forms = (Form(A, (A,), (A,), 3.0), Form(B, (B,), (B,), 2.0))
+    forms = (OperatorForm(A, (A,), (A,), 3.0), OperatorForm(B, (B,), (B,), 2.0))
     tensors = tuple(Tensor(f"t{n}", (A, B), 0.5) for n in range(count + 2))
     makers = tuple(Operator(f"op{n}", (0,), (n + 1,), forms) for n in range(count))
     layouts = (A,) * count
     concat = Operator(
-        "concat", tuple(range(1, count + 1)), (count + 1,), (Form(A, layouts, (A,), 0.0),)
+        "concat", tuple(range(1, count + 1)), (count + 1,), (OperatorForm(A, layouts, (A,), 0.0),)
     )
     solution = solve(Problem(tensors, (*makers, concat)))
     assert solution.is_optimal

@@ -16,10 +16,10 @@ from benchmarks.recomputation.problems import layered
 from odtc.passes.checkpoint import eviction
 from odtc.passes.checkpoint.eviction import evicting
 from odtc.passes.checkpoint.frontier import _AHEAD, _OTHERS, Guided, frontier
-from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
+from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.passes.memory import search
 from odtc.passes.memory.blocks import blocks_of
 from odtc.passes.memory.budget import Budget, Limit
@@ -51,8 +51,8 @@ def in_python(problem: Recomputation) -> Recomputation:
 
 def walked(problem: Recomputation, limit: int, way: Guided) -> list[int] | None:
     first = plan_of(problem, range(len(problem.seconds)))
-    moment = Moment(problem, highest_of(problem, first))
-    choice = moment.cheapest(int(way.share * limit)) if way.share else None
+    stage = StageProgram(problem, highest_of(problem, first))
+    choice = stage.cheapest(int(way.share * limit)) if way.share else None
     return evicting(problem, limit, way.score, choice, way.slack)
 
 
@@ -107,13 +107,13 @@ def test_frontiers_are_those_of_python() -> None:
 def test_no_task_of_a_walk_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """What took a second for 400 attempts is not begun."""
     begun: list[Recomputation] = []
-    standing = eviction.Standing
+    walk_state = eviction.WalkState
 
-    def counted(problem: Recomputation, *others: Any) -> eviction.Standing:
+    def counted(problem: Recomputation, *others: Any) -> eviction.WalkState:
         begun.append(problem)
-        return standing(problem, *others)
+        return walk_state(problem, *others)
 
-    monkeypatch.setattr(eviction, "Standing", counted)
+    monkeypatch.setattr(eviction, "WalkState", counted)
     plans = frontier(replace(chain(16), turn=16))
     assert len(plans) > 5
     assert not begun

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.frontier import frontier, lowest_of
-from odtc.passes.checkpoint.moment import Moment
 from odtc.passes.checkpoint.problem import Recomputation, Storage, plan_of
 from odtc.passes.checkpoint.region import region_of
+from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.passes.checkpoint.validate import validate
 from tests.passes.test_checkpoint import chain, drawn
 
@@ -107,7 +107,7 @@ def test_no_plan_is_faster_than_a_moment_says(
     problem: Recomputation, limit: int, data: st.DataObject
 ) -> None:
     task = data.draw(st.sampled_from(range(len(problem.seconds))))
-    choice, best = Moment(problem, task).cheapest(limit), fastest_within(problem, limit)
+    choice, best = StageProgram(problem, task).cheapest(limit), fastest_within(problem, limit)
     if best is not None:
         assert choice is not None
         assert sum(problem.seconds) + choice.seconds <= best + 1e-6

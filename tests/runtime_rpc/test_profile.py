@@ -17,7 +17,7 @@ from odtc.core.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.build import operators_of, runs_of
-from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, Run, Timed
+from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, StepCall, Timed
 from odtc.runtime_rpc.profile.trace import trace_of, write_trace
 from tests.runtime_rpc.own_server import serving
 from tests.runtime_rpc.trace_format import faults
@@ -73,7 +73,7 @@ def check(profile: Profile, plan: MemoryPlan, steps: int) -> None:
     assert faults(json.dumps(trace_of(profile))) == []
 
 
-def all_runs(profile: Profile) -> list[Run]:
+def all_runs(profile: Profile) -> list[StepCall]:
     return [run for step in profile.steps for run in step]
 
 
@@ -308,7 +308,7 @@ def drawn() -> Profile:
         emulated=True,
     )
     runs = [
-        Run(at, at + 1.0, (Timed(0, at + 0.1, at + 0.5), Timed(1, at + 0.5, at + 0.9)))
+        StepCall(at, at + 1.0, (Timed(0, at + 0.1, at + 0.5), Timed(1, at + 0.5, at + 0.9)))
         for at in (0.5, 2.5)
     ]
     return Profile(

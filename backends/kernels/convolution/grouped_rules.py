@@ -30,7 +30,7 @@ CONV, TRANSPOSED = "relax.nn.conv2d", "relax.nn.conv2d_transpose"
 
 
 @dataclass(frozen=True)
-class Form:
+class GroupedProduct:
     """One of the three products of a convolution.
 
     Attributes:
@@ -48,11 +48,11 @@ class Form:
 
 
 _FORMS = {
-    CONV: Form("convolution", (0, 1, 2), grouped_product.forward, depthwise_last.forward),
-    TRANSPOSED: Form(
+    CONV: GroupedProduct("convolution", (0, 1, 2), grouped_product.forward, depthwise_last.forward),
+    TRANSPOSED: GroupedProduct(
         "data-gradient", (2, 1, 0), grouped_product.data_gradient, depthwise_last.data_gradient
     ),
-    GROUPED_WEIGHT_GRADIENT: Form(
+    GROUPED_WEIGHT_GRADIENT: GroupedProduct(
         "weight-gradient",
         (0, 2, 1),
         grouped_product.grouped_weight_gradient,
@@ -64,7 +64,7 @@ _FORMS = {
 def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule]:
     """Legalisation rules by operator: `rules`, with those for groups in front of them."""
 
-    def rule(name: str, form: Form) -> Rule:
+    def rule(name: str, form: GroupedProduct) -> Rule:
         def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
             operands, normal = operands_of(builder, call.args)
             dtypes = [str(operand.ty.dtype) for operand in operands if operand.ty.ndim > 1]
@@ -98,7 +98,9 @@ def is_depthwise_last(call: relax.Call) -> bool:
     return str(call.attrs["data_layout"]) == LAST and int(call.attrs["groups"]) > 1
 
 
-def _kernel_last(form: Form, call: relax.Call, lanes: int, dtypes: Sequence[str]) -> tirx.PrimFunc:
+def _kernel_last(
+    form: GroupedProduct, call: relax.Call, lanes: int, dtypes: Sequence[str]
+) -> tirx.PrimFunc:
     """The kernel for groups of one channel and one filter, with channels last."""
     shapes = [*(shape_of(argument) for argument in call.args), shape_of(call)]
     image, weight, out = (shapes[role] for role in form.roles)
@@ -108,7 +110,7 @@ def _kernel_last(form: Form, call: relax.Call, lanes: int, dtypes: Sequence[str]
 
 
 def _kernel(
-    form: Form,
+    form: GroupedProduct,
     call: relax.Call,
     machine: Machine,
     operands: Sequence[relax.Expr],

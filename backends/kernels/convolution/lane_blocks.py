@@ -73,11 +73,11 @@ class Part:
     count: ir.Expr
     left: ir.Expr
 
-    def runs(self) -> list["Run"]:
+    def runs(self) -> list["VectorRun"]:
         """Whole vectors; what is left, in a vector that reaches back over some of these."""
         of, lanes = self.block, self.block.lanes
         first = self.vector * lanes
-        whole = Run(
+        whole = VectorRun(
             [of.images, self.count],
             lambda image, v: (self.image + image, ramp(first + v * lanes, lanes)),
             lambda image, v: ramp((image * of.vectors + v) * lanes, lanes),
@@ -85,7 +85,7 @@ class Part:
         if not of.has_rest:
             return [whole]
         behind = of.images * of.vectors
-        rest = Run(
+        rest = VectorRun(
             [self.left],
             lambda image: (self.image + image, ramp(index(of.positions - lanes), lanes)),
             lambda image: ramp((behind + image) * lanes, lanes),
@@ -95,7 +95,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Run:
+class VectorRun:
     """Vectors of a block that are alike.
 
     Attributes:

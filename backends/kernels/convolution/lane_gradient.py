@@ -15,7 +15,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import index, pieces
 from odtc.backends.kernels.common.vectors import lane_total, ramp, splat
-from odtc.backends.kernels.convolution.lane_blocks import PART, Run, block_of
+from odtc.backends.kernels.convolution.lane_blocks import PART, VectorRun, block_of
 from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.product.panels import Read
 from odtc.backends.kernels.product.shares import results_of, shares_of
@@ -107,7 +107,7 @@ def lane_gradient(
     results.join(machine.lanes)
 
 
-def _copy(run: Run, rows: int, read: Read, near: tirx.Buffer) -> None:
+def _copy(run: VectorRun, rows: int, read: Read, near: tirx.Buffer) -> None:
     """Emits the copy of some rows of either operand; what others have, too, is zero."""
     with T.grid(rows, *run.extents) as (j, *k):
         n, at = run.place(*k)
@@ -120,12 +120,12 @@ def _copy(run: Run, rows: int, read: Read, near: tirx.Buffer) -> None:
 
 
 def _rows(
-    runs: Sequence[Run], read: Read, first: ir.Expr, rows: int, copy: tirx.Buffer | None
+    runs: Sequence[VectorRun], read: Read, first: ir.Expr, rows: int, copy: tirx.Buffer | None
 ) -> Callable[..., ir.Expr]:
     """From a run, a row and a place to a vector; emits a copy of the rows, if there is one."""
     if copy is None:
 
-        def where_it_lies(run: Run, row: int, *k: ir.Expr) -> ir.Expr:
+        def where_it_lies(run: VectorRun, row: int, *k: ir.Expr) -> ir.Expr:
             n, at = run.place(*k)
             return read(n, first + row, at)
 
@@ -139,7 +139,7 @@ def _add(
     sums: tirx.Buffer,
     tile: Tile,
     start: tuple[ir.Expr, ir.Expr],
-    runs: Sequence[Run],
+    runs: Sequence[VectorRun],
     read: Callable[..., ir.Expr],
     near: tirx.Buffer,
 ) -> None:

@@ -16,7 +16,7 @@ from odtc.backends.kernels.common.places import index, load, unflatten
 from odtc.backends.kernels.common.vectors import Index, each_block
 from odtc.backends.kernels.convolution.grid import Axis
 from odtc.backends.kernels.product.fused import Product
-from odtc.backends.kernels.product.packed import Left, is_worth_packing, packed_product
+from odtc.backends.kernels.product.packed import LeftOperand, is_worth_packing, packed_product
 from odtc.backends.kernels.product.panel import Sizes, collides
 from odtc.backends.kernels.product.panels import Panels, Read, Results
 from odtc.backends.kernels.product.tile import Machine
@@ -45,7 +45,9 @@ def point_forward(product: Product, axes: Sequence[Axis], sizes: Sizes, machine:
         image = _side_by_side(x, axes)
     packed_product(
         sizes,
-        Left(lambda _, m, c: load(w, [m, c, *tap]), True, collides(sizes.depth), shared=True),
+        LeftOperand(
+            lambda _, m, c: load(w, [m, c, *tap]), True, collides(sizes.depth), shared=True
+        ),
         Panels(image, True),
         Results(
             lambda n, m, p, value: product.store([n, m, *_output(axes, p)], value),
@@ -73,7 +75,7 @@ def point_data_gradient(
         results = Results(lambda n, c, p, value: T.buffer_store(kept, value, [n, c, p]), _nothing)
     packed_product(
         sizes,
-        Left(lambda _, c, m: load(w, [m, c, *tap]), False, shared=True),
+        LeftOperand(lambda _, c, m: load(w, [m, c, *tap]), False, shared=True),
         Panels(lambda n, m, p: load(dy, [n, m, *_flat(axes, p)]), True),
         results,
         machine,

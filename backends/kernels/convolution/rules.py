@@ -43,7 +43,7 @@ def convolution_of(call: relax.Call) -> Convolution | None:
 
 
 @dataclass(frozen=True)
-class Form:
+class ProductForm:
     """How an operator says one of the three.
 
     Attributes:
@@ -55,7 +55,7 @@ class Form:
     last: bool = False
 
 
-def _rule(find: Callable[[relax.Call], Form | None]) -> Rule:
+def _rule(find: Callable[[relax.Call], ProductForm | None]) -> Rule:
     def rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         form = find(call) if call.ty.dtype == "float32" else None
         if form is None:
@@ -68,14 +68,14 @@ def _rule(find: Callable[[relax.Call], Form | None]) -> Rule:
     return rule
 
 
-def _convolution(call: relax.Call) -> Form | None:
+def _convolution(call: relax.Call) -> ProductForm | None:
     """The form of a convolution, or None."""
     attrs = call.attrs
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
     return _FORMS.get(layouts) if int(attrs.groups) == 1 else None
 
 
-def _transposed(call: relax.Call) -> Form | None:
+def _transposed(call: relax.Call) -> ProductForm | None:
     """The form of a transposed convolution, or None."""
     attrs = call.attrs
     steps = zip(attrs.strides, attrs.dilation, strict=True)
@@ -85,29 +85,29 @@ def _transposed(call: relax.Call) -> Form | None:
 
 # (data, kernel, output) layouts of a convolution to its form.
 _FORMS = {
-    ("NCHW", "OIHW", "NCHW"): Form("convolution"),
-    ("NHWC", "OIHW", "NHWC"): Form("convolution", last=True),
-    ("CNHW", "IOHW", "CNHW"): Form("weight-gradient"),
-    ("CHWN", "IHWO", "CNHW"): Form("weight-gradient", last=True),
-    ("NCDHW", "OIDHW", "NCDHW"): Form("convolution"),
-    ("CNDHW", "IODHW", "CNDHW"): Form("weight-gradient"),
+    ("NCHW", "OIHW", "NCHW"): ProductForm("convolution"),
+    ("NHWC", "OIHW", "NHWC"): ProductForm("convolution", last=True),
+    ("CNHW", "IOHW", "CNHW"): ProductForm("weight-gradient"),
+    ("CHWN", "IHWO", "CNHW"): ProductForm("weight-gradient", last=True),
+    ("NCDHW", "OIDHW", "NCDHW"): ProductForm("convolution"),
+    ("CNDHW", "IODHW", "CNDHW"): ProductForm("weight-gradient"),
 }
 # Data layout of a transposed convolution to its form.
 _TRANSPOSED_FORMS = {
-    "NCHW": Form("data-gradient"),
-    "NHWC": Form("data-gradient", last=True),
-    "NCDHW": Form("data-gradient"),
+    "NCHW": ProductForm("data-gradient"),
+    "NHWC": ProductForm("data-gradient", last=True),
+    "NCDHW": ProductForm("data-gradient"),
 }
 
 
 # What tells the form of a call, by operator.
-_FORM_OF: dict[str, Callable[[relax.Call], Form | None]] = {
+_FORM_OF: dict[str, Callable[[relax.Call], ProductForm | None]] = {
     **dict.fromkeys(CONVOLUTIONS, _convolution),
     **dict.fromkeys(TRANSPOSED, _transposed),
 }
 
 
-def _described(form: Form, call: relax.Call) -> Convolution:
+def _described(form: ProductForm, call: relax.Call) -> Convolution:
     family, shapes = form.family, shapes_of(call)
     if form.last:
         weight = weight_place(family)

@@ -13,7 +13,7 @@ from tvm import ir, tirx
 
 from odtc.backends.kernels.common.places import load, unflatten
 from odtc.backends.kernels.product.fused import Product
-from odtc.backends.kernels.product.packed import Left, is_worth_packing, packed_product
+from odtc.backends.kernels.product.packed import LeftOperand, is_worth_packing, packed_product
 from odtc.backends.kernels.product.panel import WAYS, Sizes, collides, panel_product
 from odtc.backends.kernels.product.panels import Panels, Read, Results
 from odtc.backends.kernels.product.row import is_of_rows, row_product
@@ -81,7 +81,9 @@ def matrix_product(
     if dtype == "float16" or (sizes.batch == 1 and is_worth_packing(sizes)):
         packed_product(
             sizes,
-            Left(left, left_lies, left_lies and collides(sizes.depth), shared=sizes.batch == 1),
+            LeftOperand(
+                left, left_lies, left_lies and collides(sizes.depth), shared=sizes.batch == 1
+            ),
             right,
             results,
             machine,

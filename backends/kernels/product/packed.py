@@ -42,7 +42,7 @@ _MOST_COPIED = 1 << 22
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftOperand:
     """The left operand.
 
     Attributes:
@@ -65,7 +65,7 @@ def is_worth_packing(sizes: Sizes) -> bool:
 
 def packed_product(
     sizes: Sizes,
-    left: Left,
+    left: LeftOperand,
     right: Panels,
     results: Results,
     machine: Machine,
@@ -152,7 +152,7 @@ def packed_product(
                     store_tile(tile, columns, scratch, (n, m, at), results)
 
 
-def _is_copied(left: Left, tile: Tile, machine: Machine) -> bool:
+def _is_copied(left: LeftOperand, tile: Tile, machine: Machine) -> bool:
     """Whether rows of the left operand are copied before they are multiplied."""
     usual = not left.lies or (left.collides and tile.rows > WAYS)
     (copied,) = machine.decide("copy", [(1,), (0,)], (int(usual),))

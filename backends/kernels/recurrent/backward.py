@@ -15,7 +15,7 @@ from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.recurrent.parts import (
     Body,
     Layer,
-    Run,
+    LayerKernel,
     Step,
     StepProduct,
     Units,
@@ -26,7 +26,7 @@ from odtc.core.recurrent_cells import CELLS
 
 
 @dataclass(frozen=True)
-class _Backward(Run):
+class _Backward(LayerKernel):
     """The tensors of a backward kernel.
 
     Attributes:

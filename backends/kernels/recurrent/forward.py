@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.recurrent.parts import (
     Layer,
-    Run,
+    LayerKernel,
     Step,
     StepProduct,
     Units,
@@ -26,7 +26,7 @@ from odtc.core.recurrent_cells import CELLS
 
 
 @dataclass(frozen=True)
-class _Forward(Run):
+class _Forward(LayerKernel):
     """The tensors of a forward kernel.
 
     Attributes:

@@ -205,8 +205,8 @@ Step = Callable[[ir.Expr], None]
 
 
 @dataclass(frozen=True)
-class Run:
-    """What every kernel of a layer has.
+class LayerKernel:
+    """The parts that all kernels of a layer have.
 
     Attributes:
         layer: the layer.

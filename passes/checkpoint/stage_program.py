@@ -1,6 +1,6 @@
-"""One moment of a step: what is worth keeping, and the least that the rest costs.
+"""The linear program of one stage of a step: what is worth keeping, what the rest costs at least.
 
-When a task runs first, each tensor that later tasks read is alive, or is made again behind it, by a
+When a task runs first, each tensor that later tasks read is alive, or is made again after it, by a
 task of whose reads the same holds, or is fetched from a storage. What is alive fits a limit. Which
 choice takes the least time is an integer program, a cut through that of Checkmate (Jain et al.,
 MLSys 2020) at one of its stages. Only the limit joins its choices, so its linear relaxation is
@@ -44,8 +44,8 @@ class Choice:
     again: frozenset[int] = frozenset()
 
 
-class Moment:
-    """What can be chosen for the moment at which a task runs first.
+class StageProgram:
+    """What can be alive at a stage: the moment at which a task runs first.
 
     Args:
         problem: the step.

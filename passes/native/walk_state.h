@@ -1,4 +1,4 @@
-// Where a walk through a step stands: `passes/checkpoint/standing.py`.
+// The state of a walk through a step: `passes/checkpoint/walk_state.py`.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace odtc {
 
 constexpr int kNever = -1;
 
-class Standing {
+class WalkState {
  public:
-  Standing(const Problem& problem, const Choice* choice)
+  WalkState(const Problem& problem, const Choice* choice)
       : problem(problem),
         guide(problem, choice),
         stored(problem.tensors),

@@ -1,4 +1,4 @@
-"""What a trainer keeps on its device, weights and state: read, given, saved and exported."""
+"""Weights and state of a trainer on its device: read, given, saved and exported."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-class Kept:
+class DeviceState:
     """The weights and the state of a training step, on the device where it runs.
 
     Args:

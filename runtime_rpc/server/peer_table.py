@@ -23,7 +23,7 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
-class Crowd(Generic[M]):
+class PeerTable(Generic[M]):
     """Peers by the number of their file, in the order of when they were last of use.
 
     Args:

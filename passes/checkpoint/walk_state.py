@@ -1,8 +1,8 @@
-"""Where a walk through a step stands: what is alive, who needs it, and what it would take again.
+"""The state of a walk through a step: what is alive, who needs it, what it would take again.
 
 These are questions only; `eviction.py` says what follows from the answers.
 
-`passes/native/standing.h` does the same in C++, and changes with it.
+`passes/native/walk_state.h` does the same in C++, and changes with it.
 """
 
 import math
@@ -14,8 +14,8 @@ from odtc.passes.checkpoint.problem import Recomputation
 
 
 @dataclass
-class Standing:
-    """A step so far.
+class WalkState:
+    """The state of a walk: tasks that have run, tensors that are alive.
 
     Attributes:
         problem: the step.
