@@ -258,7 +258,7 @@ def _check_countable(planned: tvm.IRModule, family: Family, target: Target) -> N
     farthest, most = farthest_element(planned), (1 << family.offset_bits - 1) - 1
     if farthest > most:
         raise UnsupportedError(
-            f"a tensor of the step ends {farthest:,} elements behind the beginning of its arena; "
+            f"a tensor of the step ends {farthest:,} elements after the beginning of its arena; "
             f"kernels of {target.name} can count {most:,}",
             where=target.spec,
             hint="give a --memory-budget, or a smaller batch",

@@ -1,7 +1,7 @@
 """What a product is, as text: the same for every kernel that computes the same, in any model.
 
 It names the family, its numbers, what becomes of its first operand as it is read, the shapes and
-dtypes of all tensors and what is fused behind the product; names of variables, of which no two
+dtypes of all tensors and what is fused after the product; names of variables, of which no two
 models have the same, are not in it.
 """
 

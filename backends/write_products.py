@@ -1,4 +1,4 @@
-"""Gives every product its loops, once it is known what is fused behind it."""
+"""Gives every product its loops, once it is known what is fused after it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ Loops = Mapping[str, Callable[[Product, Any], None]]
 
 @dataclass(frozen=True)
 class WriteProducts(Pass):
-    """Writes the loops of the kernels that are a product and elementwise operators behind it.
+    """Writes the loops of the kernels that are a product and elementwise operators after it.
 
     Attributes:
         machine: the CPU or GPU.
@@ -85,7 +85,7 @@ def _marked_as(function: tirx.PrimFunc, kernel: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _is_exact(kernel: tirx.PrimFunc) -> bool:
-    """Whether what it allocates is used: rows of float16 are copied with space behind them."""
+    """Whether what it allocates is used: rows of float16 are copied with space after them."""
     blocks: list[s_tir.SBlock] = []
     tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, blocks.append))
     buffers = [buffer for block in blocks for buffer in block.alloc_buffers]

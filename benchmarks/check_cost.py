@@ -73,7 +73,7 @@ class Row:
 
 
 def chain(length: int) -> onnx.ModelProto:
-    """A product, and elementwise nodes one behind the other: Mul, Add with weights, and Tanh."""
+    """A product, and elementwise nodes one after the other: Mul, Add with weights, and Tanh."""
     rng = np.random.default_rng(0)
     weights = {"first.weight": rng.standard_normal((_WIDTH, _WIDTH), np.float32)}
     nodes = [helper.make_node("MatMul", ["x", "first.weight"], ["y"], "first")]

@@ -1,7 +1,7 @@
 """How good the choice of tiles is: `python -m benchmarks.tile_choice MODEL`.
 
 A product's tile is chosen by a model of the machine, not by trying. Here every product of a
-training step, with what is fused behind it, is compiled with the best tile of each width, too, and
+training step, with what is fused after it, is compiled with the best tile of each width, too, and
 all of them run in turns. What the choice loses against the best of them is what a search could win.
 """
 

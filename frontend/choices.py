@@ -2,7 +2,7 @@
 
     *                                        all parameters, but those that the file says are frozen
     head.*, *.bias                           parameters by a glob over their ONNX names
-    bias                                     what is added behind a layer's product (TinyTL: Cai et
+    bias                                     what is added after a layer's product (TinyTL: Cai et
                                              al., "TinyTL: Reduce Memory, Not Parameters for
                                              Efficient On-Device Learning", 2020)
     last{k=2}                                the last k layers, and all that is read from there on
@@ -82,7 +82,7 @@ class Last:
         check_options(self)
 
     def parts(self, graph: Graph) -> Parts:
-        """Weights, biases and normalisations behind them."""
+        """Weights, biases and normalisations after them."""
         layers = layers_of(graph)
         positions = sorted({layer.position for layer in layers})
         if self.k > len(positions):

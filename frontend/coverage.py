@@ -18,7 +18,7 @@ _ENCODES = (
     "no gradient passes through integers that stand for floats; train the model before it is "
     "quantised"
 )
-# Their axis is one of the result, one behind the last, or of no account if a scale is one number.
+# Their axis is one of the result, one after the last, or of no account if a scale is one number.
 _OTHER_AXES = frozenset(
     "ConcatFromSequence DequantizeLinear Flatten OneHot QuantizeLinear SplitToSequence".split()
 )

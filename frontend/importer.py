@@ -137,7 +137,7 @@ def _in_float32(
 ) -> relax.Var:
     """The only result of a node, in half precision, of operands in single precision.
 
-    One such node behind another reads what that had before it was rounded.
+    One such node after another reads what that had before it was rounded.
     """
     operands = [wide[each] if each in wide else _widened(builder, each) for each in inputs]
     result = convert(builder, node, operands)

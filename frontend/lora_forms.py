@@ -1,6 +1,6 @@
 """How the layers of each ONNX operator are adapted: shapes and names of A and B, and the nodes.
 
-Names are those of Hugging Face PEFT, behind the weight's own without its `.weight`.
+Names are those of Hugging Face PEFT, after the weight's own without its `.weight`.
 """
 
 from collections.abc import Callable, Iterator

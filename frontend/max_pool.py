@@ -27,7 +27,7 @@ def _is_plain(call: relax.Call) -> bool:
 class SaveChosen:
     """A replay rule for poolings through which a gradient flows.
 
-    It has to come behind `StopGradient`, which marks all others.
+    It has to come after `StopGradient`, which marks all others.
 
     Args:
         function: what is replayed: a function of one block.

@@ -3,7 +3,7 @@
 A linear layer over `[batch, length, features]` multiplies a matrix of `batch * length` rows, and
 then gives its result that shape again (`frontend/operators/linear.py`). Bias, activation and
 residual would read the reshaped tensor, and no kernel can hold them and the product. On rows they
-are its tail; the reshape comes behind them, and costs nothing.
+are its tail; the reshape comes after them, and costs nothing.
 """
 
 import math
@@ -37,7 +37,7 @@ def on_rows(module: tvm.IRModule, name: str) -> tvm.IRModule:
 
 
 class _OnRows:
-    """A replay rule that moves reshapes behind elementwise operators."""
+    """A replay rule that moves reshapes after elementwise operators."""
 
     def __init__(self) -> None:
         self._products: set[relax.Var] = set()

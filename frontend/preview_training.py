@@ -10,7 +10,7 @@ from onnx import helper, inliner, parser
 DOMAIN = "ai.onnx.preview.training"
 _OURS = "odtc.preview.training"
 
-# How many inputs each has per tensor, behind the rate and the step count.
+# How many inputs each has per tensor, after the rate and the step count.
 _WIDTH = {"Adagrad": 3, "Adam": 4, "Momentum": 3}
 
 _HEAD = f'<opset_import: ["" : 15], domain: "{_OURS}">\n'

@@ -103,7 +103,7 @@ def _masked_softmax() -> tuple[DFPattern, Replace]:
     return pattern, replace
 
 
-# What stands for a chain, behind the operators without which there is no such chain: to look for
+# What stands for a chain, after the operators without which there is no such chain: to look for
 # one takes a walk over the whole function.
 _FUNCTIONS = (
     ({"relax.sigmoid"}, *_silu()),

@@ -110,7 +110,7 @@ def _detach(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
 def _view(call: relax.Call, name: str, block: Block, part: relax.Expr) -> relax.Expr | None:
     """What a view of the weight makes of the part; None where the call is no view.
 
-    A matrix may be transposed, and a convolution's weight may get a dimension behind its channels.
+    A matrix may be transposed, and a convolution's weight may get a dimension after its channels.
     """
     if name == "relax.permute_dims":
         return relax.Call(call.op, [part], call.attrs)

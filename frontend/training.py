@@ -77,7 +77,7 @@ def build_training_graph(
 def try_training_graph(
     graph: Graph, objective: Objective, update: Update, selection: Selection
 ) -> None:
-    """Raises what `build_training_graph` would, in less time: it stops behind the gradients."""
+    """Raises what `build_training_graph` would, in less time: it stops after the gradients."""
     try_to_differentiate(*_forward(graph, objective, update, selection))
 
 

@@ -47,7 +47,7 @@ def replace_head(
         classes: how many scores the new head gives.
         path: of the new file; not that of the model.
         output: the output whose classifier is replaced; the first that has one by default.
-        at: a tensor to cut at, with a pooling and a dense layer behind it.
+        at: a tensor to cut at, with a pooling and a dense layer after it.
         freeze: whether the file says that all parameters but those of the head are frozen: then
             they are not trained, unless they are selected by name.
         seed: of the new values.

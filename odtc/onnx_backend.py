@@ -253,7 +253,7 @@ def _compiled(module: tvm.IRModule) -> Any:
 def _bindings(feeds: Mapping[str, np.ndarray]) -> Iterator[list[str]]:
     """Which inputs are constants: none; else settings; else all, if they are small.
 
-    A setting is a short list of integers or a single number, behind the first input.
+    A setting is a short list of integers or a single number, after the first input.
     """
     yield []
     behind = list(feeds)[1:]

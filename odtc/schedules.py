@@ -64,7 +64,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def _rate(self, updates: int) -> float:
-        """The learning rate behind so many updates."""
+        """The learning rate after so many updates."""
 
 
 @plainly_made

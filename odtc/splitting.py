@@ -66,7 +66,7 @@ class Cuts:
 
     Of each there is one for each form of kernels: with direct convolutions where the workspaces of
     others are large beside what the step needs, and with float16 where the user allows it. Of these
-    again there are two, where tensors may wait in storage: behind the one in which they may is one
+    again there are two, where tensors may wait in storage: after the one in which they may is one
     in which gradients are written over what their calls read last, which leaves nothing to fetch.
     """
 

@@ -244,7 +244,7 @@ def compare(work: Work, devices: Sequence[str], rounds: int, progress: Progress)
 def _in_turns(
     artifacts: Sequence[Artifact], session: Session, threads: int, rounds: int
 ) -> Iterator[tuple[float, ...]]:
-    """Seconds of a step of each artifact, in each round behind two that nobody looks at."""
+    """Seconds of a step of each artifact, in each round after two that nobody looks at."""
     trainers = [artifact.trainer(session, threads=threads) for artifact in artifacts]
     x, y = next(drawn(artifacts[0].manifest))
     for number in range(_WARM_UP + rounds):

@@ -1,4 +1,4 @@
-"""Batch normalisations apply the activation behind them, so that nothing lies between the two.
+"""Batch normalisations apply the activation after them, so that nothing lies between the two.
 
 The normalised tensor has no other reader then: the gradient of such an activation reads its result.
 """
@@ -35,7 +35,7 @@ def activated(function: relax.Function) -> dict[relax.Var, relax.Var]:
 
 @dataclass(frozen=True)
 class AbsorbActivation(Pass):
-    """Lets batch normalisations of a training step apply what is behind them.
+    """Lets batch normalisations of a training step apply what is after them.
 
     Attributes:
         function: name of the training step: one dataflow block.

@@ -23,7 +23,7 @@ Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
 # Dimensions of a matrix.
 _MATRIX = 2
-# What stands behind a frozen tensor: it was for the gradient pass, and is the tensor.
+# What stands after a frozen tensor: it was for the gradient pass, and is the tensor.
 _STOPPED = "relax.grad.no_grad"
 
 

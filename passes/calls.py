@@ -1,4 +1,4 @@
-"""The kernel calls of a function, as tasks: what each makes, reads, and has to come behind.
+"""The kernel calls of a function, as tasks: what each makes, reads, and has to come after.
 
 What a call needs are the results that it reads and, of a tensor that is updated in place, the calls
 that read or wrote it before.
@@ -126,7 +126,7 @@ class Calls:
 def with_views(
     bindings: Sequence[relax.Binding], function: relax.Function
 ) -> Iterator[relax.Binding]:
-    """The calls, each behind the views that it reads, and at the end those that nothing reads."""
+    """The calls, each after the views that it reads, and at the end those that nothing reads."""
     calls = {binding.var for binding in bindings}
     views = {b.var: b for b in bindings_of(function) if b.var not in calls}
 

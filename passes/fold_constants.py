@@ -1,4 +1,4 @@
-"""What hangs on constants alone is computed, by kernels that are built once in a process.
+"""What depends on constants alone is computed, by kernels that are built once in a process.
 
 TVM's pass asks a global function for each of them, and so LLVM, in every module anew: that was half
 of what the compilation of a small model took. Modules have many of them in common: a training step
@@ -40,7 +40,7 @@ class FoldConstants(Pass):
 
 @dataclass(frozen=True)
 class _Asked:
-    """A kernel to build: `text` has all that the result hangs on."""
+    """A kernel to build: `text` has all that the result depends on."""
 
     text: str
     kernel: tirx.PrimFunc = field(compare=False)

@@ -1,4 +1,4 @@
-"""On CPUs the marks of a loop's iterations become one behind the loop.
+"""On CPUs the marks of a loop's iterations become one after the loop.
 
     for each element: store; if not finite: mark the loss
       ─gather-marks→
@@ -37,7 +37,7 @@ class GatherMarks(Pass):
 
 
 def _gathered(loop: tirx.For) -> tirx.Stmt:
-    """A loop of one thread whose iterations note what they find, and the mark behind it."""
+    """A loop of one thread whose iterations note what they find, and the mark after it."""
     statements = list(loop.body) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
     marks = [each for each in statements if isinstance(each, tirx.IfThenElse)]
     if loop.kind != tirx.ForKind.SERIAL or INDEPENDENT not in loop.annotations or len(marks) != 1:

@@ -1,6 +1,6 @@
-"""One launch for several kernels that do not hang on each other.
+"""One launch for several kernels that do not depend on each other.
 
-The work-groups of the new launch are those of the kernels, one kernel behind the other; each group
+The work-groups of the new launch are those of the kernels, one kernel after the other; each group
 looks which of them it belongs to, and does what it did before.
 """
 

@@ -1,6 +1,6 @@
 """A split whose parts elementwise kernels read is as many slices, each a part of its kernel.
 
-The gradient of a concat is a split: a kernel that copies every part. Behind it stand mostly the
+The gradient of a concat is a split: a kernel that copies every part. After it stand mostly the
 gradients of rectifiers, which read each part once, and can as well read it where it lies. Where
 sums read the parts they stay: slices would keep the whole alive until the last sum.
 """

@@ -13,8 +13,8 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-# Iterations that are looked at one by one, as bounds hang on them; a kernel that needs more is not
-# followed.
+# Iterations that are looked at one by one, as bounds depend on them; a kernel that needs more is
+# not followed.
 _MOST = 1 << 16
 _BINARY: dict[type, Callable[[Any, Any], int]] = {
     tirx.Add: operator.add,
@@ -43,12 +43,12 @@ class _Loop:
     Attributes:
         loop: it.
         body: what stores in it.
-        hangs: whether bounds or conditions in the body hang on its variable.
+        depends: whether bounds or conditions in the body depend on its variable.
     """
 
     loop: tirx.For
     body: Sequence["_Node"]
-    hangs: bool
+    depends: bool
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class _Count:
         self._names[statement.var] = statement.value
 
     def _nodes(self, statement: tirx.Stmt) -> tuple[list[_Node], set[ir.Var]]:
-        """What stores in a statement, and the variables that bounds and conditions hang on."""
+        """What stores in a statement, and the variables that bounds and conditions depend on."""
         if isinstance(statement, tirx.BufferStore):
             is_result = statement.buffer.same_as(self._result)
             return ([int(statement.value.ty.dtype.lanes)] if is_result else []), set()
@@ -143,7 +143,7 @@ class _Count:
         first, extent = (self._value(each, at) for each in (node.loop.min, node.loop.extent))
         if extent <= 0:
             return 0
-        if not node.hangs:
+        if not node.depends:
             return extent * self._of(node.body, at)
         self._left -= extent
         if self._left < 0:

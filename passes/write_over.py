@@ -1,7 +1,7 @@
 """Gradients are written over what their calls read for the last time.
 
 A rectifier's slope is applied by the kernel that makes the gradient: it reads each element of an
-activation for the same element of its result. Nothing reads the activation behind it, so that both
+activation for the same element of its result. Nothing reads the activation after it, so that both
 can be the same memory; else, of the first layers of a network for large images, it is these two and
 the gradient that comes in that set how small a step can be. No bit changes.
 
@@ -227,7 +227,7 @@ class _Writing:
         return found
 
     def _order(self) -> Iterator[int]:
-        """The calls, each behind those that it needs, else as they were."""
+        """The calls, each after those that it needs, else as they were."""
         missing = [0] * len(self._behind)
         for each in self._behind:
             for other in each:

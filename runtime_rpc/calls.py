@@ -95,12 +95,12 @@ class Calls:
     ) -> list[float]:
         """Runs the step several times in one call, as `run` does.
 
-        Where there is no memory for one of them, those behind it are another call.
+        Where there is no memory for one of them, those after it are another call.
 
         Args:
             runner: of the device.
             tensors: the arguments, in their order.
-            stacks: what each run is fed of some of them, one behind the other.
+            stacks: what each run is fed of some of them, one after the other.
 
         Returns:
             The loss of each run.
@@ -123,7 +123,7 @@ class Calls:
         losses: list[float],
         tensors: Sequence[tvm.runtime.Tensor],
     ) -> None:
-        """Runs the step for all rows behind those that have a loss, up to one that fails.
+        """Runs the step for all rows after those that have a loss, up to one that fails.
 
         Raises:
             RuntimeError: it has failed; losses are there of all before it.
@@ -147,7 +147,7 @@ class Calls:
                 if not is_out_of_memory(error):
                     raise
                 smaller = self._smaller(error)
-            # Behind the failure, which refers to the arena.
+            # After the failure, which refers to the arena.
             self._change_to(smaller)
 
     def _smaller(self, error: Exception) -> StepPlan:

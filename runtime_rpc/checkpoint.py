@@ -1,7 +1,7 @@
 """Checkpoints: weights, optimizer state and step count in one safetensors file with hashes.
 
 Where gradients are added up over several steps, their sums are saved between two updates, beside
-the number of micro-batches of a step: twice as many add up to twice as much. Right behind an update
+the number of micro-batches of a step: twice as many add up to twice as much. Right after an update
 the sums are of no use, and are left out; so a step of micro-batches goes on from one that is not.
 
 Files of the format before had neither hashes nor the run that they are of. They are still read.

@@ -92,7 +92,7 @@ class Upcoming(Generic[T]):
         return self._looked[0] if self._looked else None
 
     def take(self, most: int = 1) -> list[T]:
-        """The next items, none behind the last one; fewer where one of them failed.
+        """The next items, none after the last one; fewer where one of them failed.
 
         Raises:
             Exception: what making the first of them raised.

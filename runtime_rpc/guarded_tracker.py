@@ -65,7 +65,7 @@ class Connection(tracker.TCPEventHandler):
             ValueError: it has not, or asks for too much.
         """
         if self._sock is None:
-            raise ValueError("what came behind its end")
+            raise ValueError("bytes came after its end")
         code, *words = args
         form = FORMS.get(code)
         if form is None or not form(*words):
@@ -80,7 +80,7 @@ class Connection(tracker.TCPEventHandler):
                 super().call_handler(args)
 
     def write_message(self, message: bytes, binary: bool = True) -> None:
-        """Sends what is read; behind too much that is not, the connection ends."""
+        """Sends what is read; after too much that is not, the connection ends."""
         super().write_message(message, binary)
         waiting = self._pending_write
         if len(waiting) > MOST_UNREAD_PARTS or sum(map(len, waiting)) > MOST_UNREAD:

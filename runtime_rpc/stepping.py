@@ -70,7 +70,7 @@ class Stepping:
         Args:
             steps: what each is fed.
             first: number of steps before them.
-            following: the parts of the step behind them; None where there is none.
+            following: the parts of the step after them; None where there is none.
 
         Returns:
             The loss of each.

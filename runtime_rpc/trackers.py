@@ -54,8 +54,8 @@ class Tracker:
     """A connection to a tracker.
 
     Args:
-        connection: to it, behind the greeting.
-        received: what came behind that already.
+        connection: to it, after the greeting.
+        received: what came after that already.
         where: it is, for messages.
         seconds: until it must have answered.
     """

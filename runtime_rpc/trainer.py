@@ -261,7 +261,7 @@ class Trainer(DeviceState):
                 one.
 
         Yields:
-            The loss of each step, as `step` returns it. Those of a call come one behind the other,
+            The loss of each step, as `step` returns it. Those of a call come one after the other,
             while `steps` counts all of them already.
 
         Raises:
@@ -285,7 +285,7 @@ class Trainer(DeviceState):
         following: Callable[[], list[Part] | None],
         schedule: Callable[[int], float],
     ) -> Iterator[float]:
-        """The steps of one call; those behind them may be looked at meanwhile."""
+        """The steps of one call; those after them may be looked at meanwhile."""
         call = partial(self._call, steps, following, schedule)
         first, losses, rates = self._turns.take(call, self._settle, steps=True)
         for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first):
@@ -319,7 +319,7 @@ class Trainer(DeviceState):
             profiling.profile.operator_seconds
 
         Args:
-            period: seconds between samples of what the device feels.
+            period: seconds between samples of the state of the device.
             root: on the device, of `/proc` and `/sys`; another one is a fixture.
 
         Raises:

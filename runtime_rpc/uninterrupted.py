@@ -1,6 +1,6 @@
 """Ctrl-C does not come between what a trainer holds and what it says of that.
 
-Python raises KeyboardInterrupt wherever its main thread is: behind a step that has changed the
+Python raises KeyboardInterrupt wherever its main thread is: after a step that has changed the
 weights, but before it is counted, or between two tensors of a checkpoint that is loaded. A notebook
 goes on with such a trainer.
 """

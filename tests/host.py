@@ -17,8 +17,8 @@ from odtc.core.files import cache_folder
 from tests.caches import KEPT
 from tests.fast import ALL
 
-# What a kernel computes does not hang on how much LLVM makes of it, which is half of the time that
-# the fast tests of kernels would take. What odtc builds is optimised in all tests.
+# What a kernel computes does not depend on how much LLVM makes of it, which is half of the time
+# that the fast tests of kernels would take. What odtc builds is optimised in all tests.
 HOST = tvm.target.Target({"kind": "llvm"} if ALL else {"kind": "llvm", "opt-level": 0})
 _MOST_BYTES = 1 << 29
 

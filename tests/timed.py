@@ -48,7 +48,7 @@ def ratio(
     rounds: int = ROUNDS,
     clock: Clock = time.process_time,
 ) -> Figures:
-    """Times as long as `other` that `one` takes: in each round both run, one behind the other.
+    """Times as long as `other` that `one` takes: in each round both run, one after the other.
 
     The one that comes first changes with each round, so that what slows the machine down for some
     time does not always slow the same one.

@@ -158,7 +158,7 @@ def frozen(choice: Choice) -> tuple[tuple[str, Value], ...]:
 
 
 def identity_of(target: Target) -> str:
-    """All of a resolved target that kernels hang on, as text.
+    """All of a resolved target that kernels depend on, as text.
 
     Of a CPU that is what LLVM compiles for, and for how many threads; of a GPU its kind, and the
     one that its kernels are made for.

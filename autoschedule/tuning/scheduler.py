@@ -3,7 +3,7 @@
 What the next trials of a task may win is a part of the seconds that it takes in a step. That part
 is about what first trials win with products that a model cut, and halves with each batch that won
 nothing: of 40 products of SqueezeNet the first four trials won 5.0 % of their time, and batches
-behind them from nothing to 3.3 % (batch 4, a core of a Xeon). Of a task that was never measured
+after them from nothing to 3.3 % (batch 4, a core of a Xeon). Of a task that was never measured
 it is larger: the model may be wrong about it by a multiple, as where LLVM keeps the sums of a tile
 in memory, and then about its seconds as well.
 """

@@ -31,7 +31,7 @@ class Task:
 
     Attributes:
         workload: see `odtc.backends.workload`.
-        kernel: the product and what is fused behind it, without loops.
+        kernel: the product and what is fused after it, without loops.
         names: of the kernels that compute it.
         calls: of them in a step.
         seconds: of all calls, by a model of the target: only its proportions mean something.

@@ -24,7 +24,7 @@ def concat_rules(buffers: int) -> dict[str, Rule]:
         (joined,) = call.args
         count = len(joined.ty.fields)
         tensors = [builder.emit(relax.TupleGetItem(joined, each)) for each in range(count)]
-        # Others fuse with what comes behind, which reads tensors of its own.
+        # Others fuse with what comes after, which reads tensors of its own.
         if count <= buffers // 2:
             return builder.call_te(topi.concatenate, tensors, int(call.attrs.axis))
         shapes = [shape_of(each) for each in tensors]
@@ -83,7 +83,7 @@ def _moved(at: Sequence[ir.Expr], axis: int, by: int) -> list[ir.Expr]:
 def _joined(
     tensors: Sequence[tirx.Buffer], sizes: Sequence[int], axis: int, at: list[ir.Expr]
 ) -> ir.Expr:
-    """The element of some tensors, one behind the other."""
+    """The element of some tensors, one after the other."""
     value, start = tensors[-1][tuple(_moved(at, axis, -sum(sizes[:-1])))], sum(sizes[:-1])
     for tensor, size in zip(tensors[-2::-1], sizes[-2::-1], strict=True):
         start -= size

@@ -52,12 +52,12 @@ def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
         return tirx.max(-(-(at + window.pad[axis] - reach) // window.stride[axis]), 0)
 
     def end(axis: int, at: ir.Expr) -> ir.Expr:
-        """The one behind the last."""
+        """The one after the last."""
         last = (at + window.pad[axis]) // window.stride[axis]
         return tirx.min(last + 1, window.out[axis])
 
     def offset(axis: int, at: ir.Expr, step: ir.Expr) -> ir.Expr:
-        """How far behind the start of a window a place is."""
+        """How far after the start of a window a place is."""
         return at + window.pad[axis] - step * window.stride[axis]
 
     @parsed.prim_func(private=True, s_tir=True)

@@ -2,9 +2,9 @@
 //
 // Little endian; a string is its length as u64 and its bytes:
 //
-//   opencl:  str "cl" | kernels | str source, each kernel behind a line "// Function: NAME"
+//   opencl:  str "cl" | kernels | str source, each kernel after a line "// Function: NAME"
 //   vulkan:  str "vulkan" | kernels | u64 n, n x (str key, str {u32 flags, u64 n, n x u32 SPIR-V});
-//            flag 1: scalars lie in a uniform buffer behind the others
+//            flag 1: scalars lie in a uniform buffer after the others
 //   kernels: u64 n, n x (str key, str name, u64 n, n x {u8 code, u8 bits, u16 lanes},
 //            u64 n, n x str tag, u64 n, n x i32 unused)
 #pragma once
@@ -63,7 +63,7 @@ class Reader {
   const char* end_;
 };
 
-// What is known of a kernel: the types of its arguments, and what the launch sizes behind them mean.
+// What is known of a kernel: the types of its arguments, and what the launch sizes after them mean.
 struct KernelInfo {
   std::string name;
   std::vector<DLDataType> arguments;

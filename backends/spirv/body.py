@@ -39,7 +39,7 @@ class Body:
         return [*instruction(Op.LABEL, self._first), *self._variables, *self._code]
 
     def pure(self, op: Op, of: int, *operands: int) -> int:
-        """A value of type `of` that hangs on its operands only."""
+        """A value of type `of` that depends on its operands only."""
         key = (op, of, *operands)
         for scope in reversed(self._scopes):
             if key in scope:
@@ -48,7 +48,7 @@ class Body:
         return found
 
     def value(self, op: Op, of: int, *operands: int) -> int:
-        """A value of type `of` that may hang on memory."""
+        """A value of type `of` that may depend on memory."""
         new = self._module.new_id()
         self.do(op, of, new, *operands)
         return new

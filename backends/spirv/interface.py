@@ -2,7 +2,7 @@
 
 Each buffer is a storage buffer of set 0, bound at its place among the buffers. Scalars follow, 8
 bytes for each, as push constants; what is more than every device takes of these is a uniform buffer
-behind the storage buffers.
+after the storage buffers.
 
 Buffers are decorated neither `Restrict` nor `Aliased`: several may be the one arena, but tensors of
 a call never share a byte of it, so that no store changes what another buffer's loads give.

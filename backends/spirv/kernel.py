@@ -100,7 +100,7 @@ class Kernel:
             raise self.unknown(str(error)) from None
 
     def compute(self, op: Op, kind: Kind, *operands: int) -> int:
-        """A scalar that hangs on its operands only."""
+        """A scalar that depends on its operands only."""
         return self.body.pure(op, self.types.computed(kind), *operands)
 
     def extended(self, instruction: Glsl, kind: Kind, *operands: int) -> int:

@@ -4,7 +4,7 @@ Each model is compiled in processes of their own: with an empty cache, again, an
 another optimizer. Beside it stands what TVM's own pipeline takes for a training step of the model,
 where it can make one: its import, gradients and optimizer, without any of our kernels.
 
-Seconds are of the clock, and of the processor behind them; memory is the most that the process had,
+Seconds are of the clock, and of the processor after them; memory is the most that the process had,
 beyond the weights of the file.
 """
 

@@ -1,6 +1,6 @@
 """What images with channels last would win on a GPU: `python -m benchmarks.gpu.layouts`.
 
-Convolutions of one tap, a rectifier behind each, as a chain: with channels second as odtc has them
+Convolutions of one tap, a rectifier after each, as a chain: with channels second as odtc has them
 on GPUs; and with channels last, which makes each of them, and both of its gradients, one dense
 matrix product. A step of both is prepared where TVM's compiler is, and timed where the GPU is, in
 turns after their losses agree.
@@ -37,7 +37,7 @@ from odtc.comparison.measure import spread
 SHAPES = ("64x56", "256x28", "256x14", "1024x14", "512x7", "160x7")
 FORMS = ("second", "last")
 TARGET = "host-opencl{mcpu=x86-64-v3}"
-# Convolutions of a chain, and what is told apart behind it.
+# Convolutions of a chain, and what is told apart after it.
 _LENGTH, _CLASSES = 8, 10
 # By which losses may differ, of themselves.
 _PARITY, _PARITY_STEPS, _WARM_UP = 1e-4, 3, 8

@@ -69,7 +69,7 @@ class Watch:
 def _timed(call: Call, commands: Sequence[_Command]) -> Call:
     """A call with the time of its commands, and without its workspace.
 
-    A sum that is computed in parts has its parts (count, elements of the result) behind its result,
+    A sum that is computed in parts has its parts (count, elements of the result) after its result,
     and a second kernel, which adds them.
     """
     own = [end - begin for name, begin, end in commands if name not in _MOVES]
@@ -88,7 +88,7 @@ def shares_of(commands: Sequence[_Command]) -> dict[str, Any]:
     for name, start, end in commands:
         kernels[name][0] += 1
         kernels[name][1] += end - start
-    # The last upload is the next step's: what of it is behind the kernels, the next step waits for.
+    # The last upload is the next step's: what of it is after the kernels, the next step waits for.
     span = max(end for *_, end in commands) - min(start for _, start, _ in commands)
     computing = covered([(s, e) for name, s, e in commands if name not in _MOVES])
     busy = covered([(s, e) for _, s, e in commands])

@@ -9,7 +9,7 @@ has none. Nothing is recomputed. What is compared:
   takes three steps, measured as those of the peers below: what it grew by is told beside the total
   and the tensors that hold the batch.
 - **TVM**: the same forward pass, loss, gradients and kernels, with updates as `relax.training`
-  makes them: behind all gradients, and into new parameters, which the step returns beside those
+  makes them: after all gradients, and into new parameters, which the step returns beside those
   that it was given; storage, that of workspaces too, is planned by TVM's `StaticPlanBlockMemory`.
   Its total is what that plans, the new parameters and statistics, the parameters and the optimizer
   state. `relax.training` has two functions, so that no gradient's storage serves anything else;

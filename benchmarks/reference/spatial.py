@@ -93,7 +93,7 @@ def _conv_transpose(
             before, after = pads[axis], pads[axis + x.ndim - 2]
         else:
             total = length + extra[axis] - target[axis - (x.ndim - 2)]
-            # A target beyond the last window is padded behind.
+            # A target beyond the last window is padded after.
             half = max(total, 0) // 2
             before = half if mode == "SAME_UPPER" else max(total, 0) - half
             after = total - before

@@ -26,8 +26,8 @@ class Geometry:
         stride: steps of the window.
         dilation: steps inside the window.
         begin: zeros in front of the image.
-        end: zeros behind it, as many as the last window reaches; negative where it stops short.
-        rest: elements of the image, with all of its padding, behind the last window.
+        end: zeros after it, as many as the last window reaches; negative where it stops short.
+        rest: elements of the image, with all of its padding, after the last window.
         groups: into how many the channels are cut.
     """
 

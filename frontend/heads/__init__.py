@@ -1,1 +1,1 @@
-"""Puts a new head on an ONNX classifier, where its scores are made or behind a tensor."""
+"""Puts a new head on an ONNX classifier, where its scores are made or after a tensor."""

@@ -30,7 +30,7 @@ class Classifier:
         class_axis: the axis of the stored weight along which the classes lie.
         fan_in: how many products are summed to a score.
         bias: name of the stored bias, where there is one.
-        bias_node: what adds it: `node` itself, or an Add behind it.
+        bias_node: what adds it: `node` itself, or an Add after it.
         classes: how many scores it gives.
         behind: the nodes between the scores and the output, the first one first.
         output: the graph's output that it leads to.

@@ -2,7 +2,7 @@
 
 Where the classifier was found, its weight and bias get other sizes and values, and all else of the
 file stays as it is. Where the caller names a tensor, the graph is cut there, and a pooling and a
-dense layer are put behind it.
+dense layer are put after it.
 """
 
 import math
@@ -180,7 +180,7 @@ def _keep_only(graph: onnx.GraphProto, output: str, said: list[str]) -> None:
 
 
 def _cut(model: onnx.ModelProto, at: str, classes: int, rng: np.random.Generator) -> Head:
-    """A pooling and a dense layer behind a tensor, in place of all that followed it."""
+    """A pooling and a dense layer after a tensor, in place of all that followed it."""
     graph = model.graph
     value = _described(model, at)
     kind, dims = value.type.tensor_type.elem_type, value.type.tensor_type.shape.dim

@@ -60,7 +60,7 @@ def _retarget(
     before, classes = sizes
     if target is None:
         raise UnsupportedError(
-            "the shape behind the classifier is computed from the input",
+            "the shape after the classifier is computed from the input",
             where=f"node {describe_node(node)}",
             hint=AT,
         )
@@ -68,7 +68,7 @@ def _retarget(
         if len(target) == 2 and -1 in target:
             return
         raise UnsupportedError(
-            f"behind the classifier its {before} scores become {target.tolist()}: they are not one "
+            f"after the classifier its {before} scores become {target.tolist()}: they are not one "
             "for each class",
             where=f"node {describe_node(node)}",
             hint=AT,

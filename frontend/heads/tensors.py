@@ -88,7 +88,7 @@ def store(graph: onnx.GraphProto, name: str, value: np.ndarray) -> None:
 
 
 def fresh_name(graph: onnx.GraphProto, name: str) -> str:
-    """A name that no tensor of the graph has: this one, or with a number behind it."""
+    """A name that no tensor of the graph has: this one, or with a number after it."""
     taken = {each for node in graph.node for each in (*node.input, *node.output)}
     taken |= {each.name for each in (*graph.input, *graph.initializer)}
     number, fresh = 1, name

@@ -1,4 +1,4 @@
-"""Puts a loss that is an ONNX graph of its own behind the model's outputs."""
+"""Puts a loss that is an ONNX graph of its own after the model's outputs."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -46,7 +46,7 @@ def _layer_of(graph: Graph, output: str) -> str:
         if node.op_type in _BETWEEN:
             tensor = node.input[0]
         elif len(added) == 1 and not graph.parameters.keys().isdisjoint(node.input):
-            tensor = added[0]  # a bias behind a product
+            tensor = added[0]  # a bias after a product
         else:
             return ""
     return ""

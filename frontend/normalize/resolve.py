@@ -76,7 +76,7 @@ def _flat(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> list[str]:
 
 
 def _max_unpool(graph: Graph, node: onnx.NodeProto, inlined: Inlined) -> bool:
-    """One whose output is asked to be larger: zeros behind what its indices count in."""
+    """One whose output is asked to be larger: zeros after what its indices count in."""
     given = graph.constants.get(node.input[2]) if len(node.input) > 2 else None
     shape = graph.shapes.get(node.input[0])
     if given is None or shape is None:

@@ -174,7 +174,7 @@ class Operator:
         expand: its form in other operators; done again until nothing changes.
         convert: its form in Relax; None leaves it to TVM's importer.
         encodes: its results are integers that stand for floats; a forward-only operator of these
-            would lose the gradient, so that it must not stand behind what is trained.
+            would lose the gradient, so that it must not stand after what is trained.
     """
 
     level: Level = Level.TRAINABLE

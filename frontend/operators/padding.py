@@ -26,7 +26,7 @@ def pad(node: Node, emit: Emit, name: str, pads: list[int], value: float = 0.0) 
 
 
 def amounts_of(node: Node) -> list[tuple[int, int]]:
-    """Elements in front and behind, for each dimension; negative ones are cut off."""
+    """Elements before and after, for each dimension; negative ones are cut off."""
     pads = node.ints("pads", 1)
     pads = pads if pads is not None else node.ints("paddings")
     if pads is None:
@@ -105,7 +105,7 @@ def _constant_target(node: Node) -> str:
 
 
 def _center_crop_pad(node: Node, emit: Emit) -> str:
-    """Cut off or padded by as much at both ends; an odd element more goes behind."""
+    """Cut off or padded by as much at both ends; an odd element more goes at the end."""
     shape, target = node.shape(), node.ints("", 1) or []
     axes = [axis % len(shape) for axis in node.attrs.get("axes", range(len(shape)))]
     surplus = dict.fromkeys(range(len(shape)), 0)

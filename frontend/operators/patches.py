@@ -15,7 +15,7 @@ STEPS_SINCE = 10
 
 
 def counts_of(windows: Windows, pads: Sequence[int]) -> list[int]:
-    """How many windows there are along each axis, for padding in front and behind."""
+    """How many windows there are along each axis, for padding before and after."""
     axes = range(len(windows.sizes))
     return [
         (windows.sizes[i] + pads[i] + pads[i + len(axes)] - windows.spans[i]) // windows.strides[i]
@@ -39,7 +39,7 @@ def patches(
         emit: its emitter.
         data: an image `[batch, channels, *sizes]`.
         windows: over the image.
-        pads: elements in front of the image on each axis, then behind it.
+        pads: elements in front of the image on each axis, then after it.
         fill: value of the padding.
     """
     batch, channels = node.shape()[:2]

@@ -35,7 +35,7 @@ def _pool(node: Node) -> str:
 
 
 def _empty_window(node: Node) -> str:
-    """With `ceil_mode`, ONNX leaves out a window that would start in the padding behind the image.
+    """With `ceil_mode`, ONNX leaves out a window that would start in the padding after the image.
 
     Its shape inference, and what runs by it, does not.
     """
@@ -100,9 +100,9 @@ def _one_axis_after_the_others(node: Node, emit: Emit) -> str | None:
 
 
 def _reaching_pads(windows: Windows) -> list[int]:
-    """The padding with which `ceil_mode` is not needed: behind, as far as the last window reaches.
+    """The padding with which `ceil_mode` is not needed: more at the end, for the last window.
 
-    A window that would start behind the image is left out.
+    A window that would start after the image is left out.
     """
     axes = range(len(windows.sizes))
     behind = []

@@ -22,7 +22,7 @@ class Span:
     step: int
 
     def end(self, size: int) -> int:
-        """The end as TVM reads it: behind the first element, it lies beyond the negative size."""
+        """The end as TVM reads it: after the first element, it lies beyond the negative size."""
         end = self.start + self.count * self.step
         return end if end >= 0 else -size - 1
 

@@ -18,7 +18,7 @@ class Windows:
         kernel: taps of a window.
         strides: steps of the window.
         dilations: steps inside the window.
-        pads: elements in front of the image on each axis, then behind it.
+        pads: elements in front of the image on each axis, then after it.
     """
 
     sizes: tuple[int, ...]
@@ -101,7 +101,7 @@ def pads_by(mode: str, windows: Windows) -> list[int]:
 
 
 def split_pads(total: list[int], *, more_behind: bool) -> list[int]:
-    """Halves of the padding, all in front and then all behind; an odd element goes to one side."""
+    """Halves of the padding, all in front and then all after; an odd element goes to one side."""
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return small + large if more_behind else large + small
 

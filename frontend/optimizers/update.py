@@ -153,12 +153,12 @@ class Update:
 
     @property
     def is_controlled(self) -> bool:
-        """Whether an update hangs on more than its own gradient and the step."""
+        """Whether an update depends on more than its own gradient and the step."""
         return self.needs_total or self.accumulate > 1
 
     @property
     def needs_total(self) -> bool:
-        """Whether an update hangs on all gradients."""
+        """Whether an update depends on all gradients."""
         return self.clip_norm is not None or self.skips
 
     @property

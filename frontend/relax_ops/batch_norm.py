@@ -19,7 +19,7 @@ def _backward(call: relax.Call) -> relax.Type:
 
 
 # Of data, scale, shift, running mean and variance; with the attributes epsilon, momentum, and
-# activation, the name of an operator that is applied behind it, or nothing.
+# activation, the name of an operator that is applied after it, or nothing.
 batch_norm = declare(BATCH_NORM, _forward)
 # Of the adjoint, data, scale, and the last two results.
 batch_norm_backward = declare(BATCH_NORM_BACKWARD, _backward)

@@ -15,7 +15,7 @@ from odtc.frontend.relax_ops.define import attributes_of, define
 
 
 def _kernel(data: te.Tensor, before: int, after: int) -> te.Tensor:
-    """Each channel with so many in front of it and behind it; axis 1 has the channels."""
+    """Each channel with so many in front of it and after it; axis 1 has the channels."""
     channels = int(data.shape[1])
     zero = tirx.const(0, data.dtype)
 

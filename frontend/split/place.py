@@ -105,7 +105,7 @@ def _transposed(node: Node, places: Places) -> Place | None:
 
 
 def _reshaped(node: Node, places: Places) -> Place | None:
-    """The elements before a sample and those behind it stay there."""
+    """The elements before a sample and those after it stay there."""
     place, shape, new = _first(places), node.shape(), node.output_shape()
     if place is None or new is None:
         return None

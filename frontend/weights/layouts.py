@@ -97,7 +97,7 @@ def _was_row(calls: Counter[str], axes: int) -> bool:
     """Whether these calls made a tensor of as many axes of a row, in its order.
 
     A view may have been of more axes than one: then its elements are in order, and nothing tells
-    its sizes. Behind a turned tensor they may be in another order.
+    its sizes. After a turned tensor they may be in another order.
     """
     names = calls.keys() - {_MORE_AXES}
     if names and names <= _VIEWS:

@@ -4,9 +4,9 @@ A tensor is a parameter if one of the nodes that meet it with data applies it as
 
     weight   of Conv, ConvTranspose, Gemm, MatMul, Einsum, GRU, LSTM, RNN
     bias     of these, in an input of its own, or added to what they give: one element per output
-    scale    of a normalisation or of a layer, and the shift behind it
+    scale    of a normalisation or of a layer, and the shift after it
     slope    of a PRelu
-    table    that a Gather looks data up in, or that is added behind a layer
+    table    that a Gather looks data up in, or that is added after a layer
     token    that is put beside others
 
 and its values are not those of a mask, a filter bank, a position table or the like (`values`). Two
@@ -170,7 +170,7 @@ _BY_SLOT: tuple[tuple[_Slots, Callable[[Stored, Read], Finding]], ...] = (
 
 
 def _added(stored: Stored, read: Read, uses: Uses) -> Finding:
-    """A bias behind a product, the shift of a scale, or a table of positions."""
+    """A bias after a product, the shift of a scale, or a table of positions."""
     other = read.others[0] if read.others else read.node.input[1 - read.slot]
     maker = uses.source(other)
     if maker is not None and _fits(stored.value, maker, uses):
@@ -270,7 +270,7 @@ def _outputs(weight: np.ndarray, maker: onnx.NodeProto) -> set[int]:
 
 
 def _layer(name: str, uses: Uses) -> onnx.NodeProto | None:
-    """The product behind a tensor, its bias aside."""
+    """The product that makes a tensor, its bias aside."""
     maker = uses.source(name)
     if maker is not None and maker.op_type == "Add":
         data = [each for each in maker.input if each not in uses.still]
@@ -330,7 +330,7 @@ def _measures(name: str, uses: Uses) -> bool:
 def _is_scaled(
     value: np.ndarray, maker: onnx.NodeProto, uses: Uses, reader: onnx.NodeProto
 ) -> bool:
-    """Whether a tensor was normalised, or multiplied by a row of this many numbers behind that.
+    """Whether a tensor was normalised, or multiplied by a row of this many numbers after that.
 
     At the output a row may be the deviation of what is predicted, unless something was normalised.
     """

@@ -111,7 +111,7 @@ class Uses:
 
     @cached_property
     def learned(self) -> frozenset[str]:
-        """Tensors behind a product or a look-up of data with something stored."""
+        """Tensors after a product or a look-up of data with something stored."""
         found: set[str] = set()
         for node in self.nodes:
             slots = PRODUCTS.get(node.op_type, (0,) if node.op_type == "Gather" else ())

@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--at",
         metavar="TENSOR",
         help="cut at this tensor of features, and put a pooling, if it has places, and a dense "
-        "layer behind it",
+        "layer after it",
     )
     add(
         "--freeze-backbone",

@@ -230,7 +230,7 @@ def _identity(args: argparse.Namespace, terms: "Terms") -> dict[str, Any]:
 
 
 def common_identity(args: argparse.Namespace, terms: "Terms") -> dict[str, Any]:
-    """The part that does not hang on a model: how it is measured, and on what."""
+    """The part that does not depend on a model: how it is measured, and on what."""
     from odtc.comparison.measure import commit, machine, versions
 
     return {

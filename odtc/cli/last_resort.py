@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from odtc.cli.interrupts import ENDS, StopRequest
 from odtc.core.left_behind import remove_all
 
-# What the main thread has, to end by itself, behind the second request.
+# What the main thread has, to end by itself, after the second request.
 _GRACE_SECONDS = 2.0
 
 

@@ -1,4 +1,4 @@
-"""`odtc profile`: where the time of training steps goes, and what the device feels meanwhile."""
+"""`odtc profile`: where the time of training steps goes, and the state of the device meanwhile."""
 
 import argparse
 from itertools import islice
@@ -40,7 +40,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "profile",
         help="say where the time of a training step goes",
         description="Takes training steps, on this machine or on a device, and says what each "
-        "operator takes, and what the device feels meanwhile: utilization, frequency, power, heat.",
+        "operator takes, and the state of the device meanwhile: utilization, frequency, power, "
+        "heat.",
         epilog=f"{_WARM_UP} steps go before, unseen. The artifact stays as it is.",
     )
     add = parser.add_argument

@@ -104,7 +104,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--checkpoint-every",
         type=at_least(1),
         metavar="STEPS",
-        help="and every so many steps, behind the call that takes them",
+        help="and every so many steps, after the call that takes them",
     )
     add_resume_options(parser)
     add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")

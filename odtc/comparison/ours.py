@@ -40,7 +40,7 @@ def write_data(case: Case, folder: Path) -> None:
 
 
 def work_of(case: Case) -> dict[str, int]:
-    """Operations and bytes of a step; 0 where a shape that they hang on is not known."""
+    """Operations and bytes of a step; 0 where a shape that they depend on is not known."""
     from odtc.comparison.workload import training_work
     from odtc.frontend.onnx_file import load_model
 

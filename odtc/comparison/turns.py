@@ -200,7 +200,7 @@ class Round:
                 self._fail(name, WorkerError(Outcome.MISMATCH, differing))
 
     def _ask(self, name: str, command: str, samples: tuple[str, ...]) -> None:
-        """Puts an answer into the row: samples behind those before, others in their place."""
+        """Puts an answer into the row: samples after those before, others in their place."""
         row = self._rows[name]
         try:
             answer = dict(self._workers[name].ask(command))

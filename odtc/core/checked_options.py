@@ -187,7 +187,7 @@ def require_options(what: str, kind: type, given: Mapping[str, Any]) -> None:
         if each.default is MISSING and name not in given:
             raise UsageError(
                 f"the {what} lacks its option {_written(name)}",
-                hint=f"write {_written(name)}=VALUE in braces behind the name",
+                hint=f"write {_written(name)}=VALUE in braces after the name",
             )
 
 

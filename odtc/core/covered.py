@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 
-# First byte, the byte behind the last; the first time at which it is there, and the last one.
+# First byte, the byte after the last; the first time at which it is there, and the last one.
 Stay = tuple[int, int, int, int]
 
 

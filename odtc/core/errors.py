@@ -69,7 +69,7 @@ def _readable(line: str) -> str:
 
 
 def error_kinds(kind: type[OdtcError] = OdtcError) -> list[type[OdtcError]]:
-    """All kinds of errors, those of a kind behind it."""
+    """All kinds of errors, those of a kind after it."""
     return [each for sub in kind.__subclasses__() for each in (sub, *error_kinds(sub))]
 
 

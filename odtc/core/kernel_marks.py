@@ -42,7 +42,7 @@ DROPOUT = "odtc.dropout"
 # `(step)` with the attributes shape, keep, stream and seed; see
 # `backends/kernels/draw/generator.py`.
 RANDOM = "odtc.random"
-# Elementwise operators behind it may be fused with it: TVM's class of convolutions.
+# Elementwise operators after it may be fused with it: TVM's class of convolutions.
 FUSABLE = 4
 # Mark of a block that is a product: its family, and the numbers that describe it.
 PRODUCT = "odtc.product"

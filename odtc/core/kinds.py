@@ -37,7 +37,7 @@ class Kind:
     """What an argument may be.
 
     Attributes:
-        wanted: what it is called, behind `no`.
+        wanted: what it is called, after `no`.
         hint: what to give.
         read: from a value, and what that is called, to it in its own type; raises MisfitError.
     """

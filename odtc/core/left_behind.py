@@ -201,7 +201,7 @@ def _remove_left_folder(folder: Path) -> None:
         with _locked(folder / LOCK):
             _remove_tree(folder)
     except FileNotFoundError:
-        # Killed before it had a lock, or behind the end of one: it is empty then.
+        # Killed before it had a lock, or after the end of one: it is empty then.
         folder.rmdir()
 
 

@@ -1,7 +1,7 @@
 """A compiled library as a file: whether all of it is there, and what it is bound to.
 
 The system maps the segments of a library into memory and reads them when they are used: what lies
-behind the end of the file ends the process then (SIGBUS), so it is looked for before. The build id
+after the end of the file ends the process then (SIGBUS), so it is looked for before. The build id
 is where a library says which artifact it belongs to; see `odtc.core.identity`.
 """
 
@@ -44,12 +44,12 @@ def build_id(path: Path) -> str:
 
 def _segments(data: mmap.mmap) -> Iterator[tuple[int, int, int]]:
     """Kind, offset and size in the file of each segment."""
-    # Behind the segments lies the table of sections, at the end of the file.
+    # After the segments lies the table of sections, at the end of the file.
     ident, *_, at, sections, _, _, width, count, section, many, _ = _HEADER.unpack_from(data)
     if not ident.startswith(_MAGIC) or (count and width != _SEGMENT.size):
         raise ValueError("it is no library of 64 bits")
     if max(at + count * width, sections + many * section) > len(data):
-        raise ValueError("its tables of segments and sections are behind its end")
+        raise ValueError("its tables of segments and sections are after its end")
     loaded = 0
     for number in range(count):
         kind, _, offset, _, _, size, _, _ = _SEGMENT.unpack_from(data, at + number * width)

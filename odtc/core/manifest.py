@@ -45,7 +45,7 @@ class StepPlan:
     """One of the ways in which a library runs the training step; all give the same bits.
 
     Attributes:
-        function: of the library. Behind the arguments it takes its arena, a tuple of one tensor;
+        function: of the library. After the arguments it takes its arena, a tuple of one tensor;
             `allocator_of` names the function that makes it.
         arena_bytes: of its arena.
         time: of its calls, by a model of the target, over that of the fastest.

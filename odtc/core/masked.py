@@ -1,4 +1,4 @@
-"""What random masks become behind products and sums by numbers, and what of it is a dropout.
+"""What random masks become after products and sums by numbers, and what of it is a dropout.
 
 A product with a mask whose mean is one is a dropout. `nn.AlphaDropout` (Klambauer et al. 2017)
 multiplies by a mask and adds one, so that mean and variance stay; the mean of its mask would scale
@@ -21,7 +21,7 @@ _NEAR = 1e-3
 
 @dataclass(frozen=True)
 class Masked:
-    """A random mask behind products and sums by numbers: `slope * mask + offset`.
+    """A random mask after products and sums by numbers: `slope * mask + offset`.
 
     Attributes:
         mask: the name of the mask itself.
@@ -51,7 +51,7 @@ class AlphaDropout:
 
     Attributes:
         data: what it is in inference.
-        masked: the mask, behind the products and sums by numbers that make a factor of it.
+        masked: the mask, after the products and sums by numbers that make a factor of it.
     """
 
     data: str

@@ -47,7 +47,7 @@ def take(array: np.ndarray, place: Place, samples: slice | np.ndarray) -> np.nda
 
 
 def join(parts: Sequence[np.ndarray], place: Place) -> np.ndarray:
-    """Arrays behind one another, as one of all their samples."""
+    """Arrays one after another, as one of all their samples."""
     if len(parts) == 1:
         return parts[0]
     joined = np.concatenate([_apart(part, place) for part in parts], place.axis + 1)
@@ -55,7 +55,7 @@ def join(parts: Sequence[np.ndarray], place: Place) -> np.ndarray:
 
 
 def pad(array: np.ndarray, place: Place, missing: int) -> np.ndarray:
-    """The array with so many samples of zeros behind the others."""
+    """The array with so many samples of zeros after the others."""
     if not missing:
         return array
     zeros = np.zeros(place.shape_of(array.shape, missing), array.dtype)

@@ -8,7 +8,7 @@ class Cell:
     """A recurrent cell.
 
     Attributes:
-        gates: number of gates; their weights and projections lie one behind the other.
+        gates: number of gates; their weights and projections lie one after the other.
         states: number of states.
         saved: tensors that the backward pass reads: of each, how many times the hidden size.
         extra: another result of the backward pass, measured likewise.

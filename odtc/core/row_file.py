@@ -1,4 +1,4 @@
-"""Rows in a file of JSON lines: work that was interrupted goes on behind the last of them."""
+"""Rows in a file of JSON lines: work that was interrupted goes on after the last of them."""
 
 import json
 import os

@@ -1,9 +1,9 @@
 """Names of variables that say which ONNX tensor they come from.
 
 Passes keep little of a graph but the names of its variables. So these carry numbers of tensors,
-each behind a letter: `t12_` is tensor 12 itself, `w12_` a value on the way to it, `g12_` its
+each after a letter: `t12_` is tensor 12 itself, `w12_` a value on the way to it, `g12_` its
 gradient, and `h12_` a value on the way to that. `t12_w7_` comes from a kernel that computes tensor
-7, too. TVM makes names unlike by digits behind them, and calls adjoints `t12__adjoint`.
+7, too. TVM makes names unlike by digits after them, and calls adjoints `t12__adjoint`.
 """
 
 import re

@@ -45,7 +45,7 @@ def step_key(
         options: of the step.
         budget: of its memory; see `odtc.compile`.
     """
-    # Kernels for a GPU of this machine hang on its driver.
+    # Kernels for a GPU of this machine depend on its driver.
     if target.kind != CPU and target.name.startswith(HOST):
         return None
     path = Path(model)

@@ -1,7 +1,7 @@
 """Whether files are as they were before a compile read them.
 
 A hash is of one moment, and a compile reads for a while. What the system says of a file before and
-behind it shows that nobody wrote in between, however its clock was set meanwhile.
+after it shows that nobody wrote in between, however its clock was set meanwhile.
 """
 
 import os

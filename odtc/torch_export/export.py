@@ -224,7 +224,7 @@ def _called(forward: Callable[[], Any], said: str) -> Any:
 
     Args:
         forward: which the module may fail in.
-        said: of the inputs that it has, behind the reason.
+        said: of the inputs that it has, after the reason.
 
     Raises:
         UsageError: it fails.

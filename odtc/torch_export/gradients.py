@@ -121,7 +121,7 @@ def stops_of(module: nn.Module, call: Call, weights: WeightList) -> Stopped:
     leaves = {name: own[name] for name in weights.parameters if name in own}
     names = set(leaves)
     hooked = hooked_parameters(module) + parts
-    # What restores buffers comes behind the derivative, which reads them.
+    # What restores buffers comes after the derivative, which reads them.
     with kept(module), torch.enable_grad():
         with Stops() as stops:
             value = module(*call.args, **call.kwargs)

@@ -85,7 +85,7 @@ class Stops(TorchFunctionMode):
 
 
 def _is_value(func: Callable[..., Any], result: Any) -> bool:
-    """Whether a result hangs on the values of what it is made of; shapes and types do not."""
+    """Whether a result depends on the values of what it is made of; shapes and types do not."""
     name = getattr(func, "__name__", "")
     if name.startswith("new_") or name.endswith("_like"):
         return False

@@ -53,7 +53,7 @@ def drop_unused(graph: onnx.GraphProto) -> None:
 
 
 def _separate_outputs(graph: onnx.GraphProto) -> None:
-    """Puts a node behind each output that is an input, a weight, or an output before it, too."""
+    """Puts a node after each output that is an input, a weight, or an output before it, too."""
     taken = {item.name for item in (*graph.input, *graph.initializer)}
     for number, value in enumerate(graph.output):
         if value.name in taken:

@@ -78,8 +78,8 @@ class Watch(TorchDispatchMode):
                 f"the forward calls {func.name()!r}, an operator that takes functions; control "
                 "flow by torch.cond, while_loop or scan is not exported",
                 where=f"module, in {user_line()}",
-                hint="choose in Python by what does not hang on values, compute both and choose by "
-                "torch.where, or write the loop out",
+                hint="choose in Python by what does not depend on values, compute both and choose "
+                "by torch.where, or write the loop out",
             )
         name = func.__name__.split(".")[0]
         if name.startswith("rrelu") and any(args[4:5]):  # whether it trains

@@ -47,7 +47,7 @@ class KernelForm:
 
 # What a step has without a budget.
 USUAL = KernelForm()
-# All of them, each behind those that are below it.
+# All of them, each after those that are below it.
 FORMS = tuple(KernelForm(half, direct) for half, direct in product((False, True), repeat=2))
 
 

@@ -9,7 +9,7 @@ first, and what it makes other tensors again from stays until then. It may be as
 whenever all that it does not keep is gone.
 
 Where a later task changes what a tensor is made from, such as the update of a weight, the tensor is
-made again before that task, if it is read behind it.
+made again before that task, if it is read after it.
 
 With a storage, what is dropped may be stored, and is fetched then: where that takes less time than
 to compute it again, or the choice says so, or it cannot be computed again.

@@ -33,7 +33,7 @@ class Storage:
 class Recomputation:
     """A step whose tasks may run again.
 
-    With a storage there are more tasks, which a plan may have: behind those of the step one for
+    With a storage there are more tasks, which a plan may have: after those of the step one for
     each tensor that stores it, then one for each that fetches it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Recomputation:
 
     @property
     def measured_part(self) -> str:
-        """What is said of seconds that were measured, behind other words."""
+        """What is said of seconds that were measured, after other words."""
         count = len(self.tasks.tasks)
         return f"; {self.measured} of {count} calls have measured times" if self.measured else ""
 
@@ -116,7 +116,7 @@ class Recomputation:
 
     @cached_property
     def last_run(self) -> list[int]:
-        """For each task the first one behind which it may not run again.
+        """For each task the first one after which it may not run again.
 
         It makes all of its results again, those that are kept for later too.
         """
@@ -132,7 +132,7 @@ class Recomputation:
 
     @cached_property
     def last_made(self) -> list[int]:
-        """For each tensor the first task behind which it cannot be made again, by any chain."""
+        """For each tensor the first task after which it cannot be made again, by any chain."""
         found = [0] * len(self.tasks.sizes)
         for number, task in enumerate(self.tasks.tasks):
             chain = min([self.last_run[number], *(found[each] for each in task.reads)])
@@ -142,7 +142,7 @@ class Recomputation:
 
     @cached_property
     def made_before(self) -> list[list[int]]:
-        """For each task the tensors of earlier ones that cannot be made again behind it."""
+        """For each task the tensors of earlier ones that cannot be made again after it."""
         found: list[list[int]] = [[] for _ in self.tasks.tasks]
         for tensor, last in enumerate(self.last_made):
             if self.tasks.makers[tensor] < last < len(found):

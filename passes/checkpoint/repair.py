@@ -136,7 +136,7 @@ class _Sequence:
         return harm
 
     def _may_run(self, number: int, wanted: int, end: int) -> bool:
-        """Whether a task that runs again makes the same of all that is read behind it."""
+        """Whether a task that runs again makes the same of all that is read after it."""
         ran, until = self._ran[end], self.problem.until
         if ran > min(self.problem.last_run[number], until[wanted]):
             return False

@@ -34,7 +34,7 @@ class Choice:
         kept: tensors that are alive.
         seconds: that what is made again takes at least, in the unit of the problem.
         fetched: tensors that wait in a storage.
-        again: tasks that run again behind the moment.
+        again: tasks that run again after the moment.
     """
 
     task: int
@@ -134,7 +134,7 @@ class StageProgram:
         return Choice(self._task, kept, max(0.0, seconds), waiting, run)
 
     def _add_rows(self) -> None:
-        """Gives the solver the limit, and what has to be there behind the moment."""
+        """Gives the solver the limit, and what has to be there after the moment."""
         solver, rows = self._solver, self._problem.program.rows(self._task)
         alive = np.array(list(self._alive.values()), np.int32)
         no_limit = -highspy.kHighsInf, highspy.kHighsInf

@@ -118,7 +118,7 @@ class WalkState:
         return use if self.problem.storage is not None else None
 
     def last_calls(self, number: int) -> list[int]:
-        """Tensors that are read behind a task that changes what they are made from."""
+        """Tensors that are read after a task that changes what they are made from."""
         return [
             tensor
             for tensor in self.problem.made_before[number]

@@ -171,7 +171,7 @@ def peak_of(tasks: Tasks, order: Sequence[int]) -> int:
 def lower_bound(tasks: Tasks) -> int:
     """The most bytes that are alive while some task runs, whatever the order.
 
-    A tensor is alive at a task if who makes it comes before, and one who reads it behind.
+    A tensor is alive at a task if who makes it comes before, and one who reads it after.
     """
     count = len(tasks.tasks)
     before, behind = [0] * count, [0] * count
@@ -228,7 +228,7 @@ def _within(tasks: Tasks, limit: int) -> tuple[tuple[int, ...] | None, bool]:
             if not state.ready:
                 return _path(state), True
         found: dict[int, _State] = {}
-        # What follows from a state hangs on nothing but what has run.
+        # What follows from a state depends on nothing but what has run.
         reached: set[int] = set()
         for state in level.values():
             for number in _numbers(state.ready):
@@ -252,7 +252,7 @@ def _start(tasks: Tasks) -> _State:
 
 
 def _settled(tasks: Tasks, state: _State, limit: int) -> _State:
-    """A state behind all tasks that can run now and leave no more alive than before."""
+    """A state after all tasks that can run now and leave no more alive than before."""
     while (number := _first_within(tasks, state.willing, limit - state.alive)) is not None:
         state = _after(tasks, state, number)
     return state

@@ -136,7 +136,7 @@ class _Placing:
     heights: Heights
 
     def placed(self, statement: tirx.Stmt, start: ir.Expr) -> tirx.Stmt:
-        """A statement whose workspaces lie at `start` and behind it."""
+        """A statement whose workspaces lie at `start` and after it."""
         if not self.heights.of(statement):
             return statement
         if isinstance(statement, tirx.SeqStmt):
@@ -182,7 +182,7 @@ class _Placing:
 
 
 def _bytes(statement: tirx.Stmt) -> int:
-    """Bytes of the workspace that a statement allocates for those behind it; mostly 0."""
+    """Bytes of the workspace that a statement allocates for those after it; mostly 0."""
     if not isinstance(statement, tirx.AllocBuffer):
         return 0
     size = buffer_bytes(statement.buffer)

@@ -6,7 +6,7 @@
 
 namespace odtc {
 
-// A list for each of so many things, one behind the other: those of `n` are from `starts[n]` on.
+// A list for each of so many things, one after the other: those of `n` are from `starts[n]` on.
 struct Lists {
   const int32_t* starts;
   const int32_t* items;

@@ -132,7 +132,7 @@ class Repair {
     return harm;
   }
 
-  // Whether a task that runs again makes the same of all that is read behind it.
+  // Whether a task that runs again makes the same of all that is read after it.
   bool may_run(int task, int wanted, int end) const {
     int ran = ran_[end];
     if (ran > std::min(problem_.last_run[task], problem_.until[wanted])) return false;

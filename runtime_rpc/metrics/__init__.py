@@ -1,1 +1,1 @@
-"""What a device feels while it computes: samples of it, and the figures that follow from them."""
+"""The state of a device while it computes: samples of it, and the figures that follow from them."""

@@ -34,7 +34,7 @@ class Sampling:
         """
         if self._samples is None:
             raise UsageError(
-                "there are no samples yet", hint="read them behind the block that samples"
+                "there are no samples yet", hint="read them after the block that samples"
             )
         return self._samples
 

@@ -1,1 +1,1 @@
-"""Where the time of training steps goes, by operator, beside what the device feels."""
+"""Where the time of training steps goes, by operator, beside the state of the device."""

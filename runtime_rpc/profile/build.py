@@ -38,7 +38,7 @@ def _phase(
 ) -> Phase:
     """What a call is for.
 
-    Behind the forward pass, one that makes nothing of a node is an update; or it makes the loss, or
+    After the forward pass, one that makes nothing of a node is an update; or it makes the loss, or
     moves a statistic, if it is the last one to read an activation.
     """
     if not is_behind:

@@ -33,7 +33,7 @@ class Profiling:
         """
         if self._profile is None:
             raise UsageError(
-                "there is no profile yet", hint="read it behind the block that is profiled"
+                "there is no profile yet", hint="read it after the block that is profiled"
             )
         return self._profile
 

@@ -19,7 +19,7 @@ class CallClock:
     """A clock at each call, from `start` to `stop`.
 
     Of a GPU, kernels have the times of its own timers. One that has none is waited for before and
-    behind each kernel, so that it has been computed when its time is taken.
+    after each kernel, so that it has been computed when its time is taken.
 
     Args:
         machine: whose calls are clocked.

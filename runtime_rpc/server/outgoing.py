@@ -21,7 +21,7 @@ class Outgoing:
         return len(self._data)
 
     def put(self, data: bytes) -> None:
-        """Sends bytes behind all others, as far as they are taken.
+        """Sends bytes after all others, as far as they are taken.
 
         Raises:
             OSError: the other side has gone.

@@ -61,7 +61,7 @@ class PeerTable(Generic[M]):
         self._owners += Counter()
 
     def was_useful(self, peer: M) -> None:
-        """Puts a peer behind all others."""
+        """Puts a peer after all others."""
         number = peer.socket.fileno()
         self._peers[number] = self._peers.pop(number)
 

@@ -180,7 +180,7 @@ class Peer:
                 raise ConnectionResetError("it was refused")
 
     def _read(self) -> None:
-        # TVM's client sends nothing behind its header before it has an answer.
+        # TVM's client sends nothing after its header before it has an answer.
         with suppress(BlockingIOError):
             data = self.socket.recv(_READ_BYTES)
             if not data:

@@ -20,7 +20,7 @@ def run_steps(
         places: of the arguments that differ from run to run, such as `0,5`.
         first: number of the first row.
         tensors: the arguments, and a stack for each place, in the CPU's memory: what is copied to
-            that argument before each run, one row behind the other.
+            that argument before each run, one row after the other.
 
     Returns:
         JSON: `losses` of the runs; `failure`, why there are no more of them, or null.

@@ -1,4 +1,4 @@
-"""A thread that samples how the device feels, while the process computes something else.
+"""A thread that samples the state of the device, while the process computes something else.
 
 Files stay open and are kept as they were read; they are parsed when all is over. So a sample costs
 the process little more than the reads. One that is slow, such as a sensor behind a bus, is read
@@ -24,7 +24,7 @@ MOST = 0.002
 # The share of one core that the thread may take, and the rounds from one look at that to the next.
 MOST_OF_ALL, _LOOKED_AT = 0.01, 32
 _RARELY = 10
-# Rounds that are kept. Behind that, every other one goes, and samples are taken half as often.
+# Rounds that are kept. After that, every other one goes, and samples are taken half as often.
 _ROUNDS = 60_000
 _TRIES = 3
 _SPARE = 512

@@ -111,7 +111,7 @@ class Server:
                 break
             self._take_turn(peer, ready[peer.socket.fileno()])
         self._send_late_away()
-        # Behind the peers: the file of one that has gone may be that of one who comes.
+        # After the peers: the file of one that has gone may be that of one who comes.
         if self._accepting.is_due(ready):
             self._accept()
 

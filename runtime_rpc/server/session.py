@@ -30,7 +30,7 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     """Serves until the client goes.
 
     Args:
-        connection: behind the handshake.
+        connection: after the handshake.
         folder: of this session alone; the current folder from here on.
         about: what the device says of itself.
     """

@@ -1,4 +1,4 @@
-"""What of `/proc` and `/sys` says how a device feels: where it stands, and how it is read.
+"""What `/proc` and `/sys` say of the state of a device: in which files, and how they are read.
 
 Standard library only, as all of the server: see `server_files`. A series is named `cpu0.busy`,
 `resident` or `temperature.skin-3`; its last word, or its first one, has a unit (`unit_of`).
@@ -31,7 +31,7 @@ class Source:
             read is taken.
         parse: reads one of its files; a `ValueError` says that it is none of these.
         label: of a file, from its path.
-        until: what stands behind all that is of use in a file.
+        until: what stands after all that is of use in a file.
         rarely: whether it is read at every tenth sample.
         remark: what a reader of its values has to know.
     """

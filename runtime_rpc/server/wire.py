@@ -93,7 +93,7 @@ class Received:
         self._most = most
 
     def add(self, data: bytes) -> None:
-        """Puts more bytes behind."""
+        """Appends bytes."""
         self._data += data
 
     def number(self) -> int | None:

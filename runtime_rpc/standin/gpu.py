@@ -41,7 +41,7 @@ def _finish(root: Path, progress: Progress) -> None:
         *(f"-L{root}{folder}" for folder in folders),
         f"-Wl,-rpath,{':'.join(folders)}",
     ]
-    # The headers of OpenCL are those of this machine, behind the compiler's own.
+    # The headers of OpenCL are those of this machine, after the compiler's own.
     compiler = [find_tool(_COMPILER), "-idirafter", "/usr/include"]
     compile_runtime(_RUNTIME, Path(f"{root}{LIBRARY}"), compiler, links)
     shutil.copy(find_tool("busybox"), f"{root}{_SHELL}")

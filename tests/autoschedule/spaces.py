@@ -11,7 +11,7 @@ from odtc.backends.decisions import Choice, Decisions
 
 @dataclass(frozen=True)
 class Space:
-    """Kernels of three decisions, of which the last one hangs on the first."""
+    """Kernels of three decisions, of which the last one depends on the first."""
 
     sizes: tuple[int, int, int] = (12, 6, 3)
 

@@ -17,7 +17,7 @@ def turned_back(
     cosine: T.Buffer((1, 1, 6, 8), "float32"),
     y: T.Buffer((24, 16), "float32"),
 ):
-    """The gradient of a rotary embedding, as it is fused with the transpose behind it."""
+    """The gradient of a rotary embedding, as it is fused with the transpose after it."""
     for i, j in T.grid(24, 16):
         with T.sblock("y"):
             r, c = T.axis.remap("SS", [i, j])

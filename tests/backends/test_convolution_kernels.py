@@ -24,7 +24,7 @@ MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
 MACHINES.append(replace(machine_of(128), cache_bytes=1 << 9))
 
 
-# Three channels of an image to nineteen, each axis padded in front and behind as much as the kernel
+# Three channels of an image to nineteen, each axis padded before and after as much as the kernel
 # reaches over.
 SAME: dict = {
     "batch": 2,
@@ -42,7 +42,7 @@ POINTS = SAME | {"channels": 33, "filters": 20, "kernel": (1, 1), "pad": (0, 0, 
 
 @st.composite
 def convolutions(draw) -> dict:
-    """Padding is that of rows and columns in front, then behind."""
+    """Padding is that of rows and columns before, then after."""
     size = st.integers(1, 3)
     return {
         "batch": draw(size),

@@ -28,7 +28,7 @@ MACHINE = machine_of(256)
 
 
 def module_of(kernel: int, channels: int, filters: int, name: str = "x") -> tvm.IRModule:
-    """A convolution with a rectifier behind it, and both of its gradients."""
+    """A convolution with a rectifier after it, and both of its gradients."""
     image, weight = (3, channels, 9, 9), (filters, channels, kernel, kernel)
     output = (3, filters, 9, 9)
     x, w, dy = (
@@ -85,7 +85,7 @@ def run(product: FusedProduct, choice: dict) -> np.ndarray:
 def test_every_candidate_computes_the_same(family: str, kernel: int, data: st.DataObject) -> None:
     product = products_of(module_of(kernel, 24, 40))[family]
     choice = {}
-    # A decision may hang on those before it: each is drawn of what there is then, and none that
+    # A decision may depend on those before it: each is drawn of what there is then, and none that
     # comes before one that was drawn.
     for _ in range(3):
         machine, decisions = MACHINE.telling(choice)

@@ -58,7 +58,7 @@ def product_of(
     most=st.sampled_from([1 << 10, 1 << 14, 1 << 23]),
     widest=st.sampled_from([40, 4096]),
 )
-# Blocks of one size, and with a shorter one behind them; bands of a few tiles.
+# Blocks of one size, and with a shorter one after them; bands of a few tiles.
 @example(sizes=(70, 256, 70), transposed=(True, False), most=1 << 14, widest=4096)
 @example(sizes=(70, 257, 70), transposed=(True, False), most=1 << 14, widest=4096)
 @example(sizes=(70, 257, 70), transposed=(False, True), most=1 << 10, widest=4096)

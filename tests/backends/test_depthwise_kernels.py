@@ -77,7 +77,7 @@ def gradients_of(
 
 
 def kernels_of(case: dict, bits: int, *, has_tail: bool = False) -> dict[str, FusedProduct]:
-    """The three products of a convolution's step, by family; a rectifier is behind the first."""
+    """The three products of a convolution's step, by family; a rectifier is after the first."""
     shape, channels = case["shape"], case["shape"][1]
     weight = (channels * case["filters"], 1, *case["kernel"])
     x, w = (

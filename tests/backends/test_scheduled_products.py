@@ -22,7 +22,7 @@ ROWS, DEPTH, WIDTH = 37, 24, 40
 # Of the processor's time: a tail that is applied again and again would take minutes.
 SECONDS = 30
 
-# From the builder, the product and another tensor [ROWS, WIDTH] to what is behind the product.
+# From the builder, the product and another tensor [ROWS, WIDTH] to what is after the product.
 Tail = Callable[[relax.BlockBuilder, relax.Expr, relax.Var], relax.Expr]
 
 
@@ -52,7 +52,7 @@ def gates(y: np.ndarray, times: int) -> np.ndarray:
 
 
 def built(columns: int, tail: Tail, is_applied: bool) -> relax.VMExecutable:
-    """A product and what is behind it, which the product's loops apply or not."""
+    """A product and what is after it, which the product's loops apply or not."""
     shapes = {"a": (ROWS, DEPTH), "b": (DEPTH, columns), "other": (ROWS, WIDTH)}
     a, b, other = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in shapes.items())
     builder = relax.BlockBuilder()

@@ -45,7 +45,7 @@ CASE: dict = {"batch": 2, "channels": 5, "filters": 19, "image": (11, 9), "pad":
 
 @st.composite
 def convolutions(draw) -> dict:
-    """Padding is that of rows and columns in front, then behind; there is one result at least."""
+    """Padding is that of rows and columns before, then after; there is one result at least."""
     pad = tuple(draw(st.integers(0, 2)) for _ in range(4))
     image = (draw(st.integers(3 - pad[i] - pad[i + 2], 37)) for i in range(2))
     return {

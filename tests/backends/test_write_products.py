@@ -1,4 +1,4 @@
-"""What is fused behind a product is applied as the product stores its results."""
+"""What is fused after a product is applied as the product stores its results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ def without_weights() -> onnx.ModelProto:
 
 
 def scores_and_others() -> onnx.ModelProto:
-    """A classifier whose file has operators of its own behind the scores."""
+    """A classifier whose file has operators of its own after the scores."""
     nodes = [
         node("MatMul", "x w", "scores"),
         node("ArgMax", "scores", "p", axis=1),

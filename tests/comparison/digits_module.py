@@ -35,7 +35,7 @@ class Frozen(Digits):
 
 
 class _Late(Digits):
-    """Something happens behind so many steps."""
+    """Something happens after so many steps."""
 
     first = 0
 
@@ -51,7 +51,7 @@ class _Late(Digits):
 
 
 class Crash(_Late):
-    """Dies in its sixth step: behind parity, in the second turn."""
+    """Dies in its sixth step: after parity, in the second turn."""
 
     first = 5
 

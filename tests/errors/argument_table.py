@@ -91,7 +91,7 @@ EPS = (*DECAY, 0)
 SCHEDULE = {"lr": (True, "0.1", None, [0.1], np.ones(2), 1j)}
 EMA = {"ema": NOT_FLAG}
 
-# By the function's name, behind `odtc.`.
+# By the function's name, after `odtc.`.
 TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "L1": {"reduction": NOT_REDUCTION},
     "MSE": {"reduction": NOT_REDUCTION},

@@ -161,7 +161,7 @@ CAUSES: dict[str, Cause] = {
     "batch not given": compile_linear(),
     "batch 0": compile_linear("--batch", "0"),
     "batch negative": compile_linear("--batch", "-3"),
-    # Which call needs most hangs on the tasks that share it, and so on the threads.
+    # Which call needs most depends on the tasks that share it, and so on the threads.
     "memory budget too small": compile_digits(
         "--memory-budget", "1KiB", "--target", "host-cpu{threads=1}"
     ),

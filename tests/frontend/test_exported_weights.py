@@ -76,7 +76,7 @@ class Language(nn.Module):
 
 
 class Images(nn.Module):
-    """Convolutions with normalisations behind and in front, and one without."""
+    """Convolutions with normalisations after and in front, and one without."""
 
     def __init__(self) -> None:
         super().__init__()

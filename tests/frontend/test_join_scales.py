@@ -1,4 +1,4 @@
-"""Scales and shifts behind a batch normalisation are its own; each trains as before."""
+"""Scales and shifts after a batch normalisation are its own; each trains as before."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def operators(function: relax.Function) -> list[str]:
 
 
 def forward(kind: str) -> list[str]:
-    """Operators behind the pass, on a normalisation and what follows."""
+    """Operators after the pass, on a normalisation and what follows."""
     shapes = {"joined": (3, 1, 1), "column": (6,), "wide": (2, 4, 3, 5, 6)}
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(SHAPE, "float32"))

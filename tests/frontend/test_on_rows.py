@@ -45,7 +45,7 @@ Step = str | tuple[str, tuple[int, ...], bool]
 
 
 def chain(steps: list[Step]) -> tuple[tvm.IRModule, list[np.ndarray], np.ndarray]:
-    """A product of rows and a chain behind it, its arguments, and the result in numpy."""
+    """A product of rows and a chain after it, its arguments, and the result in numpy."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape) for shape in ((BATCH, LENGTH, DEPTH), (DEPTH, WIDTH))]
     expected = arrays[0] @ arrays[1]

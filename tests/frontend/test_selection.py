@@ -60,7 +60,7 @@ class Chain:
         self.emit("Relu", data)
 
     def _add(self, data: str) -> None:
-        """A sum behind a Relu is no layer's bias."""
+        """A sum after a Relu is no layer's bias."""
         self.emit("Add", self.emit("Relu", data), self.parameter(self.width))
 
     def _batchnormalization(self, data: str) -> None:

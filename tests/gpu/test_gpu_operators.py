@@ -127,7 +127,7 @@ def test_as_pytorch(case: tuple[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_step_gives_the_same_bits(kind: str, tmp_path: Path) -> None:
-    """No sum hangs on which work-item comes first."""
+    """No sum depends on which work-item comes first."""
     import odtc
     from benchmarks.models.pytorch.export import export
     from benchmarks.models.pytorch.spec import batches, make

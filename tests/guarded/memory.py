@@ -1,4 +1,4 @@
-"""Memory that ends where a page begins that nobody may touch, and begins behind such a page."""
+"""Memory that ends where a page begins that nobody may touch, and begins after such a page."""
 
 import ctypes
 import mmap

@@ -40,7 +40,7 @@ def attempt(name: str) -> Outcome:
         both = ends[0] == ends[1]
         return Outcome("diverged") if both and not wrong else Outcome("fault", wrong or "once only")
     unlike = [key for key in ends[0] if not np.array_equal(ends[0][key], ends[1][key])]
-    return Outcome("fault", f"hang on memory: {unlike}") if unlike else Outcome("trained")
+    return Outcome("fault", f"depend on memory: {unlike}") if unlike else Outcome("trained")
 
 
 def _steps(

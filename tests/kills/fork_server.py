@@ -2,7 +2,7 @@
 
 A start takes seconds, nearly all of them imports; a test that starts hundreds has no time for that.
 `python -m tests.kills.fork_server` reads command lines from stdin, as JSON, and answers each with
-the number of the process; the line behind it with the exit code, when that has ended. Until then
+the number of the process; the line after it with the exit code, when that has ended. Until then
 nobody else gets the number.
 """
 

@@ -1,4 +1,4 @@
-"""What kills of any command have in common: what may be left then, and what behind the next start.
+"""What kills of any command have in common: what may be left then, and what after the next start.
 
 A signal that asks for an end is met: the command says so by its exit code, and leaves nothing. What
 SIGKILL leaves, the next start removes. No process that a command started outlives it for long.

@@ -72,7 +72,7 @@ class Train(Killed):
         self.assert_nothing_left()
 
     def drawn(self, rng: random.Random) -> float:
-        """A random moment of the rest of the run; behind the end of one, another one begins."""
+        """A random moment of the rest of the run; after the end of one, another one begins."""
         if self.step == STEPS:
             self.path.unlink()
             self.counts["runs"] += 1

@@ -24,7 +24,7 @@ Arrays = dict[str, np.ndarray]
 
 SHAPE = (24, 4, 6, 5)
 _VALUES = (np.nan, np.inf, -np.inf)
-# Where PyTorch's and ours are compared by value: what is left of float32 behind large terms.
+# Where PyTorch's and ours are compared by value: what is left of float32 after large terms.
 _RTOL = 2e-3
 # Sample with a plane of equal elements, of which either may be taken for the largest.
 _TIED = 22

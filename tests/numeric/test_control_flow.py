@@ -231,7 +231,7 @@ def test_weights_of_a_branch_are_trained() -> None:
     [(9, 1, 4, 4), (3, 1, 4, 3), (9, 3, 4, 2), (9, -1, 4, 9), (9, 1, 0, 1), (0, 1, 4, 0)],
 )
 def test_trips_are_counted(trips: int, step: int, bound: int, expected: int) -> None:
-    """A counter, one trip behind its use, until it reaches a bound."""
+    """A counter, one trip after its use, until it reaches a bound."""
     body = f"""
         trips = Constant <value = int64 {{{trips}}}> () c = Constant <value = bool {{1}}> ()
         zero = Constant <value = int64 {{0}}> ()

@@ -21,7 +21,7 @@ SEED = 0x1234_5678_9ABC
 
 
 def model(opset: int = 17) -> onnx.ModelProto:
-    """Two layers with dropout before and behind the second one's weight."""
+    """Two layers with dropout before and after the second one's weight."""
     rng = np.random.default_rng(0)
     weights = {
         "w1": rng.standard_normal((FEATURES, HIDDEN)),

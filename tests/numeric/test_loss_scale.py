@@ -25,7 +25,7 @@ def state(trainer, name: str) -> float:
 
 
 class TorchScaled:
-    """Adam behind GradScaler, in float32 as far as the scaled gradients go."""
+    """Adam with GradScaler, in float32 as far as the scaled gradients go."""
 
     def __init__(self, scale: float, interval: int, clip: float | None) -> None:
         self.net = TorchMlp()

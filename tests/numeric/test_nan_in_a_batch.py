@@ -17,7 +17,7 @@ BATCH, CLASSES, SIZE = 4, 5, 16
 
 
 class Rectified(nn.Module):
-    """Behind normalisations, in front of a pooling, behind products, in a recurrent layer."""
+    """After normalisations, in front of a pooling, after products, in a recurrent layer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ def trained(
     y: np.ndarray,
     at: Path,
 ) -> tuple[float, Arrays]:
-    """The loss of a step of mean squares, and the weights behind it."""
+    """The loss of a step of mean squares, and the weights after it."""
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, each.shape)
         for name, each in (("x", x), ("y", y))

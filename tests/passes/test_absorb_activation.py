@@ -1,4 +1,4 @@
-"""Batch normalisations apply the rectifiers behind them, where nobody sees the difference."""
+"""Batch normalisations apply the rectifiers after them, where nobody sees the difference."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ SHAPE = (2, 3, 4, 5)
 
 
 def step(kind: str) -> tvm.IRModule:
-    """A normalisation with something behind it."""
+    """A normalisation with something after it."""
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(SHAPE, "float32"))
     rest = [relax.Var(f"p{i}", relax.TensorType((3,), "float32")) for i in range(4)]

@@ -110,7 +110,7 @@ def test_no_tensor_is_written_over_while_it_is_read(
 def replay(step: relax.Function) -> int:
     """Runs through a planned function; returns the bytes of its arena.
 
-    A training step is given it, behind its arguments; others allocate it.
+    A training step is given it, after its arguments; others allocate it.
     """
     given = [each for each in step.params if isinstance(each.ty, relax.TupleType)]
     owner = np.zeros(sum(int(each.ty.fields[0].shape[0]) for each in given), np.int64)

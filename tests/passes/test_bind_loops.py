@@ -59,7 +59,7 @@ def nested(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
 
 @T.prim_func(s_tir=True)
 def serial(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
-    """Each element hangs on the one before; an outer loop stays on the host."""
+    """Each element depends on the one before; an outer loop stays on the host."""
     T.func_attr({"global_symbol": "main"})
     for i in range(SIZE):
         y[i] = x[i]

@@ -63,7 +63,7 @@ def on_the_host(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")
 
 @T.prim_func(s_tir=True)
 def asks_on_the_host(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")) -> None:
-    """A launch that hangs on an element."""
+    """A launch that depends on an element."""
     T.func_attr({"global_symbol": "main"})
     if x[0] > T.float32(0):
         with T.launch_thread("threadIdx.x", SIZE) as item:

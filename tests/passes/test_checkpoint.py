@@ -30,7 +30,7 @@ from tests.fast import examples
 
 @st.composite
 def drawn(draw: st.DrawFn, most: int) -> Recomputation:
-    """Tasks of up to two results; some may never run again, some not behind a later task."""
+    """Tasks of up to two results; some may never run again, some not after a later task."""
     tasks, sizes, until = [], [], []
     count = draw(st.integers(1, most))
     for number in range(count):
@@ -282,7 +282,7 @@ def test_what_changes_is_not_made_again() -> None:
 
 
 def test_what_is_going_to_change_is_made_again_before_that() -> None:
-    # Task 3 changes what task 0 reads; a large task 2 lies before it, and task 4 behind it.
+    # Task 3 changes what task 0 reads; a large task 2 lies before it, and task 4 after it.
     tasks = (
         Task((0,), frozenset()),
         Task((1,), frozenset()),
@@ -297,7 +297,7 @@ def test_what_is_going_to_change_is_made_again_before_that() -> None:
 
 
 def test_what_others_are_made_again_from_is_kept() -> None:
-    # Task 4 reads again what task 1 makes of task 0's result, which nothing else reads behind 2.
+    # Task 4 reads again what task 1 makes of task 0's result, which nothing else reads after 2.
     tasks = (
         Task((0,), frozenset()),
         Task((1,), frozenset({0})),
@@ -327,7 +327,7 @@ def test_a_choice_asked_for_again_is_possible(
 
 
 def test_a_choice_asked_for_again_saves_calls() -> None:
-    """Behind the first tight moment of a drawn graph come others, of which it says nothing."""
+    """After the first tight moment of a drawn graph come others, of which it says nothing."""
     problem = layered(500)
     first = plan_of(problem, range(500))
     limit = int(0.8 * first.peak)

@@ -126,7 +126,7 @@ def test_a_refusal_is_not_asked_for_again() -> None:
 
 def test_wrong_types_name_the_pass_that_made_them() -> None:
     passes = (*tvm_passes(relax.transform.Normalize), Given(step()), Given(wrongly_typed()), Same())
-    # The second of those that give a module, not what came behind it.
+    # The second of those that give a module, not what came after it.
     wanted = r"(?s)pass given.* failed \(passes before it: tvm.Normalize, given.*cannot be assigned"
     with pytest.raises(PassError, match=wanted):
         run_pipeline(passes, step())
@@ -146,7 +146,7 @@ def test_wrong_types_name_the_pass_that_made_them() -> None:
 def test_each_module_of_a_compile_is_well_formed(
     target: str, options: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later pass might mend what one leaves wrong; behind the last one that is not seen."""
+    """A later pass might mend what one leaves wrong; after the last one that is not seen."""
     run = contract._run
     checked: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Marks of a loop's iterations become one behind the loop, on CPUs alone."""
+"""Marks of a loop's iterations become one after the loop, on CPUs alone."""
 
 import tvm
 import tvm_ffi

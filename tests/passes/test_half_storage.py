@@ -170,7 +170,7 @@ def test_training_goes_on_as_in_float32(tmp_path: Path) -> None:
 
 
 def test_values_beyond_the_range_of_float16_are_bounded(tmp_path: Path) -> None:
-    """An infinity that is stored would make every gradient behind it infinite or not a number."""
+    """An infinity that is stored would make every gradient after it infinite or not a number."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal((64, 64)).astype(np.float32)
     v = (rng.standard_normal((64, 10)) * 1e-6).astype(np.float32)

@@ -124,7 +124,7 @@ def test_a_workspace_belongs_to_its_call(tmp_path: Path) -> None:
 
 
 class Watching(LocalSession):
-    """Keeps what each call of a kernel has written, as it is behind the call."""
+    """Keeps what each call of a kernel has written, as it is after the call."""
 
     def __init__(self, plan: MemoryPlan) -> None:
         super().__init__()

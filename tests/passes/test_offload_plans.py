@@ -47,7 +47,7 @@ def fastest_within(problem: Recomputation, limit: int) -> float | None:
 
 
 def _runs(problem: Recomputation, state: _State, limit: int) -> Iterator[_State]:
-    """States behind one more task of the step."""
+    """States after one more task of the step."""
     seconds, ran, alive, stored = state
     sizes = problem.tasks.sizes
     for number, task in enumerate(problem.tasks.tasks[: ran + 1]):
@@ -61,7 +61,7 @@ def _runs(problem: Recomputation, state: _State, limit: int) -> Iterator[_State]
 
 
 def _copies(problem: Recomputation, state: _State, limit: int) -> Iterator[_State]:
-    """States behind a tensor that is dropped, stored or fetched."""
+    """States after a tensor that is dropped, stored or fetched."""
     seconds, ran, alive, stored = state
     sizes = problem.tasks.sizes
     for tensor in alive:

@@ -244,7 +244,7 @@ class Dense(nn.Module):
 MODELS = {
     # Two rectifiers before each concat, and the one before the shuffle.
     "branches": (Branches, 3 * 16, 3 * 16),
-    # What the first four normalisations read; of the arena, gradients are the most behind 24.
+    # What the first four normalisations read; of the arena, gradients are the most after 24.
     "dense": (lambda: Dense(is_chain=False), 8 + 12 + 16 + 20, 24),
     "dense-chain": (lambda: Dense(is_chain=True), 8 + 12 + 16 + 20, 24),
 }

@@ -77,7 +77,7 @@ class Branches(nn.Module):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """Two blocks behind a convolution, then branches, with a head of other operators.
+    """Two blocks after a convolution, then branches, with a head of other operators.
 
     Shifts of normalisations are not zero: one that the next normalisation takes away again stays as
     it is but for rounding, of which zeros would show nothing else.

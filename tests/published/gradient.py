@@ -71,7 +71,7 @@ def weight_moves(before: np.ndarray, after: np.ndarray, loss: float) -> float:
 
     Args:
         before: the weight.
-        after: the weight behind a step of rate 1.
+        after: the weight after a step of rate 1.
         loss: in front of the step.
     """
     exact = before.astype(np.float64)

@@ -62,7 +62,7 @@ FOOT = """## What looked wrong, and was not
   their last bit.
 - mobilenetv3_small_050 by from_torch: of an exported file in float64, odtc is off by 6.9e-6 and
   onnxruntime by 3.6e-6, in opposite directions.
-- Run_1663829550 of speechmos: onnxruntime infers no rank behind its Squeeze without axes, and does
+- Run_1663829550 of speechmos: onnxruntime infers no rank after its Squeeze without axes, and does
   not load it; with the sizes of its inputs written into the file it does.
 """
 

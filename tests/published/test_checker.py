@@ -86,7 +86,7 @@ def test_weights_that_only_rounding_moves_are_not_measured(tmp_path: Path) -> No
 
 
 def test_a_file_that_only_sizes_make_a_model_runs_with_them(tmp_path: Path) -> None:
-    """Behind a Squeeze without axes nothing is known of open sizes."""
+    """After a Squeeze without axes nothing is known of open sizes."""
     text = """g (float[N, 1, 4] x) => (float[M] y) {
         s = Squeeze (x) a = Slice (s, zero, two, zero) b = Slice (s, two, four, zero)
         y = Concat <axis = 0> (a, b)

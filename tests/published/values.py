@@ -69,7 +69,7 @@ def session(file: "str | os.PathLike[str] | bytes") -> onnxruntime.InferenceSess
 def _loaded(path: "str | os.PathLike[str]", values: Values) -> onnxruntime.InferenceSession:
     """A file as it is; where onnxruntime does not take that, with the sizes of what is fed.
 
-    What it infers of open sizes may be no model, such as behind a Squeeze without axes, where the
+    What it infers of open sizes may be no model, such as after a Squeeze without axes, where the
     sizes make it one.
     """
     try:

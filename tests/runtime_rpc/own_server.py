@@ -23,7 +23,7 @@ def serving(folder: Path, idle: float = 30.0, log: Path | None = None) -> Iterat
 
     Args:
         folder: for what its sessions write.
-        idle: seconds between signs of life, behind which sessions end.
+        idle: seconds between signs of life, after which sessions end.
         log: what it says goes there.
     """
     with ExitStack() as stack:

@@ -80,7 +80,7 @@ def test_float64_is_rounded_and_strings_are_refused() -> None:
 @given(total=st.integers(1, 50), batch=st.integers(1, 9))
 def test_padded_batches_hold_every_sample_once(total: int, batch: int) -> None:
     shared = Argument(Role.INPUT, TensorSpec("rate", ()))
-    # Two entries a sample along axis 1, and the same again behind all samples.
+    # Two entries a sample along axis 1, and the same again after all samples.
     item = Argument(Role.INPUT, TensorSpec("x", (3, 4 * batch)), place=Place(1, 2, 2))
     x = np.arange(1, 12 * total + 1).reshape(3, 2, total, 2)
     fed = {item: x.reshape(3, -1), shared: np.float32(7)}

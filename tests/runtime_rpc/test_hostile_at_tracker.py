@@ -49,7 +49,7 @@ def tracker() -> Iterator[tuple[At, int]]:
 
 @pytest.fixture
 def at(tracker: tuple[At, int]) -> Iterator[At]:
-    """Its address; behind a test, a device can be registered, found and taken."""
+    """Its address; after a test, a device can be registered, found and taken."""
     yield tracker[0]
     serves(tracker[0])
 
@@ -139,7 +139,7 @@ def test_a_message_of_another_form_ends_its_connection(at: At, messages: list[An
 )
 def test_other_bytes_end_their_connection(at: At, said: bytes) -> None:
     with socket.create_connection(at, 20) as connection:
-        # The tracker may not read the greeting with what is behind it.
+        # The tracker may not read the greeting with what is after it.
         connection.sendall(said[:4])
         time.sleep(0.1)
         try:

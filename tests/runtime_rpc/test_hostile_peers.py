@@ -52,7 +52,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, log: Path) -> Iterator[str]:
 
 @pytest.fixture
 def at(url: str) -> Iterator[At]:
-    """The server's address; whatever a test does to it, the same process serves behind it."""
+    """The server's address; whatever a test does to it, the same process serves after it."""
     where = address(url)
     before = status(where)
     yield where

@@ -104,7 +104,7 @@ def test_strangers_do_no_harm(url: str, said: bytes) -> None:
 
 
 def test_a_tracker_that_has_nothing_to_say_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """During a session nothing is asked; what is asked behind it has all of its time."""
+    """During a session nothing is asked; what is asked after it has all of its time."""
     now = 0.0
     monkeypatch.setattr(registration.time, "monotonic", lambda: now)
     with socket.create_server(("127.0.0.1", 0)) as tracker:

@@ -145,7 +145,7 @@ def test_the_limit_is_that_of_one_step(url: str) -> None:
 
 
 def test_on_the_command_line(url: str, tmp_path: Path, monkeypatch, capsys) -> None:
-    """A checkpoint is written behind the call in which it is due."""
+    """A checkpoint is written after the call in which it is due."""
     mlp_artifact(tmp_path, odtc.SGD(momentum=0.9)).save(tmp_path / "mlp.odtc")
     x, y = (np.concatenate(each) for each in zip(*batches(8), strict=True))
     np.savez(tmp_path / "data.npz", x=x, y=y)

@@ -1,4 +1,4 @@
-"""A trainer in several threads, and behind a fork: turns, clear errors, and nothing left behind."""
+"""A trainer in several threads, and after a fork: turns, clear errors, and nothing left behind."""
 
 import gc
 import os

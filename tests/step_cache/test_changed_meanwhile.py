@@ -37,7 +37,7 @@ def changes(model: Path, other: Path) -> Changes:
 
 
 def compile_while(monkeypatch: pytest.MonkeyPatch, changed: Callable[[], object]) -> None:
-    """Has others change something before, and behind, all reading of the next compile."""
+    """Has others change something before, and after, all reading of the next compile."""
     build = building.build
 
     def read_between(*given: Any):

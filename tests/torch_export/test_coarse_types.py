@@ -18,7 +18,7 @@ KINDS = [torch.bfloat16, torch.float16]
 
 
 class Coarse(nn.Module):
-    """A layer of its own type, and a float32 one behind it."""
+    """A layer of its own type, and a float32 one after it."""
 
     def __init__(self, kind: torch.dtype) -> None:
         super().__init__()

@@ -107,7 +107,7 @@ class Matrix:
         """Reads some steps, counted from `start`, in whole vectors.
 
         Emits their copy where they are not float32, where vectors do not cover a step, or where
-        steps would push each other out of a cache. The copy has zeros behind each step.
+        steps would push each other out of a cache. The copy has zeros after each step.
 
         Args:
             start: the first step.

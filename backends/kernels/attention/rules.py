@@ -42,7 +42,7 @@ def _heads(
     attrs = call.attrs
     inner = [bool(each) for each in attrs["inner"]]
     (batch, *q_sizes), k_sizes, v_sizes = shape_of(q), shape_of(k)[1:], shape_of(v)[1:]
-    # Steps lie in front of the heads, or behind them.
+    # Steps lie in front of the heads, or after them.
     queries, heads, width = q_sizes if inner[0] else (q_sizes[1], q_sizes[0], q_sizes[2])
     return Heads(
         batch=batch,

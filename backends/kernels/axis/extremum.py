@@ -100,7 +100,7 @@ def _places(extremum: _Extremum, leads: Callable[[Expr, Expr], Expr]) -> Rule:
         return tirx.Select(wins, place, other_place), tirx.Select(wins, value, other)
 
     def none(place: str, dtype: str) -> tuple[Expr, Expr]:
-        # Behind all places: where all elements are as the start, the first is found.
+        # After all places: where all elements are as the start, the first is found.
         return tirx.max_value(place), start(dtype)
 
     reducer = te.comm_reducer(chosen, none)

@@ -21,7 +21,7 @@ def batch_norm_last(
         epsilon: added to the variance.
         momentum: the share of the new statistics.
         lanes: elements in a vector.
-        activation: name of an operator of `ACTIVATIONS` that `y` has behind it, or nothing.
+        activation: name of an operator of `ACTIVATIONS` that `y` has after it, or nothing.
     """
     of = Pixels(*matrix, lanes)
     with row_kernel("batch_norm") as made:

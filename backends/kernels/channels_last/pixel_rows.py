@@ -1,6 +1,6 @@
 """Passes over the pixels of tensors whose channels are last: what lies side by side are channels.
 
-A pass reads whole pixels, one behind the other, in the order in which they lie: a block of channels
+A pass reads whole pixels, one after the other, in the order in which they lie: a block of channels
 of all pixels would have lines in as many places, which no hardware foresees. What is summed over
 pixels is kept for all channels, in a row that stays near a core. Each task has some pixels, and its
 own sums.

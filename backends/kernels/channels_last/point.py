@@ -68,7 +68,7 @@ def weight_gradient(product: Product, machine: Machine) -> None:
     tiles, splits = split_rows(rows, tile.rows, panels, machine.tasks)
 
     def store(_: ir.Expr, m: ir.Expr, c: ir.Expr, value: ir.Expr) -> None:
-        # Nothing is fused behind the gradient of a weight.
+        # Nothing is fused after the gradient of a weight.
         T.buffer_store(dw, value, _weight(dw, *((c, m) if is_swapped else (m, c))))
 
     with T.parallel(panels * splits) as task:

@@ -1,7 +1,7 @@
 """Convolutions of any window, and the gradients of their data, of tensors with channels last.
 
 A tile has neighbouring results of a row of the image as its rows, and channels of theirs as its
-columns. Under a row of taps the channels that a result reads of all of them lie one behind the
+columns. Under a row of taps the channels that a result reads of all of them lie one after the
 other, so that the inner loop runs through them. A task copies the weights of its columns into a
 panel once, and takes images, or bands of their rows, one after the other; where there are zeros
 around an image, each is copied with these.
@@ -34,7 +34,7 @@ class Line:
 
     Attributes:
         size: of the image that is read.
-        before: zeros in front of it; of those behind there are as many as are read.
+        before: zeros in front of it; of those after there are as many as are read.
         step, first, gap: of positions.
         weights: places of the taps in the kernel, by rising positions.
         out: results.
@@ -98,7 +98,7 @@ def forward(product: Product, axes: Sequence[Axis], machine: Machine) -> None:
     channels, taps = int(w.shape[1]), kernel[0] * kernel[1]
 
     def pack(panel: tirx.Buffer, at: ir.Expr, live: int, tile: Tile) -> None:
-        """A filter's weights lie one behind the other: channels, and taps of each."""
+        """A filter's weights lie one after the other: channels, and taps of each."""
 
         def place(k: ir.Expr, j: ir.Expr) -> list[ir.Expr]:
             row, column = unflatten(k % taps, kernel)
@@ -231,7 +231,7 @@ class _Stage:
             return
         rows, across, zero = self._rows, self._across, tirx.const(0.0, "float32")
         begin = min(max(across.before, 0), across.span(across.out))
-        # Of the image, elements `skip` and those behind it are read, as far as there are any.
+        # Of the image, elements `skip` and those after it are read, as far as there are any.
         skip = max(-across.before, 0)
         count = max(min(across.size - skip, across.span(across.out) - begin), 0)
         depth, pitch = self._depth, self._pitch

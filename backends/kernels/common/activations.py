@@ -1,4 +1,4 @@
-"""What a kernel has behind it of a network's activations."""
+"""What a kernel has after it of a network's activations."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from tvm import ir, tirx
 
 
 def activated(name: str, value: ir.Expr, number: Callable[[float], ir.Expr]) -> ir.Expr:
-    """A value behind an activation.
+    """A value after an activation.
 
     Args:
         name: of an operator of `ACTIVATIONS`, or nothing.

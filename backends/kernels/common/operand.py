@@ -7,7 +7,7 @@ from odtc.passes.absorb_transpose import is_widening
 
 
 def stored(builder: relax.BlockBuilder, expression: relax.Expr) -> relax.Expr:
-    """The tensor to read: the half-precision one behind a cast to float32, or the tensor itself."""
+    """The tensor to read: the half-precision one that is cast to float32, or the tensor itself."""
     source = _bound(builder, expression)
     return source.args[0] if is_widening(source) else expression
 

@@ -1,6 +1,6 @@
 """Kernels that are written in TVMScript, parsed without a look at all that calls them.
 
-It is used as `parsed.prim_func`: the parser knows the decorator by the name behind a dot.
+It is used as `parsed.prim_func`: the parser knows the decorator by the name after a dot.
 """
 
 from collections.abc import Callable

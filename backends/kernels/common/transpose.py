@@ -65,7 +65,7 @@ def _square(
 
     A round joins registers of `done` rows each, which hold one column of every `done`, in pairs.
     They are values with names, not elements of a buffer: that would be memory of the step, to which
-    LLVM writes what is last in it, behind the loops around, where sums need the registers.
+    LLVM writes what is last in it, after the loops around, where sums need the registers.
     """
     values = [T.Bind(load(i)) for i in range(lanes)]
     part = min(lanes, _PART_BYTES // size_of(dtype))
@@ -100,7 +100,7 @@ def _zips(lanes: int, part: int, run: int) -> list[list[int]]:
 
 
 def _halves(lanes: int, part: int) -> list[list[int]]:
-    """Of two vectors, one behind the other: the parts at even places, and those at odd ones."""
+    """Of two vectors, one after the other: the parts at even places, and those at odd ones."""
     return [
         [
             start + element

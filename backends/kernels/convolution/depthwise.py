@@ -2,7 +2,7 @@
 
 Each channel is convolved by itself, so there is no sum over channels, and little more to compute
 than to read and write. A plane is staged some rows at a time (`bands.py`); results are computed a
-few rows at once, as these share most of what they read, and stored behind what is fused with them.
+few rows at once, as these share most of what they read, and stored after what is fused with them.
 A channel `c` may have several filters; its outputs `o` follow each other.
 """
 

@@ -113,7 +113,7 @@ class Axis:
         step, gap = self.stride, self.dilation
         span = self.out + (self.kernel - 1) * gap // step
         if step == 1:
-            # The zeros in front of a row are those behind the row before, too.
+            # The zeros in front of a row are those after the row before, too.
             behind = max(span - self.size - max(self.pad, 0), 0)
             span -= min(max(self.pad, 0), behind, span - self.out)
         return Walk(

@@ -1,7 +1,7 @@
 """2-D convolutions in groups: which kernels compute them and their gradients.
 
 Groups of one channel are convolved plane by plane, as a product is written once it is known what is
-fused behind it; others are products, group by group.
+fused after it; others are products, group by group.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -36,7 +36,7 @@ class Block:
 
     @property
     def has_rest(self) -> bool:
-        """Whether positions are left behind the last whole vector of an image."""
+        """Whether positions are left after the last whole vector of an image."""
         return self.positions % self.lanes > 0
 
     @property

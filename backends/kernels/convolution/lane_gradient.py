@@ -4,7 +4,7 @@
 `p`: a result is a whole vector, to which each step adds the product of a vector of either operand,
 and whose lanes are added up once in the end. So neither operand is transposed. The columns, of
 which there are fewer, are copied near a core, and rows are read where they lie. A vector that would
-reach behind its image reaches back instead; what it has twice is zero in the copy. Between blocks
+reach past its image reaches back instead; what it has twice is zero in the copy. Between blocks
 of positions the vectors stay in memory: lanes times as much as in the other form.
 """
 

@@ -3,7 +3,7 @@
 After autodiff a step holds three forms: the convolution itself, the gradient of its data as a
 transposed convolution, and the gradient of its weights as a convolution of the data by the output's
 gradient in the layout `CNHW`. Each becomes a kernel that says what it computes, element by element,
-with a mark that names its family; elementwise operators are fused behind it, and then
+with a mark that names its family; elementwise operators are fused after it, and then
 `backends/kernels/convolution/loops.py` writes its loops. What is no plain convolution (groups,
 other layouts) keeps TVM's own kernel.
 """
@@ -144,7 +144,7 @@ def marked(
         family: what writes its loops.
         operands: the tensors that it reads.
         normal: what becomes of the first operand, if anything does.
-        more: numbers of the mark, behind the six of each axis.
+        more: numbers of the mark, after the six of each axis.
     """
     numbers = [number for axis in convolution.axes() for number in axis.numbers]
     marks = {PRODUCT: [family, *numbers, *more]}

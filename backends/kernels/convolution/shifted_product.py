@@ -104,7 +104,7 @@ class _Staged:
     """The copies that a round reads.
 
     Attributes:
-        buffer: [phases of each axis, channels, positions], behind blocks and parts where shared.
+        buffer: [phases of each axis, channels, positions], after blocks and parts where shared.
         block: which one it is.
         first: part.
         shared: whether the copies of all blocks are there.

@@ -64,7 +64,7 @@ Term = Callable[
 
 
 def channels_last(of: Sequence[Any]) -> list[Any]:
-    """An index or a shape with the second dimension behind all others."""
+    """An index or a shape with the second dimension after all others."""
     first, second, *rest = of
     return [first, *rest, second]
 

@@ -83,7 +83,7 @@ def weight_gradient(
     results = results_of(
         shares, sizes[::-1] if is_swapped else sizes, dw, lambda i, j: [offset + i, *between, j]
     )
-    # The sum runs over results only, so no vector reaches behind them.
+    # The sum runs over results only, so no vector reaches past them.
     staged_rows = -(-(block.positions + reach_of(walk, strides_of(axes))) // block.inner)
     with T.parallel(shares * cut.parts * cut.groups) as task:
         share, part, group = unflatten(task, (shares, cut.parts, cut.groups))

@@ -215,7 +215,7 @@ def _apply(
 
 
 def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """Elements before, along and behind an axis."""
+    """Elements before, along and after an axis."""
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 

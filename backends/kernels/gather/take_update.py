@@ -16,7 +16,7 @@ from odtc.backends.kernels.gather.take import CHUNK, loop_of, of_rows
 from odtc.core.kernel_marks import MARKS_LOSS
 from odtc.core.mark_loss import is_not_finite, marked
 
-# Behind the last index of a row.
+# After the last index of a row.
 _END = -1
 
 

@@ -55,7 +55,7 @@ def batch_norm_kernel(
         momentum: the share of the new statistics.
         lanes: elements in a vector.
         dtype: of all tensors.
-        activation: name of an operator of `ACTIVATIONS` that `y` has behind it, or nothing.
+        activation: name of an operator of `ACTIVATIONS` that `y` has after it, or nothing.
     """
     with row_kernel("batch_norm") as made:
         x = T.arg("x", T.buffer(shape, dtype))

@@ -30,7 +30,7 @@ class Normal:
     """What becomes of an operand as it is read.
 
     Attributes:
-        activation: name of an operator of `ACTIVATIONS` that is behind it, or nothing.
+        activation: name of an operator of `ACTIVATIONS` that is after it, or nothing.
         held: channels that the data has.
         first: the first of them that is read.
     """

@@ -35,7 +35,7 @@ class Stage:
 def staged(
     count: int, row: Row, stages: Sequence[Stage], last: Callable[[ir.Expr, Row, Sums], None]
 ) -> None:
-    """Emits the stages, and the last pass behind them, for all rows.
+    """Emits the stages, and the last pass after them, for all rows.
 
     Args:
         count: of rows.

@@ -34,7 +34,7 @@ class Band:
         stride: of the window over it, which makes phases of it.
         results: sizes of the results, as positions in a phase.
         before: rows and columns of a phase that are read in front of a result.
-        behind: the same, behind it.
+        behind: the same, after it.
         rows: of results.
     """
 

@@ -1,6 +1,6 @@
 """Image planes as one line of vectors: what average pooling is built from.
 
-A window walks over a plane that is staged row behind row, each row followed by so much padding that
+A window walks over a plane that is staged row after row, each row followed by so much padding that
 a tap beyond its end, or in front of the next one, reads padding. Then a tap is one shift of the
 whole line: results are computed in full vectors, however narrow the plane is, and what falls in
 between two rows is never read. A window with a stride reads planes that the stride is taken out of:

@@ -62,7 +62,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Blocks of as many terms each, one behind the other.
+    """Blocks of as many terms each, one after the other.
 
     Attributes:
         first: term of the first one.

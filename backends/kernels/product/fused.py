@@ -1,6 +1,6 @@
-"""What TVM has fused behind a product, as a function that the product applies when it stores.
+"""What TVM has fused after a product, as a function that the product applies when it stores.
 
-`FuseTIR` leaves one kernel with a block for the product and a block for each operator behind it.
+`FuseTIR` leaves one kernel with a block for the product and a block for each operator after it.
 A product brings its own loops, so those blocks are read as expressions: the tail of a product is
 the value to store at an index of the result for the product there.
 """
@@ -142,7 +142,7 @@ def _normal(product: s_tir.SBlock) -> Normal | None:
 
 
 def _inlined_beside(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The kernel, where a block that does not hang on the product stands where it is read.
+    """The kernel, where a block that does not depend on the product stands where it is read.
 
     Such a block may have any shape: numbers of rows in the shape of a column, for one.
     """

@@ -55,7 +55,7 @@ def pack(
     start: tuple[ir.Expr, ir.Expr],
     target: tuple[tirx.Buffer, ir.Expr],
 ) -> None:
-    """Emits the copy of a panel: the columns of a tile, with zeros behind those that there are."""
+    """Emits the copy of a panel: the columns of a tile, with zeros after those that there are."""
     (n, at), (packed, panel), dtype = start, target, tile.dtype
     if columns.total < tile.columns:
         with T.grid(depth, tile.columns) as (k, j):

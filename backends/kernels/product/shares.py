@@ -21,7 +21,7 @@ Place = Callable[[ir.Expr, ir.Expr], list[ir.Expr]]
 
 @dataclass(frozen=True)
 class Results:
-    """Where tasks put their sums: at once to their place, or one share behind the other.
+    """Where tasks put their sums: at once to their place, or one share after the other.
 
     Attributes:
         target: of what tasks find.

@@ -173,7 +173,7 @@ class Units:
     width: int
 
     def at(self, gate: int = 0) -> ir.Expr:
-        """Their indices where gates lie one behind the other."""
+        """Their indices where gates lie one after the other."""
         return ramp(self.first + gate * self.hidden, self.width)
 
     def zero(self) -> ir.Expr:

@@ -1,6 +1,6 @@
 """Softmax and its logarithm over the last dimension: forward and gradient, a row at a time.
 
-Along another axis, TVM's kernels run vectors over the dimensions behind it.
+Along another axis, TVM's kernels run vectors over the dimensions after it.
 """
 
 import math

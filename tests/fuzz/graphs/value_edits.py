@@ -27,7 +27,7 @@ def initializer_shape(rng: Random, editor: Editor) -> None:
 
 
 def initializer_dtype(rng: Random, editor: Editor) -> None:
-    """Another dtype, as it is or behind a Cast."""
+    """Another dtype, as it is or after a Cast."""
     tensor = pick(rng, editor.weights())
     dtype = rng.choice([*_FLOATS, *_FLOATS, TensorProto.INT8, TensorProto.INT64])
     array = numpy_helper.to_array(tensor).astype(helper.tensor_dtype_to_np_dtype(dtype))
@@ -110,7 +110,7 @@ def input_shape(rng: Random, editor: Editor) -> None:
 
 
 def input_dtype(rng: Random, editor: Editor) -> None:
-    """Another dtype, as it is or behind a Cast."""
+    """Another dtype, as it is or after a Cast."""
     item = pick(rng, list(editor.graph.input))
     old = item.type.tensor_type.elem_type
     kinds = [*_FLOATS, TensorProto.INT64, TensorProto.INT32, TensorProto.UINT8, TensorProto.BOOL]
@@ -122,7 +122,7 @@ def input_dtype(rng: Random, editor: Editor) -> None:
 
 
 def output_added(rng: Random, editor: Editor) -> None:
-    """A value of the graph is an output, too, in front of the others or behind them."""
+    """A value of the graph is an output, too, in front of the others or after them."""
     taken = {item.name for item in editor.graph.output}
     name = pick(rng, [name for name in editor.types if name not in taken])
     made = helper.make_tensor_value_info(name, *editor.types[name])
