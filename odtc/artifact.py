@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a training step needs in bytes.
+    """Bytes that a training step needs.
 
     Attributes:
         plan: where each tensor lies in the arena, and when.
@@ -106,7 +106,7 @@ class Artifact:
 
     @property
     def manifest(self) -> Manifest:
-        """What the artifact says of itself."""
+        """The description that is in the artifact."""
         return self._bundle.manifest
 
     @property

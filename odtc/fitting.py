@@ -83,7 +83,7 @@ def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> Buil
 
 
 def _too_small(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BudgetError:
-    """What is said of a budget that nothing fits: the least, and what sets it."""
+    """The error for a budget that nothing fits: the least one, and what sets it."""
     cut = min(cuts, key=lambda cut: cut.floor)
     task = highest_of(cut.problem, lowest_of(cut.plans))
     hint = "give a larger budget, a smaller batch or --precision mixed, or freeze layers"

@@ -138,7 +138,7 @@ class KernelMeasurer:
     def _finished(
         self, done: "SimpleQueue[tuple[int, Any]]", left: set[int], *, wait: bool
     ) -> Iterator[tuple[int, list[Outcome]]]:
-        """What benches have measured.
+        """Yields the results of benches.
 
         Raises:
             DeviceLostError: there is no bench left.

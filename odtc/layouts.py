@@ -1,4 +1,4 @@
-"""What a user asks of the layouts of images in a training step: the best, ONNX's, or a plan."""
+"""The choice of layouts of images in a training step: the best, ONNX's, or a plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _FOUND = (AUTO, CHEAPEST)
 
 @dataclass(frozen=True)
 class LayoutChoice:
-    """What is asked for.
+    """The layouts that a user asks for.
 
     Attributes:
         is_native: whether all images stay as ONNX has them.
@@ -34,7 +34,7 @@ class LayoutChoice:
     is_tight: bool = False
 
     def passes(self, target: Target) -> "tuple[Pass, ...]":
-        """What gives a training step for a target its layouts."""
+        """The passes that give a training step for a target its layouts."""
         if self.is_native:
             return ()
         # Kernels come with them, which a dry run goes without.

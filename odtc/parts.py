@@ -56,7 +56,7 @@ class Parts:
 
     @property
     def counts(self) -> list[int]:
-        """What is possible, and not ruled out by the user."""
+        """Counts that are possible, and not ruled out by the user."""
         if self._asked is not None:
             return [self._asked]
         return self._divisors[:1] if self.refusal else self._divisors
@@ -117,7 +117,7 @@ def _share_weights(whole: Graph, part: Graph) -> None:
 
 
 def _notes(part: Draft) -> Iterator[str]:
-    """What a user should know of a step of micro-batches."""
+    """Notes on a step of micro-batches for the user."""
     yield (
         f"a step runs as {part.micro_batches} micro-batches of {part.batch // part.micro_batches} "
         "samples, whose gradients are added up"

@@ -119,7 +119,7 @@ def _with_places(draft: "Draft", found: Located) -> "Draft":
 
 
 def _said_of_a_guess(draft: "Draft") -> Iterator[str]:
-    """What is said of an axis that is taken for the batch, though no output grows with it.
+    """Notes on an axis that is taken for the batch, though no output grows with it.
 
     Raises:
         ModelError: the user asks for another size of it than the file has.
@@ -143,7 +143,7 @@ def _said_of_a_guess(draft: "Draft") -> Iterator[str]:
 
 
 def _said_of_inputs(draft: "Draft") -> Iterator[str]:
-    """What is said of axes that no symbol of the file and no user names."""
+    """Notes on axes that no symbol of the file and no user names."""
     source = draft.source
     if batch_symbol(feeds_of(source.model), source.asked.batch_axes) is not None:
         return
@@ -153,7 +153,7 @@ def _said_of_inputs(draft: "Draft") -> Iterator[str]:
 
 
 def _said_of_outputs(draft: "Draft", found: Located) -> Iterator[str]:
-    """What is said of outputs in which nothing shows where the samples are."""
+    """Notes on outputs in which nothing shows where the samples are."""
     for name, number in draft.objective.evaluated:
         error = found.refusals.get(number)
         if error is not None:

@@ -66,7 +66,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Least:
-    """What no plan within a budget is faster than.
+    """A lower bound of the time of plans within a budget.
 
     Attributes:
         budget_bytes: of the arena.
@@ -168,7 +168,7 @@ def _without_storage(cut: Cut[Planned]) -> Iterator[Point]:
 
 
 def _least(problem: Recomputation) -> Iterator[Least]:
-    """What the moment at which most bytes are alive says of budgets."""
+    """Lower bounds by budget, of the moment at which most bytes are alive."""
     first, whole = plan_of(problem, range(len(problem.seconds))), sum(problem.seconds)
     stage = StageProgram(problem, highest_of(problem, first))
     for part in range(_BUDGETS, 0, -1):

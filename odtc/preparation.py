@@ -60,7 +60,7 @@ ROOM = 64 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """What a step is made from, whatever its batch.
+    """The source of a step, whatever its batch.
 
     Attributes:
         model: as it was read; elements of large tensors are in its file.
@@ -101,7 +101,7 @@ class Source:
 
     @property
     def asked(self) -> InputOptions:
-        """What the user says of the inputs."""
+        """The user's options for the inputs."""
         options = self.options
         return InputOptions(
             options.get("batch"),
@@ -138,7 +138,7 @@ class Draft:
 
     @cached_property
     def reports(self) -> Sequence[NodeReport]:
-        """What can be done with each node of the model: asked before the graph is normalised."""
+        """Reports on each node of the model: asked before the graph is normalised."""
         return check_graph(self.graph, self.selection.trained)
 
 
@@ -158,7 +158,7 @@ class Step:
 
     @property
     def kernels(self) -> tuple[Any, ...]:
-        """What lowering to kernels takes: module, target, training step, schedule, rewrites."""
+        """Arguments of lowering to kernels: module, target, training step, schedule, rewrites."""
         # Kernels come with them, which a dry run goes without.
         from odtc.autoschedule.table import schedule_passes
         from odtc.passes.half_storage import HalfStorage
@@ -342,7 +342,7 @@ def _shared(objective: Objective, micro_batches: int) -> Objective:
 
 
 def _wanted(options: StepOptions) -> tuple[Sequence[str], Sequence[str]]:
-    """What the user wants trained, and frozen, as text."""
+    """The choice of trained and frozen parameters, as text."""
     params = options.get("params")
     if params is None:
         params = "*" if options.get("lora") is None else ()
@@ -354,7 +354,7 @@ def _wanted(options: StepOptions) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter, ...]]:
-    """What is trained, and the adapters that were added to the graph for it."""
+    """The trained parameters, and the adapters that were added to the graph for it."""
     lora = options.get("lora")
     lora = parse_lora(lora) if isinstance(lora, str) else lora
     train, frozen = _wanted(options)
@@ -369,7 +369,7 @@ def _choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapte
 
 
 def _known(target: Target, options: StepOptions) -> tuple[RecordLookup, MeasuredTimes]:
-    """What is known of kernels that were measured, unless the user wants none of it."""
+    """Records and times of measured kernels, unless the user wants none of them."""
     if not options.get("tuned", True):
         return no_records, NOTHING
     database = options.get("database")

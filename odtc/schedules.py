@@ -185,7 +185,7 @@ def parse_schedule(text: str, lr: float, updates: int) -> Schedule:
 
 
 def _given(kind: type[Schedule], updates: int) -> dict[str, int]:
-    """What a schedule needs and the run tells."""
+    """Facts of a run that a schedule needs."""
     lengths = {Cosine: "steps", OneCycle: "steps"}
     return {lengths[kind]: updates} if kind in lengths else {}
 

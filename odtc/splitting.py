@@ -57,7 +57,7 @@ class Planned:
         return self.ordered.build(plans, self.step.training.origins)
 
     def name_of(self, task: int) -> str:
-        """What a call makes, in words of the model."""
+        """The result of a call, in words of the model."""
         return self.ordered.name_of(task, self.step.training.origins)
 
 

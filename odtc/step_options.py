@@ -1,4 +1,4 @@
-"""What a step is made by, beside the model and the target."""
+"""Options of a step, beside the model and the target."""
 
 import os
 from collections.abc import Mapping, Sequence

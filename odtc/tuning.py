@@ -59,7 +59,7 @@ class Work:
 
     @property
     def target(self) -> Target:
-        """What it is compiled for, resolved."""
+        """The target that it is compiled for, resolved."""
         return self.step.source.target
 
     @property
@@ -72,7 +72,7 @@ class Work:
 def work_on(
     model: str | os.PathLike[str], target: str | Target, options: StepOptions, progress: Progress
 ) -> Work:
-    """What there is to tune in a step; see `odtc.compile` for arguments and errors."""
+    """A step with its tasks to tune; see `odtc.compile` for arguments and errors."""
     step = prepare(model, target, options, progress)
     progress("look for what can be tuned")
     tasks = tasks_of(*step.kernels, has_half=step.source.has_half)
@@ -117,7 +117,7 @@ def tune(
 def _kernel_measurer(
     work: Work, writer: Writer, devices: Sequence[str], lost: Progress, cool: Cool
 ) -> Iterator[tuple[KernelMeasurer, Device]]:
-    """What measures, and the kind of device that it measures on."""
+    """The measurer, and the kind of device that it measures on."""
     target, threads = work.target, work.target.threads or 1
     if devices:
         device = _alike({url: device_at(url, target) for url in devices})

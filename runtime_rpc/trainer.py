@@ -157,7 +157,7 @@ class Trainer(DeviceState):
 
     @property
     def plan(self) -> StepPlan:
-        """What the last step ran by, or the next one will."""
+        """The plan that the last step ran by, or the next one will."""
         self._turns.check()
         return self._stepping.calls.plan
 
@@ -366,4 +366,4 @@ class Trainer(DeviceState):
 
 
 def _nothing() -> None:
-    """What follows a step that is taken alone."""
+    """Follows a step that is taken alone."""

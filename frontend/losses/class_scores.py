@@ -170,7 +170,7 @@ def _label_factors(
 def _share(
     builder: relax.BlockBuilder, factor: relax.Var | None, labels: int, reduction: str
 ) -> relax.Expr:
-    """What the sum is multiplied by: one over the sum of the factors, or 0 where that is 0."""
+    """The factor of the sum: one over the sum of the factors, or 0 where that is 0."""
     if reduction != MEAN:
         return number(1.0)
     if factor is None:

@@ -1,4 +1,4 @@
-"""What a loss is. Descriptions know no TVM: it is imported where a loss is written in Relax."""
+"""Descriptions of losses. They know no TVM: it is imported where a loss is written in Relax."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Label:
-    """What a loss compares an output with.
+    """The label that a loss compares an output with.
 
     Attributes:
         shape: as the user feeds it.

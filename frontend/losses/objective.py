@@ -31,7 +31,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised and what can be looked at, by place among the graph's outputs.
+    """The losses to minimise and the outputs to evaluate, by place among the graph's outputs.
 
     Attributes:
         aims: the losses; the first of the graph's outputs are theirs, in this order.

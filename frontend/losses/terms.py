@@ -1,4 +1,4 @@
-"""What is minimised: a weighted sum of losses, each on one output of the model."""
+"""The sum that is minimised: weighted losses, each on one output of the model."""
 
 import os
 from collections.abc import Mapping, Sequence

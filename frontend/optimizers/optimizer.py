@@ -1,4 +1,4 @@
-"""What an optimizer is: its options, its state, and one rule over elements.
+"""Base of all optimizers: their options, state and rule over elements.
 
     direction, new state = rule(weight, gradient, old state)
     weight = weight - learning rate * direction
@@ -46,7 +46,7 @@ class Maths(Protocol):
 
 @dataclass(frozen=True)
 class Element:
-    """What a rule reads.
+    """Inputs of a rule.
 
     Attributes:
         w: the weight.
@@ -65,7 +65,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Change:
-    """What a rule gives.
+    """Results of a rule.
 
     Attributes:
         direction: what the learning rate multiplies, before it is taken from the weight.

@@ -213,7 +213,7 @@ def state_arguments(update: Update, trained: Sequence[Argument]) -> tuple[Argume
 
 
 def scalar_arguments(update: Update) -> tuple[Argument, ...]:
-    """What an update that may be left out keeps: the updates that were made.
+    """State of an update that may be left out: the number of updates that were made.
 
     With a loss scale the scale and the updates since it was changed are in front of it.
     """

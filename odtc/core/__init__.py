@@ -1,1 +1,1 @@
-"""What every layer may use: errors, tensor specs, the manifest and the artifact bundle."""
+"""Modules that every layer may use: errors, tensor specs, the manifest and the artifact bundle."""

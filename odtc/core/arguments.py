@@ -1,4 +1,4 @@
-"""What the arguments of a public function may be: one table, checked where it is called.
+"""Checks the arguments of public functions by one table, where they are called.
 
     @takes("odtc.load", path=PATH)
     def load(path): ...
@@ -53,7 +53,7 @@ def read_fields(of: Any, kinds: Mapping[str, Kind]) -> None:
 
 
 def _public_name(kind: type) -> str:
-    """What users call a class: names that are not of `odtc` itself are of a module of it."""
+    """The name by which users know a class: of `odtc` itself, or of a module of it."""
     module = "odtc.schedules" if kind.__module__ == "odtc.schedules" else "odtc"
     return f"{module}.{kind.__name__}"
 

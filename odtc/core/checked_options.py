@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bound:
-    """What an option may be.
+    """The values that an option may have.
 
     Attributes:
         kind: what it is to be read as, for messages.

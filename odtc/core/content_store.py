@@ -47,7 +47,7 @@ def nothing_kept() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Size:
-    """What a store holds.
+    """Size of a store.
 
     Attributes:
         entries: how many.
@@ -118,7 +118,7 @@ class ContentStore:
             self._make_room(path.parent)
 
     def size(self) -> Size:
-        """What it holds now."""
+        """Its size now."""
         sizes = [size for folder in self._folders() for _, size, _ in _files(folder)]
         return Size(len(sizes), sum(sizes))
 

@@ -79,7 +79,7 @@ class _Segments:
         self._settle(node)
 
     def _settle(self, node: int) -> None:
-        """What is covered of a segment, by its own tensors or those of its halves."""
+        """Sets the covered part of a segment, by its own tensors or those of its halves."""
         if self._covers[node]:
             self._covered[node] = self._sizes[node]
         elif node < self._leaves:

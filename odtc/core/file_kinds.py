@@ -1,4 +1,4 @@
-"""What a file is that was given in the place of another, told by its first bytes.
+"""Tells by its first bytes what a file is that was given in the place of another.
 
 Who gives a checkpoint of PyTorch for a model, or a model for a checkpoint, is told what it is and
 what to do with it, rather than which byte of it is wrong.
@@ -95,7 +95,7 @@ def mistaken(path: str | os.PathLike[str], wanted: str, error: type[OdtcError]) 
 
 
 def kind_of(path: str | os.PathLike[str]) -> FileKind | None:
-    """What a file is, by what it holds; None where that is not known, as of ONNX models."""
+    """The kind of a file, by what it holds; None where that is not known, as of ONNX models."""
     try:
         with open(path, "rb") as file:
             head = file.read(_LONGEST_MAGIC)

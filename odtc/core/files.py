@@ -52,7 +52,7 @@ def private_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """What odtc keeps between runs lies here; it may not exist yet, or not be possible to make."""
+    """The folder of what odtc keeps between runs; it may be missing, or impossible to make."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # As the specification of these variables has it: what is relative is passed over.
     return (given if given.is_absolute() else _home() / ".cache") / "odtc"
@@ -87,7 +87,7 @@ def check_room(needed: int) -> None:
 
 
 def not_a_file(path: str | os.PathLike[str]) -> str:
-    """What is said of a path at which no file is that can be read."""
+    """Why there is no file at a path that can be read, for a message."""
     if os.path.isdir(path):
         return "is a folder"
     # What is read from a pipe is gone, and files are read more than once.
@@ -127,7 +127,7 @@ def disk_is_full(error: OSError) -> bool:
 
 
 def disk_full(error: OSError, where: str | None = None) -> OutputError:
-    """What to say of it; `where` is used if the error names no file itself."""
+    """The error of a disk that is full; `where` is used if the error names no file itself."""
     return OutputError(
         f"cannot write: {error.strerror}",
         where=error.filename or where,

@@ -1,4 +1,4 @@
-"""What binds the parts of an artifact to each other: one hash, which its library has in it.
+"""Binds the parts of an artifact to each other by one hash, which its library has in it.
 
 The hashes in a manifest tell what came apart on the way. They do not tell that a manifest is
 another one: with a parameter renamed or two of them exchanged, hashed again, the library would

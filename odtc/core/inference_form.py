@@ -40,7 +40,7 @@ _HINT = "export the model for inference, or keep the training form: --export-tra
 
 @dataclass
 class _Changes:
-    """What is found while a model is rewritten.
+    """Findings while a model is rewritten.
 
     Attributes:
         batch_norms: batch normalisations that took statistics of the batch.

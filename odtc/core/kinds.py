@@ -34,7 +34,7 @@ class MisfitError(Exception):
 
 @dataclass(frozen=True)
 class Kind:
-    """What an argument may be.
+    """A kind of argument: the values that it may have.
 
     Attributes:
         wanted: what it is called, after `no`.

@@ -179,7 +179,7 @@ def _remove_files(folder: Path, prefix: str) -> None:
 
 
 def _own(folder: Path, prefix: str) -> list[os.DirEntry[str]]:
-    """What this user has in a folder under names that are made here."""
+    """The entries of this user in a folder, of names that are made here."""
     length = len(prefix) + _RANDOM
     with suppress(OSError), os.scandir(folder) as entries:
         return [

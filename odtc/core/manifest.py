@@ -1,4 +1,4 @@
-"""What an artifact says of itself: one JSON object, versioned, read back with every key checked."""
+"""The manifest of an artifact: one JSON object, versioned, read back with every key checked."""
 
 import dataclasses
 import json
@@ -138,7 +138,7 @@ class Manifest:
 
     @property
     def labels(self) -> tuple[Argument, ...]:
-        """What a caller feeds to compare with: nothing, where the model has its loss inside."""
+        """The labels that a caller feeds: none, where the model has its loss inside."""
         return self.fed(Role.LABEL)
 
     def fed(self, role: Role) -> tuple[Argument, ...]:

@@ -1,4 +1,4 @@
-"""What random masks become after products and sums by numbers, and what of it is a dropout.
+"""Follows random masks through products and sums by numbers, and finds which are a dropout.
 
 A product with a mask whose mean is one is a dropout. `nn.AlphaDropout` (Klambauer et al. 2017)
 multiplies by a mask and adds one, so that mean and variance stay; the mean of its mask would scale
@@ -37,7 +37,7 @@ class Masked:
 
     @property
     def mean(self) -> float:
-        """What stands in its place in inference."""
+        """Its mean, which stands in its place in inference."""
         return self.slope * self.share + self.offset
 
     def then(self, factor: float, term: float = 0.0) -> "Masked":
@@ -118,7 +118,7 @@ def masked_of(name: str, producers: Producers, constant: Constant) -> Masked | N
 
 
 def _step(node: onnx.NodeProto, constant: Constant) -> tuple[str, float, float] | None:
-    """What a node multiplies by a number, and what it adds to that; None of another node."""
+    """The tensor that a node multiplies by a number, and what it adds; None of another node."""
     rule = _STEPS.get(node.op_type)
     if rule is None:
         return None

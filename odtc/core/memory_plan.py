@@ -18,7 +18,7 @@ from odtc.core.specs import TensorSpec
 
 
 class Kind(StrEnum):
-    """What a tensor of the arena is to the step."""
+    """The role of a tensor of the arena in the step."""
 
     SAVED = "saved activation"
     ACTIVATION = "transient activation"
@@ -131,7 +131,7 @@ class MemoryPlan:
         return self.arena_bytes == self.lower_bound_bytes
 
     def live_at(self, call: int) -> list[PlannedTensor]:
-        """What is alive during a call, the largest first."""
+        """Tensors that are alive during a call, the largest first."""
         alive = [tensor for tensor in self.tensors if tensor.first <= call <= tensor.last]
         return sorted(alive, key=lambda tensor: (-tensor.nbytes, tensor.first, tensor.offset))
 
@@ -197,7 +197,7 @@ def _tensor(data: Mapping[str, Any]) -> PlannedTensor:
 
 
 def _fault(plan: MemoryPlan) -> str:
-    """What a plan says of a tensor that cannot be; empty where nothing is wrong."""
+    """The first fault of the tensors of a plan; empty where nothing is wrong."""
     for tensor in plan.tensors:
         if not 0 <= tensor.first <= tensor.last < len(plan.calls):
             lives = f"{tensor.spec.name} lives in calls {tensor.first} to {tensor.last}"

@@ -1,4 +1,4 @@
-"""What an ONNX file says of the size of a dimension."""
+"""Sizes of dimensions, as an ONNX file gives them."""
 
 import onnx
 

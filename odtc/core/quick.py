@@ -1,4 +1,4 @@
-"""What work of some seconds does without."""
+"""Lets work of some seconds do without the collection of garbage."""
 
 import gc
 from collections.abc import Iterator

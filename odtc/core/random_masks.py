@@ -33,7 +33,7 @@ Constant = Callable[[str], float | None]
 
 @dataclass(frozen=True)
 class Mask:
-    """What a node's random zeros and ones are made from.
+    """Random zeros and ones, as a node makes them.
 
     Attributes:
         share: of ones.
@@ -45,7 +45,7 @@ class Mask:
 
 
 def constants_of(producers: Producers, stored: Mapping[str, onnx.TensorProto]) -> Constant:
-    """What gives the number that all elements of a tensor are; None if unknown.
+    """A function from a tensor's name to the number that all its elements are; None if unknown.
 
     Args:
         producers: the nodes that can be seen, by each of their outputs.

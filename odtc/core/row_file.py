@@ -10,7 +10,7 @@ from odtc.core.errors import DataError, OutputError, UsageError
 
 
 class AsDict(Protocol):
-    """What a file can keep."""
+    """A row that a file can keep."""
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""

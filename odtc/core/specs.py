@@ -55,7 +55,7 @@ class TensorSpec:
 
 
 class Role(StrEnum):
-    """What an argument of the training step is to it."""
+    """The role of an argument of the training step."""
 
     INPUT = "input"
     LABEL = "label"

@@ -19,7 +19,7 @@ _TAGS = re.compile(rf"(?:{_TAG.pattern})+")
 
 @dataclass(frozen=True)
 class Tag:
-    """What a value has to do with an ONNX tensor.
+    """The relation of a value to an ONNX tensor.
 
     Attributes:
         number: of the tensor, in a table that is kept elsewhere.

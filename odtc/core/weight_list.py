@@ -1,4 +1,4 @@
-"""What an ONNX file that odtc made says of its weights: parameters, buffers, frozen ones and ties.
+"""The list of weights in an ONNX file that odtc made: parameters, buffers, frozen ones and ties.
 
 The file has it as the JSON text of the metadata key `odtc.weights`:
 

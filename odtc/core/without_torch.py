@@ -20,7 +20,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What runs a module of TVM; None for others, and where PyTorch is there already."""
+        """Finds modules of TVM, to run without PyTorch; none where PyTorch is there already."""
         if fullname.split(".", maxsplit=1)[0] not in _TVM or _TORCH in sys.modules:
             return None
         found = PathFinder.find_spec(fullname, path, target)
