@@ -11,7 +11,8 @@ from tests.pages.followed import DOCS
 ROOT = DOCS.parent
 MAP = ROOT / "ARCHITECTURE.md"
 DESIGN = sorted((DOCS / "design").glob("*.md"))
-MOST_LINES = 250
+GLOSSARY = DOCS / "glossary.md"
+MOST_LINES, MOST_TERMS = 250, 60
 # What each page of design begins with.
 HEADS = ("**Problem.**", "**Idea.**", "**Invariant", "**Open first.**")
 
@@ -74,7 +75,7 @@ def test_the_map_has_every_page_of_design() -> None:
     assert set(DESIGN) <= {path for _, path, _ in links(MAP)}
 
 
-@pytest.mark.parametrize("page", [MAP, *DESIGN], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [MAP, GLOSSARY, *DESIGN], ids=lambda page: page.stem)
 def test_what_a_page_names_is_there(page: Path) -> None:
     assert not list(missing(page.read_text()))
 
@@ -91,12 +92,22 @@ def test_classes_are_defined_where_a_page_says(page: Path) -> None:
         assert any(re.search(rf"^class {name}\b", each.read_text(), re.M) for each in files), name
 
 
+def test_the_glossary_is_short_and_in_order() -> None:
+    """A row a term, each with the one file to read; the map leads to it."""
+    rows = [line.split("|")[1:-1] for line in GLOSSARY.read_text().splitlines() if line[:2] == "| "]
+    terms = [term.strip() for term, *_ in rows[1:]]
+    assert 20 < len(terms) <= MOST_TERMS
+    assert terms == sorted(set(terms))
+    assert all(len(row) == 3 and re.fullmatch(r" `[\w./]+/[\w.]*` ", row[2]) for row in rows[1:])
+    assert GLOSSARY in {path for _, path, _ in links(MAP)}
+
+
 def test_links_to_design_lead_to_a_title() -> None:
     """Those of all pages; those of design lead somewhere whatever they lead to."""
     lost = []
     for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")):
         for written, path, title in links(page):
-            if page in (MAP, *DESIGN) or path in (MAP, *DESIGN):
+            if {page, path} & {MAP, GLOSSARY, *DESIGN}:
                 found = path.exists() and (not title or title in titles(path))
                 lost += [] if found else [f"{page.relative_to(ROOT)}: {written}"]
     assert not lost
