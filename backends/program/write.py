@@ -75,7 +75,7 @@ def program_bytes(program: Program) -> bytes:
 
 
 def _joined(program: Program, tables: Sequence[tuple[bytes, int]]) -> bytes:
-    """Header and tables, one behind the other."""
+    """Header and tables, one after the other."""
     places, body = b"", bytearray()
     start = _aligned(_HEADER.size + len(tables) * _TABLE.size)
     for content, size in tables:
@@ -99,7 +99,7 @@ def _joined(program: Program, tables: Sequence[tuple[bytes, int]]) -> bytes:
 
 
 class _Text:
-    """Strings of UTF-8, each once, with a zero behind it."""
+    """Strings of UTF-8, each once, with a zero after it."""
 
     def __init__(self) -> None:
         self.content = bytearray()

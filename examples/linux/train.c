@@ -1,5 +1,5 @@
 /* Trains a small network on pictures that are made here, shows how far it is, and goes on where it was
-   stopped: train FOLDER STEPS. FOLDER has the members of an artifact; Ctrl-C ends behind the step that runs. */
+   stopped: train FOLDER STEPS. FOLDER has the members of an artifact; Ctrl-C ends after the step that runs. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ int main(int count, char **words) {
   if (odtc_open(&options, &trainer)) return failed("opening");
   if (!access(paths[3], R_OK)) {
     if (odtc_load(trainer, paths[3])) return failed("going on");
-    printf("goes on behind step %lld\n", (long long)odtc_steps(trainer));
+    printf("goes on after step %lld\n", (long long)odtc_steps(trainer));
   }
   signal(SIGINT, stop);
   signal(SIGTERM, stop);
@@ -78,7 +78,7 @@ int main(int count, char **words) {
   }
   if (code && code != ODTC_CANCELLED) return failed("a step");
   if (odtc_save(trainer, paths[3])) return failed("saving");
-  printf("%s behind step %lld, in %s\n", code ? "stopped" : "done", (long long)odtc_steps(trainer), paths[3]);
+  printf("%s after step %lld, in %s\n", code ? "stopped" : "done", (long long)odtc_steps(trainer), paths[3]);
   odtc_close(trainer);
   return 0;
 }

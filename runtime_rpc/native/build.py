@@ -51,7 +51,7 @@ def compile_runtime(compiler: Sequence[str], output: Path, *flags: str) -> None:
     Args:
         compiler: its command.
         output: the library to write.
-        flags: behind the usual ones.
+        flags: after the usual ones.
 
     Raises:
         BuildError: the compiler failed; with what it printed.

@@ -53,7 +53,7 @@ def test_it_trains_and_goes_on(train: Path, tmp_path: Path) -> None:
         [str(train), str(in_parts), "1000000"], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout
-    assert process.stdout.readline() == "goes on behind step 60\n"
+    assert process.stdout.readline() == "goes on after step 60\n"
     process.send_signal(signal.SIGINT)
     (stopped,) = (line for line in process.stdout.read().split("\n") if "stopped" in line)
     assert process.wait() == 0

@@ -1,5 +1,5 @@
 /* Of the ELF specification, for 64 bits and little endian. The system maps a library's segments, and
-   what lies behind the end of its file ends the process when it is used: so that is looked for first. */
+   what lies after the end of its file ends the process when it is used: so that is looked for first. */
 #include <string.h>
 
 #include "library.h"

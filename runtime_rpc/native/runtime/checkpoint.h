@@ -9,11 +9,11 @@
 #define ODTC_CHECKPOINT_FORMAT "odtc-checkpoint-3"
 enum { ODTC_HEX_BYTES = 2 * ODTC_SHA256_BYTES + 1 };
 
-/* The hash of bytes in hexadecimal digits, with a zero behind them. */
+/* The hash of bytes in hexadecimal digits, with a zero after them. */
 void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]);
 
-/* Whether a checkpoint may hold an argument, and whether one behind so many steps does: sums of
-   gradients are of no use right behind an update. */
+/* Whether a checkpoint may hold an argument, and whether one after so many steps does: sums of
+   gradients are of no use right after an update. */
 int odtc_is_kept(const odtc_program *program, size_t argument);
 int odtc_is_saved(const odtc_program *program, size_t argument, int64_t steps);
 

@@ -10,7 +10,7 @@
 typedef struct {
   odtc_trainer *trainer;
   char *hashes; /* the text of the metadata */
-  odtc_json next; /* in it, behind the last hash that was looked up */
+  odtc_json next; /* in it, after the last hash that was looked up */
   char *strings, own[ODTC_HEX_BYTES];
   int64_t steps, micro_batches;
   int seen;
@@ -73,7 +73,7 @@ static odtc_code hear(void *with, const char *name, const char *text, odtc_probl
   return ODTC_OK;
 }
 
-/* A name and its hash, behind the last; whether there is one. */
+/* A name and its hash, after the last; whether there is one. */
 static int next_hash(loading *l, const char **name, const char **hash) {
   l->next.strings = l->strings;
   if (!odtc_json_is(&l->next, ',')) odtc_json_expect(&l->next, '{');

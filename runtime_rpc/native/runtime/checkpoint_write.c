@@ -33,7 +33,7 @@ static int compare(const void *one, const void *other) {
   return a->bits != b->bits ? b->bits - a->bits : strcmp(a->name, b->name);
 }
 
-/* What is saved, in order, with NULL behind it; NULL where there is no memory. */
+/* What is saved, in order, with NULL after it; NULL where there is no memory. */
 static const odtc_tensor **saved(const odtc_trainer *t) {
   size_t count = 0;
   const odtc_tensor **found = calloc(t->program.argument_count + 1, sizeof *found);

@@ -13,7 +13,7 @@ static int has_parts(const odtc_program *p, const odtc_argument *a) {
   return a->groups && p->head->micro_batches > 1;
 }
 
-/* Gives out a piece of memory behind the last one; only counts where there is none yet. */
+/* Gives out a piece of memory after the last one; only counts where there is none yet. */
 static uint8_t *taken(uint8_t **at, size_t *total, size_t bytes) {
   uint8_t *piece = *at;
   *total += odtc_aligned(bytes);

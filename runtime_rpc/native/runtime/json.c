@@ -47,7 +47,7 @@ static int32_t hexadecimal(odtc_json *json) {
   return value;
 }
 
-/* The character of an escape behind `\u`, which may be two; -1 where it is none. */
+/* The character of an escape after `\u`, which may be two; -1 where it is none. */
 static int32_t code_point(odtc_json *json) {
   int32_t first = hexadecimal(json);
   if (first < 0xD800 || first > 0xDFFF) return first;
@@ -69,7 +69,7 @@ static char *encoded(char *to, int32_t code) {
   return to;
 }
 
-/* The character behind a backslash; -1 where it is none, or a zero. */
+/* The character after a backslash; -1 where it is none, or a zero. */
 static int32_t escaped(odtc_json *json) {
   static const char NAMES[] = "\"\\/bfnrt", MEANT[] = "\"\\/\b\f\n\r\t";
   if (json->at == json->end) return -1;

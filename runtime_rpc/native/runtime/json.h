@@ -11,7 +11,7 @@ typedef struct {
   char *strings; /* room for what strings become, at least as much as there is text */
 } odtc_json;
 
-/* Whether the next character is this one, which is then behind. */
+/* Whether the next character is this one, which is then passed. */
 int odtc_json_is(odtc_json *json, char character);
 /* The same, where it has to be. */
 void odtc_json_expect(odtc_json *json, char character);

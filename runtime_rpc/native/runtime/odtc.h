@@ -89,7 +89,7 @@ ODTC_API void odtc_close(odtc_trainer *trainer);
 /* What went wrong in the last call that did not return ODTC_OK. */
 ODTC_API const char *odtc_message(const odtc_trainer *trainer);
 
-/* The tensors of the step, in its order; NULL behind the last one, and for an unknown name. */
+/* The tensors of the step, in its order; NULL after the last one, and for an unknown name. */
 ODTC_API const odtc_tensor *odtc_tensor_at(const odtc_trainer *trainer, size_t number);
 ODTC_API const odtc_tensor *odtc_find(const odtc_trainer *trainer, const char *name);
 
@@ -120,7 +120,7 @@ ODTC_API odtc_code odtc_save(odtc_trainer *trainer, const char *path);
 ODTC_API odtc_code odtc_load(odtc_trainer *trainer, const char *path);
 
 /* Lets the step that runs, or the next one, return ODTC_CANCELLED. Any thread may call this at any
-   time. The step that runs is finished first; with `now` not 0 it ends behind the kernel that runs,
+   time. The step that runs is finished first; with `now` not 0 it ends after the kernel that runs,
    and unless nothing ran yet the weights are torn: only odtc_load() makes them whole again. */
 ODTC_API void odtc_cancel(odtc_trainer *trainer, int now);
 

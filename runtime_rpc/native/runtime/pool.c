@@ -79,7 +79,7 @@ static void start_round(odtc_pool *pool) {
   pthread_mutex_unlock(&pool->lock);
 }
 
-/* One task behind the other: where there is one thread, or a kernel counts more tasks than threads. */
+/* One task after the other: where there is one thread, or a kernel counts more tasks than threads. */
 static int run_in_turn(odtc_task task, void *data, int tasks) {
   odtc_task_group group = {NULL, tasks};
   for (int number = 0; number < tasks; ++number)

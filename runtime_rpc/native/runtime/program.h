@@ -72,7 +72,7 @@ typedef struct {
 odtc_code odtc_program_read(const uint8_t *file, size_t bytes, odtc_program *program,
                             odtc_problem *problem);
 
-/* The same behind the header: what refers to something else refers to what is there. */
+/* The same after the header: what refers to something else refers to what is there. */
 odtc_code odtc_program_check(odtc_program *program, odtc_problem *problem);
 
 /* Bytes of an argument that one call of the step reads: a part, where a step has micro-batches. */

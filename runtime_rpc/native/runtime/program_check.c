@@ -136,7 +136,7 @@ static odtc_code check_function(const odtc_program *p, size_t number, odtc_probl
   size_t part = bytes_of(p, result->code, result->bits, result->rank, result->dims);
   size_t whole = bytes_of(p, result->code, result->bits, result->rank, of->dims);
   if (of->output == ODTC_NONE) {
-    FIT(number == p->plans, "the plan %.100s is behind an evaluation", name);
+    FIT(number == p->plans, "the plan %.100s is after an evaluation", name);
     FIT(result->code == 2 && result->bits == 32 && part == 4, "the loss of %.100s is no float32",
         name);
     FIT(isfinite(of->time), "the time of %.100s is no number", name);

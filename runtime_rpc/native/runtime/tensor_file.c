@@ -39,7 +39,7 @@ static void read_shape(odtc_json *json, odtc_entry *entry) {
   odtc_json_expect(json, ']');
 }
 
-/* What a tensor is, and where it lies behind the header. */
+/* What a tensor is, and where it lies after the header. */
 static void read_entry(odtc_json *json, odtc_entry *entry, uint64_t place[2]) {
   int seen = 0;
   odtc_json_expect(json, '{');

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct {
-  char *at; /* with a zero behind it, once something was put there */
+  char *at; /* with a zero after it, once something was put there */
   size_t used, room;
   int failed; /* whether there was no memory for all of it */
 } odtc_text;

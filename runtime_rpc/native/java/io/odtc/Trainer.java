@@ -37,7 +37,7 @@ public final class Trainer implements AutoCloseable {
     /**
      * The memory of a tensor of the step: inputs and labels are written there, weights are read there.
      *
-     * <p>It is in the byte order of the device, and may not be used behind {@link #close}.
+     * <p>It is in the byte order of the device, and may not be used after {@link #close}.
      *
      * @return null if there is none of that name
      */
