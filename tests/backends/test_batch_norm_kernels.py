@@ -11,8 +11,9 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.backends.kernels.common.operand import channels_of
 from odtc.backends.kernels.norm.batch_norm import batch_norm_gradient, batch_norm_kernel
-from tests.backends.guarded import HOST, run_guarded
+from tests.backends.guarded import run_guarded
 from tests.fast import examples
+from tests.host import HOST
 
 EPSILON, MOMENTUM = 1e-5, 0.25
 
