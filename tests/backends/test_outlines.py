@@ -8,6 +8,7 @@ from zipfile import ZipFile
 import onnx
 import pytest
 import tvm
+from tvm import tirx
 
 import odtc
 from benchmarks.models.decoder import Shape, decoder
@@ -16,7 +17,10 @@ from odtc.backends.kernel_store import kernel_store, outline_store
 from odtc.core import package_files, version
 from odtc.core.bundle import LIBRARY
 from odtc.core.content_store import nothing_kept
+from odtc.core.kernel_marks import MADE_FROM, REPLACEABLE, WORKSPACES, WRITTEN_OVER
 from odtc.passes.by_kernel import ByKernel
+from odtc.passes.calls import workspaces_in
+from odtc.passes.write_over import written_over
 from tests.caches import with_outlines
 from tests.mlp import mlp
 from tests.numeric.test_memory_budget import tower
@@ -201,3 +205,21 @@ def test_outlines_are_no_part_of_what_is_compiled(
     library(model, CHANGED)
     assert seen
     assert not any(set(outlines._MARKS) & each.keys() for each in seen)
+
+
+def test_each_form_of_a_kernel_has_its_code() -> None:
+    """In place, a kernel has an argument less: its code is another's."""
+    buffers = [tirx.decl_buffer([4], "float32") for _ in range(2)]
+    marks = {MADE_FROM: "ab" * 32, REPLACEABLE: [0], WORKSPACES: {"1": 0, "2": 64}}
+    kernel = tirx.PrimFunc(buffers, tirx.Evaluate(0)).with_attrs(marks)
+    in_place = written_over(kernel, 0)
+    outlines.keep(kernel, "its code")
+    outlines.keep(in_place, "the code in place")
+    known = outlines._outline(kernel, outline_store().get("ab" * 32) or b"")
+    assert outlines.is_outline(known)
+    assert outlines.code_of(known) == "its code"
+    assert outlines.code_of(written_over(known, 0)) == "the code in place"
+    assert workspaces_in(tvm.IRModule({"known": known}), 1).popitem()[1] == 0
+    assert workspaces_in(tvm.IRModule({"known": known}), 2).popitem()[1] == 64
+    with pytest.raises(outlines.NotKeptError):
+        outlines.code_of(known.with_attr(WRITTEN_OVER, 1))
