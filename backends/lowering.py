@@ -291,7 +291,8 @@ def to_kernels(  # noqa: PLR0913 - one keyword for each choice
     phases = (
         *rewrite_phase(train_step, family, rewrites),
         *fuse,
-        *recall_phase(outlines, made_by),
+        # What is told of float16 in registers is read of kernels themselves.
+        *recall_phase(Outlines.NEVER if has_half else outlines, made_by),
         products,
         *schedule,
     )

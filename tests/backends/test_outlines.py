@@ -12,6 +12,7 @@ from tvm import tirx
 
 import odtc
 from benchmarks.models.decoder import Shape, decoder
+from benchmarks.models.digits import digits_model
 from odtc.backends import kernel_objects, lowering, outlines
 from odtc.backends.kernel_store import kernel_store, outline_store
 from odtc.core import package_files, version
@@ -107,6 +108,18 @@ def test_the_library_is_the_same(
     assert library(model, CHANGED, loss) == changed
     # The updates, and no product.
     assert 0 < len(lowered) < kernels / 2
+
+
+def test_kernels_that_multiply_float16_are_counted_each_time(tmp_path: Path) -> None:
+    """A note of the artifact says how many there are, and the library is bound to its notes."""
+    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
+    target = "android-cpu{mcpu=cortex-a55}"
+    found = []
+    for _ in range(2):
+        artifact = odtc.compile(path, target, batch=4, precision="mixed")
+        found.append([note for note in artifact.manifest.notes if "multiply float16" in note])
+    assert found[0] == found[1]
+    assert found[0][0].startswith("5 kernels")
 
 
 def test_object_files_that_are_gone_are_made_again(model: Path, lowered: list[str]) -> None:
