@@ -1,6 +1,7 @@
 """What the native runtime refuses, and how it says so: each code, and that nothing is lost."""
 
 import ctypes as c
+import os
 import platform
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import odtc
 from benchmarks.models.digits import digits_model
@@ -74,11 +76,21 @@ def reshaped(folder: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"[12,8]", b"[8,12]"))
 
 
+def halved(folder: Path) -> None:
+    path = folder / "parameters.safetensors"
+    save_file({name: each.astype(np.float16) for name, each in load_file(path).items()}, path)
+
+
+def piped(folder: Path) -> None:
+    (folder / "parameters.safetensors").unlink()
+    os.mkfifo(folder / "parameters.safetensors")
+
+
 FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
     "no program": (without("program.bin"), Code.NO_FILE, "program.bin cannot be read: No such"),
     "no weights": (without("parameters.safetensors"), Code.NO_FILE, "cannot be read: No such"),
     "no library": (without("step.so"), Code.NO_FILE, "step.so cannot be read: No such file"),
-    "an empty program": (cut("program.bin", 0), Code.DAMAGED, "is empty, or no file"),
+    "an empty program": (cut("program.bin", 0), Code.DAMAGED, "program.bin is empty"),
     "a short program": (cut("program.bin", 999), Code.DAMAGED, "the program has 999 bytes of"),
     "another file": (flipped("program.bin", 0), Code.DAMAGED, "the file is no program of odtc"),
     "another version": (
@@ -95,7 +107,19 @@ FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
     "weights of another shape": (
         reshaped,
         Code.MISFIT,
-        "the weight fc1.weight has another shape or type",
+        r"fc1.weight is float32 \[8, 12\] in the file; the step takes float32 \[12, 8\]",
+    ),
+    "weights of another type": (
+        halved,
+        Code.MISFIT,
+        r"is float16 \[.*\] in the file; the step takes float32 \[",
+    ),
+    # Whoever opens a pipe waits for somebody to write.
+    "a pipe for weights": (piped, Code.DAMAGED, "safetensors is a pipe or a device, not a file"),
+    "a folder for a program": (
+        lambda folder: (folder / "program.bin").unlink() or (folder / "program.bin").mkdir(),
+        Code.DAMAGED,
+        "program.bin is a folder",
     ),
 }
 

@@ -115,7 +115,8 @@ def test_a_convolutional_net(tmp_path: Path) -> None:
 
 
 def test_a_transformer_with_dropout(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     from tests.families import WORDS, make
 
     module = make("distilbert", without_dropout=False)

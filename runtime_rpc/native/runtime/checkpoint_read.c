@@ -97,14 +97,13 @@ static odtc_code check_entry(void *with, const odtc_entry *entry, odtc_problem *
     const odtc_tensor *own = t->arguments + n;
     if (!odtc_is_kept(&t->program, n) || strcmp(own->name, entry->name)) continue;
     if (!odtc_is_saved(&t->program, n, l->steps)) return ODTC_OK;
-    if (l->data[n] || own->code != (int)entry->code || own->bits != (int)entry->bits ||
-        (size_t)own->rank != entry->rank || own->bytes != entry->bytes ||
-        (entry->rank && memcmp(own->shape, entry->shape, entry->rank * sizeof *entry->shape)))
-      break;
+    if (l->data[n])
+      return odtc_fail(problem, ODTC_DAMAGED, "the checkpoint has %.100s twice", own->name);
+    if (!odtc_entry_fits(own, entry)) return odtc_entry_misfit(own, entry, problem);
     l->data[n] = entry->data;
     return ODTC_OK;
   }
-  return odtc_fail(problem, ODTC_MISFIT, "the checkpoint does not fit the step: %.100s is another",
+  return odtc_fail(problem, ODTC_MISFIT, "the checkpoint does not fit the step, which has no %.100s",
                    entry->name);
 }
 

@@ -75,13 +75,6 @@ typedef struct {
   int stays; /* whether some are used as they lie there */
 } filling;
 
-static int fits(const odtc_tensor *argument, const odtc_entry *entry) {
-  return argument->code == (int)entry->code && argument->bits == (int)entry->bits &&
-         (size_t)argument->rank == entry->rank &&
-         (!entry->rank ||
-          !memcmp(argument->shape, entry->shape, entry->rank * sizeof *entry->shape));
-}
-
 /* The name of the weight that an argument starts from; NULL for one that starts otherwise. */
 static const char *starts_from(const odtc_program *p, size_t number) {
   const odtc_argument *a = p->arguments + number;
@@ -96,8 +89,8 @@ static odtc_code take_entry(void *with, const odtc_entry *entry, odtc_problem *p
   for (size_t n = 0; n < p->argument_count; ++n) {
     const char *name = starts_from(p, n);
     if (!name || strcmp(name, entry->name)) continue;
-    if (!fits(t->arguments + n, entry))
-      return odtc_fail(problem, ODTC_MISFIT, "the weight %.100s has another shape or type", name);
+    if (!odtc_entry_fits(t->arguments + n, entry))
+      return odtc_entry_misfit(t->arguments + n, entry, problem);
     if (f->in_place) {
       int is_aligned = (uintptr_t)entry->data % ODTC_ALIGNMENT == 0;
       if (p->arguments[n].role == ODTC_FROZEN && is_aligned)

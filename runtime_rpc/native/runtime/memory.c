@@ -21,7 +21,7 @@ size_t odtc_aligned(size_t bytes) {
 }
 
 odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *problem) {
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would be waited for */
   struct stat about;
   if (file < 0 || fstat(file, &about)) {
     odtc_fail(problem, ODTC_NO_FILE, "%.300s cannot be read: %s", path, strerror(errno));
@@ -30,7 +30,10 @@ odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *probl
   }
   if (!S_ISREG(about.st_mode) || about.st_size <= 0) {
     close(file);
-    return odtc_fail(problem, ODTC_DAMAGED, "%.300s is empty, or no file", path);
+    return odtc_fail(problem, ODTC_DAMAGED, "%.300s is %s", path,
+                     S_ISREG(about.st_mode)   ? "empty"
+                     : S_ISDIR(about.st_mode) ? "a folder"
+                                              : "a pipe or a device, not a file");
   }
   size_t bytes = (size_t)about.st_size;
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);

@@ -1,5 +1,6 @@
 #include "tensor_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,4 +126,29 @@ odtc_code odtc_tensor_file_read(odtc_pages file, odtc_listener listener, odtc_pr
   odtc_code code = read_entries(&json, body, listener, problem);
   free(strings);
   return code;
+}
+
+int odtc_entry_fits(const odtc_tensor *tensor, const odtc_entry *entry) {
+  return tensor->code == (int)entry->code && tensor->bits == (int)entry->bits &&
+         (size_t)tensor->rank == entry->rank &&
+         (!entry->rank || !memcmp(tensor->shape, entry->shape, entry->rank * sizeof *entry->shape));
+}
+
+/* Such as `float32 [8, 3]`, as far as there is room. */
+static void say_type(char *out, size_t room, int code, int bits, size_t rank, const int64_t *shape) {
+  static const char *const KINDS[] = {"int", "uint", "float"};
+  size_t used = (size_t)(code == 6 ? snprintf(out, room, "bool [")
+                                   : snprintf(out, room, "%s%d [", KINDS[code % 3], bits));
+  for (size_t n = 0; n < rank && used < room; ++n)
+    used += (size_t)snprintf(out + used, room - used, "%s%lld", n ? ", " : "", (long long)shape[n]);
+  if (used < room) snprintf(out + used, room - used, "]");
+}
+
+odtc_code odtc_entry_misfit(const odtc_tensor *tensor, const odtc_entry *entry,
+                            odtc_problem *problem) {
+  char found[96], wanted[96];
+  say_type(found, sizeof found, (int)entry->code, (int)entry->bits, entry->rank, entry->shape);
+  say_type(wanted, sizeof wanted, tensor->code, tensor->bits, (size_t)tensor->rank, tensor->shape);
+  return odtc_fail(problem, ODTC_MISFIT, "%.100s is %s in the file; the step takes %s", entry->name,
+                   found, wanted);
 }

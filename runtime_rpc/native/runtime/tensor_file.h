@@ -14,6 +14,13 @@ typedef struct {
   size_t bytes;
 } odtc_entry;
 
+/* Whether a tensor of a file is one of the step's, but for its name. */
+int odtc_entry_fits(const odtc_tensor *tensor, const odtc_entry *entry);
+
+/* Notes that it is not, with the types and shapes of both. */
+odtc_code odtc_entry_misfit(const odtc_tensor *tensor, const odtc_entry *entry,
+                            odtc_problem *problem);
+
 /* Who is told what is in a file. */
 typedef struct {
   odtc_code (*take)(void *with, const odtc_entry *entry, odtc_problem *problem);
