@@ -133,13 +133,13 @@ class NativeTrainer:
         storage: str | os.PathLike[str] | None = None,
         library: c.CDLL | None = None,
     ) -> None:
-        self._library, self._handle = library or _runtime(), _Handle()
+        self._library, self._opened = library or _runtime(), _Handle()
         members = ("program.bin", "parameters.safetensors", "step.so")
         paths = [os.fsencode(Path(folder, name)) for name in members]
         kept = None if storage is None else os.fsencode(storage)
         options = _Options(*paths, kept, threads)
         try:
-            self._check(self._library.odtc_open(c.byref(options), c.byref(self._handle)))
+            self._check(self._library.odtc_open(c.byref(options), c.byref(self._opened)))
         except NativeError:
             self.close()
             raise
@@ -154,8 +154,19 @@ class NativeTrainer:
     def close(self) -> None:
         """Gives back its memory; no array of it may be used any more."""
         self.tensors = {}
-        self._library.odtc_close(self._handle)
-        self._handle = _Handle()
+        self._library.odtc_close(self._opened)
+        self._opened = _Handle()
+
+    @property
+    def _handle(self) -> _Handle:
+        """What C knows the trainer by.
+
+        Raises:
+            NativeError: it is closed.
+        """
+        if not self._opened:
+            raise NativeError(Code.USAGE, "the trainer is closed")
+        return self._opened
 
     @property
     def steps(self) -> int:

@@ -348,3 +348,50 @@ def test_where_there_is_no_memory_for_a_plan_a_smaller_one_is_taken(tmp_path: Pa
     assert plenty[1] == first
     assert last <= tight[1] < first
     assert plenty[0] == tight[0]
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from odtc.runtime_rpc.native.binding import NativeTrainer
+
+with NativeTrainer(Path(sys.argv[1]), 2) as native:
+    native.step(0.1)
+    child = os.fork()
+    if not child:
+        for call in (native.step, native.use_threads, native.evaluate):
+            try:
+                call(*[1] * (call != native.evaluate))
+            except Exception as error:
+                print(error, flush=True)
+        native.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    native.step(0.1)
+print("went on")
+"""
+
+
+def test_a_fork_is_refused_and_does_not_wait(members: Path) -> None:
+    """The threads of a trainer are of the process that made it."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, str(members)],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    *refusals, last = done.stdout.splitlines()
+    assert last == "went on"
+    assert len(refusals) == 3
+    assert all("whose threads a fork of it has not" in each for each in refusals)
+
+
+def test_a_closed_trainer_says_so(members: Path) -> None:
+    native = NativeTrainer(members, 1)
+    native.close()
+    native.close()
+    for call in (lambda: native.step(0.1), lambda: native.steps, native.cancel):
+        with pytest.raises(NativeError, match="the trainer is closed") as caught:
+            call()
+        assert caught.value.code is Code.USAGE

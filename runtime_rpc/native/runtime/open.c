@@ -86,6 +86,7 @@ static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
 odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer) {
   odtc_trainer *t = *trainer = calloc(1, sizeof *t);
   if (!t) return ODTC_NO_MEMORY;
+  t->process = (int)getpid();
   if (open_all(t, options)) return t->problem.code;
   t->is_open = 1;
   return ODTC_OK;
@@ -95,13 +96,21 @@ odtc_code odtc_check_open(odtc_trainer *t) {
   return t->is_open ? ODTC_OK : odtc_fail(&t->problem, ODTC_USAGE, "the trainer was not opened");
 }
 
+odtc_code odtc_check_threads(odtc_trainer *t) {
+  if (odtc_check_open(t)) return t->problem.code;
+  if (t->process == (int)getpid()) return ODTC_OK;
+  return odtc_fail(&t->problem, ODTC_USAGE,
+                   "the trainer is of process %d, whose threads a fork of it has not: open another",
+                   t->process);
+}
+
 odtc_code odtc_set_threads(odtc_trainer *t, int threads) {
-  return odtc_check_open(t) ? t->problem.code : make_pool(t, threads);
+  return odtc_check_threads(t) ? t->problem.code : make_pool(t, threads);
 }
 
 void odtc_close(odtc_trainer *t) {
   if (!t) return;
-  odtc_pool_end(t->pool);
+  if (t->process == (int)getpid()) odtc_pool_end(t->pool);
   odtc_library_close(&t->library);
   odtc_unmap(&t->arena);
   odtc_unmap(&t->storage);

@@ -5,7 +5,7 @@
 #include "trainer.h"
 
 static odtc_code check_whole(odtc_trainer *t) {
-  if (odtc_check_open(t)) return t->problem.code;
+  if (odtc_check_threads(t)) return t->problem.code;
   if (!t->torn) return ODTC_OK;
   return odtc_fail(&t->problem, ODTC_TORN,
                    "the weights are torn: a step ended half way; load a checkpoint");

@@ -26,6 +26,7 @@ struct odtc_trainer {
   const odtc_function *plan;
   atomic_int cancelled;
   int torn, is_open;
+  int process; /* that made it, and has its threads */
   int64_t steps;
 };
 
@@ -33,6 +34,8 @@ enum { ODTC_CANCEL_STEP = 1, ODTC_CANCEL_NOW = 2 };
 
 /* Whether everything below is there. */
 odtc_code odtc_check_open(odtc_trainer *trainer);
+/* Whether its threads are, too: a fork has none, and would wait for them without an end. */
+odtc_code odtc_check_threads(odtc_trainer *trainer);
 
 /* Allocates what a program needs, and gives it the values that it starts from. */
 odtc_code odtc_fill(odtc_trainer *trainer, const odtc_options *options);
