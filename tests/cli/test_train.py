@@ -72,6 +72,10 @@ def test_train_says_what_cores_are_idle(
     assert (f"{wanted} threads={useful} to use more" in said) == (cores > 1)
     assert main([*command, "--threads", "1"]) == 0
     assert "to use more" not in capsys.readouterr().err
+    every = f"host-cpu{{threads={useful}}}"
+    odtc.compile(digits.model, every, batch=BATCH).save(here / "one.odtc")
+    assert main(command) == 0
+    assert "to use more" not in capsys.readouterr().err
 
 
 def test_arrays_that_are_no_input_and_no_label_are_named(
