@@ -17,7 +17,7 @@ from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
 from odtc.backends.program import straight_line
 from odtc.backends.program.straight_line import lines_of
-from odtc.core.bundle import BOUND, PROGRAM, file_sha256, save, seal
+from odtc.core.bundle import BOUND, LIBRARY, PROGRAM, file_sha256, save, seal
 from odtc.core.errors import ArtifactError
 from odtc.core.identity import identity_of
 from odtc.core.library_file import build_id
@@ -143,6 +143,19 @@ def test_a_program_cannot_be_left_out_or_exchanged(artifact: Artifact, tmp_path:
         save(edited, path := tmp_path / "edited.odtc")
         with pytest.raises(ArtifactError, match="do not belong together"):
             odtc.load(path)
+
+
+def test_library_and_program_of_another_artifact_are_refused(
+    artifact: Artifact, tmp_path: Path
+) -> None:
+    """They belong together, and not to the weights and the manifest."""
+    other = mlp_artifact(tmp_path, odtc.SGD(momentum=0.5))
+    shutil.copytree(artifact._bundle.root, root := tmp_path / "edited")
+    for name in (PROGRAM, LIBRARY):
+        shutil.copy(other._bundle.root / name, root / name)
+    save(seal(artifact.manifest, root), path := tmp_path / "edited.odtc")
+    with pytest.raises(ArtifactError, match="do not belong together"):
+        odtc.load(path)
 
 
 def test_what_is_no_straight_line_is_named() -> None:
