@@ -22,6 +22,7 @@ from odtc.backends import vector_math
 from odtc.backends.kernel_store import kernel_store
 from odtc.backends.outlines import NotKeptError, code_of, is_outline, keep, unmarked
 from odtc.core.left_behind import temporary_folder
+from odtc.core.package_files import libraries
 from odtc.core.side_by_side import side_by_side
 
 # Of a key, in the name of its kernel: they tell kernels of one library apart.
@@ -123,7 +124,6 @@ def pass_context() -> str:
 def _toolchain() -> str:
     """What makes code of kernels: its versions, and its files where we have them."""
     sources = b"".join(Path(each).read_bytes() for each in _SOURCES)
-    built = Path(str(tvm.__file__)).with_name("lib").glob("*.so")
-    libraries = sorted((each.name, each.stat().st_size) for each in built)
+    built = [(name, size) for name, size, _ in libraries()]
     ours = hashlib.sha256(sources).hexdigest()
-    return f"{version('apache-tvm')} {version('apache-tvm-ffi')} {libraries} {ours}"
+    return f"{version('apache-tvm')} {version('apache-tvm-ffi')} {built} {ours}"

@@ -73,7 +73,7 @@ class RecoverableTrainer:
         from odtc.runtime_rpc.fit import idle_cores
 
         idle = idle_cores(self.trainer.session, self._artifact.manifest)
-        if idle and not self._args.threads:
+        if idle and not (self._args.threads or self._args.cores):
             say(f"note: {idle}")
 
     def _is_hopeless(self) -> bool:

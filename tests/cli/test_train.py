@@ -70,8 +70,9 @@ def test_train_says_what_cores_are_idle(
     wanted = f"compiled for 1 of the {cores} cores of this machine; compile it for a target with"
     said = capsys.readouterr().err
     assert (f"{wanted} threads={useful} to use more" in said) == (cores > 1)
-    assert main([*command, "--threads", "1"]) == 0
-    assert "to use more" not in capsys.readouterr().err
+    for chosen in (["--threads", "1"], ["--cores", "0"]):
+        assert main([*command, *chosen]) == 0
+        assert "to use more" not in capsys.readouterr().err
     every = f"host-cpu{{threads={useful}}}"
     odtc.compile(digits.model, every, batch=BATCH).save(here / "one.odtc")
     assert main(command) == 0
