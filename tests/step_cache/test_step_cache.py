@@ -4,8 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -149,8 +149,21 @@ def test_warnings_are_given_again(
     assert len(said) == 1
 
 
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files that no other process uses."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
 def test_weights_that_are_not_those_of_the_key_are_not_taken(
-    tmp_path: Path, cache: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    built: list[str],
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The model's file may change between the look at its hash and that at its weights."""
     model = write_model(tmp_path / "m")
@@ -162,16 +175,16 @@ def test_weights_that_are_not_those_of_the_key_are_not_taken(
         path.write_bytes(bytes(path.stat().st_size))
 
     monkeypatch.setattr(store, "join", late)
-    left = set(temporary_folders())
+    left = {*temporary.iterdir()}
     again = odtc.compile(model)
     assert len(built) == 2
     assert members(again) == members(first)
     # That of the second artifact, and none of what was thrown away.
-    assert len(set(temporary_folders()) - left) == 1
+    assert len({*temporary.iterdir()} - left) == 1
 
 
 def test_there_is_room_for_the_artifact_or_an_error(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = write_model(tmp_path / "m")
     odtc.compile(model)
@@ -180,16 +193,10 @@ def test_there_is_room_for_the_artifact_or_an_error(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store, "join", full)
-    left = set(temporary_folders())
+    left = {*temporary.iterdir()}
     with pytest.raises(odtc.OdtcError, match="No space left"):
         odtc.compile(model)
-    assert set(temporary_folders()) == left
-
-
-def temporary_folders() -> Iterator[str]:
-    import tempfile
-
-    yield from (name for name in os.listdir(tempfile.gettempdir()) if name.startswith("odtc-"))
+    assert {*temporary.iterdir()} == left
 
 
 TWICE = """
