@@ -68,7 +68,7 @@ mutants: setup  ## 10,000 edited graphs of 24 kinds, most of them valid ONNX; re
 guarded: setup  ## steps whose tensors lie between guarded pages; native runtimes with sanitizers
 	@$(PYTHON) -m tests.guarded
 	$(PYTHON) -m tests.native.sanitized
-	$(PYTHON) -m tests.gpu.sanitized
+	$(PYTHON) -m tests.gpu.runtime.sanitized
 
 conformance: setup  ## ONNX's conformance tests; writes docs/conformance.md
 	@$(PYTHON) -m tests.conformance

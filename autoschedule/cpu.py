@@ -31,7 +31,7 @@ from odtc.autoschedule.loops import (
     iterations,
 )
 from odtc.autoschedule.reductions import schedule_reduction
-from odtc.core.kernel_marks import IS_SCHEDULED
+from odtc.core.ir.kernel_marks import IS_SCHEDULED
 from odtc.passes.contract import Pass
 
 # Iterations that are enough for threads to share, and that an inner loop should not go below.

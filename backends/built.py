@@ -12,15 +12,15 @@ import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
-from odtc.backends.compiling import Compiled
-from odtc.backends.kernel_objects import Objects
+from odtc.backends.objects.compiling import Compiled
+from odtc.backends.objects.kernel_objects import Objects
 from odtc.backends.program.lines import Lines
 from odtc.backends.program.straight_line import lines_of
-from odtc.core.kernel_marks import TUNED, WINOGRAD
-from odtc.core.relax_calls import operator_of
-from odtc.passes.insert_checkpoints import REPEATED, STORED
+from odtc.core.ir.kernel_marks import TUNED, WINOGRAD
+from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.layout.select import LAYOUTS
 from odtc.passes.memory.arena import RECORD
+from odtc.passes.schedule.insert_checkpoints import REPEATED, STORED
 
 _ALLOCATE, _ALLOCATE_RESULT = "relax.memory.alloc_storage", "relax.builtin.alloc_tensor"
 

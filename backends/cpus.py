@@ -5,7 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from odtc.core.errors import UsageError
-from odtc.core.option_text import did_you_mean
+from odtc.core.options.option_text import did_you_mean
 
 if TYPE_CHECKING:
     import tvm

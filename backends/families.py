@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from tvm import relax
 from tvm.s_tir import transform as S  # noqa: N812
 
-from odtc.backends.call_cost import worth_copies
+from odtc.backends.cost.call_cost import worth_copies
 from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
@@ -46,21 +46,21 @@ from odtc.backends.spirv.build import spirv_code
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
-from odtc.passes.bind_loops import BindLoops
-from odtc.passes.by_kernel import ByKernel
-from odtc.passes.check_launches import CheckLaunches
-from odtc.passes.compact_allocations import CompactAllocations
 from odtc.passes.contract import Pass, TvmPass, tvm_passes
-from odtc.passes.gather_marks import GatherMarks
-from odtc.passes.half_in_memory import HalfInMemory
-from odtc.passes.keep_nan import GROWN, NanGuard, by_comparison, by_instruction, by_question
+from odtc.passes.graph.spell_out_attention import SpellOutAttention
+from odtc.passes.graph.update_rows import UpdateRows
+from odtc.passes.ir.by_kernel import ByKernel
+from odtc.passes.ir.written_out import Grown
+from odtc.passes.kernel.bind_loops import BindLoops
+from odtc.passes.kernel.check_launches import CheckLaunches
+from odtc.passes.kernel.compact_allocations import CompactAllocations
+from odtc.passes.kernel.gather_marks import GatherMarks
+from odtc.passes.kernel.half_in_memory import HalfInMemory
+from odtc.passes.kernel.keep_nan import GROWN, NanGuard, by_comparison, by_instruction, by_question
+from odtc.passes.kernel.narrow_indices import NarrowIndices
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.workspaces import LiftWorkspaces
-from odtc.passes.narrow_indices import NarrowIndices
-from odtc.passes.spell_out_attention import SpellOutAttention
-from odtc.passes.update_rows import UpdateRows
-from odtc.passes.written_out import Grown
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.ir.expr import GenericConst
 
-from odtc.core.relax_calls import is_call, operator_of
+from odtc.core.ir.relax_calls import is_call, operator_of
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

@@ -14,39 +14,39 @@ import tvm
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.built import Built, built_of
-from odtc.backends.compiling import compiled
 from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.families import Family, family_of
-from odtc.backends.kernel_objects import pass_context
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.legalize import Legalize
-from odtc.backends.outlines import Outlines, recall_phase
+from odtc.backends.objects.compiling import compiled
+from odtc.backends.objects.kernel_objects import pass_context
+from odtc.backends.objects.outlines import Outlines, recall_phase
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
+from odtc.core.artifact.memory_plan import Origin
 from odtc.core.errors import UnsupportedError
-from odtc.core.kernel_marks import NORMALISED
-from odtc.core.memory_plan import Origin
-from odtc.passes.absorb_activation import AbsorbActivation
-from odtc.passes.absorb_transpose import AbsorbTranspose
+from odtc.core.ir.kernel_marks import NORMALISED
 from odtc.passes.contract import Pass, TvmPass, run_pipeline, tvm_passes
-from odtc.passes.fold_constants import FoldConstants
-from odtc.passes.fuse_named import FuseNamed
-from odtc.passes.group_updates import GroupUpdates
-from odtc.passes.immediate_update import ImmediateUpdate
-from odtc.passes.insert_checkpoints import InsertCheckpoints
-from odtc.passes.join_reshapes import JoinReshapes
-from odtc.passes.keep_nan import KeepNan
+from odtc.passes.graph.absorb_activation import AbsorbActivation
+from odtc.passes.graph.absorb_transpose import AbsorbTranspose
+from odtc.passes.graph.fold_constants import FoldConstants
+from odtc.passes.graph.immediate_update import ImmediateUpdate
+from odtc.passes.graph.join_reshapes import JoinReshapes
+from odtc.passes.graph.name_tensors import NameTensors
+from odtc.passes.graph.read_copies import ReadCopies
+from odtc.passes.graph.read_normalised import ReadNormalised
+from odtc.passes.graph.return_loss import ReturnLoss
+from odtc.passes.graph.slice_splits import SliceSplits
+from odtc.passes.kernel.fuse_named import FuseNamed
+from odtc.passes.kernel.group_updates import GroupUpdates
+from odtc.passes.kernel.keep_nan import KeepNan
+from odtc.passes.kernel.note_needs import NoteNeeds
 from odtc.passes.layout.select import SelectLayouts
 from odtc.passes.memory.arena import PlanMemory, farthest_element
 from odtc.passes.memory.take_arena import TakeArena
-from odtc.passes.name_tensors import NameTensors
-from odtc.passes.note_needs import NoteNeeds
-from odtc.passes.order_calls import OrderCalls
-from odtc.passes.read_copies import ReadCopies
-from odtc.passes.read_normalised import ReadNormalised
-from odtc.passes.return_loss import ReturnLoss
-from odtc.passes.slice_splits import SliceSplits
-from odtc.passes.write_over import WriteOver
+from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
+from odtc.passes.schedule.order_calls import OrderCalls
+from odtc.passes.schedule.write_over import WriteOver
 
 _LOOKED_THROUGH = ["relax.astype", "relax.strided_slice", NORMALISED]
 

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 import tvm
 
 from odtc.backends.built import Built
-from odtc.backends.call_cost import call_cost, storage_cost
+from odtc.backends.cost.call_cost import call_cost, storage_cost
+from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.families import family_of
 from odtc.backends.lowering import build_kernels, order_phase
-from odtc.backends.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
-from odtc.core.kernel_marks import WINOGRAD
-from odtc.core.memory_plan import Origin
-from odtc.core.tensor_tags import tags_of
-from odtc.passes.calls import Calls, workspaces_in
+from odtc.core.artifact.memory_plan import Origin
+from odtc.core.ir.kernel_marks import WINOGRAD
+from odtc.core.ir.tensor_tags import tags_of
 from odtc.passes.checkpoint.problem import Plan, Recomputation
 from odtc.passes.contract import run_pipeline
-from odtc.passes.insert_checkpoints import InsertCheckpoints
+from odtc.passes.ir.calls import Calls, workspaces_in
 from odtc.passes.memory.record import named
-from odtc.passes.recomputation import recomputation_of
+from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
+from odtc.passes.schedule.recomputation import recomputation_of
 
 
 @dataclass(frozen=True, eq=False)

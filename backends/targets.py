@@ -28,7 +28,7 @@ from odtc.backends.cpus import (
 from odtc.backends.gpu.known import gpu_of
 from odtc.backends.target_options import OPTIONS
 from odtc.core.errors import UnsupportedError, UsageError
-from odtc.core.option_text import did_you_mean, format_options, parse_options
+from odtc.core.options.option_text import did_you_mean, format_options, parse_options
 
 if TYPE_CHECKING:
     import tvm

@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.ir import Expr, Op
 from tvm.tirx import register_intrin_lowering
 
-from odtc.passes.written_out import Grown, growth_of
+from odtc.passes.ir.written_out import Grown, growth_of
 
 # Above the level of TVM's own rules.
 _LEVEL = 11

@@ -10,11 +10,11 @@ from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Choice, Decisions, MachineModel, RecordLookup, no_records
 from odtc.backends.kernels.product.fused import FusedProduct, Product, fused_product
 from odtc.backends.kernels.winograd.cut import DIRECT_FORM, FORM, WINOGRAD_FORM
-from odtc.backends.workload import workload_of
-from odtc.core.kernel_marks import EXACT, IS_SCHEDULED, MADE_FROM, TUNED, WINOGRAD, WORKLOAD
+from odtc.core.ir.kernel_marks import EXACT, IS_SCHEDULED, MADE_FROM, TUNED, WINOGRAD, WORKLOAD
 from odtc.passes.contract import Pass
 
 # From a family of products to what emits its loops, for a machine.

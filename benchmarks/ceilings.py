@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odtc.comparison.ceilings import best, fma_peak
+from odtc.comparison.measures.ceilings import best, fma_peak
 
 _SIDE = 2048
 # Far more than the caches of any machine here.

@@ -26,9 +26,9 @@ from rich.table import Table
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
-from odtc.comparison.measure import core_count, machine, spread, versions
-from odtc.core.content_store import nothing_kept
-from odtc.core.manifest import Sizes
+from odtc.comparison.measures.measure import core_count, machine, spread, versions
+from odtc.core.artifact.manifest import Sizes
+from odtc.core.disk.content_store import nothing_kept
 
 ACCURACY = 0.97
 EPOCHS = 15

@@ -35,11 +35,11 @@ from benchmarks.output import (
 )
 from benchmarks.step_time.cases import Case, case_of
 from benchmarks.step_time.compare import timed_step
-from odtc.comparison.measure import Spread, busy_share, spread
-from odtc.comparison.parity import PARITY_STEPS, disagreement
-from odtc.core.layout_plan import LayoutPlan
-from odtc.core.layouts import LAST, SECOND
-from odtc.layouts import CHEAPEST, ONNX
+from odtc.comparison.measures.measure import Spread, busy_share, spread
+from odtc.comparison.measures.parity import PARITY_STEPS, disagreement
+from odtc.core.artifact.layout_plan import LayoutPlan
+from odtc.core.ir.layouts import LAST, SECOND
+from odtc.driver.layouts import CHEAPEST, ONNX
 from odtc.runtime_rpc.profile.record import Profile
 from odtc.runtime_rpc.trainer import Trainer
 

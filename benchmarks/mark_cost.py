@@ -20,11 +20,11 @@ from onnx import TensorProto, helper, numpy_helper
 import odtc
 from benchmarks.output import about, introduce, terminal
 from benchmarks.step_time.cases import case_of
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 
 _TURNS, _WARM_UP = 41, 3
 _WIDTH = 2048
-_MARKS = "odtc.frontend.update_kernels.mark_where_not_finite"
+_MARKS = "odtc.frontend.updates.update_kernels.mark_where_not_finite"
 _OPTIMIZERS = {"SGD": odtc.SGD(), "momentum": odtc.SGD(momentum=0.9), "Adam": odtc.Adam()}
 
 

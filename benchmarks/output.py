@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from odtc.comparison.measure import machine, versions
+from odtc.comparison.measures.measure import machine, versions
 
 RESULTS = Path("logs/bench")
 

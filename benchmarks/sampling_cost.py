@@ -24,7 +24,7 @@ import odtc
 from benchmarks.options import positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import case_of
-from odtc.comparison.measure import busy_share, spread
+from odtc.comparison.measures.measure import busy_share, spread
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.trainer import Trainer
 

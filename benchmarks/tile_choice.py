@@ -28,13 +28,13 @@ from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import as_update
-from odtc.frontend.selection import select
-from odtc.frontend.specialize import specialize
+from odtc.frontend.trained.selection import select
 from odtc.frontend.training import build_training_graph
 from odtc.passes.contract import run_pipeline
 

@@ -38,7 +38,7 @@ from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.kernels.winograd.cut import DIRECT_FORM, FORM, WINOGRAD_FORM
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 
 # Channels, filters and side of the image.
 SHAPES = {

@@ -5,13 +5,18 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax
 
-from odtc.core.manifest import Evaluation
+from odtc.core.artifact.manifest import Evaluation
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec, of_role
+from odtc.frontend.backward.inference import without_dropout, without_gradient
+from odtc.frontend.backward.random import without_masks
+from odtc.frontend.backward.rebuild import (
+    builder_with_kernels,
+    needed_for,
+    replay_needed,
+    results_of,
+)
 from odtc.frontend.importer import FORWARD
-from odtc.frontend.inference import without_dropout, without_gradient
 from odtc.frontend.losses.objective import Objective
-from odtc.frontend.random import without_masks
-from odtc.frontend.rebuild import builder_with_kernels, needed_for, replay_needed, results_of
 
 EVALUATE = "evaluate"
 

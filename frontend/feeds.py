@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 
 from odtc.core.errors import ModelError, UsageError
-from odtc.core.onnx_sizes import size_of
+from odtc.core.onnx_model.onnx_sizes import size_of
 from odtc.frontend.graph import numpy_dtype
 
 # Of what a fixed batch may mean, so much is tried.

@@ -8,15 +8,15 @@ import onnx
 from odtc.core.errors import UnsupportedError
 from odtc.core.specs import TensorSpec
 from odtc.frontend.coverage import DTYPES, require_runnable
+from odtc.frontend.file.onnx_file import modern
+from odtc.frontend.file.specialize import check_domains, read_graph
+from odtc.frontend.file.training_mode import expand_training_mode
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.resolve import resolve
 from odtc.frontend.normalize.widen import widen_bfloat16
-from odtc.frontend.onnx_file import modern
-from odtc.frontend.random_masks import DRAWING
-from odtc.frontend.specialize import check_domains, read_graph
-from odtc.frontend.training_mode import expand_training_mode
+from odtc.frontend.patterns.random_masks import DRAWING
 
 
 def inference_graph(

@@ -7,11 +7,11 @@ import tvm
 from tvm import relax
 
 from odtc.core.errors import UnsupportedError
+from odtc.frontend.backward.rebuild import builder_with_kernels, replay_body, tuple_fields
+from odtc.frontend.file.preview_training import DOMAIN
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import attributes
 from odtc.frontend.importer import FORWARD
-from odtc.frontend.preview_training import DOMAIN
-from odtc.frontend.rebuild import builder_with_kernels, replay_body, tuple_fields
 
 _LOSS = "odtc_sum"
 

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
+from odtc.core.disk.file_limits import MOST_PROPAGATED
 from odtc.core.errors import ModelError
-from odtc.core.file_limits import MOST_PROPAGATED
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.onnx_model.weight_places import bodies_of
 from odtc.core.specs import Classes, TensorSpec
-from odtc.core.weight_places import bodies_of
-from odtc.frontend.misfits import misfit
+from odtc.frontend.file.misfits import misfit
 from odtc.frontend.weights.finding import Finding, Kind
 
 MAIN_DOMAINS = ("", "ai.onnx")

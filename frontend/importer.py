@@ -12,17 +12,17 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from odtc.core.errors import UnsupportedError
-from odtc.core.tensor_tags import Tag
-from odtc.frontend.batch_norm import INFERENCE
+from odtc.core.ir.tensor_tags import Tag
+from odtc.frontend.backward.batch_norm import INFERENCE
+from odtc.frontend.backward.on_rows import on_rows
+from odtc.frontend.backward.rebuild import operators_of
 from odtc.frontend.graph import Graph, describe_node
-from odtc.frontend.join_scales import join_scales
-from odtc.frontend.on_rows import on_rows
 from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.origins import tagged, tags_of_tensors
-from odtc.frontend.rebuild import operators_of
-from odtc.frontend.recognize import recognize
-from odtc.frontend.recognize_attention import SOFTMAX, recognize_attention
+from odtc.frontend.patterns.join_scales import join_scales
+from odtc.frontend.patterns.recognize import recognize
+from odtc.frontend.patterns.recognize_attention import SOFTMAX, recognize_attention
 
 FORWARD = "forward"
 

@@ -1,6 +1,7 @@
 """The ONNX tensors of a graph, numbered, so that variables can name the tensor that they hold.
 
-See `odtc.core.tensor_tags`. Nodes that normalisation put in the place of another one have its name.
+See `odtc.core.ir.tensor_tags`. Nodes that normalisation put in the place of another one have its
+name.
 """
 
 from collections.abc import Mapping
@@ -8,8 +9,8 @@ from collections.abc import Mapping
 import tvm_ffi
 from tvm import ir, relax
 
-from odtc.core.memory_plan import Origin
-from odtc.core.tensor_tags import Tag
+from odtc.core.artifact.memory_plan import Origin
+from odtc.core.ir.tensor_tags import Tag
 from odtc.frontend.graph import Graph
 
 # The loss comes first: it belongs to no node.

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import tvm
 
+from odtc.core.artifact.manifest import Evaluation
+from odtc.core.artifact.memory_plan import Origin
 from odtc.core.errors import ModelError
-from odtc.core.manifest import Evaluation
-from odtc.core.memory_plan import Origin
 from odtc.core.specs import Argument, Role, TensorSpec, of_role
-from odtc.frontend.differentiate import Trained, differentiate, try_to_differentiate
+from odtc.frontend.backward.differentiate import Trained, differentiate, try_to_differentiate
+from odtc.frontend.backward.rebuild import results_of
 from odtc.frontend.evaluation import add_evaluations
 from odtc.frontend.gradients.table import register_gradients
 from odtc.frontend.graph import Graph
@@ -26,9 +27,8 @@ from odtc.frontend.indexed_inputs import indexed_rows
 from odtc.frontend.losses.objective import Objective
 from odtc.frontend.optimizers.update import Update, state_arguments
 from odtc.frontend.origins import origins_of
-from odtc.frontend.rebuild import results_of
-from odtc.frontend.selection import Selection
-from odtc.frontend.update import add_updates
+from odtc.frontend.trained.selection import Selection
+from odtc.frontend.updates.update import add_updates
 
 TRAIN_STEP = "train_step"
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from odtc import schedules
     from odtc.against import match_weights
     from odtc.artifact import Artifact, load
-    from odtc.compilation import compile_model as compile
     from odtc.core.errors import OdtcError
     from odtc.core.specs import TensorSpec
+    from odtc.driver.compilation import compile_model as compile
+    from odtc.driver.planning import plan_model as plan
     from odtc.from_pytorch import from_torch
-    from odtc.frontend.lora import LoRA
     from odtc.frontend.losses.classification import NLL, CrossEntropy
     from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
     from odtc.frontend.losses.given import InModel, LossGraph
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from odtc.frontend.optimizers.scaled import Adagrad, RMSProp
     from odtc.frontend.optimizers.sgd import SGD, Lion
     from odtc.frontend.optimizers.update import LossScale, Update
+    from odtc.frontend.trained.lora import LoRA
     from odtc.heads import replace_head
-    from odtc.planning import plan_model as plan
     from odtc.runtime_rpc.connect import connect
     from odtc.runtime_rpc.trainer import Trainer
 
@@ -88,17 +88,17 @@ _HOME = {
     "Group": ("odtc.frontend.optimizers.groups", "Group"),
     "Lion": ("odtc.frontend.optimizers.sgd", "Lion"),
     "LossScale": ("odtc.frontend.optimizers.update", "LossScale"),
-    "LoRA": ("odtc.frontend.lora", "LoRA"),
+    "LoRA": ("odtc.frontend.trained.lora", "LoRA"),
     "OdtcError": ("odtc.core.errors", "OdtcError"),
     "RMSProp": ("odtc.frontend.optimizers.scaled", "RMSProp"),
     "TensorSpec": ("odtc.core.specs", "TensorSpec"),
     "Trainer": ("odtc.runtime_rpc.trainer", "Trainer"),
     "Update": ("odtc.frontend.optimizers.update", "Update"),
-    "compile": ("odtc.compilation", "compile_model"),
+    "compile": ("odtc.driver.compilation", "compile_model"),
     "connect": ("odtc.runtime_rpc.connect", "connect"),
     "from_torch": ("odtc.from_pytorch", "from_torch"),
     "load": ("odtc.artifact", "load"),
-    "plan": ("odtc.planning", "plan_model"),
+    "plan": ("odtc.driver.planning", "plan_model"),
     "match_weights": ("odtc.against", "match_weights"),
     "replace_head": ("odtc.heads", "replace_head"),
 }
@@ -108,7 +108,7 @@ def __getattr__(name: str) -> Any:
     if name == "schedules":
         return import_module("odtc.schedules")
     if name not in _HOME:
-        from odtc.core.option_text import did_you_mean
+        from odtc.core.options.option_text import did_you_mean
 
         near = did_you_mean(name, __all__)
         raise AttributeError(f"module 'odtc' has no attribute {name!r}" + f"; {near}" * bool(near))

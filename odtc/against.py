@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from odtc.core.arguments import takes
-from odtc.core.kinds import ANYTHING, PATH, either, mapping
-from odtc.frontend.onnx_file import load_model
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import ANYTHING, PATH, either, mapping
+from odtc.driver.step_arguments import MODEL
+from odtc.frontend.file.onnx_file import load_model
 from odtc.frontend.weights.fates import Entry, Match
 from odtc.frontend.weights.matching import match
-from odtc.runtime_rpc.arrays import as_array
-from odtc.step_arguments import MODEL
+from odtc.runtime_rpc.feed.arrays import as_array
 from odtc.weight_files import entry_of, is_float, read_state
 
 _WEIGHTS = either(

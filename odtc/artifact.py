@@ -6,15 +6,15 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Self
 
-from odtc.core import bundle as bundles
-from odtc.core.arguments import takes
-from odtc.core.bundle import Bundle
+from odtc.core.artifact import bundle as bundles
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.artifact.memory_plan import MemoryPlan, parse_memory_plans
+from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import ArtifactError, UsageError
-from odtc.core.kinds import FLAG, PATH, optional
-from odtc.core.left_behind import remove_folder
-from odtc.core.manifest import Manifest
-from odtc.core.memory_plan import MemoryPlan, parse_memory_plans
-from odtc.core.trainer_kinds import BUNDLE, DEVICE, THREADS
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import FLAG, PATH, optional
+from odtc.core.options.trainer_kinds import BUNDLE, DEVICE, THREADS
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.session import Session
@@ -185,10 +185,10 @@ class Artifact:
             UsageError: the artifact is closed; `threads` is not positive, or above the target's or
                 the number of cores; `cores` is unknown, or the device has no such core.
         """
-        from odtc.runtime_rpc.allocation import Placement
         from odtc.runtime_rpc.connect import connect
+        from odtc.runtime_rpc.guards.turns import made_alone
+        from odtc.runtime_rpc.memory.allocation import Placement
         from odtc.runtime_rpc.trainer import Trainer
-        from odtc.runtime_rpc.turns import made_alone
 
         bundle = self._opened()
         folder = None if storage is None else os.fspath(storage)

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from odtc.core.arguments import takes
-from odtc.core.caller_warning import warn_caller
 from odtc.core.errors import UsageError
-from odtc.core.kinds import ANYTHING, PATH, TEXT, either, optional, several
+from odtc.core.options.arguments import takes
+from odtc.core.options.caller_warning import warn_caller
+from odtc.core.options.kinds import ANYTHING, PATH, TEXT, either, optional, several
 
 if TYPE_CHECKING:
     import torch

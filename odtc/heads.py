@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import onnx
 
-from odtc.core.arguments import takes
+from odtc.core.disk.files import atomic_write
 from odtc.core.errors import ModelError, UsageError
-from odtc.core.files import atomic_write
-from odtc.core.kinds import FLAG, PATH, TEXT, WHOLE, optional, whole_from
-from odtc.core.weight_list import WeightList, read_weight_list, write_weight_list
+from odtc.core.onnx_model.weight_list import WeightList, read_weight_list, write_weight_list
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import FLAG, PATH, TEXT, WHOLE, optional, whole_from
+from odtc.driver.step_arguments import MODEL
+from odtc.frontend.file.onnx_file import check_model, load_model, modern
+from odtc.frontend.file.specialize import read_graph
 from odtc.frontend.heads.replace import Head, put_head
-from odtc.frontend.onnx_file import check_model, load_model, modern
-from odtc.frontend.specialize import read_graph
 from odtc.frontend.weights.finding import Kind
-from odtc.step_arguments import MODEL
 
 # What protobuf writes at most.
 _LARGEST = (1 << 31) - (1 << 20)

@@ -22,19 +22,19 @@ from tvm import relax
 from odtc.autoschedule.table import schedule_passes
 from odtc.backends.lowering import build
 from odtc.backends.targets import parse_target
-from odtc.core.arguments import read_argument
 from odtc.core.errors import DataError, OdtcError, UnsupportedError
-from odtc.core.kinds import ANYTHING, TEXT, instance, several
+from odtc.core.options.arguments import read_argument
+from odtc.core.options.kinds import ANYTHING, TEXT, instance, several
 from odtc.core.specs import TensorSpec
+from odtc.frontend.backward.inference import forward_only
+from odtc.frontend.file.onnx_file import check_model
+from odtc.frontend.file.preview_training import without_training_nodes
 from odtc.frontend.forward import inference_graph
 from odtc.frontend.gradient_node import GradientNode, take_gradient, with_gradient
 from odtc.frontend.graph import Graph
 from odtc.frontend.importer import FORWARD, import_forward
-from odtc.frontend.inference import forward_only
-from odtc.frontend.onnx_file import check_model
-from odtc.frontend.preview_training import without_training_nodes
-from odtc.runtime_rpc.arrays import as_array
-from odtc.runtime_rpc.failures import device_errors
+from odtc.runtime_rpc.feed.arrays import as_array
+from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.session import LocalSession
 
 # A longer tensor is data: no shape or setting has so many numbers.

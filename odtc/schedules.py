@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from odtc.core.arguments import plainly_made, read_argument, read_fields, takes
-from odtc.core.checked_options import (
+from odtc.core.options.arguments import plainly_made, read_argument, read_fields, takes
+from odtc.core.options.checked_options import (
     check_options,
     count,
     fraction,
@@ -22,7 +22,7 @@ from odtc.core.checked_options import (
     positive,
     require_options,
 )
-from odtc.core.kinds import REAL, TEXT, kind, whole_from
+from odtc.core.options.kinds import REAL, TEXT, kind, whole_from
 
 
 def _schedule(value: Any) -> Any:

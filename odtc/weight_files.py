@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto, helper
 from safetensors import SafetensorError, safe_open
 
+from odtc.core.disk.files import not_a_file
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
-from odtc.core.files import not_a_file
 from odtc.frontend.weights.fates import Entry
 
 _PICKLED = (".pt", ".pth", ".bin", ".ckpt")

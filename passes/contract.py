@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 
 from odtc.core.errors import OdtcError
-from odtc.core.option_text import format_options
+from odtc.core.options.option_text import format_options
 
 
 @dataclass(frozen=True)

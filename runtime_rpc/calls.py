@@ -6,16 +6,16 @@ from typing import TypeVar
 import tvm
 from tvm import relax
 
+from odtc.core.artifact.manifest import Manifest, StepPlan
 from odtc.core.errors import DeviceError
-from odtc.core.manifest import Manifest, StepPlan
 from odtc.core.specs import Argument
-from odtc.runtime_rpc.arena import Arena
-from odtc.runtime_rpc.failures import FAILURES, SMALLER, is_out_of_memory, why_not_allocated
-from odtc.runtime_rpc.plans import Available, Follower, plan_within, smaller_plan
+from odtc.runtime_rpc.guards.failures import FAILURES, SMALLER, is_out_of_memory, why_not_allocated
+from odtc.runtime_rpc.memory.arena import Arena
+from odtc.runtime_rpc.memory.plans import Available, Follower, plan_within, smaller_plan
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import DOWNLOAD
 from odtc.runtime_rpc.session import Runner, Session
-from odtc.runtime_rpc.told import told, understood
+from odtc.runtime_rpc.tracker.told import told, understood
 
 T = TypeVar("T")
 

@@ -9,16 +9,16 @@ from urllib.parse import unquote
 
 from tvm import rpc
 
-from odtc.core.arguments import takes
 from odtc.core.errors import DeviceError, DeviceLostError, UsageError
-from odtc.core.kinds import TEXT, instance, optional
-from odtc.runtime_rpc import greeting
-from odtc.runtime_rpc.failures import FAILURES
-from odtc.runtime_rpc.limits import DEFAULT, Limits
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import TEXT, instance, optional
+from odtc.runtime_rpc.guards.failures import FAILURES
+from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
+from odtc.runtime_rpc.guards.watchdog import Watchdog, shut_down
 from odtc.runtime_rpc.remote import RemoteSession
 from odtc.runtime_rpc.session import LocalSession, Session
-from odtc.runtime_rpc.trackers import Address, Offer, tracker_at
-from odtc.runtime_rpc.watchdog import Watchdog, shut_down
+from odtc.runtime_rpc.tracker import greeting
+from odtc.runtime_rpc.tracker.trackers import Address, Offer, tracker_at
 
 _LAST_PORT = (1 << 16) - 1
 _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)")
@@ -26,7 +26,9 @@ _ADB = re.compile(r"adb://(?P<serial>[^/\s]+)")
 
 
 _URL_KIND = TEXT.with_hint("give 'rpc://HOST:PORT/KEY' or 'adb://SERIAL'")
-_LIMITS = instance(Limits, "Limits", "give such as odtc.runtime_rpc.limits.Limits(connect=5.0)")
+_LIMITS = instance(
+    Limits, "Limits", "give such as odtc.runtime_rpc.guards.limits.Limits(connect=5.0)"
+)
 
 
 @dataclass(frozen=True)

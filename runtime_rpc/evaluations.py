@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from odtc.core.artifact.manifest import Evaluation, Manifest
 from odtc.core.errors import DataError, UsageError
-from odtc.core.manifest import Evaluation, Manifest
-from odtc.core.place import join, take
+from odtc.core.ir.place import join, take
 from odtc.core.printable import printable
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.runtime_rpc.batches import Feed, check_bound, fitted, named_arrays, padded_batches
-from odtc.runtime_rpc.indices import check_indices
+from odtc.runtime_rpc.feed.batches import Feed, check_bound, fitted, named_arrays, padded_batches
+from odtc.runtime_rpc.feed.indices import check_indices
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.stepping import Stepping
 

@@ -3,9 +3,9 @@
 from odtc.backends.cpus import lacking_features
 from odtc.backends.gpu.known import gpu_of
 from odtc.backends.targets import CPU, MOST_THREADS, parse_target
-from odtc.core.cores import cores_of_threads, parse_cores
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
-from odtc.core.manifest import Manifest
+from odtc.core.options.cores import cores_of_threads, parse_cores
 from odtc.runtime_rpc.session import Session
 
 

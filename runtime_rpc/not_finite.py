@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from odtc.core.errors import NumericError
-from odtc.core.marked_loss import loss_inside
+from odtc.core.ir.marked_loss import loss_inside
 
 _HINT = "load the last checkpoint, and train with a lower learning rate"
 _FED = (

@@ -31,7 +31,7 @@ class Pages:
             memory = self._resized(nbytes)
         except OSError as error:
             self._memory = None
-            # How a device of another kind says it, see `odtc.runtime_rpc.failures`.
+            # How a device of another kind says it, see `odtc.runtime_rpc.guards.failures`.
             raise OSError(f"a buffer of {nbytes} bytes: {error.strerror}") from error
         self._memory = memory
         # By its address: a buffer that is referred to cannot change its size.

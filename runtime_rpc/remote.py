@@ -17,10 +17,11 @@ import tvm
 from tvm import relax, rpc
 
 from odtc.backends.targets import CPU
-from odtc.core.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.core.options.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
-from odtc.runtime_rpc.failures import FAILURES, device_errors, explained
+from odtc.runtime_rpc.guards.failures import FAILURES, device_errors, explained
+from odtc.runtime_rpc.guards.watchdog import Watchdog
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.server.running import RUN_STEPS
 from odtc.runtime_rpc.session import (
@@ -33,8 +34,7 @@ from odtc.runtime_rpc.session import (
     says_nothing,
     send_parts,
 )
-from odtc.runtime_rpc.told import told, understood
-from odtc.runtime_rpc.watchdog import Watchdog
+from odtc.runtime_rpc.tracker.told import told, understood
 
 # Functions of odtc's server: JSON with `emulated` and `machine`; bytes of memory that are left; a
 # tensor that is a file's pages; pages of an arena.

@@ -10,7 +10,7 @@ _FOLDER = "odtc/runtime_rpc"
 def server_files() -> dict[str, bytes]:
     """Path of each file, from where Python looks for packages, to what it holds."""
     own = (_HERE / f"{name}.py" for name in ("__init__", "free_memory", "file_memory", "pages"))
-    modules = [*own, *_HERE.glob("server/*.py")]
+    modules = [*own, *_HERE.glob("server/**/*.py")]
     files = {f"{_FOLDER}/{path.relative_to(_HERE)}": path.read_bytes() for path in modules}
     # The package's own face would want all the rest.
     return {"odtc/__init__.py": b"", **dict(sorted(files.items()))}

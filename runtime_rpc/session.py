@@ -17,17 +17,17 @@ from tvm import relax
 
 from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
-from odtc.core.cores import Speeds, cores_of_threads
+from odtc.core.disk.files import cache_folder, check_programs
 from odtc.core.errors import DeviceError, OutputError
-from odtc.core.files import cache_folder, check_programs
+from odtc.core.options.cores import Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
-from odtc.runtime_rpc.failures import device_errors
 from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
+from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.pages import Pages
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
-from odtc.runtime_rpc.server.measuring import FUNCTIONS
+from odtc.runtime_rpc.server.measure.measuring import FUNCTIONS
 
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 FREE_ARENAS = "vm.builtin.memory_manager.clear"
@@ -186,7 +186,7 @@ class Session(Protocol):
         """Calls one of the functions that the device's process is measured by.
 
         Args:
-            name: of those in `odtc.runtime_rpc.server.measuring`.
+            name: of those in `odtc.runtime_rpc.server.measure.measuring`.
             arguments: numbers, texts and modules.
 
         Raises:

@@ -6,10 +6,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from odtc.core.manifest import Manifest
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.calls import Calls
-from odtc.runtime_rpc.feeding import Feeder, Part, Tensors
+from odtc.runtime_rpc.feed.feeding import Feeder, Part, Tensors
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
 from odtc.runtime_rpc.session import Runner, Session

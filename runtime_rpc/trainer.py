@@ -14,10 +14,12 @@ from typing import Self
 import numpy as np
 
 from odtc.backends.targets import parse_target
-from odtc.core.arguments import takes
-from odtc.core.bundle import MEMORY, Bundle
-from odtc.core.byte_sizes import parse_bytes
-from odtc.core.kinds import (
+from odtc.core.artifact.bundle import MEMORY, Bundle
+from odtc.core.artifact.manifest import StepPlan
+from odtc.core.artifact.memory_plan import parse_memory_plans
+from odtc.core.options.arguments import takes
+from odtc.core.options.byte_sizes import parse_bytes
+from odtc.core.options.kinds import (
     ANYTHING,
     FLAG,
     FUNCTION,
@@ -28,32 +30,30 @@ from odtc.core.kinds import (
     optional,
     whole_from,
 )
-from odtc.core.manifest import StepPlan
-from odtc.core.memory_plan import parse_memory_plans
+from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.core.specs import Role
-from odtc.core.trainer_kinds import BUNDLE, SESSION, THREADS
-from odtc.runtime_rpc.allocation import Placement, allocate
-from odtc.runtime_rpc.batches import Feed, FeedConverter
-from odtc.runtime_rpc.calling import (
+from odtc.runtime_rpc.evaluations import Evaluations
+from odtc.runtime_rpc.feed.batches import Feed, FeedConverter
+from odtc.runtime_rpc.feed.calling import (
     SEVERAL,
     learning_rate,
     pairs,
     plain_arguments,
     schedule_of,
 )
-from odtc.runtime_rpc.device_state import DeviceState
-from odtc.runtime_rpc.evaluations import Evaluations
-from odtc.runtime_rpc.feeding import Part, Upcoming
+from odtc.runtime_rpc.feed.feeding import Part, Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
+from odtc.runtime_rpc.guards.turns import Turns, alone
+from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.memory.allocation import Placement, allocate
+from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.not_finite import is_marked, not_finite
-from odtc.runtime_rpc.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.state.device_state import DeviceState
 from odtc.runtime_rpc.stepping import Stepping
-from odtc.runtime_rpc.turns import Turns, alone
-from odtc.runtime_rpc.uninterrupted import uninterrupted
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from odtc.core.files import cache_folder
+from odtc.core.disk.files import cache_folder
 from tests.caches import KEPT, without_steps
 from tests.order import longest_first
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
-from odtc.backends import link, targets, vector_math
-from odtc.core.content_store import ContentStore
-from odtc.core.files import cache_folder
+from odtc.backends import targets, vector_math
+from odtc.backends.objects import link
+from odtc.core.disk.content_store import ContentStore
+from odtc.core.disk.files import cache_folder
 from tests.caches import KEPT
 from tests.fast import ALL
 

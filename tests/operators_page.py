@@ -6,8 +6,8 @@ from pathlib import Path
 import onnx
 from onnx import defs
 
+from odtc.frontend.file.onnx_file import OLDEST_OPSET
 from odtc.frontend.normalize.resolve import RESOLVED
-from odtc.frontend.onnx_file import OLDEST_OPSET
 from odtc.frontend.operators.operator import Level, Operator, always
 from odtc.frontend.operators.table import OPERATORS
 

@@ -92,7 +92,7 @@ def test_wheel_imports_on_its_own(wheel, tmp_path):
         "    module = importlib.import_module(name)\n"
         "    assert module.__file__.startswith(sys.argv[1]), module.__file__\n"
     )
-    names = [*SETUPTOOLS["packages"], "odtc.compilation", "odtc.runtime_rpc.trainer"]
+    names = [*SETUPTOOLS["packages"], "odtc.driver.compilation", "odtc.runtime_rpc.trainer"]
     subprocess.run(
         [sys.executable, "-I", "-c", code, str(tmp_path), *names],
         cwd=tmp_path,

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from odtc.core.without_torch import leave_out_torch
+from odtc.core.process.without_torch import leave_out_torch
 
 _SPAWN = multiprocessing.get_context("spawn")
 _POLL_SECONDS = 0.2

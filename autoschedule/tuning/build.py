@@ -10,8 +10,8 @@ from tvm import relax, tirx
 
 from odtc.autoschedule.tuning.tasks import Writer
 from odtc.backends.decisions import Choice
-from odtc.backends.library import export_library
 from odtc.backends.lowering import build_kernels
+from odtc.backends.objects.library import export_library
 from odtc.backends.vector_math import register_vector_math
 
 # Kernels that a process remembers: the same ones are built with one choice after the other.

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from odtc.autoschedule.tuning.record import Fit, Place, Record, record_of
 from odtc.autoschedule.tuning.times import times_of
+from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.decisions import TunedChoice
-from odtc.backends.measured_times import NOTHING, MeasuredTimes
+from odtc.core.disk.files import atomic_write
 from odtc.core.errors import DataError, OutputError
-from odtc.core.files import atomic_write
 
 _HINT = "name another file with --database"
 

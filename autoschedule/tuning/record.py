@@ -68,7 +68,7 @@ class Record:
     """One measurement of a kernel.
 
     Attributes:
-        workload: see `odtc.backends.workload`.
+        workload: see `odtc.backends.cost.workload`.
         target: see `identity_of`.
         device: that measured it.
         odtc: version.

@@ -9,17 +9,17 @@ import tvm_ffi
 from tvm import tirx
 
 from odtc.autoschedule.tuning.search import Draft
-from odtc.backends.call_cost import call_cost
+from odtc.backends.cost.call_cost import call_cost
+from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Choice, Decisions
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.lowering import fuse_phase, order_phase, rewrite_phase
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
-from odtc.backends.workload import workload_of
 from odtc.backends.write_products import write_product
-from odtc.passes.calls import Calls
 from odtc.passes.contract import Pass, run_pipeline
+from odtc.passes.ir.calls import Calls
 
 # A workload with less of the step is left alone: it could win that much at most.
 LEAST_SHARE = 0.003
@@ -30,7 +30,7 @@ class Task:
     """One workload of a step.
 
     Attributes:
-        workload: see `odtc.backends.workload`.
+        workload: see `odtc.backends.cost.workload`.
         kernel: the product and what is fused after it, without loops.
         names: of the kernels that compute it.
         calls: of them in a step.

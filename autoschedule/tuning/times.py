@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from odtc.autoschedule.tuning.record import Fit, Place, Record, typical
-from odtc.backends.measured_times import Measured, MeasuredTimes, measured_times
+from odtc.backends.cost.measured_times import Measured, MeasuredTimes, measured_times
 
 
 def times_of(

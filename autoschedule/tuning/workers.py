@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from odtc.core.left_behind import remove_all
-from odtc.core.without_torch import leave_out_torch
+from odtc.core.disk.left_behind import remove_all
+from odtc.core.process.without_torch import leave_out_torch
 
 # Seconds in which a process that closed its pipe ends.
 _TO_END = 1.0

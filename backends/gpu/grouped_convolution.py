@@ -11,7 +11,7 @@ from odtc.backends.kernels.common.operand import stored
 from odtc.backends.kernels.convolution.grouped_rules import CONV, TRANSPOSED, is_grouped
 from odtc.backends.kernels.convolution.terms import Convolution, shapes_of
 from odtc.backends.kernels.pool.planes import pair
-from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
+from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

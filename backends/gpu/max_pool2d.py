@@ -18,8 +18,8 @@ from odtc.backends.kernels.common.operand import call_kernel
 from odtc.backends.kernels.pool.max_pool2d import pooling_of
 from odtc.backends.kernels.pool.max_pool2d_large import large_max_pool2d
 from odtc.backends.kernels.pool.planes import Pair, Window
-from odtc.core.chosen import chosen_dtype
-from odtc.core.kernel_marks import (
+from odtc.core.ir.chosen import chosen_dtype
+from odtc.core.ir.kernel_marks import (
     IS_SCHEDULED,
     MAX_POOL,
     MAX_POOL_BACKWARD,

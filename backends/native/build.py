@@ -13,10 +13,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from odtc.core.cxx import cxx_command
+from odtc.core.disk.files import check_programs
 from odtc.core.errors import BuildError
-from odtc.core.files import check_programs
-from odtc.core.native_library import kept_library, load_library
+from odtc.core.process.cxx import cxx_command
+from odtc.core.process.native_library import kept_library, load_library
 
 _SOURCES = Path(__file__).parent
 _FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odtc.backends.program.lines import Call, Line, Operand, Region
-from odtc.core.manifest import Evaluation, Manifest
-from odtc.core.place import Place
+from odtc.core.artifact.manifest import Evaluation, Manifest
+from odtc.core.ir.place import Place
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec
 
 _ALIGNMENT = 64
@@ -74,7 +74,7 @@ class Program:
     """All that a runtime needs beside kernels and weights.
 
     Attributes:
-        identity: of the artifact, in hex; see `odtc.core.identity`.
+        identity: of the artifact, in hex; see `odtc.core.artifact.identity`.
         micro_batches: calls of the step that make one.
         accumulate: steps to an update.
         threads: the most that kernels have workspaces for.

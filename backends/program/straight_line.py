@@ -14,9 +14,9 @@ from tvm import ir, relax, tirx
 from tvm.ir.expr import GenericConst
 
 from odtc.backends.program.lines import Call, Line, Lines, Operand, Region
-from odtc.core.relax_calls import operator_of
-from odtc.passes.bindings import bindings_of
-from odtc.passes.memory.problem import TENSOR_ALIGNMENT
+from odtc.core.ir.relax_calls import operator_of
+from odtc.passes.ir.bindings import bindings_of
+from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
 
 
 class NotStraightError(Exception):

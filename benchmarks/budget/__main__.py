@@ -16,8 +16,8 @@ from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import listed, positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.step_time.cases import case_of, names
-from odtc.core.byte_sizes import parse_bytes
 from odtc.core.errors import OdtcError
+from odtc.core.options.byte_sizes import parse_bytes
 
 NETWORKS = ("zoo/squeezenet", "resnet18", "vgg16")
 

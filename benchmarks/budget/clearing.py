@@ -20,7 +20,7 @@ from rich.table import Table
 
 from benchmarks.options import positive
 from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 
 # What the system is advised; Python's `mmap` lacks the name of the second one.
 _NO_HUGE_PAGES = 15

@@ -8,7 +8,7 @@ from rich.table import Table
 from benchmarks.budget.ways import Found, Way
 from benchmarks.output import numbers_table, panels, save_figure
 from benchmarks.step_time.compare import Timing, ratio
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 
 
 def parity_table(found: Sequence[Found]) -> Table:

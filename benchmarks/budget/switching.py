@@ -34,7 +34,7 @@ from benchmarks.output import (
     write_json,
 )
 from benchmarks.step_time.cases import Case, case_of
-from odtc.comparison.measure import Spread, spread
+from odtc.comparison.measures.measure import Spread, spread
 
 # What a change in a direction comes from.
 FROM = {"down": "more", "up": "less"}

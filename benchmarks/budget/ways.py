@@ -20,7 +20,7 @@ from benchmarks.step_time.cases import Case
 from benchmarks.step_time.compare import Comparison, compare
 from benchmarks.step_time.engines import OURS, Make, OdtcEngine, ort_engine, torch_engine
 from odtc.cli.console import readable_bytes
-from odtc.comparison.resident import Sample
+from odtc.comparison.measures.resident import Sample
 from odtc.core.errors import BudgetError
 from odtc.core.specs import Role
 

@@ -58,11 +58,11 @@ def main() -> None:
     """Compiles."""
     model, batch, loss, optimizer, started = sys.argv[1:]
     stages = Stages(float(started))
-    from odtc.core.without_torch import leave_out_torch
+    from odtc.core.process.without_torch import leave_out_torch
 
     # As the command does.
     leave_out_torch()
-    from odtc.compilation import compile_model
+    from odtc.driver.compilation import compile_model
 
     with TemporaryDirectory() as folder:
         artifact = compile_model(

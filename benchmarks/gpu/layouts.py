@@ -31,7 +31,7 @@ from benchmarks.output import (
     terminal,
     write_json,
 )
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 
 # Channels and side of the images, as of ResNet-50, SqueezeNet and MobileNetV2.
 SHAPES = ("64x56", "256x28", "256x14", "1024x14", "512x7", "160x7")

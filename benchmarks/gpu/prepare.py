@@ -22,7 +22,7 @@ from benchmarks.options import listed, positive
 from odtc.artifact import Artifact
 from odtc.backends.native.build import RUNTIMES, runtime_library
 from odtc.backends.targets import parse_target
-from odtc.core import bundle as bundles
+from odtc.core.artifact import bundle as bundles
 
 NETWORKS = ("squeezenet", "resnet50", "mobilenet_v2", "bert_base")
 # The usual host code of a machine with a GPU, not that of this machine.

@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 
 from benchmarks.kernel_time.calls import Call, call_of
-from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
+from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 
 # What a runtime calls the commands that move data between host and device.
 _MOVES = ("upload", "download")

@@ -26,7 +26,7 @@ from benchmarks.kernel_time.products import Layer, products_of
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from odtc.comparison.peers.torch_module import LOSSES
-from odtc.core.manifest import allocator_of
+from odtc.core.artifact.manifest import allocator_of
 
 # Steps of both that have to agree before anything is timed, and by how much.
 PARITY_STEPS, PARITY = 3, 1e-3

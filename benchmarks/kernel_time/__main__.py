@@ -20,7 +20,7 @@ from benchmarks.kernel_time.report import other_table, product_table, rows_of, s
 from benchmarks.options import positive
 from benchmarks.output import about, add_files, terminal, write_json
 from benchmarks.step_time.cases import Case, case_of, names
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 
 WARM = 2
 

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from benchmarks.kernel_time.calls import Call, call_of
-from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
+from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 from odtc.runtime_rpc.session import LocalSession
 
 

@@ -5,9 +5,9 @@ import math
 import onnx
 
 from benchmarks.kernel_time.products import Layer
-from odtc.comparison.workload import FLOPS
+from odtc.comparison.measures.workload import FLOPS
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.normalize.pipeline import normalize
-from odtc.frontend.specialize import specialize
 
 
 def layers_of(model: onnx.ModelProto, batch: int) -> list[Layer]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.memory.cases import MODEL, Stored, batch_of
-from odtc.comparison.resident import Sample, measured
+from odtc.comparison.measures.resident import Sample, measured
 
 STEPS = 3
 _GRAPHS = "onnxruntime"

@@ -18,7 +18,7 @@ from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.contract import Pass, run_pipeline
 from odtc.passes.memory.arena import PlanMemory
 from odtc.passes.memory.lifespans import lifespans_of
-from odtc.passes.memory.solve import solve
+from odtc.passes.memory.packing.solve import solve
 
 ARTIFACT = "step.odtc"
 # The step with its kernels scheduled, before any memory is planned.

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.memory.planned import Plan, TvmPlan
 from benchmarks.memory.worker import STORE, TaskError, run
-from odtc.comparison.resident import Sample
+from odtc.comparison.measures.resident import Sample
 
 OURS, TVM, ALONE, ORT, TORCH = (
     "odtc",

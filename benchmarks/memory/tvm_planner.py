@@ -17,10 +17,10 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from odtc.backends import lowering
 from odtc.passes.contract import Pass, tvm_passes
-from odtc.passes.immediate_update import ImmediateUpdate
+from odtc.passes.graph.immediate_update import ImmediateUpdate
+from odtc.passes.graph.return_loss import ReturnLoss
 from odtc.passes.memory.arena import PlanMemory, TakeOffsets
-from odtc.passes.order_calls import OrderCalls
-from odtc.passes.return_loss import ReturnLoss
+from odtc.passes.schedule.order_calls import OrderCalls
 
 _IN_PLACE = "relax.call_tir_inplace"
 _NEW = "new_tensors"

@@ -24,7 +24,7 @@ import odtc
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
 from odtc.artifact import Artifact
-from odtc.comparison.measure import machine
+from odtc.comparison.measures.measure import machine
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 
 _HERE = Path(__file__).parent

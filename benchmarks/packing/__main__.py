@@ -10,10 +10,10 @@ from benchmarks.options import listed, positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.packing.inputs import CAPACITY, CHALLENGING, INPUTS
 from benchmarks.packing.report import Packed, draw, table_of
-from odtc.passes.memory.budget import STEPS_PER_SECOND, Limit
-from odtc.passes.memory.problem import Problem
-from odtc.passes.memory.solve import solve
-from odtc.passes.memory.validate import validate
+from odtc.passes.memory.packing.budget import STEPS_PER_SECOND, Limit
+from odtc.passes.memory.packing.problem import Problem
+from odtc.passes.memory.packing.solve import solve
+from odtc.passes.memory.packing.validate import validate
 
 
 def packed(name: str, limit: Limit) -> Packed:

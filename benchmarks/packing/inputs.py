@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from odtc.passes.memory.csv_file import read_buffers
-from odtc.passes.memory.problem import Buffer
+from odtc.passes.memory.packing.csv_file import read_buffers
+from odtc.passes.memory.packing.problem import Buffer
 
 FOLDER = Path(__file__).parent / "challenging"
 # What all plans of `A` to `K` have to keep.

@@ -20,7 +20,7 @@ def main() -> None:
     """Plans."""
     model, batch, loss, in_python, started = sys.argv[1:]
     stages = Stages(float(started))
-    from odtc.core.without_torch import leave_out_torch
+    from odtc.core.process.without_torch import leave_out_torch
 
     # As the command does.
     leave_out_torch()
@@ -28,7 +28,7 @@ def main() -> None:
         from odtc.passes.native import library
 
         library.library = lambda: None
-    from odtc.planning import plan_model
+    from odtc.driver.planning import plan_model
 
     found = plan_model(model, batch=int(batch), loss=loss, count=_LINES, progress=stages.begin)
     stages.begin("")

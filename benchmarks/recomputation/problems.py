@@ -6,12 +6,12 @@ from pathlib import Path
 import onnx
 
 from benchmarks.step_time.cases import case_of
-from odtc.core.progress import silent
+from odtc.core.process.progress import silent
+from odtc.driver.preparation import read_source
+from odtc.driver.splitting import Cuts
+from odtc.driver.step_options import StepOptions
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.memory.operator_order import Task, Tasks
-from odtc.preparation import read_source
-from odtc.splitting import Cuts
-from odtc.step_options import StepOptions
 
 LAYERED = "layered-"
 

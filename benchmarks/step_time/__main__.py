@@ -24,7 +24,7 @@ from benchmarks.step_time.report import (
     summary,
     table_of,
 )
-from odtc.comparison.measure import core_count
+from odtc.comparison.measures.measure import core_count
 
 # Above this share of busy cores, other programs disturb the times too much.
 MAX_BUSY = 0.1

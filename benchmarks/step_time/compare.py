@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.step_time.cases import Case
 from benchmarks.step_time.engines import OURS, Engine, Make
-from odtc.comparison.measure import Spread, busy_share, spread
-from odtc.comparison.parity import PARITY_STEPS, disagreement
-from odtc.comparison.workload import Work, training_work
+from odtc.comparison.measures.measure import Spread, busy_share, spread
+from odtc.comparison.measures.parity import PARITY_STEPS, disagreement
+from odtc.comparison.measures.workload import Work, training_work
 
 PAUSE_SECONDS = 0.05
 

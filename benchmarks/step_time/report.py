@@ -12,7 +12,7 @@ from benchmarks.ceilings import Ceilings
 from benchmarks.output import panels, save_figure
 from benchmarks.step_time.compare import Comparison, Timing, geometric_means, ratio
 from benchmarks.step_time.engines import ENGINES
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 
 # Panels in a row of the rooflines.
 _ACROSS = 3

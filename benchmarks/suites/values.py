@@ -12,16 +12,16 @@ from pathlib import Path
 
 from benchmarks.options import positive
 from odtc.artifact import load
-from odtc.cli.bench import models_of
-from odtc.cli.compare import counts
 from odtc.cli.console import aligned, emit, say
+from odtc.cli.measuring.bench import models_of
+from odtc.cli.measuring.compare import counts
 from odtc.comparison.case import Case, read_batch
-from odtc.comparison.measure import commit, machine, versions
+from odtc.comparison.measures.measure import commit, machine, versions
+from odtc.comparison.measures.parity import PARITY_STEPS
+from odtc.comparison.measures.values import Values, losses_text, values_file
 from odtc.comparison.ours import compile_step, write_data
-from odtc.comparison.parity import PARITY_STEPS
 from odtc.comparison.suite import Suite, find_suite, made
-from odtc.comparison.values import Values, losses_text, values_file
-from odtc.core.bundle import file_sha256
+from odtc.core.artifact.bundle import file_sha256
 from odtc.runtime_rpc.connect import connect
 
 

@@ -4,7 +4,7 @@ import tvm_ffi
 from tvm import ir
 from tvm.ir import Expr
 
-from odtc.core.kernel_functions import FUNCTIONS
+from odtc.core.ir.kernel_functions import FUNCTIONS
 
 
 def require_lowered(value: Expr) -> Expr:

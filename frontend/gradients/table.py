@@ -13,21 +13,23 @@ from tvm import relax
 from odtc.frontend.gradients import (
     activation,
     arithmetic,
+    indexing,
+    mathematics,
+    reduction,
+    shape,
+    structural,
+)
+from odtc.frontend.gradients.kernels import KERNEL_RULES, KernelRule
+from odtc.frontend.gradients.nn import (
     attention,
     convolution,
     dropout,
-    indexing,
-    mathematics,
     normalization,
     padding,
     pooling,
     recurrent,
-    reduction,
-    shape,
     softmax,
-    structural,
 )
-from odtc.frontend.gradients.kernels import KERNEL_RULES, KernelRule
 from odtc.frontend.gradients.rule import Rule
 
 _FAMILIES = (

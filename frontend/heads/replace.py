@@ -14,11 +14,11 @@ import onnx
 from onnx import helper
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
+from odtc.frontend.file.onnx_file import opset_of
 from odtc.frontend.graph import describe_node
 from odtc.frontend.heads.classifier import Classifier, find_classifier
 from odtc.frontend.heads.shapes import follow_classes
 from odtc.frontend.heads.tensors import Tensors, array_of, drop_unread, fresh_name, store
-from odtc.frontend.onnx_file import opset_of
 
 SCORES = "logits"
 _WEIGHT, _BIAS = "head.weight", "head.bias"

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from odtc.core.arguments import plainly_made
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.options.arguments import plainly_made
 from odtc.core.specs import Classes, TensorSpec
 from odtc.frontend.losses.loss import (
     MEAN,

@@ -4,9 +4,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from odtc.core.arguments import plainly_made
 from odtc.core.errors import ModelError
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.options.arguments import plainly_made
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import (
     BATCH_MEAN,

@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from odtc.core.arguments import plainly_made, read_fields
 from odtc.core.errors import UnsupportedError
-from odtc.core.kinds import PATH
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.options.arguments import plainly_made, read_fields
+from odtc.core.options.kinds import PATH
 from odtc.core.specs import TensorSpec
 from odtc.frontend.losses.loss import Loss, require_float
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
-from odtc.core.arguments import read_fields
-from odtc.core.checked_options import LEAST_FLOAT32, MOST_FLOAT32
 from odtc.core.errors import ModelError, UsageError
-from odtc.core.kinds import FLAG, REAL, TEXT, WHOLE, Kind, either, optional, several
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.options.arguments import read_fields
+from odtc.core.options.checked_options import LEAST_FLOAT32, MOST_FLOAT32
+from odtc.core.options.kinds import FLAG, REAL, TEXT, WHOLE, Kind, either, optional, several
 from odtc.core.specs import Classes, TensorSpec
 
 if TYPE_CHECKING:

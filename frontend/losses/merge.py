@@ -8,11 +8,11 @@ from onnx import numpy_helper, version_converter
 
 from odtc.core.errors import ModelError
 from odtc.core.specs import TensorSpec
+from odtc.frontend.file.onnx_file import load_model
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, numpy_dtype, samples_of
 from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.normalize.widen import OTHER_TYPES, widen_model
-from odtc.frontend.onnx_file import load_model
 
 _PREFIX = "loss::"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odtc.core.errors import UnsupportedError, UsageError
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.given import InModel, LossGraph
 from odtc.frontend.losses.loss import Loss

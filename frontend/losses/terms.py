@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from odtc.core.arguments import read_argument, read_fields
-from odtc.core.checked_options import LEAST_FLOAT32, MOST_FLOAT32
 from odtc.core.errors import UsageError
-from odtc.core.kinds import REAL, TEXT, optional, shown
+from odtc.core.options.arguments import read_argument, read_fields
+from odtc.core.options.checked_options import LEAST_FLOAT32, MOST_FLOAT32
+from odtc.core.options.kinds import REAL, TEXT, optional, shown
 from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.losses.text import loss_text, parse_loss, split_term

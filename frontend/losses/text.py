@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, get_type_hints
 
 from odtc.core.errors import UsageError
-from odtc.core.option_text import did_you_mean, format_options, parse_options
+from odtc.core.options.option_text import did_you_mean, format_options, parse_options
 from odtc.frontend.losses.classification import NLL, CrossEntropy
 from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
 from odtc.frontend.losses.given import InModel, LossGraph

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from odtc.frontend.graph import Graph, attributes, describe_node, names_read
-from odtc.frontend.normalize.subgraphs import Inlined, rename
+from odtc.frontend.normalize.control.subgraphs import Inlined, rename
 
 DOMAIN = "ai.onnx.ml"
 _FLOAT = onnx.TensorProto.FLOAT

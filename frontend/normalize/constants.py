@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from odtc.core.disk.file_limits import MOST_FOLDED_BYTES
 from odtc.core.errors import ModelError
-from odtc.core.file_limits import MOST_FOLDED_BYTES
 from odtc.frontend.graph import Graph, describe_node
-from odtc.frontend.normalize.ranges import require_countable
+from odtc.frontend.normalize.control.ranges import require_countable
 
 # A causal mask of 1024 positions; anything larger is left to the compiler.
 MAX_ELEMENTS = 1 << 20

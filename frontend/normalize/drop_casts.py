@@ -4,7 +4,7 @@ import onnx
 from onnx import TensorProto
 
 from odtc.frontend.graph import Graph
-from odtc.frontend.normalize.subgraphs import rename
+from odtc.frontend.normalize.control.subgraphs import rename
 
 _WIDE = "float32"
 

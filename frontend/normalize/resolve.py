@@ -11,10 +11,16 @@ import onnx
 from onnx import helper
 
 from odtc.frontend.graph import Graph, attributes
-from odtc.frontend.normalize import optionals, sequences
-from odtc.frontend.normalize.sequences import Held
+from odtc.frontend.normalize.control import optionals, sequences
+from odtc.frontend.normalize.control.sequences import Held
+from odtc.frontend.normalize.control.subgraphs import (
+    Inlined,
+    inline_if,
+    inline_loop,
+    inline_scan,
+    rename,
+)
 from odtc.frontend.normalize.shapes import unpooled_shape
-from odtc.frontend.normalize.subgraphs import Inlined, inline_if, inline_loop, inline_scan, rename
 
 PADS_INPUT_SINCE = 11
 _HELD = sequences.RULES | optionals.RULES

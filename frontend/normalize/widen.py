@@ -2,7 +2,7 @@
 
 A step of training adds small numbers to weights: float16 would round them away, and no phone's GPU
 has float64. So weights get float32 masters, inputs are taken as float32, and so is all that is
-computed from them; `odtc/core/weights.py` writes weights back in the file's own type.
+computed from them; `odtc/core/onnx_model/weights.py` writes weights back in the file's own type.
 
 Float64 that comes of integers alone, such as the arithmetic of sizes and positions, keeps its type
 up to where it meets the others: rounded otherwise, it could give another integer. Call this when
@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from odtc.core.errors import UnsupportedError
-from odtc.core.weight_places import FLOATS, bodies_of
+from odtc.core.onnx_model.weight_places import FLOATS, bodies_of
 from odtc.frontend.graph import Graph, names_read
 
 _WIDE = "float32"

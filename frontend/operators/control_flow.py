@@ -3,8 +3,8 @@
 `frontend/normalize/resolve.py` has put other operators in the place of all that are static.
 """
 
-from odtc.frontend.normalize.branches import branch_refusal
-from odtc.frontend.normalize.trips import loop_refusal
+from odtc.frontend.normalize.control.branches import branch_refusal
+from odtc.frontend.normalize.control.trips import loop_refusal
 from odtc.frontend.operators.operator import Level, Node, Operator
 
 _FOUND = "what it searches must be constant: how many elements it finds depends on that"

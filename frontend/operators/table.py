@@ -1,39 +1,45 @@
 """All operators that odtc knows; one that is not here is unsupported."""
 
 from odtc.frontend.operators import (
-    activation,
-    arithmetic,
-    attention,
-    bits,
-    cache,
     control_flow,
-    convolution,
-    deformable,
-    determinant,
-    dropout,
-    einsum,
     indexing,
-    linear,
-    linear_attention,
-    logic,
     loss,
     normalization,
-    padding,
-    pooling,
+    reduction,
+    search,
+    shape,
+    slicing,
+)
+from odtc.frontend.operators.elements import (
+    activation,
+    arithmetic,
+    bits,
+    dropout,
+    logic,
     quantization,
     random,
-    recurrent,
-    reduction,
+)
+from odtc.frontend.operators.images import (
+    deformable,
+    padding,
+    pooling,
     regions,
     resize,
     sampling,
-    search,
-    shape,
-    signal,
-    slicing,
     unpooling,
 )
 from odtc.frontend.operators.operator import Operator
+from odtc.frontend.operators.products import (
+    attention,
+    cache,
+    convolution,
+    determinant,
+    einsum,
+    linear,
+    linear_attention,
+    signal,
+)
+from odtc.frontend.operators.recurrent_layers import recurrent
 
 _FAMILIES = (
     activation,

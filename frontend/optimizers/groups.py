@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from odtc.core.arguments import plainly_made, read_fields
-from odtc.core.checked_options import check_options, not_negative, options_of, read_options
 from odtc.core.errors import UsageError
-from odtc.core.kinds import ANYTHING, TEXT, mapping
-from odtc.core.option_text import parse_options
+from odtc.core.options.arguments import plainly_made, read_fields
+from odtc.core.options.checked_options import check_options, not_negative, options_of, read_options
+from odtc.core.options.kinds import ANYTHING, TEXT, mapping
+from odtc.core.options.option_text import parse_options
 from odtc.frontend.optimizers.optimizer import Optimizer
 
 FORM = "'*.bias{weight-decay=0,lr-factor=0.1}'"

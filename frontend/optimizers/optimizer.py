@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from odtc.core.checked_options import check_options
+from odtc.core.options.checked_options import check_options
 
 # Something that takes part in arithmetic with numbers and its like.
 Value = Any

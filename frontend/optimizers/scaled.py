@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from odtc.core.arguments import plainly_made
-from odtc.core.checked_options import fraction, not_negative, positive, switch
+from odtc.core.options.arguments import plainly_made
+from odtc.core.options.checked_options import fraction, not_negative, positive, switch
 from odtc.frontend.optimizers.optimizer import (
     Change,
     Element,

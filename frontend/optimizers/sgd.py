@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from odtc.core.arguments import plainly_made
-from odtc.core.checked_options import fraction, not_negative, switch
 from odtc.core.errors import UsageError
+from odtc.core.options.arguments import plainly_made
+from odtc.core.options.checked_options import fraction, not_negative, switch
 from odtc.frontend.optimizers.optimizer import (
     Change,
     Element,

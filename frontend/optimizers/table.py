@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from odtc.core.checked_options import parse_choice
 from odtc.core.errors import UsageError
-from odtc.core.kinds import shown
+from odtc.core.options.checked_options import parse_choice
+from odtc.core.options.kinds import shown
 from odtc.frontend.optimizers.adam import LAMB, Adam, AdamW
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.scaled import Adagrad, RMSProp

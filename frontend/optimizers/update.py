@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from odtc.core.arguments import plainly_made, read_argument
-from odtc.core.checked_options import (
+from odtc.core.errors import UsageError
+from odtc.core.options.arguments import plainly_made, read_argument
+from odtc.core.options.checked_options import (
     check_options,
     count,
     fraction,
@@ -21,8 +22,7 @@ from odtc.core.checked_options import (
     positive,
     text,
 )
-from odtc.core.errors import UsageError
-from odtc.core.kinds import TEXT, either, instance, several
+from odtc.core.options.kinds import TEXT, either, instance, several
 from odtc.core.specs import ACCUMULATOR, Argument, Role, TensorSpec
 from odtc.frontend.optimizers.groups import (
     Group,

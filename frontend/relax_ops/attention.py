@@ -2,7 +2,7 @@
 
 from tvm import relax
 
-from odtc.core.kernel_marks import ATTENTION, ATTENTION_BACKWARD
+from odtc.core.ir.kernel_marks import ATTENTION, ATTENTION_BACKWARD
 from odtc.frontend.relax_ops.declare import declare
 
 

@@ -2,7 +2,7 @@
 
 from tvm import relax
 
-from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
+from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD
 from odtc.frontend.relax_ops.declare import declare
 
 

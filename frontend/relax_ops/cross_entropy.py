@@ -2,7 +2,7 @@
 
 from tvm import relax
 
-from odtc.core.kernel_marks import CROSS_ENTROPY, CROSS_ENTROPY_SLOPE
+from odtc.core.ir.kernel_marks import CROSS_ENTROPY, CROSS_ENTROPY_SLOPE
 from odtc.frontend.relax_ops.declare import declare
 
 

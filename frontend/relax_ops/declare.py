@@ -12,7 +12,7 @@ def declare(name: str, infer: InferType) -> Callable[..., relax.Call]:
     """Registers the operator, and returns the function that calls it: tensors, attributes by name.
 
     Args:
-        name: one of `odtc/core/kernel_marks.py`; TVM knows it for the whole process.
+        name: one of `odtc/core/ir/kernel_marks.py`; TVM knows it for the whole process.
         infer: the type of a call.
     """
     tvm.ir.register_op_attr(name, "FInferType", lambda call, _: infer(call))

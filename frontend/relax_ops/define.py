@@ -12,7 +12,7 @@ import tvm
 from tvm import relax, te
 from tvm.ir import Op, _ffi_api
 
-from odtc.core.kernel_marks import PATTERN
+from odtc.core.ir.kernel_marks import PATTERN
 from odtc.frontend.gradients.rule import Rule
 
 # From the tensors and the attributes to the result.

@@ -6,9 +6,9 @@ data with samples and channels swapped, which costs a copy.
 
 from tvm import ir, relax, te, tirx
 
-from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
-from odtc.core.layouts import LAST
-from odtc.core.relax_calls import layout_of
+from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT
+from odtc.core.ir.layouts import LAST
+from odtc.core.ir.relax_calls import layout_of
 from odtc.frontend.relax_ops.define import define
 
 

@@ -8,10 +8,10 @@ import math
 
 from tvm import relax
 
-from odtc.core.chosen import chosen_dtype
-from odtc.core.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
-from odtc.core.layouts import LAST, SECOND, permuted
-from odtc.core.relax_calls import layout_of
+from odtc.core.ir.chosen import chosen_dtype
+from odtc.core.ir.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
+from odtc.core.ir.layouts import LAST, SECOND, permuted
+from odtc.core.ir.relax_calls import layout_of
 from odtc.frontend.relax_ops.declare import declare
 
 

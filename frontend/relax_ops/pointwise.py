@@ -11,7 +11,7 @@ from typing import Any
 from tvm import ir, relax, te, tirx
 from tvm.ir import Expr
 
-from odtc.core.kernel_marks import MAPS
+from odtc.core.ir.kernel_marks import MAPS
 from odtc.frontend.gradients.pointwise import elementwise, scaled_by
 from odtc.frontend.relax_ops.define import attributes_of, define
 

@@ -2,8 +2,8 @@
 
 from tvm import relax
 
-from odtc.core.kernel_marks import RECURRENT, RECURRENT_BACKWARD
-from odtc.core.recurrent_cells import CELLS
+from odtc.core.ir.kernel_marks import RECURRENT, RECURRENT_BACKWARD
+from odtc.core.ir.recurrent_cells import CELLS
 from odtc.frontend.relax_ops.declare import declare
 
 

@@ -2,7 +2,7 @@
 
 from tvm import relax, te, tirx, topi
 
-from odtc.frontend.gradients.softmax import of_softmax
+from odtc.frontend.gradients.nn.softmax import of_softmax
 from odtc.frontend.relax_ops.define import define
 
 

@@ -10,7 +10,7 @@ import operator
 from tvm import relax, te, tirx
 from tvm.ir import Expr
 
-from odtc.core.kernel_marks import OPAQUE
+from odtc.core.ir.kernel_marks import OPAQUE
 from odtc.frontend.relax_ops.define import attributes_of, define
 
 

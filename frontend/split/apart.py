@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from odtc.core.errors import ModelError, UnsupportedError
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
 from odtc.frontend.graph import Graph, attributes, describe_node, samples_of
 from odtc.frontend.operators.operator import Node
 from odtc.frontend.operators.slicing import spans

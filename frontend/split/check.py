@@ -8,8 +8,8 @@ import onnx
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.losses.objective import Objective
-from odtc.frontend.selection import Selection
 from odtc.frontend.split.apart import places_of
+from odtc.frontend.trained.selection import Selection
 
 
 def check_whole(

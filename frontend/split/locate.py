@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odtc.core.errors import OdtcError, UsageError
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
 from odtc.frontend.feeds import Axes, checked_axis
 from odtc.frontend.graph import Graph, samples_of
 from odtc.frontend.split.apart import find_places

@@ -7,9 +7,9 @@ one that mixes them, or that nobody has looked at, there is none.
 import math
 from collections.abc import Callable, Sequence
 
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.frontend.operators.images.padding import amounts_of
 from odtc.frontend.operators.operator import Node
-from odtc.frontend.operators.padding import amounts_of
 from odtc.frontend.operators.reduction import reduced_axes
 from odtc.frontend.operators.slicing import spans
 

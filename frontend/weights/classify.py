@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 import onnx
 
-from odtc.frontend.weights.finding import Finding, Kind, Known, said
-from odtc.frontend.weights.names import is_entry, names_modules
-from odtc.frontend.weights.own_metadata import not_listed, read_own_metadata
-from odtc.frontend.weights.rule import Stored, judge
-from odtc.frontend.weights.torch_metadata import (
+from odtc.frontend.weights.evidence.names import is_entry, names_modules
+from odtc.frontend.weights.evidence.rule import Stored, judge
+from odtc.frontend.weights.evidence.uses import Uses, flattened
+from odtc.frontend.weights.evidence.values import is_countable, pattern
+from odtc.frontend.weights.exporters.own_metadata import not_listed, read_own_metadata
+from odtc.frontend.weights.exporters.torch_metadata import (
     BUFFER,
     FOLDED_NORM,
     PARAMETER,
@@ -17,8 +18,7 @@ from odtc.frontend.weights.torch_metadata import (
     read_torch_metadata,
     rules_of,
 )
-from odtc.frontend.weights.uses import Uses, flattened
-from odtc.frontend.weights.values import is_countable, pattern
+from odtc.frontend.weights.finding import Finding, Kind, Known, said
 
 _AS_TOLD = Finding(Kind.PARAMETER, "named by the user", Known.USER)
 

@@ -8,8 +8,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from odtc.core.errors import ModelError
+from odtc.frontend.weights.evidence.uses import flattened
 from odtc.frontend.weights.in_file import array_of, bytes_of
-from odtc.frontend.weights.uses import flattened
 
 # Says of a tensor what odtc made it from, such as `apart: n1.weight`.
 KEY = "odtc.restored"

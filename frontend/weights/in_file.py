@@ -21,8 +21,8 @@ from onnx.external_data_helper import (
     load_external_data_for_tensor,
 )
 
-from odtc.core.weight_places import FLOATS
-from odtc.frontend.external_claims import external_tensors, require_claims
+from odtc.core.onnx_model.weight_places import FLOATS
+from odtc.frontend.file.external_claims import external_tensors, require_claims
 
 # What reading a model may raise: `elements_in_files`, as `onnx.load`.
 UNREADABLE = (DecodeError, KeyError, OSError, ValueError)

@@ -7,21 +7,21 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from odtc.core.weight_places import float_tensors
-from odtc.frontend.lift import lift
-from odtc.frontend.weights.alike import Held, coarser, gap, is_rounded, is_same
+from odtc.core.onnx_model.weight_places import float_tensors
+from odtc.frontend.file.lift import lift
 from odtc.frontend.weights.classify import classify
 from odtc.frontend.weights.editing import restored
-from odtc.frontend.weights.fates import Entry, Fate, Match
-from odtc.frontend.weights.finding import Kind
-from odtc.frontend.weights.layouts import is_exp
-from odtc.frontend.weights.torch_metadata import (
+from odtc.frontend.weights.evidence.alike import Held, coarser, gap, is_rounded, is_same
+from odtc.frontend.weights.evidence.layouts import is_exp
+from odtc.frontend.weights.exporters.torch_metadata import (
     FOLDED_NORM,
     TorchMetadata,
     call_of,
     read_torch_metadata,
 )
-from odtc.frontend.weights.torn import torn_names, torn_tensors
+from odtc.frontend.weights.exporters.torn import torn_names, torn_tensors
+from odtc.frontend.weights.fates import Entry, Fate, Match
+from odtc.frontend.weights.finding import Kind
 
 
 def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:

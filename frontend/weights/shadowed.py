@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import onnx
 
-from odtc.frontend.weights.torch_metadata import TorchMetadata, call_of
+from odtc.frontend.weights.exporters.torch_metadata import TorchMetadata, call_of
 
 
 def rename_shadowed(model: onnx.ModelProto, torch: TorchMetadata) -> None:

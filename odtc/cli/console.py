@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from odtc.core.printable import printable, printable_lines
-from odtc.core.progress import Progress
+from odtc.core.process.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from odtc.cli.interrupts import ENDS, StopRequest
-from odtc.core.left_behind import remove_all
+from odtc.core.disk.left_behind import remove_all
 
 # What the main thread has, to end by itself, after the second request.
 _GRACE_SECONDS = 2.0

@@ -14,35 +14,19 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import odtc
-from odtc.cli import (
-    adapt,
-    bench,
-    cache,
-    check,
-    compare,
-    compile,
-    db,
-    device,
-    devices,
-    export,
-    inspect,
-    pack,
-    plan,
-    profile,
-    report,
-    sweep,
-    targets,
-    train,
-    tune,
-)
+from odtc.cli.compiling import cache, compile, pack, plan, targets
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
+from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
+from odtc.cli.model import adapt, check, export, inspect
+from odtc.cli.phones import device, devices
+from odtc.cli.training import train
 from odtc.cli.unknown import unknown_options
+from odtc.core.disk.files import disk_full, disk_is_full
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
-from odtc.core.files import disk_full, disk_is_full
-from odtc.core.option_text import did_you_mean
-from odtc.core.without_torch import leave_out_torch
+from odtc.core.options.option_text import did_you_mean
+from odtc.core.process.without_torch import leave_out_torch
 
 COMMANDS = (
     *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from odtc.core.errors import UsageError
-from odtc.core.option_text import did_you_mean
+from odtc.core.options.option_text import did_you_mean
 
 
 def unknown_options(

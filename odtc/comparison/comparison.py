@@ -8,9 +8,9 @@ from odtc.comparison.case import Case
 from odtc.comparison.engines import OURS
 from odtc.comparison.row import Row, Setting
 from odtc.comparison.turns import Entry, Prepared, Round, ceilings, prepared
-from odtc.core.left_behind import temporary_folder
-from odtc.core.progress import Progress
-from odtc.core.row_file import RowFile
+from odtc.core.disk.left_behind import temporary_folder
+from odtc.core.disk.row_file import RowFile
+from odtc.core.process.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.comparison.case import Arrays, Case, read_batch, write_batch
-from odtc.comparison.parity import PARITY_STEPS
+from odtc.comparison.measures.parity import PARITY_STEPS
 from odtc.core.specs import Role, of_role
 
 if TYPE_CHECKING:
-    from odtc.step_options import StepOptions
+    from odtc.driver.step_options import StepOptions
 
 # Of the loss, that the first steps may change it by: more of it, and rounding alone drives any two
 # engines apart.
@@ -24,9 +24,9 @@ def write_data(case: Case, folder: Path) -> None:
     Raises:
         OdtcError: odtc cannot train the model, or the data does not fit it.
     """
-    from odtc.cli.samples import batches, draw_arguments, samples_of, steps_per_epoch
-    from odtc.core.progress import silent
-    from odtc.preparation import prepare
+    from odtc.cli.training.samples import batches, draw_arguments, samples_of, steps_per_epoch
+    from odtc.core.process.progress import silent
+    from odtc.driver.preparation import prepare
 
     arguments = prepare(case.model, _target(case), _options(case), silent).training.arguments
     inputs, labels = (of_role(arguments, role) for role in (Role.INPUT, Role.LABEL))
@@ -41,8 +41,8 @@ def write_data(case: Case, folder: Path) -> None:
 
 def work_of(case: Case) -> dict[str, int]:
     """Operations and bytes of a step; 0 where a shape that they depend on is not known."""
-    from odtc.comparison.workload import training_work
-    from odtc.frontend.onnx_file import load_model
+    from odtc.comparison.measures.workload import training_work
+    from odtc.frontend.file.onnx_file import load_model
 
     try:
         work = training_work(load_model(case.model), case.batch, dict(case.shape))
@@ -60,8 +60,8 @@ def compile_step(case: Case, artifact: Path) -> int:
     Raises:
         OdtcError: it cannot be compiled, or not within its budget.
     """
-    from odtc.compilation import compile_model
-    from odtc.core.content_store import nothing_kept
+    from odtc.core.disk.content_store import nothing_kept
+    from odtc.driver.compilation import compile_model
 
     budget = case.budget or None
     # The others keep nothing of what they prepare.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from odtc.comparison.engines import OURS
-from odtc.comparison.measure import Spread, spread
+from odtc.comparison.measures.measure import Spread, spread
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.row import Row, Setting
 

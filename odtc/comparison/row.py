@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from odtc.comparison.outcome import Outcome
-from odtc.core.row_file import RowFile
+from odtc.core.disk.row_file import RowFile
 
 KIND = "comparison"
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from odtc.comparison.case import Case
 from odtc.comparison.engines import OURS
-from odtc.comparison.measure import busy_share
+from odtc.comparison.measures.measure import busy_share
+from odtc.comparison.measures.parity import disagreement
 from odtc.comparison.outcome import Outcome
-from odtc.comparison.parity import disagreement
 from odtc.comparison.process import Worker, WorkerError, done
 from odtc.comparison.row import Row, Setting
 from odtc.comparison.worker import TURN
-from odtc.core.progress import Progress
+from odtc.core.process.progress import Progress
 
 # Where neither the user nor odtc's own losses say one.
 _USUAL_RATE = 1e-4

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from odtc.comparison.case import Case, read_batch, read_case
+from odtc.comparison.measures.resident import reset_peak, resident, trim
 from odtc.comparison.outcome import outcome_of
-from odtc.comparison.resident import reset_peak, resident, trim
 from odtc.core.errors import OdtcError
 
 Answer = Mapping[str, Any]
@@ -39,7 +39,7 @@ def _data(case: Case, folder: Path, say: Say) -> None:
 
 
 def _ceilings(case: Case, folder: Path, say: Say) -> None:
-    from odtc.comparison.ceilings import copy_peak, fma_peak
+    from odtc.comparison.measures.ceilings import copy_peak, fma_peak
 
     say({"fma": fma_peak(case.threads), "copy": copy_peak(case.threads)})
 
@@ -61,7 +61,7 @@ def _prepare(case: Case, folder: Path, say: Say) -> None:
 
 def _serve(case: Case, folder: Path, say: Say) -> None:
     from odtc.comparison.engines import ENGINES
-    from odtc.comparison.parity import PARITY_STEPS
+    from odtc.comparison.measures.parity import PARITY_STEPS
 
     x, y = read_batch(folder.parent)
     start = ENGINES[_engine()].start(case, folder)

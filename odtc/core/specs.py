@@ -7,9 +7,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from odtc.core.arguments import plainly_made, read_fields
-from odtc.core.kinds import TEXT, WHOLE, several
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.options.arguments import plainly_made, read_fields
+from odtc.core.options.kinds import TEXT, WHOLE, several
 
 _FIELDS = {
     "name": TEXT.with_hint("give the name of a tensor"),

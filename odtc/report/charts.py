@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from odtc.comparison.measure import spread
+from odtc.comparison.measures.measure import spread
 from odtc.report.html import colour_of, key
 from odtc.report.scales import Linear, Scale, short
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from odtc.comparison.measures.values import Values, losses_text, values_of_what
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import (
     STEADY,
@@ -12,7 +13,6 @@ from odtc.comparison.results import (
     geometric_mean,
     results_of,
 )
-from odtc.comparison.values import Values, losses_text, values_of_what
 from odtc.report.read import Material
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from odtc.artifact import Artifact, load
+from odtc.comparison.measures.values import KIND as VALUES
+from odtc.comparison.measures.values import Values, values_of
 from odtc.comparison.results import Result, results_of
 from odtc.comparison.row import KIND, Row, row_of
-from odtc.comparison.values import KIND as VALUES
-from odtc.comparison.values import Values, values_of
+from odtc.core.disk.row_file import parse_rows
 from odtc.core.errors import DataError
-from odtc.core.row_file import parse_rows
 
 # Keys that tell what an object is of.
 _FRONTIER, _PROFILE = {"points", "lower_bound_bytes"}, {"operators", "phases", "step_seconds"}

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from odtc.comparison.measures.values import Values, losses_text, values_of_what
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import STEADY, Result, by_setting, disturbed, geometric_mean
-from odtc.comparison.values import Values, losses_text, values_of_what
 from odtc.report.charts import Strip, chart, point
 from odtc.report.html import Cell, colour_of, legend, number, section, table, text
 from odtc.report.scales import around_one

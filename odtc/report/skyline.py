@@ -3,7 +3,7 @@
 from html import escape
 
 from odtc.artifact import Artifact
-from odtc.core.memory_plan import Kind, MemoryPlan
+from odtc.core.artifact.memory_plan import Kind, MemoryPlan
 from odtc.report.charts import plane
 from odtc.report.html import key, section
 from odtc.report.scales import Linear

@@ -16,16 +16,16 @@ import numpy as np
 import odtc
 from odtc.autoschedule.tuning.database import user_database
 from odtc.backends.targets import CPU, HOST, Target
-from odtc.core.bundle import file_sha256
+from odtc.core.artifact.bundle import file_sha256
+from odtc.core.disk.package_files import is_as_loaded
 from odtc.core.errors import OdtcError
-from odtc.core.package_files import is_as_loaded
+from odtc.driver.step_options import StepOptions
 from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import as_update
 from odtc.frontend.weights.in_file import UNREADABLE, elements_in_files, require_size
 from odtc.step_cache.made_by import made_by
-from odtc.step_options import StepOptions
 
 _PLAIN = (type(None), bool, int, float, str)
 

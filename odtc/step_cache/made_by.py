@@ -12,10 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from odtc.autoschedule.tuning.record import host_device
-from odtc.backends.link import find_linker
+from odtc.backends.objects.link import find_linker
 from odtc.backends.targets import Target
-from odtc.core.package_files import libraries, sources
-from odtc.core.side_by_side import cores
+from odtc.core.disk.package_files import libraries, sources
+from odtc.core.process.side_by_side import cores
 
 # Packages that take part in a compile.
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "highspy", "numpy", "onnx", "protobuf")

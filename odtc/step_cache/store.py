@@ -16,16 +16,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.core import bundle as bundles
-from odtc.core.bundle import Bundle
-from odtc.core.content_store import ContentStore
+from odtc.core.artifact import bundle as bundles
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.artifact.manifest import Manifest, parse_manifest
+from odtc.core.disk.content_store import ContentStore
+from odtc.core.disk.files import cache_folder, output_errors, private_folder
+from odtc.core.disk.left_behind import remove_folder
+from odtc.core.disk.package_files import is_as_loaded
+from odtc.core.disk.pieces import Piece, cut, join
+from odtc.core.disk.tensor_file import read_header
 from odtc.core.errors import OdtcError
-from odtc.core.files import cache_folder, output_errors, private_folder
-from odtc.core.left_behind import remove_folder
-from odtc.core.manifest import Manifest, parse_manifest
-from odtc.core.package_files import is_as_loaded
-from odtc.core.pieces import Piece, cut, join
-from odtc.core.tensor_file import read_header
 from odtc.step_cache.unchanged import Seen
 
 MOST_BYTES = 1 << 30

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.core.package_files import COARSE_NS
+from odtc.core.disk.package_files import COARSE_NS
 
 
 @dataclass(frozen=True)

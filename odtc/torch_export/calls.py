@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from odtc.core.errors import UsageError
-from odtc.core.kinds import shown
+from odtc.core.options.kinds import shown
 from odtc.torch_export.names import listed
 
 BatchAxis = int | Mapping[str, int | None] | None

@@ -12,11 +12,11 @@ from onnx import helper
 from torch import Tensor, jit, nn, no_grad
 from torch.nn import parameter
 
+from odtc.core.disk.files import atomic_write, check_writable
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
-from odtc.core.files import atomic_write, check_writable
-from odtc.core.kinds import shown
-from odtc.core.weight_list import WeightList, write_weight_list
-from odtc.frontend.onnx_file import check_model
+from odtc.core.onnx_model.weight_list import WeightList, write_weight_list
+from odtc.core.options.kinds import shown
+from odtc.frontend.file.onnx_file import check_model
 from odtc.torch_export.calls import (
     BatchAxis,
     Call,
@@ -27,20 +27,20 @@ from odtc.torch_export.calls import (
     named_tensors,
 )
 from odtc.torch_export.exporters import BATCH, EXPORTERS, Request
-from odtc.torch_export.gradients import (
+from odtc.torch_export.names import listed
+from odtc.torch_export.stand_ins import stand_ins
+from odtc.torch_export.tidy import tidy
+from odtc.torch_export.verify import compare, results
+from odtc.torch_export.watching.gradients import (
     check_embeddings,
     frozen,
     padding_notes,
     stopped,
     stops_of,
 )
-from odtc.torch_export.kept import kept, quiet
-from odtc.torch_export.mixing import mixing_notes
-from odtc.torch_export.names import listed
-from odtc.torch_export.stand_ins import stand_ins
-from odtc.torch_export.tidy import tidy
-from odtc.torch_export.verify import compare, results
-from odtc.torch_export.watch import Seen, Watch, check_draws, decisions_refused
+from odtc.torch_export.watching.kept import kept, quiet
+from odtc.torch_export.watching.mixing import mixing_notes
+from odtc.torch_export.watching.watch import Seen, Watch, check_draws, decisions_refused
 from odtc.torch_export.weights import (
     check_changes,
     check_norms,

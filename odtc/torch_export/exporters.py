@@ -14,8 +14,8 @@ import onnx
 import torch
 from torch import Tensor
 
-from odtc.core.left_behind import temporary_folder
-from odtc.frontend.inline_functions import inline_functions
+from odtc.core.disk.left_behind import temporary_folder
+from odtc.frontend.file.inline_functions import inline_functions
 from odtc.torch_export.calls import Flat
 
 BATCH = "batch"

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from odtc.torch_export.gradients import padding_is_kept, shared_tensors
+from odtc.torch_export.watching.gradients import padding_is_kept, shared_tensors
 
 Forward = Callable[[Tensor], Tensor]
 # What SELU gives of numbers far below zero.

@@ -8,12 +8,12 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import ModelError
-from odtc.core.inference_form import random_nodes, to_inference
-from odtc.core.left_behind import temporary_folder
+from odtc.core.onnx_model.inference_form import random_nodes, to_inference
 from odtc.runtime_rpc.export.engine import load_engine
 from odtc.torch_export.calls import Call, named_tensors
-from odtc.torch_export.kept import in_eval
+from odtc.torch_export.watching.kept import in_eval
 from odtc.torch_export.weights import array_of
 
 # Of the largest element of an output: another order of sums, and no other function.

@@ -11,10 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from odtc.core.errors import ModelError, UnsupportedError
-from odtc.core.weight_list import WeightList
+from odtc.core.onnx_model.weight_list import WeightList
 from odtc.torch_export.calls import Call, named_tensors
-from odtc.torch_export.kept import in_eval, own_tensors, state_tensors
 from odtc.torch_export.names import listed
+from odtc.torch_export.watching.kept import in_eval, own_tensors, state_tensors
 
 
 def weight_list(module: nn.Module) -> WeightList:

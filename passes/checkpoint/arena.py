@@ -1,9 +1,9 @@
 """How large an arena has to be for a plan."""
 
 from odtc.passes.checkpoint.problem import Plan, Recomputation
-from odtc.passes.memory.budget import Limit
-from odtc.passes.memory.problem import Buffer, Problem
-from odtc.passes.memory.solve import solve
+from odtc.passes.memory.packing.budget import Limit
+from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.solve import solve
 
 # Of the search, about a second's worth.
 _STEPS = 1_000_000

@@ -19,8 +19,8 @@ from typing import Generic, TypeVar
 
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.frontier import frontier, lowest_of
+from odtc.passes.checkpoint.plans.spaced import spaced
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
-from odtc.passes.checkpoint.spaced import spaced
 from odtc.passes.checkpoint.stage_program import StageProgram
 
 T = TypeVar("T")

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from odtc.passes.checkpoint.eviction import Score, evicting
-from odtc.passes.checkpoint.minimum_cut import cutting
+from odtc.passes.checkpoint.plans.eviction import Score, evicting
+from odtc.passes.checkpoint.plans.minimum_cut import cutting
+from odtc.passes.checkpoint.plans.revolve import revolving
+from odtc.passes.checkpoint.plans.segments import segmented
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
-from odtc.passes.checkpoint.revolve import revolving
-from odtc.passes.checkpoint.segments import segmented
 from odtc.passes.checkpoint.stage_program import StageProgram
 
 Strategy = Callable[[Recomputation], Iterator[list[int]]]

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odtc.passes.checkpoint.problem import Plan, Recomputation
-from odtc.passes.memory.budget import Limit
-from odtc.passes.memory.problem import Buffer, Problem
-from odtc.passes.memory.solve import solve
-from odtc.passes.memory.validate import validate
+from odtc.passes.memory.packing.budget import Limit
+from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.solve import solve
+from odtc.passes.memory.packing.validate import validate
 
 # Of the search: storage is cheap.
 _STEPS = 100_000

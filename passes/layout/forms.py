@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.kernel_marks import (
+from odtc.core.ir.kernel_marks import (
     ACTIVATIONS,
     BATCH_NORM,
     BATCH_NORM_BACKWARD,
@@ -19,8 +19,8 @@ from odtc.core.kernel_marks import (
     MAX_POOL,
     MAX_POOL_BACKWARD,
 )
-from odtc.core.layouts import SECOND
-from odtc.core.relax_calls import operator_of
+from odtc.core.ir.layouts import SECOND
+from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.layout import last_calls
 from odtc.passes.layout.element_kernels import IMAGE, maps_elements
 from odtc.passes.layout.last_calls import ints, shape_of

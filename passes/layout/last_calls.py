@@ -10,8 +10,8 @@ from typing import Any
 from tvm import ir, relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.kernel_marks import CONCAT_LAST
-from odtc.core.layouts import LAST, permuted
+from odtc.core.ir.kernel_marks import CONCAT_LAST
+from odtc.core.ir.layouts import LAST, permuted
 
 _CHANNELS = 3
 Last = Callable[[relax.Call, Sequence[relax.Expr]], relax.Expr]

@@ -4,10 +4,10 @@ import tvm
 from tvm import ir, relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.kernel_marks import RELAYOUT
-from odtc.core.layouts import LAST, SECOND, is_same_in_both, permuted
-from odtc.core.relax_calls import operator_of
-from odtc.passes.bindings import bind, bindings_of, rebuilding
+from odtc.core.ir.kernel_marks import RELAYOUT
+from odtc.core.ir.layouts import LAST, SECOND, is_same_in_both, permuted
+from odtc.core.ir.relax_calls import operator_of
+from odtc.passes.ir.bindings import bind, bindings_of, rebuilding
 from odtc.passes.layout.element_kernels import permuted_kernel
 from odtc.passes.layout.forms import CALL_TIR, read_by
 from odtc.passes.layout.problem import Solution

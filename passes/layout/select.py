@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import tvm
 
-from odtc.core.layout_plan import LayoutCopy, LayoutOperator, LayoutPlan
+from odtc.core.artifact.layout_plan import LayoutCopy, LayoutOperator, LayoutPlan
 from odtc.passes.contract import Pass
 from odtc.passes.layout.plan_text import forced
 from odtc.passes.layout.problem import Problem, Solution, copies_of, native_of
@@ -18,7 +18,7 @@ from odtc.passes.layout.step_graph import Costs, graph_of
 from odtc.passes.layout.validate import validate
 
 # Attribute of a training step: what was chosen, as JSON.
-LAYOUTS = "odtc.layouts"
+LAYOUTS = "odtc.driver.layouts"
 
 
 @dataclass(frozen=True)

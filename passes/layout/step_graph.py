@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import relax
 
-from odtc.core.layouts import LAST, SECOND, is_same_in_both
-from odtc.passes.bindings import bindings_of
+from odtc.core.ir.layouts import LAST, SECOND, is_same_in_both
+from odtc.passes.graph.read_copies import fused_kernels
+from odtc.passes.graph.read_normalised import RESULT, Readers
+from odtc.passes.ir.bindings import bindings_of
+from odtc.passes.ir.tensor_bytes import tensor_bytes, variable_bytes
 from odtc.passes.layout.forms import Rule, images_of, is_image, rule_of
 from odtc.passes.layout.problem import Operator, OperatorForm, Problem, Tensor
-from odtc.passes.read_copies import fused_kernels
-from odtc.passes.read_normalised import RESULT, Readers
-from odtc.passes.tensor_bytes import tensor_bytes, variable_bytes
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.tirx.buffer import BufferType
 
-from odtc.core.memory_plan import Origin
-from odtc.core.relax_calls import operator_of
-from odtc.passes.bindings import bindings_of, with_bindings
+from odtc.core.artifact.memory_plan import Origin
+from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.contract import Pass
-from odtc.passes.memory.budget import Limit
+from odtc.passes.ir.bindings import bindings_of, with_bindings
 from odtc.passes.memory.lifespans import lifespans_of
-from odtc.passes.memory.problem import TENSOR_ALIGNMENT, Solution
+from odtc.passes.memory.packing.budget import Limit
+from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT, Solution
+from odtc.passes.memory.packing.solve import solve
+from odtc.passes.memory.packing.validate import validate
 from odtc.passes.memory.record import record_of
-from odtc.passes.memory.solve import solve
-from odtc.passes.memory.validate import validate
 
 # Attribute of a function: the record of its plan, as JSON.
 RECORD = "odtc.memory_plan"

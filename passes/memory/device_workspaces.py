@@ -11,10 +11,10 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
-from odtc.passes.memory.problem import TENSOR_ALIGNMENT
-from odtc.passes.tensor_bytes import buffer_bytes
+from odtc.passes.ir.bindings import bindings_of, with_bindings
+from odtc.passes.ir.tensor_bytes import buffer_bytes
+from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
 
 # Drivers name files by kernels, and a file's name has at most 255 bytes.
 _LONGEST_NAME = 80

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from tvm import ir, relax
 
-from odtc.core.relax_calls import operator_of
-from odtc.passes.bindings import bindings_of
-from odtc.passes.memory.problem import Buffer, Problem
-from odtc.passes.tensor_bytes import tensor_bytes
+from odtc.core.ir.relax_calls import operator_of
+from odtc.passes.ir.bindings import bindings_of
+from odtc.passes.ir.tensor_bytes import tensor_bytes
+from odtc.passes.memory.packing.problem import Buffer, Problem
 
 _ALLOCATION = "relax.builtin.alloc_tensor"
 

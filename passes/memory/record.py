@@ -1,8 +1,8 @@
 """The plan of a function as a record: its tensors with what they are, and calls for times.
 
 The solver counts bindings; a reader counts calls of kernels. What a tensor is follows from the tags
-of the variables that it is bound to (`passes/name_tensors.py`), from when it is read, and from who
-allocates it.
+of the variables that it is bound to (`passes/graph/name_tensors.py`), from when it is read, and
+from who allocates it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,12 +12,12 @@ from itertools import zip_longest
 
 from tvm import ir, relax
 
-from odtc.core.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
-from odtc.core.relax_calls import is_call
+from odtc.core.artifact.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
+from odtc.core.ir.relax_calls import is_call
+from odtc.core.ir.tensor_tags import Tags
 from odtc.core.specs import TensorSpec
-from odtc.core.tensor_tags import Tags
-from odtc.passes.memory.problem import Problem, Solution
-from odtc.passes.name_tensors import tags_in
+from odtc.passes.graph.name_tensors import tags_in
+from odtc.passes.memory.packing.problem import Problem, Solution
 
 # What a kernel's own buffers are called.
 WORKSPACE = "workspace"

@@ -16,10 +16,10 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from odtc.core.manifest import allocator_of
-from odtc.core.relax_calls import is_call
-from odtc.passes.bindings import bindings_of, with_bindings
+from odtc.core.artifact.manifest import allocator_of
+from odtc.core.ir.relax_calls import is_call
 from odtc.passes.contract import Pass
+from odtc.passes.ir.bindings import bindings_of, with_bindings
 
 _STORAGE, _TENSOR = "relax.memory.alloc_storage", "relax.memory.alloc_tensor"
 _VIEW = "runtime.TVMTensorCreateView"

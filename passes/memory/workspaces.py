@@ -12,10 +12,10 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from odtc.passes.bindings import bindings_of, with_bindings
 from odtc.passes.contract import Pass
-from odtc.passes.memory.problem import TENSOR_ALIGNMENT
-from odtc.passes.tensor_bytes import buffer_bytes
+from odtc.passes.ir.bindings import bindings_of, with_bindings
+from odtc.passes.ir.tensor_bytes import buffer_bytes
+from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
 
 # Statements that hold others. By their very types: these questions are asked of each statement.
 _HOLDING = frozenset([tirx.SeqStmt, tirx.For, tirx.IfThenElse])

@@ -1,4 +1,4 @@
-// A plan within a limit, made from the first task to the last: `passes/checkpoint/eviction.py`.
+// A plan within a limit, made from the first task to the last: `passes/checkpoint/plans/eviction.py`.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // What a walk drops first, and what it keeps only because other tensors are made again from it:
-// `passes/checkpoint/guide.py`.
+// `passes/checkpoint/plans/guide.py`.
 #pragma once
 
 #include <vector>

@@ -10,8 +10,8 @@ import functools
 import subprocess
 from pathlib import Path
 
-from odtc.core.cxx import cxx_command
-from odtc.core.native_library import kept_library, load_library
+from odtc.core.process.cxx import cxx_command
+from odtc.core.process.native_library import kept_library, load_library
 
 _FOLDER = Path(__file__).parent
 _SOURCE = _FOLDER / "planner.cc"

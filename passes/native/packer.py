@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from odtc.passes.memory.blocks import Blocks, Ints
+    from odtc.passes.memory.packing.blocks import Blocks, Ints
 
 _INTS, _DOUBLES = ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_double)
 

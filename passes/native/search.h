@@ -1,4 +1,4 @@
-// Depth-first search for a plan of a given height: `passes/memory/search.py`.
+// Depth-first search for a plan of a given height: `passes/memory/packing/search.py`.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A partial plan, seen from above: `passes/memory/skyline.py`.
+// A partial plan, seen from above: `passes/memory/packing/skyline.py`.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The state of a walk through a step: `passes/checkpoint/walk_state.py`.
+// The state of a walk through a step: `passes/checkpoint/plans/walk_state.py`.
 #pragma once
 
 #include <algorithm>

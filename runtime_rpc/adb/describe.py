@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from odtc.core.errors import DeviceError
-from odtc.runtime_rpc import greeting
 from odtc.runtime_rpc.adb import state
 from odtc.runtime_rpc.adb.client import Adb, Listed, listed
 from odtc.runtime_rpc.adb.state import LOOPBACK
+from odtc.runtime_rpc.tracker import greeting
 
 _SECONDS = 10.0
 _ASK_SECONDS = 3.0

@@ -9,8 +9,8 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.core.files import atomic_write
-from odtc.core.progress import Progress, silent
+from odtc.core.disk.files import atomic_write
+from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.standin.root import PACKAGES_FOLDER, PYTHON, build_root
 
 MACHINE = "aarch64"

@@ -12,12 +12,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from odtc.core.disk.files import atomic_write
 from odtc.core.errors import DeviceError
-from odtc.core.files import atomic_write
-from odtc.runtime_rpc import tracker_server
 from odtc.runtime_rpc.adb import state
 from odtc.runtime_rpc.adb.state import LOOPBACK
-from odtc.runtime_rpc.trackers import tracker_at
+from odtc.runtime_rpc.tracker import tracker_server
+from odtc.runtime_rpc.tracker.trackers import tracker_at
 
 DEFAULT_PORT = 9190
 _SECONDS = 5.0

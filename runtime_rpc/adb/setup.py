@@ -13,17 +13,17 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
+from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import DeviceError
-from odtc.core.left_behind import temporary_folder
-from odtc.core.progress import Progress, silent
-from odtc.runtime_rpc import greeting
+from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.adb import local_tracker, state
 from odtc.runtime_rpc.adb.client import Adb
 from odtc.runtime_rpc.adb.kit import FOLDER, START, Kit, build_kit
 from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
-from odtc.runtime_rpc.server import wire
+from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.server_files import server_hash, write_server
-from odtc.runtime_rpc.trackers import tracker_at
+from odtc.runtime_rpc.tracker import greeting
+from odtc.runtime_rpc.tracker.trackers import tracker_at
 
 START_SECONDS = 90.0
 _ASK_SECONDS = 5.0

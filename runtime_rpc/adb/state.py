@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from odtc.core.files import atomic_write
+from odtc.core.disk.files import atomic_write
 
 LOOPBACK = "127.0.0.1"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import ParityError
-from odtc.core.inference_form import random_nodes
-from odtc.core.manifest import Manifest
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.onnx_model.inference_form import random_nodes
 from odtc.core.specs import Role
 from odtc.runtime_rpc.export.comparison import (
     difference,

@@ -5,9 +5,9 @@ from collections.abc import Collection
 import numpy as np
 import onnx
 
-from odtc.core.manifest import Manifest
-from odtc.core.place import Place, take
-from odtc.core.weight_places import bodies_of, float_tensors
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.ir.place import Place, take
+from odtc.core.onnx_model.weight_places import bodies_of, float_tensors
 
 # Of the largest element. Sums in another order differ by 2e-5 in deep models; statistics of the
 # batch, live dropout, or another weight by more than 1e-3.

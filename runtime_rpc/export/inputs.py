@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from odtc.core.onnx_sizes import size_of
-from odtc.core.place import Place
+from odtc.core.ir.place import Place
+from odtc.core.onnx_model.onnx_sizes import size_of
 from odtc.core.specs import Argument
 
 _SEED = 0

@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 
-from odtc.core.bundle import Bundle
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.disk.files import atomic_write
 from odtc.core.errors import OutputError
-from odtc.core.files import atomic_write
 from odtc.core.finite import check_finite
-from odtc.core.inference_form import to_inference
-from odtc.core.weights import fill_weights
+from odtc.core.onnx_model.inference_form import to_inference
+from odtc.core.onnx_model.weights import fill_weights
 from odtc.runtime_rpc.export.check import Check, Evaluate, check_file
 
 _UNCHECKED = Check(difference=None)

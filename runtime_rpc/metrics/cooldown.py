@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odtc.core.progress import Progress
+from odtc.core.process.progress import Progress
 from odtc.runtime_rpc.metrics.samples import Samples
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from odtc.runtime_rpc.server.sampler import Probe
-from odtc.runtime_rpc.server.sources import unit_of
+from odtc.runtime_rpc.server.measure.sampler import Probe
+from odtc.runtime_rpc.server.measure.sources import unit_of
 
 _UTILIZATION, _BUSY, _IDLE = "utilization", "busy", "idle"
 # Power of the whole device, where something measures it; else it is the battery's.

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from odtc.core.arguments import takes
 from odtc.core.errors import DeviceError, UsageError
-from odtc.core.kinds import ANYTHING, PATH, REAL
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import ANYTHING, PATH, REAL
 from odtc.runtime_rpc.metrics.samples import Samples, read_samples
 from odtc.runtime_rpc.metrics.usage import Usage, usage_of
-from odtc.runtime_rpc.server.measuring import START_SAMPLING, STOP
-from odtc.runtime_rpc.told import understood
+from odtc.runtime_rpc.server.measure.measuring import START_SAMPLING, STOP
+from odtc.runtime_rpc.tracker.told import understood
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.session import Session

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from odtc.core.native_library import load_library
+from odtc.core.process.native_library import load_library
 from odtc.runtime_rpc.native.build import runtime_library
 
 # Of DLPack, by code and bits.

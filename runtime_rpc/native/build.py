@@ -5,9 +5,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from odtc.core.cxx import cc_command
 from odtc.core.errors import BuildError
-from odtc.core.native_library import kept_library
+from odtc.core.process.cxx import cc_command
+from odtc.core.process.native_library import kept_library
 
 FOLDER = Path(__file__).parent / "runtime"
 _FLAGS = (

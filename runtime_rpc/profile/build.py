@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from odtc.core.artifact.memory_plan import Kind, MemoryPlan, PlannedTensor
 from odtc.core.errors import DeviceError
-from odtc.core.memory_plan import Kind, MemoryPlan, PlannedTensor
 from odtc.runtime_rpc.profile.record import Operator, Phase, StepCall, Timed
-from odtc.runtime_rpc.server.call_clock import BOOKKEEPING
+from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 
 # With what a function of the virtual machine begins: it checks its arguments.
 _CHECK = "vm.builtin.check_tensor_info"

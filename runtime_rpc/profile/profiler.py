@@ -7,16 +7,16 @@ from statistics import median
 
 from tvm import relax
 
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.artifact.memory_plan import MemoryPlan
 from odtc.core.errors import DeviceError, UsageError
-from odtc.core.manifest import Manifest
-from odtc.core.memory_plan import MemoryPlan
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, Span
 from odtc.runtime_rpc.profile.record import MOVES, Move, Operator, Profile, StepCall
-from odtc.runtime_rpc.server.measuring import START_CLOCK, STOP
+from odtc.runtime_rpc.server.measure.measuring import START_CLOCK, STOP
 from odtc.runtime_rpc.session import DEVICES, Session
-from odtc.runtime_rpc.told import told, understood
+from odtc.runtime_rpc.tracker.told import told, understood
 
 
 class Profiling:

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from odtc.core.files import atomic_write
+from odtc.core.disk.files import atomic_write
 from odtc.runtime_rpc.profile.record import Profile
-from odtc.runtime_rpc.server.sources import unit_of
+from odtc.runtime_rpc.server.measure.sources import unit_of
 
 _DEVICE, _HOST, _FELT = 1, 2, 3
 _STEPS, _OPERATORS, _MEMORY = 1, 2, "arena, bytes alive"

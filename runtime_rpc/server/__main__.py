@@ -14,9 +14,9 @@ from typing import Any
 
 import tvm
 
-from odtc.runtime_rpc.server import wire
 from odtc.runtime_rpc.server.child import Limits
-from odtc.runtime_rpc.server.registration import Registration
+from odtc.runtime_rpc.server.net import wire
+from odtc.runtime_rpc.server.net.registration import Registration
 from odtc.runtime_rpc.server.server import Server
 
 

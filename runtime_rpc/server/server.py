@@ -13,14 +13,14 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from odtc.runtime_rpc.server import bounds
-from odtc.runtime_rpc.server.accepting import Accepting
 from odtc.runtime_rpc.server.child import Child, Limits
-from odtc.runtime_rpc.server.files import READ, Files
 from odtc.runtime_rpc.server.log import RateLimitedLog, say
-from odtc.runtime_rpc.server.peer_table import PeerTable
-from odtc.runtime_rpc.server.peers import Call, Peer
-from odtc.runtime_rpc.server.registration import Registration
+from odtc.runtime_rpc.server.net import bounds
+from odtc.runtime_rpc.server.net.accepting import Accepting
+from odtc.runtime_rpc.server.net.files import READ, Files
+from odtc.runtime_rpc.server.net.peer_table import PeerTable
+from odtc.runtime_rpc.server.net.peers import Call, Peer
+from odtc.runtime_rpc.server.net.registration import Registration
 from odtc.runtime_rpc.server.session import serve
 
 _TICK_SECONDS = 0.25

@@ -19,8 +19,8 @@ from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.pages import Pages
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
-from odtc.runtime_rpc.server.frequency import uncap_frequency
-from odtc.runtime_rpc.server.measuring import FUNCTIONS
+from odtc.runtime_rpc.server.measure.frequency import uncap_frequency
+from odtc.runtime_rpc.server.measure.measuring import FUNCTIONS
 from odtc.runtime_rpc.server.running import RUN_STEPS, run_steps
 
 _allocated: list[int] = []

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from odtc.backends.native.build import RUNTIMES, compile_runtime
-from odtc.core.progress import Progress, silent
+from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.standin.root import EMULATOR, PACKAGES_FOLDER, Extra, build_root
 from odtc.runtime_rpc.standin.tools import find_tool
 

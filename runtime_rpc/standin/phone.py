@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from odtc.core.errors import DeviceError
-from odtc.core.progress import Progress, silent
-from odtc.runtime_rpc import tracker_server
+from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.server_files import write_server
 from odtc.runtime_rpc.standin.gpu import LIBRARY, build_gpu_root
 from odtc.runtime_rpc.standin.root import (
@@ -33,7 +32,8 @@ from odtc.runtime_rpc.standin.root import (
     build_root,
 )
 from odtc.runtime_rpc.standin.tools import find_tool, last_lines
-from odtc.runtime_rpc.trackers import tracker_at
+from odtc.runtime_rpc.tracker import tracker_server
+from odtc.runtime_rpc.tracker.trackers import tracker_at
 
 START_SECONDS = 60.0
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from odtc.core.disk.files import cache_folder
 from odtc.core.errors import BuildError
-from odtc.core.files import cache_folder
-from odtc.core.progress import Progress, silent
+from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.standin.tools import find_tool, find_tools, run_tool
 
 PYTHON = "/usr/bin/python3.11"

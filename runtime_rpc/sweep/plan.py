@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from odtc.core.cores import ALL, BIG, LITTLE, Speeds, cores_of
 from odtc.core.errors import UsageError
+from odtc.core.options.cores import ALL, BIG, LITTLE, Speeds, cores_of
 from odtc.runtime_rpc.sweep.row import Configuration, Row
 
 # A device that does not tell its cores has these.

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from odtc.core.row_file import RowFile
+from odtc.core.disk.row_file import RowFile
 
 
 @dataclass(frozen=True)

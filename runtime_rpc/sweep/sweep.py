@@ -6,16 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
+from odtc.core.disk.row_file import RowFile
 from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
-from odtc.core.progress import Progress, silent
-from odtc.core.row_file import RowFile
-from odtc.runtime_rpc.batches import Feed
-from odtc.runtime_rpc.failures import is_out_of_memory
+from odtc.core.process.progress import Progress, silent
+from odtc.runtime_rpc.feed.batches import Feed
+from odtc.runtime_rpc.guards.failures import is_out_of_memory
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.metrics.samples import Samples
 from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling
 from odtc.runtime_rpc.metrics.usage import usage_of
-from odtc.runtime_rpc.server.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
+from odtc.runtime_rpc.server.measure.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, Row

@@ -13,7 +13,7 @@ from odtc.autoschedule import cpu
 from odtc.autoschedule.cpu import ScheduleCpu, schedule_kernel
 from tests.fast import examples
 from tests.host import loaded
-from tests.passes.assigning import assign_kernel
+from tests.passes.memory.assigning import assign_kernel
 
 Make = Callable[[te.Tensor], te.Tensor]
 KERNELS: dict[str, Make] = {

@@ -6,7 +6,7 @@ import pytest
 
 from odtc.autoschedule.tuning.database import tuned
 from odtc.autoschedule.tuning.record import Device, Record, place_of, record_of
-from odtc.backends.measured_times import NOTHING, Measured, MeasuredTimes
+from odtc.backends.cost.measured_times import NOTHING, Measured, MeasuredTimes
 from odtc.backends.targets import parse_target
 
 TARGET = parse_target("android-cpu{mcpu=cortex-a76}").resolved()

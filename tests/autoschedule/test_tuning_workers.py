@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from odtc.autoschedule.tuning.workers import Failed, Workers
-from odtc.core.left_behind import new_folder
+from odtc.core.disk.left_behind import new_folder
 
 
 def start() -> Callable[[Any], Any]:

@@ -6,7 +6,7 @@ import pytest
 import tvm
 from tvm import tirx
 
-from odtc.backends.call_cost import call_cost
+from odtc.backends.cost.call_cost import call_cost
 from odtc.backends.families import family_of
 from odtc.backends.kernels.gather.take import take_kernel
 from odtc.backends.kernels.gather.take_update import take_update

@@ -9,11 +9,12 @@ import pytest
 
 import odtc
 from odtc.artifact import Artifact
-from odtc.backends import kernel_objects, vector_math
-from odtc.backends.kernel_store import kernel_store
-from odtc.core import side_by_side as module
-from odtc.core.bundle import LIBRARY
-from odtc.core.side_by_side import side_by_side
+from odtc.backends import vector_math
+from odtc.backends.objects import kernel_objects
+from odtc.backends.objects.kernel_store import kernel_store
+from odtc.core.artifact.bundle import LIBRARY
+from odtc.core.process import side_by_side as module
+from odtc.core.process.side_by_side import side_by_side
 from tests.caches import without_steps
 from tests.mlp import mlp
 
@@ -171,7 +172,7 @@ def test_all_that_lowers_for_llvm_is_part_of_the_key() -> None:
 
 
 def test_the_same_bits_as_all_at_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from odtc import splitting
+    from odtc.driver import splitting
 
     apart = losses(odtc.compile(model, seed=3))
     build = splitting.build_kernels

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tvm import relax, tirx
 from tvm.relax import transform as X  # noqa: N812
 
+from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Decisions, TunedChoice
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.gpu.machine import PHONE
@@ -18,9 +19,8 @@ from odtc.backends.kernels.convolution.terms import Convolution
 from odtc.backends.kernels.norm.normalised import Normal
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import machine_of
-from odtc.backends.workload import workload_of
 from odtc.backends.write_products import WriteProducts, write_product
-from odtc.core.kernel_marks import ACTIVATIONS, TUNED
+from odtc.core.ir.kernel_marks import ACTIVATIONS, TUNED
 from tests.fast import examples
 from tests.host import loaded
 

@@ -13,9 +13,9 @@ from elftools.elf.elffile import ELFFile
 from tvm import te
 
 from odtc.backends import targets
-from odtc.backends.elf import check_library
-from odtc.backends.library import export_library
-from odtc.backends.link import find_linker, link
+from odtc.backends.objects.elf import check_library
+from odtc.backends.objects.library import export_library
+from odtc.backends.objects.link import find_linker, link
 from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import BuildError
 

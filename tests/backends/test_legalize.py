@@ -13,7 +13,7 @@ from tvm.relax import op as R  # noqa: N812
 from benchmarks.step_time.cases import case_of
 from odtc.backends import lowering
 from odtc.backends.legalize import Legalize
-from odtc.preparation import prepare
+from odtc.driver.preparation import prepare
 
 FLOATS = relax.TensorType((2, 3), "float32")
 THROUGH = ("relax.astype",)

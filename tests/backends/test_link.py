@@ -10,10 +10,10 @@ import pytest
 import tvm
 from tvm import te
 
-from odtc.backends import link as module
-from odtc.backends.elf import check_library
-from odtc.backends.library import export_library
-from odtc.backends.link import Linker, find_linker, link
+from odtc.backends.objects import link as module
+from odtc.backends.objects.elf import check_library
+from odtc.backends.objects.library import export_library
+from odtc.backends.objects.link import Linker, find_linker, link
 from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import BuildError
 
@@ -183,6 +183,9 @@ def test_stderr_of_the_real_linker_is_shown(tmp_path: Path):
 
 
 def test_module_imports_without_tvm():
-    code = "import sys, odtc.backends.link, odtc.backends.elf; sys.exit('tvm' in sys.modules)"
+    code = (
+        "import sys, odtc.backends.objects.link, odtc.backends.objects.elf\n"
+        "sys.exit('tvm' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
     assert done.returncode == 0

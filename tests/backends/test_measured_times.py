@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import tirx
 
-from odtc.backends.call_cost import call_cost
+from odtc.backends.cost.call_cost import call_cost
+from odtc.backends.cost.measured_times import NOTHING, Measured, measured_times
 from odtc.backends.decisions import TunedChoice
 from odtc.backends.families import CPU_LOOPS, family_of
 from odtc.backends.kernels.product.tile import machine_of
-from odtc.backends.measured_times import NOTHING, Measured, measured_times
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts
-from odtc.core.kernel_marks import TUNED, WORKLOAD
+from odtc.core.ir.kernel_marks import TUNED, WORKLOAD
 from odtc.passes.contract import run_pipeline
 from tests.backends.test_decisions import module_of
 

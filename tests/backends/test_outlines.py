@@ -13,18 +13,20 @@ from tvm import tirx
 import odtc
 from benchmarks.models.decoder import Shape, decoder
 from benchmarks.models.digits import digits_model
-from odtc.backends import kernel_objects, lowering, outlines
-from odtc.backends.kernel_store import kernel_store, outline_store
-from odtc.core import package_files, version
-from odtc.core.bundle import LIBRARY
-from odtc.core.content_store import nothing_kept
-from odtc.core.kernel_marks import MADE_FROM, REPLACEABLE, WORKSPACES, WRITTEN_OVER
-from odtc.passes.by_kernel import ByKernel
-from odtc.passes.calls import workspaces_in
-from odtc.passes.write_over import written_over
+from odtc.backends import lowering
+from odtc.backends.objects import kernel_objects, outlines
+from odtc.backends.objects.kernel_store import kernel_store, outline_store
+from odtc.core import version
+from odtc.core.artifact.bundle import LIBRARY
+from odtc.core.disk import package_files
+from odtc.core.disk.content_store import nothing_kept
+from odtc.core.ir.kernel_marks import MADE_FROM, REPLACEABLE, WORKSPACES, WRITTEN_OVER
+from odtc.passes.ir.by_kernel import ByKernel
+from odtc.passes.ir.calls import workspaces_in
+from odtc.passes.schedule.write_over import written_over
 from tests.caches import with_outlines
 from tests.mlp import mlp
-from tests.numeric.test_memory_budget import tower
+from tests.numeric.plans.test_memory_budget import tower
 
 TARGET = "host-cpu{threads=2}"
 CHANGED = "sgd{momentum=0.9}"

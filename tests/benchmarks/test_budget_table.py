@@ -12,7 +12,7 @@ from benchmarks.budget.ways import Found, Way
 from benchmarks.memory.rows import ORT, TORCH
 from benchmarks.step_time.compare import Comparison, Timing
 from benchmarks.step_time.engines import OURS
-from odtc.comparison.workload import Work
+from odtc.comparison.measures.workload import Work
 
 
 @pytest.mark.slow

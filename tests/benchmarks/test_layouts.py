@@ -20,8 +20,8 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from benchmarks.step_time.cases import Case
-from odtc.core.layouts import LAST
-from odtc.layouts import CHEAPEST, ONNX
+from odtc.core.ir.layouts import LAST
+from odtc.driver.layouts import CHEAPEST, ONNX
 
 
 @pytest.mark.slow

@@ -23,9 +23,9 @@ from odtc.backends.built import storage_bytes
 from odtc.backends.families import Family, family_of
 from odtc.backends.lowering import plan_phase
 from odtc.backends.targets import parse_target
-from odtc.comparison.resident import Sample, measured
+from odtc.comparison.measures.resident import Sample, measured
 from odtc.passes.contract import run_pipeline
-from tests.passes.assigning import assign_kernel
+from tests.passes.memory.assigning import assign_kernel
 
 MB = 1_000_000
 

@@ -31,10 +31,10 @@ from benchmarks.step_time.report import (
     summary,
     table_of,
 )
-from odtc.comparison.ceilings import copy_peak, fma_peak
-from odtc.comparison.measure import Spread, busy_share, machine, spread, versions
-from odtc.comparison.parity import disagreement
-from odtc.comparison.workload import Work, training_work
+from odtc.comparison.measures.ceilings import copy_peak, fma_peak
+from odtc.comparison.measures.measure import Spread, busy_share, machine, spread, versions
+from odtc.comparison.measures.parity import disagreement
+from odtc.comparison.measures.workload import Work, training_work
 from tests.timed import ROUNDS, figures
 
 ONE = Ceilings(threads=2, fma=4e9, gemm=3e9, numpy_gemm=2e9, copy=1e9)

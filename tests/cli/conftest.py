@@ -8,7 +8,7 @@ import pytest
 
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
-from tests.cli.digits import Digits, make_digits
+from tests.cli.training.digits import Digits, make_digits
 
 
 @pytest.fixture(scope="session")

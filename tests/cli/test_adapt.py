@@ -10,7 +10,7 @@ from onnx import numpy_helper
 import odtc
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
-from tests.cli.digits import Digits
+from tests.cli.training.digits import Digits
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from odtc.backends.kernel_store import MOST_BYTES, kernel_store
+from odtc.backends.objects.kernel_store import MOST_BYTES, kernel_store
 from odtc.cli.main import main
-from odtc.core import content_store
-from odtc.core.content_store import ContentStore, Size, nothing_kept
+from odtc.core.disk import content_store
+from odtc.core.disk.content_store import ContentStore, Size, nothing_kept
 from odtc.core.errors import ExitCode
 from odtc.step_cache.store import step_store
 
@@ -25,7 +25,7 @@ from odtc.step_cache.store import step_store
 WRITER = """
 import hashlib, sys
 from pathlib import Path
-from odtc.core.content_store import ContentStore
+from odtc.core.disk.content_store import ContentStore
 store = ContentStore(Path(sys.argv[1]), 1 << 30)
 number = 0
 while True:
@@ -133,7 +133,7 @@ def test_processes_that_share_it_and_are_killed_leave_whole_entries(tmp_path: Pa
 PUT = """
 import sys
 from pathlib import Path
-from odtc.core.content_store import ContentStore
+from odtc.core.disk.content_store import ContentStore
 ContentStore(Path(sys.argv[1]), 1 << 30).put("ab12", b"")
 """
 

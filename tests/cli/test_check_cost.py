@@ -10,7 +10,7 @@ from tvm import relax
 
 from benchmarks.check_cost import chain, check
 from benchmarks.models.decoder import Shape, decoder
-from odtc.cli.check import examine
+from odtc.cli.model.check import examine
 from tests.calls import calls_of
 from tests.timed import figures
 

@@ -15,15 +15,15 @@ from safetensors.numpy import load_file
 import odtc
 from benchmarks.models.digits import bn_model
 from odtc.artifact import Memory
-from odtc.cli import frontier_plot
 from odtc.cli.main import main
-from odtc.cli.memory import report
-from odtc.cli.skyline import draw
+from odtc.cli.model.memory import report
+from odtc.cli.pictures import frontier_plot
+from odtc.cli.pictures.skyline import draw
+from odtc.core.artifact.memory_plan import Origin
 from odtc.core.errors import ExitCode
-from odtc.core.memory_plan import Origin
 from odtc.core.specs import TensorSpec
-from odtc.planning import Frontier, Point
-from tests.cli.digits import BATCH, SAMPLES, Digits, trained
+from odtc.driver.planning import Frontier, Point
+from tests.cli.training.digits import BATCH, SAMPLES, Digits, trained
 
 
 def test_compile_prints_the_path_alone(digits: Digits, here: Path):

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from odtc.core import left_behind
-from odtc.core.files import atomic_write, check_writable
-from odtc.core.left_behind import LOCK, new_folder, remove_folder, temporary_folder
+from odtc.core.disk import left_behind
+from odtc.core.disk.files import atomic_write, check_writable
+from odtc.core.disk.left_behind import LOCK, new_folder, remove_folder, temporary_folder
 
 # Has a folder and a temporary file beside `target`, says so, and waits.
 _OWNER = """
 import sys, time
 from pathlib import Path
-from odtc.core.files import atomic_write
-from odtc.core.left_behind import new_folder
+from odtc.core.disk.files import atomic_write
+from odtc.core.disk.left_behind import new_folder
 folder = new_folder()
 (folder / "step.so").write_text("a library")
 (folder / "deep").mkdir()
@@ -33,8 +33,8 @@ with atomic_write("target") as temporary:
     time.sleep(600)
 """
 _NEXT = """
-from odtc.core.files import check_writable
-from odtc.core.left_behind import temporary_folder
+from odtc.core.disk.files import check_writable
+from odtc.core.disk.left_behind import temporary_folder
 check_writable("target")
 with temporary_folder():
     pass

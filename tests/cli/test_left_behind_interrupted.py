@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from odtc.core import left_behind
-from odtc.core.files import atomic_write
-from odtc.core.left_behind import remove_all, temporary_folder
+from odtc.core.disk import left_behind
+from odtc.core.disk.files import atomic_write
+from odtc.core.disk.left_behind import remove_all, temporary_folder
 
 
 def a_folder(here: Path) -> None:

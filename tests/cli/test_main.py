@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import odtc
-from odtc.cli import targets as targets_command
+from odtc.cli.compiling import targets as targets_command
 from odtc.cli.main import build_parser, exit_codes, main
 from odtc.core.errors import ExitCode, UsageError
 from tests.timed import seconds

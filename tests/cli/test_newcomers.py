@@ -12,7 +12,7 @@ from torch import nn
 import odtc
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode, OdtcError
-from tests.cli.digits import BATCH, Digits
+from tests.cli.training.digits import BATCH, Digits
 
 X, Y = np.zeros((BATCH, 1, 8, 8), np.float32), np.zeros(BATCH, np.int64)
 TRAIN = ["train", "ART", "--data", "DATA", "--lr", "0.1"]

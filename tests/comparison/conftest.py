@@ -9,7 +9,7 @@ from benchmarks.models.digits import digits_model
 from odtc.comparison.case import Case
 from odtc.comparison.comparison import entries_of
 from odtc.comparison.turns import Prepared, prepared
-from odtc.core.progress import silent
+from odtc.core.process.progress import silent
 
 MODULE = f"{Path(__file__).parent / 'digits_module.py'}:"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odtc.cli.compare_tables import summary, table
+from odtc.cli.measuring.compare_tables import summary, table
 from odtc.comparison.comparison import Terms, entries_of, missing
 from odtc.comparison.ours import is_gentle
 from odtc.comparison.outcome import Outcome, outcome_of

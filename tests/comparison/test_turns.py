@@ -10,7 +10,7 @@ from odtc.comparison.comparison import entries_of
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.row import Row, Setting
 from odtc.comparison.turns import Prepared, Round
-from odtc.core.progress import silent
+from odtc.core.process.progress import silent
 from tests.comparison.conftest import MODULE
 
 AT = Setting("digits", 4, 1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odtc.core.cxx import cxx_command
-from odtc.core.native_library import kept_library, library_store, load_library
+from odtc.core.process.cxx import cxx_command
+from odtc.core.process.native_library import kept_library, library_store, load_library
 
 
 @pytest.fixture(autouse=True)

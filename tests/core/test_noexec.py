@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from odtc.backends.native.build import load_runtime
+from odtc.core.disk.files import check_programs
 from odtc.core.errors import OutputError
-from odtc.core.files import check_programs
 from odtc.runtime_rpc.session import LocalSession
 from tests.mounts import mounted
 

@@ -143,7 +143,7 @@ def test_who_is_not_trusted_is_not_served(ready: AdbPhone) -> None:
 def test_no_phone_is_an_empty_list(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("odtc.cli.devices._DEFAULT_TRACKER", "127.0.0.1:1")
+    monkeypatch.setattr("odtc.cli.phones.devices._DEFAULT_TRACKER", "127.0.0.1:1")
     assert run("devices", "--json") == {"devices": []}
     assert run("devices") == ""
 

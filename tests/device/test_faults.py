@@ -22,7 +22,7 @@ from odtc.cli.main import main
 from odtc.core.errors import DeviceBusyError, DeviceError, DeviceLostError
 from odtc.runtime_rpc import connect as connecting
 from odtc.runtime_rpc.adb import local_tracker, setup, state
-from odtc.runtime_rpc.limits import Limits
+from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone, adb_phone
 from odtc.runtime_rpc.sweep.row import Configuration, Row
 from odtc.runtime_rpc.sweep.sweep import Sweep

@@ -18,16 +18,16 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.built import half_products
-from odtc.backends.elf import check_library
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.kernels.product.tile import machine_of
-from odtc.backends.library import export_library
+from odtc.backends.objects.elf import check_library
+from odtc.backends.objects.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts
-from tests.backends.half_bounds import assert_as_exact_as_half, convolution_references
-from tests.backends.test_convolution_kernels import SAME, adjoint_module
+from tests.backends.kernels.half_bounds import assert_as_exact_as_half, convolution_references
+from tests.backends.kernels.test_convolution_kernels import SAME, adjoint_module
 
 pytestmark = pytest.mark.device
 

@@ -13,7 +13,7 @@ import odtc
 from benchmarks import native_runtime
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import unpacked
-from tests.numeric.test_memory_budget import tower
+from tests.numeric.plans.test_memory_budget import tower
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")

@@ -10,7 +10,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
-from odtc.cli.sweep_tables import EMULATED
+from odtc.cli.measuring.sweep_tables import EMULATED
 from odtc.runtime_rpc.profile.trace import trace_of
 from odtc.runtime_rpc.standin.phone import Phone
 from tests.runtime_rpc.trace_format import faults

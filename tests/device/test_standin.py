@@ -18,14 +18,14 @@ import pytest
 import tvm
 from tvm import rpc, te
 
-from odtc.backends.library import export_library
+from odtc.backends.objects.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.core.errors import BuildError, DeviceError
-from odtc.runtime_rpc.greeting import own_versions
 from odtc.runtime_rpc.standin import phone as phone_module
 from odtc.runtime_rpc.standin import root as root_module
 from odtc.runtime_rpc.standin import tools
 from odtc.runtime_rpc.standin.phone import Phone
+from odtc.runtime_rpc.tracker.greeting import own_versions
 from tests.fast import fast_if
 
 pytestmark = pytest.mark.device

@@ -12,7 +12,7 @@ from odtc.autoschedule.tuning.database import read
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.standin.phone import Phone
-from tests.cli.digits import BATCH, Digits, make_digits
+from tests.cli.training.digits import BATCH, Digits, make_digits
 
 TARGET = "linux-arm64-cpu{threads=1}"
 

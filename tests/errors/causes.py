@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from tests.cli.digits import BATCH, Digits
+from tests.cli.training.digits import BATCH, Digits
 from tests.errors.models import LINEAR
 from tests.errors.place import Argv, Cause, Place
 
@@ -374,8 +374,8 @@ def at_device(answer: dict[str, Any] | None, *, free: bool = True) -> Cause:
     def cause(place: Place) -> Argv:
         from tvm.rpc import base
 
-        from odtc.runtime_rpc.greeting import own_versions
-        from odtc.runtime_rpc.server import wire
+        from odtc.runtime_rpc.server.net import wire
+        from odtc.runtime_rpc.tracker.greeting import own_versions
 
         device = place.stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         host, _, port = place.tracker.partition(":")
@@ -455,7 +455,7 @@ def pack(table: str | bytes | None, *options: str) -> Cause:
 
 def without_linker(place: Place) -> Argv:
     """`odtc compile` on a machine that has no linker."""
-    place.stack.enter_context(mock.patch("odtc.backends.link._CANDIDATES", ()))
+    place.stack.enter_context(mock.patch("odtc.backends.objects.link._CANDIDATES", ()))
     return compile_digits()(place)
 
 

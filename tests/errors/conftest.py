@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from odtc.runtime_rpc import connect
-from odtc.runtime_rpc.limits import Limits
-from tests.cli.digits import Digits, make_digits
+from odtc.runtime_rpc.guards.limits import Limits
+from tests.cli.training.digits import Digits, make_digits
 from tests.errors.place import Place
 
 

@@ -106,7 +106,7 @@ def comparison_into(rows: str) -> Cause:
 
 def other_losses(place: Place) -> None:
     """A comparison in which a peer had other losses."""
-    from odtc.cli.compare import raise_mismatch
+    from odtc.cli.measuring.compare import raise_mismatch
     from odtc.comparison.outcome import Outcome
     from odtc.comparison.results import results_of
     from odtc.comparison.row import Row, Setting

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cli.digits import Digits
+from tests.cli.training.digits import Digits
 from tests.mounts import mounted
 
 Argv = list[str]

@@ -16,8 +16,8 @@ import torch
 import odtc
 from odtc import onnx_backend
 from odtc.core.errors import OdtcError, UsageError
-from odtc.core.kinds import shown
-from odtc.step_options import StepOptions
+from odtc.core.options.kinds import shown
+from odtc.driver.step_options import StepOptions
 from tests.errors.argument_table import EXEMPT, TABLE, cases
 from tests.errors.models import LINEAR
 from tests.reference_pages import _members

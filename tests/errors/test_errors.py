@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from benchmarks.packing.inputs import CAPACITY, FOLDER
-from odtc.cli.check import examine
 from odtc.cli.main import main
+from odtc.cli.model.check import examine
 from odtc.core.errors import OdtcError, error_kinds
-from tests.cli.digits import BATCH
+from tests.cli.training.digits import BATCH
 from tests.errors.causes import (
     CHECKPOINT,
     IMAGES,
@@ -561,8 +561,8 @@ def damaged(data: bytes, rng: random.Random, hot: int) -> bytes:
 def inspect(path: Path) -> None:
     """What `odtc inspect` does with a file."""
     import odtc
-    from odtc.cli.inspect import describe
-    from odtc.cli.memory import report
+    from odtc.cli.model.inspect import describe
+    from odtc.cli.model.memory import report
 
     artifact = odtc.load(path)
     describe(artifact.manifest, path)

@@ -11,9 +11,9 @@ from safetensors.numpy import save_file
 
 import odtc
 from odtc.cli.main import main
+from odtc.core.disk.file_kinds import kind_of
 from odtc.core.errors import OdtcError
-from odtc.core.file_kinds import kind_of
-from tests.cli.digits import Digits
+from tests.cli.training.digits import Digits
 
 
 def keras(path: Path) -> None:

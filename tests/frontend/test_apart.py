@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from odtc.core.errors import OdtcError
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.graph import Graph
 from odtc.frontend.normalize.pipeline import normalize
-from odtc.frontend.specialize import specialize
 from odtc.frontend.split.apart import places_of
 from odtc.frontend.split.place import Place
 

@@ -13,8 +13,8 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
-from odtc.cli.check import examine
-from odtc.frontend.ask_rules import all_rules_answer
+from odtc.cli.model.check import examine
+from odtc.frontend.backward.ask_rules import all_rules_answer
 from odtc.frontend.gradients.table import register_gradients
 
 Rule = Callable[[relax.Var, relax.Call, relax.Expr, relax.BlockBuilder], Any]

@@ -9,9 +9,9 @@ from onnx.reference import ReferenceEvaluator
 import odtc
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.coverage import check_graph
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.operators.operator import Level
 from odtc.frontend.operators.table import OPERATORS
-from odtc.frontend.specialize import specialize
 from tests.numeric.conftest import listing
 
 WIDTH = 6

@@ -11,9 +11,9 @@ from tvm.relax import op as R  # noqa: N812
 
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
-from odtc.core.relax_calls import operator_of
+from odtc.core.ir.relax_calls import operator_of
 from odtc.frontend.importer import FORWARD
-from odtc.frontend.join_scales import join_scales
+from odtc.frontend.patterns.join_scales import join_scales
 from tests.numeric.conftest import relative_error, text_model
 
 SHAPE = (4, 3, 5, 6)

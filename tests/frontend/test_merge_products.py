@@ -8,9 +8,9 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.relax_calls import operator_of
-from odtc.frontend.merge_products import FEWEST, GROUP, MergeProducts
-from odtc.frontend.rebuild import builder_with_kernels, replay_body
+from odtc.core.ir.relax_calls import operator_of
+from odtc.frontend.backward.merge_products import FEWEST, GROUP, MergeProducts
+from odtc.frontend.backward.rebuild import builder_with_kernels, replay_body
 from tests.host import loaded
 
 ROWS, LEFT, RIGHT = 3, 4, 5

@@ -7,10 +7,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from odtc.core.errors import ModelError, UsageError
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.objective import Objective, join_losses
 from odtc.frontend.losses.terms import Losses, terms_of
-from odtc.frontend.specialize import specialize
 
 
 def model_of(nodes, outputs, x=("N", 6), opset: int = 17) -> onnx.ModelProto:

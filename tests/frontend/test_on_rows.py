@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.on_rows import on_rows
+from odtc.frontend.backward.on_rows import on_rows
 from tests.fast import examples
 from tests.host import loaded
 

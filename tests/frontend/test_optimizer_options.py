@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import odtc
-from odtc.core.checked_options import format_choice, options_of
 from odtc.core.errors import UsageError
+from odtc.core.options.checked_options import format_choice, options_of
 from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.frontend.optimizers.groups import Group, parse_group
 from odtc.frontend.optimizers.table import OPTIMIZERS, parse_optimizer

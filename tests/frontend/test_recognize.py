@@ -5,10 +5,10 @@ import onnx
 import pytest
 from tvm import relax
 
-from odtc.core.relax_calls import operator_of
+from odtc.core.ir.relax_calls import operator_of
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.normalize.pipeline import normalize
-from odtc.frontend.specialize import specialize
 from tests.numeric.cases.activation import CASES, GELU
 from tests.numeric.conftest import MATRIX, text_model
 

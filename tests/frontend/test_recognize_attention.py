@@ -9,15 +9,15 @@ import pytest
 from tvm import relax
 
 import odtc
-from odtc.core.memory_plan import Kind, PlannedTensor
+from odtc.core.artifact.memory_plan import Kind, PlannedTensor
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import as_update
-from odtc.frontend.selection import select
-from odtc.frontend.specialize import specialize
+from odtc.frontend.trained.selection import select
 from odtc.frontend.training import TRAIN_STEP, build_training_graph
 from tests.numeric.cases.attention import CASES
 from tests.numeric.conftest import text_model, weight

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 import odtc
 from odtc.backends.targets import parse_target
 from odtc.backends.vector_math import register_vector_math
-from odtc.frontend import update_kernels
-from odtc.frontend.control_kernels import (
+from odtc.frontend.optimizers.groups import ParameterRule
+from odtc.frontend.optimizers.table import OPTIMIZERS
+from odtc.frontend.updates import update_kernels
+from odtc.frontend.updates.control_kernels import (
     NOT_FINITE,
     SQUARES,
     TOTAL,
     rescale_kernel,
     total_kernel,
 )
-from odtc.frontend.elementwise import PARALLEL_ELEMENTS
-from odtc.frontend.optimizers.groups import ParameterRule
-from odtc.frontend.optimizers.table import OPTIMIZERS
+from odtc.frontend.updates.elementwise import PARALLEL_ELEMENTS
 from tests.fast import examples
 from tests.frontend.update_references import CASES, LR, Case, by_torch, lamb
 

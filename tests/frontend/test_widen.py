@@ -9,10 +9,10 @@ from onnx import helper
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.coverage import require_trainable
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
-from odtc.frontend.specialize import specialize
 
 
 def graph_of(

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from odtc.artifact import Artifact
-from odtc.cli.check import examine
-from odtc.compilation import compile_model
+from odtc.cli.model.check import examine
 from odtc.core.errors import DataError, NumericError, OdtcError
 from odtc.core.specs import Argument, Role
+from odtc.driver.compilation import compile_model
 
 # A message is read by a person.
 LONGEST_MESSAGE = 4000

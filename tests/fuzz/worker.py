@@ -7,7 +7,7 @@ from pathlib import Path
 
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning.database import user_database
-from odtc.backends.kernel_store import kernel_store
+from odtc.backends.objects.kernel_store import kernel_store
 from tests.fuzz.mutant import CANARY, CANARY_VALUE, make_mutant
 from tests.fuzz.verdict import Outcome, outcome_of
 from tests.fuzz.watch import foreign_opens

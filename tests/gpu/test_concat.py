@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 import odtc
 from odtc.backends.gpu.concat import concat_kernel
-from odtc.passes.bind_loops import BindLoops
-from odtc.passes.check_launches import launches_of, needs_of
+from odtc.passes.kernel.bind_loops import BindLoops
+from odtc.passes.kernel.check_launches import launches_of, needs_of
 from tests.gpu.on_device import KINDS, run_kernel
 
 SIZES = [3, 1, 4, 1, 5, 9, 2]

@@ -17,7 +17,7 @@ from odtc.backends.spirv.assemble import Shader
 from odtc.core.errors import DeviceError, UnsupportedError
 from tests.fast import fast_if
 from tests.gpu.on_device import KINDS
-from tests.gpu.spirv_tools import check_valid
+from tests.gpu.spirv.spirv_tools import check_valid
 from tests.models.parity import check_parity
 
 FAST = ["lenet"]
@@ -117,7 +117,7 @@ def test_the_arena_is_one_buffer_of_the_device(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_headline_command_makes_a_library_that_a_phone_loads(kind: str, tmp_path: Path) -> None:
-    """The gate of phones' libraries is part of compiling; see `backends/elf.py`."""
+    """The gate of phones' libraries is part of compiling; see `backends/objects/elf.py`."""
     onnx.save(digits_model(), tmp_path / "m.onnx")
     artifact = odtc.compile(tmp_path / "m.onnx", f"android-{kind}", batch=32)
     assert artifact.manifest.triple == "aarch64-linux-android"

@@ -7,7 +7,7 @@ import pytest
 from odtc.autoschedule.tuning.database import read
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
-from tests.cli.digits import BATCH, make_digits
+from tests.cli.training.digits import BATCH, make_digits
 
 
 @pytest.mark.slow

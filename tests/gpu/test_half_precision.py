@@ -23,11 +23,11 @@ from odtc.backends.gpu.machine import LARGE
 from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.opcodes import Capability
 from odtc.core.errors import DeviceError
-from tests.backends.half_bounds import assert_as_exact_as_half, convolution_references
+from tests.backends.kernels.half_bounds import assert_as_exact_as_half, convolution_references
 from tests.fast import fast_if
-from tests.gpu.module_reader import opencl_module
 from tests.gpu.on_device import KINDS
-from tests.gpu.spirv_tools import capabilities, check_valid
+from tests.gpu.spirv.module_reader import opencl_module
+from tests.gpu.spirv.spirv_tools import capabilities, check_valid
 from tests.gpu.test_gpu_products import noise, product
 
 # Groups of 64 items and of 256, and sums in few parts and in many.

@@ -17,9 +17,9 @@ from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.targets import parse_target
-from odtc.passes.check_launches import CheckLaunches, Needs, launches_of, needs_of
+from odtc.passes.kernel.check_launches import CheckLaunches, Needs, launches_of, needs_of
 from tests.fast import fast_if
-from tests.gpu.module_reader import opencl_module
+from tests.gpu.spirv.module_reader import opencl_module
 
 # The item's size by what OpenCL calls it.
 SIZES = {"char": 1, "uchar": 1, "half": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "double": 8}

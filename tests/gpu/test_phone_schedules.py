@@ -10,8 +10,8 @@ import odtc
 from benchmarks.models.digits import bn_model
 from benchmarks.models.pytorch.table import SMALL
 from tests.fast import fast_if
-from tests.gpu.module_reader import opencl_module
 from tests.gpu.on_device import KINDS
+from tests.gpu.spirv.module_reader import opencl_module
 from tests.models.parity import check_parity
 
 PHONES = ["adreno-640", "mali-g76"]

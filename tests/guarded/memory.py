@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tvm
 
-from odtc.passes.memory.problem import TENSOR_ALIGNMENT
+from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
 
 PAGE = mmap.PAGESIZE
 _NONE = 0

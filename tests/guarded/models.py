@@ -7,7 +7,7 @@ from typing import Any
 from onnx import ModelProto
 
 from benchmarks.models.digits import digits_model
-from odtc.frontend.lora import LoRA
+from odtc.frontend.trained.lora import LoRA
 from tests.fuzz.corpus import CORPUS
 from tests.fuzz.graphs.kinds import KINDS
 from tests.fuzz.graphs.mutant import Case, make_mutant

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from odtc.passes.memory import arena
-from odtc.passes.memory.budget import Limit
-from odtc.passes.memory.families import families_of
-from odtc.passes.memory.problem import Problem, Solution
+from odtc.passes.memory.packing.budget import Limit
+from odtc.passes.memory.packing.families import families_of
+from odtc.passes.memory.packing.problem import Problem, Solution
 from tests.guarded.memory import PAGE, end_aligned, whole_pages
 
 # Offset and bytes of each tensor.

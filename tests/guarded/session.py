@@ -9,7 +9,7 @@ from unittest.mock import patch
 import tvm
 
 from odtc.core.specs import Argument
-from odtc.runtime_rpc import allocation
+from odtc.runtime_rpc.memory import allocation
 from odtc.runtime_rpc.session import LocalSession
 from tests.guarded.memory import PAGE, Guarded, end_aligned, whole_pages
 from tests.guarded.plan import Tensors

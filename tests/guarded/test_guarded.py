@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import odtc
-from odtc.passes.memory.problem import Buffer, Problem
-from odtc.passes.memory.validate import validate
+from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.validate import validate
 from tests.fuzz.verdict import fed
 from tests.guarded.memory import PAGE, Guarded, end_aligned, whole_pages
 from tests.guarded.models import model_of

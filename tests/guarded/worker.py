@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 from odtc.artifact import Artifact
-from odtc.compilation import compile_model
 from odtc.core.errors import NumericError, OdtcError
+from odtc.driver.compilation import compile_model
 from tests.fuzz.verdict import Outcome, fed
 from tests.guarded.models import model_of
 from tests.guarded.plan import Tensors, apart

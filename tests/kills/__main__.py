@@ -6,7 +6,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from tests.cli.digits import make_digits
+from tests.cli.training.digits import make_digits
 from tests.kills.kinds import KINDS, killed
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import odtc
-from odtc.core.bundle import LIBRARY, MEMORY
-from odtc.core.files import atomic_write
-from tests.cli.digits import BATCH, Digits
+from odtc.core.artifact.bundle import LIBRARY, MEMORY
+from odtc.core.disk.files import atomic_write
+from tests.cli.training.digits import BATCH, Digits
 from tests.kills.killed import Killed, Place
 from tests.kills.moments import Moments, moments_of
 
 # What the command imports when it runs.
-IMPORTS = ("odtc.building", "odtc.artifact")
+IMPORTS = ("odtc.driver.building", "odtc.artifact")
 # Seconds that it takes, before that was measured.
 _GUESS = 1.0
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from odtc.core.without_torch import leave_out_torch
+from odtc.core.process.without_torch import leave_out_torch
 
 
 class ForkServer:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from odtc.cli.interrupts import ENDS
-from odtc.core import left_behind
-from odtc.core.files import check_writable
-from odtc.core.left_behind import temporary_folder
+from odtc.core.disk import left_behind
+from odtc.core.disk.files import check_writable
+from odtc.core.disk.left_behind import temporary_folder
 from tests.kills.fork_server import ForkServer, has_ended
 
 # In which what a killed command has started ends, on a machine that is busy.

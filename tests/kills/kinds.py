@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cli.digits import Digits
+from tests.cli.training.digits import Digits
 from tests.kills.compiling import Compile
 from tests.kills.killed import Killed
 from tests.kills.serving import OfServer, OfSession, OnDevice

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from odtc.core.errors import DeviceError, ExitCode
-from odtc.runtime_rpc.greeting import status
-from odtc.runtime_rpc.limits import DEFAULT
+from odtc.runtime_rpc.guards.limits import DEFAULT
 from odtc.runtime_rpc.server import __main__ as server_main
-from odtc.runtime_rpc.trackers import Registered, tracker_at
-from tests.cli.digits import Digits
+from odtc.runtime_rpc.tracker.greeting import status
+from odtc.runtime_rpc.tracker.trackers import Registered, tracker_at
+from tests.cli.training.digits import Digits
 from tests.kills.killed import ALONE_SECONDS, Place
 from tests.kills.training import STEPS, Train
 from tests.runtime_rpc.own_server import tracking, url_of, words_of

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import odtc
 from odtc.cli.interrupts import ENDS
-from odtc.cli.resuming import run_identity
-from odtc.cli.samples import batches, read_samples
+from odtc.cli.training.resuming import run_identity
+from odtc.cli.training.samples import batches, read_samples
 from odtc.schedules import Constant
-from tests.cli.digits import Digits, trained
+from tests.cli.training.digits import Digits, trained
 from tests.kills.killed import Killed, Place
 
 STEPS, SEED, LR = 120, 5, 0.01
@@ -24,7 +24,7 @@ _GUESS = 1.0
 # What the command imports when it runs.
 IMPORTS = (
     "odtc.artifact",
-    "odtc.cli.samples",
+    "odtc.cli.training.samples",
     "odtc.runtime_rpc.connect",
     "odtc.runtime_rpc.trainer",
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from odtc.autoschedule.tuning.database import read
 from odtc.autoschedule.tuning.record import Record
-from tests.cli.digits import BATCH, Digits
+from tests.cli.training.digits import BATCH, Digits
 from tests.kills.fork_server import has_ended
 from tests.kills.killed import Killed, Place
 from tests.kills.moments import Moments, moments_of
@@ -20,7 +20,7 @@ _PART = "1/6"
 # In which something is measured, on a machine that is busy.
 _SECONDS = 300.0
 # What the command imports when it runs.
-IMPORTS = ("odtc.tuning", "odtc.artifact")
+IMPORTS = ("odtc.tuner.tuning", "odtc.artifact")
 
 
 class Tune(Killed):

@@ -14,8 +14,8 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import TorchModel, batches, make, norm_parameters
 from benchmarks.reference.initializers import Match, match_initializers
 from odtc.comparison.peers.torch_module import ModuleTrainer
-from odtc.frontend.onnx_file import load_model
-from odtc.layouts import DEFAULT
+from odtc.driver.layouts import DEFAULT
+from odtc.frontend.file.onnx_file import load_model
 from odtc.runtime_rpc.trainer import Trainer
 
 Arrays = Mapping[str, np.ndarray]

@@ -7,11 +7,11 @@ import pytest
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
+from odtc.frontend.file.onnx_file import load_model
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.normalize.pipeline import normalize
-from odtc.frontend.onnx_file import load_model
-from odtc.frontend.specialize import specialize
 from odtc.frontend.split.apart import places_of
 from odtc.frontend.split.place import Place
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.models.pytorch.table import SMALL
-from odtc.backends import layout_cost
-from odtc.core.layouts import LAST
-from odtc.layouts import AUTO
+from odtc.backends.cost import layout_cost
+from odtc.core.ir.layouts import LAST
+from odtc.driver.layouts import AUTO
 from odtc.passes.layout import forms
 from odtc.passes.layout.step_graph import Costs
 from tests.fast import fast_if

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odtc.artifact import Artifact
-from odtc.core.manifest import Manifest
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.trainer import Trainer

@@ -16,7 +16,7 @@ import onnx
 import odtc
 from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
 from tests.native.parity import TARGET, unpacked
-from tests.numeric.test_memory_budget import tower
+from tests.numeric.plans.test_memory_budget import tower
 
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 THREAD = ("-fsanitize=thread",)

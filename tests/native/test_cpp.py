@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import odtc
-from odtc.core.cxx import cc_command, cxx_command
+from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, unpacked
 from tests.native.sanitized import PROGRAMS

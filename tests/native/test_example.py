@@ -10,7 +10,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
-from odtc.core.cxx import cc_command
+from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import unpacked
 

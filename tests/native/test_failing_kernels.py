@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import odtc
-from odtc.core.cxx import cc_command
+from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.binding import Code
 from tests.native.parity import TARGET, unpacked
 from tests.native.sanitized import ADDRESS, build, run

@@ -12,7 +12,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
-from odtc.core.cxx import cc_command
+from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, bits, unpacked
 from tests.native.sanitized import PROGRAMS

@@ -32,9 +32,9 @@ from odtc.runtime_rpc.native.binding import (
 )
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
+from tests.numeric.forms.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
 from tests.numeric.mlp import batches, mlp_artifact
-from tests.numeric.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
-from tests.numeric.test_memory_budget import tower
+from tests.numeric.plans.test_memory_budget import tower
 
 UPDATE = odtc.Update(odtc.SGD(momentum=0.9), ema=0.9)
 

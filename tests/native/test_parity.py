@@ -14,7 +14,7 @@ from tests.fast import fast_if
 from tests.native.parity import TARGET, assert_same_run, native_trainer
 from tests.native.reader import read
 from tests.numeric.mlp import batches, mlp_artifact, overflowing
-from tests.numeric.test_memory_budget import tower
+from tests.numeric.plans.test_memory_budget import tower
 
 STEPS = 5
 SGD, ADAMW = odtc.SGD(momentum=0.9), odtc.AdamW(weight_decay=0.01)

@@ -17,14 +17,14 @@ from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
 from odtc.backends.program import straight_line
 from odtc.backends.program.straight_line import lines_of
-from odtc.core.bundle import BOUND, LIBRARY, PROGRAM, file_sha256, save, seal
+from odtc.core.artifact.bundle import BOUND, LIBRARY, PROGRAM, file_sha256, save, seal
+from odtc.core.artifact.identity import identity_of
+from odtc.core.artifact.library_file import build_id
 from odtc.core.errors import ArtifactError
-from odtc.core.identity import identity_of
-from odtc.core.library_file import build_id
 from odtc.core.specs import Role
 from tests.native.reader import Read, read
 from tests.numeric.mlp import mlp_artifact
-from tests.numeric.test_memory_budget import tower
+from tests.numeric.plans.test_memory_budget import tower
 
 UPDATE = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9, loss_scale="dynamic")
 THREADS = 3

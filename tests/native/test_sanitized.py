@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odtc.core.cxx import cc_command, cxx_command
+from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.sanitized import ADDRESS, THREAD, build, fuzzed, run, small_artifact
 

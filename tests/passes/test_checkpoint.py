@@ -12,15 +12,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.recomputation.problems import layered
-from odtc.passes.checkpoint import eviction
 from odtc.passes.checkpoint.arena import arena_of
-from odtc.passes.checkpoint.eviction import Score, evicting
 from odtc.passes.checkpoint.frontier import STRATEGIES, frontier
+from odtc.passes.checkpoint.plans import eviction
+from odtc.passes.checkpoint.plans.eviction import Score, evicting
+from odtc.passes.checkpoint.plans.revolve import revolving, split
+from odtc.passes.checkpoint.plans.segments import segmented
 from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
-from odtc.passes.checkpoint.revolve import revolving, split
-from odtc.passes.checkpoint.segments import segmented
 from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.passes.checkpoint.validate import validate
 from odtc.passes.memory.operator_order import Task, Tasks

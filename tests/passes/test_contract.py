@@ -16,7 +16,7 @@ from tvm.script import tirx as T  # noqa: N812
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.core.errors import UnsupportedError
-from odtc.core.option_text import format_options, parse_options
+from odtc.core.options.option_text import format_options, parse_options
 from odtc.passes import contract
 from odtc.passes.contract import Pass, PassError, run_pipeline, tvm_passes
 

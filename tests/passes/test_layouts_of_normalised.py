@@ -10,12 +10,12 @@ from tvm.relax import op as R  # noqa: N812
 from odtc.backends.families import family_of
 from odtc.backends.lowering import rewrite_phase
 from odtc.backends.targets import parse_target
-from odtc.core.kernel_marks import BATCH_NORM, BATCH_STATISTICS, NORMALISED
-from odtc.core.layouts import LAST, SECOND
-from odtc.core.relax_calls import operator_of
+from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_STATISTICS, NORMALISED
+from odtc.core.ir.layouts import LAST, SECOND
+from odtc.core.ir.relax_calls import operator_of
 from odtc.frontend.relax_ops.batch_norm import batch_norm
-from odtc.passes.bindings import bindings_of
 from odtc.passes.contract import run_pipeline
+from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.layout.select import SelectLayouts
 from odtc.passes.layout.solve import solve
 from odtc.passes.layout.step_graph import Costs, graph_of

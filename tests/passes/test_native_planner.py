@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 
 from benchmarks.packing.inputs import CAPACITY, CHALLENGING, INPUTS
 from benchmarks.recomputation.problems import layered
-from odtc.passes.checkpoint import eviction
-from odtc.passes.checkpoint.eviction import evicting
 from odtc.passes.checkpoint.frontier import _AHEAD, _OTHERS, Guided, frontier
+from odtc.passes.checkpoint.plans import eviction
+from odtc.passes.checkpoint.plans.eviction import evicting
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.repair import repaired
 from odtc.passes.checkpoint.retention import retained
 from odtc.passes.checkpoint.stage_program import StageProgram
-from odtc.passes.memory import search
-from odtc.passes.memory.blocks import blocks_of
-from odtc.passes.memory.budget import Budget, Limit
-from odtc.passes.memory.families import families_of
-from odtc.passes.memory.problem import Problem
-from odtc.passes.memory.search import searched
-from odtc.passes.memory.solve import solve
-from odtc.passes.memory.validate import validate
+from odtc.passes.memory.packing import search
+from odtc.passes.memory.packing.blocks import blocks_of
+from odtc.passes.memory.packing.budget import Budget, Limit
+from odtc.passes.memory.packing.families import families_of
+from odtc.passes.memory.packing.problem import Problem
+from odtc.passes.memory.packing.search import searched
+from odtc.passes.memory.packing.solve import solve
+from odtc.passes.memory.packing.validate import validate
 from odtc.passes.native import library as building
 from odtc.passes.native import planner
 from odtc.passes.native.library import library
-from tests.passes.packing import problems
+from tests.passes.memory.packing import problems
 from tests.passes.test_checkpoint import chain, drawn
 from tests.passes.test_offload_plans import with_storage
 

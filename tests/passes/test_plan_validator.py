@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odtc.passes.memory.budget import Limit
-from odtc.passes.memory.problem import Buffer, Problem, Solution
-from odtc.passes.memory.solve import solve
-from odtc.passes.memory.validate import InvalidPlanError, validate
-from tests.passes.packing import problems
+from odtc.passes.memory.packing.budget import Limit
+from odtc.passes.memory.packing.problem import Buffer, Problem, Solution
+from odtc.passes.memory.packing.solve import solve
+from odtc.passes.memory.packing.validate import InvalidPlanError, validate
+from tests.passes.memory.packing import problems
 
 BUFFERS = [
     Buffer("a", 0, 4, 100, 4),

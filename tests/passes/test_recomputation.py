@@ -10,11 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from odtc.backends import ordered
-from odtc.backends.call_cost import call_cost
-from odtc.core.progress import silent
-from odtc.preparation import read_source
-from odtc.splitting import Cuts
-from odtc.step_options import StepOptions
+from odtc.backends.cost.call_cost import call_cost
+from odtc.core.process.progress import silent
+from odtc.driver.preparation import read_source
+from odtc.driver.splitting import Cuts
+from odtc.driver.step_options import StepOptions
 
 LAYERS, SIZE = 6, 16
 

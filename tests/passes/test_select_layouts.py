@@ -17,16 +17,16 @@ from tvm.relax import op as R  # noqa: N812
 import odtc
 from benchmarks.models.pytorch.export import export
 from odtc.artifact import Artifact
-from odtc.backends import layout_cost
+from odtc.backends.cost import layout_cost
+from odtc.backends.cost.layout_cost import layout_costs
 from odtc.backends.families import family_of
 from odtc.backends.kernels.winograd import cut as winograd_cut
-from odtc.backends.layout_cost import layout_costs
 from odtc.backends.targets import parse_target
-from odtc.cli.layouts import report
 from odtc.cli.main import main
+from odtc.cli.model.layouts import report
+from odtc.core.artifact.layout_plan import LayoutPlan
 from odtc.core.errors import UsageError
-from odtc.core.layout_plan import LayoutPlan
-from odtc.core.layouts import LAST, SECOND
+from odtc.core.ir.layouts import LAST, SECOND
 from odtc.passes.layout.plan_text import forced, parse_plan
 from tests.numeric.conftest import relative_error
 from tests.passes.test_layout_solver import chain

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from odtc.passes.checkpoint import cuts, spread
+from odtc.passes.checkpoint import cuts
 from odtc.passes.checkpoint.arena import arena_of
 from odtc.passes.checkpoint.cuts import Cut, ways
 from odtc.passes.checkpoint.frontier import frontier
+from odtc.passes.checkpoint.plans import spread
+from odtc.passes.checkpoint.plans.spaced import spaced
 from odtc.passes.checkpoint.problem import Plan, Recomputation
-from odtc.passes.checkpoint.spaced import spaced
 from tests.passes import test_checkpoint, test_cuts
 
 SINKING = st.sets(st.integers(0, 10**6), min_size=1).map(lambda sizes: sorted(sizes, reverse=True))

@@ -12,7 +12,7 @@ import numpy as np
 
 import odtc
 from odtc.artifact import Artifact
-from odtc.cli.check import examine
+from odtc.cli.model.check import examine
 from odtc.core.errors import DeviceError, NumericError, OdtcError, ParityError, UnsupportedError
 from odtc.core.specs import Role
 from odtc.runtime_rpc.trainer import Trainer

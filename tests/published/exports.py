@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from odtc.core.files import cache_folder
+from odtc.core.disk.files import cache_folder
 from tests.published.options import Options
 
 _SECONDS = 400

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from odtc.core.files import atomic_write, cache_folder
+from odtc.core.disk.files import atomic_write, cache_folder
 from tests.published.archive import RefusedError, models_of
 from tests.published.packages import PACKAGES, Package, Source
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from odtc.artifact import Artifact
-from odtc.core.manifest import Manifest
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.specs import Role
 from odtc.runtime_rpc.trainer import Trainer
 from tests.published.values import Values, ran

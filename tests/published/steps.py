@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import NumericError
-from odtc.core.manifest import Manifest
 from odtc.core.specs import Role
 from odtc.runtime_rpc.trainer import Trainer
 from tests.published.values import Values

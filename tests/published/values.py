@@ -11,7 +11,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_errors
 from scipy.special import softmax
 
-from odtc.core.manifest import Manifest
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.specs import Role, TensorSpec
 from tests.published.options import Options
 

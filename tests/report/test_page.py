@@ -16,8 +16,8 @@ from odtc.report.page import page
 from odtc.report.read import read
 from odtc.report.scales import Linear, Log, around_one, scale_of
 from tests.browser import DARK, shown
-from tests.cli.digits import make_digits
-from tests.cli.test_profile_command import drawn
+from tests.cli.measuring.test_profile_command import drawn
+from tests.cli.training.digits import make_digits
 from tests.report.material import ENGINES, MODELS, rows, write_frontier, write_rows
 
 MOST_BYTES = 3_000_000

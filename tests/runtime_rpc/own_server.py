@@ -10,8 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
-from odtc.runtime_rpc import server, tracker_server
-from odtc.runtime_rpc.trackers import tracker_at
+from odtc.runtime_rpc import server
+from odtc.runtime_rpc.tracker import tracker_server
+from odtc.runtime_rpc.tracker.trackers import tracker_at
 
 # Two processes import TVM, on a machine that may be busy.
 START_SECONDS = 180

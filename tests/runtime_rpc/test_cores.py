@@ -12,8 +12,8 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
-from odtc.core.cores import cores_of, cores_of_threads, parse_cores
 from odtc.core.errors import UsageError
+from odtc.core.options.cores import cores_of, cores_of_threads, parse_cores
 from odtc.runtime_rpc.server.cores import core_speeds
 from tests.runtime_rpc.own_server import serving
 from tests.runtime_rpc.trees import plant

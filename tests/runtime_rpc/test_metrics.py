@@ -14,9 +14,9 @@ from odtc.core.errors import DataError, UsageError
 from odtc.runtime_rpc.metrics.samples import Samples, Series, samples_of
 from odtc.runtime_rpc.metrics.tegrastats import parse_tegrastats
 from odtc.runtime_rpc.metrics.usage import usage_of
-from odtc.runtime_rpc.server import sampler
-from odtc.runtime_rpc.server.sampler import Sampler
-from odtc.runtime_rpc.server.sources import unit_of
+from odtc.runtime_rpc.server.measure import sampler
+from odtc.runtime_rpc.server.measure.sampler import Sampler
+from odtc.runtime_rpc.server.measure.sources import unit_of
 from odtc.runtime_rpc.session import LocalSession
 from tests.runtime_rpc.trees import ADRENO, GPUS, MALI, ORIN, TX2, plant
 

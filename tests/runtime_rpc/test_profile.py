@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from benchmarks.models.digits import digits_model
+from odtc.core.artifact.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
 from odtc.core.errors import DeviceError, UsageError
-from odtc.core.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.build import operators_of, runs_of

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 from tvm.rpc.base import RPC_TRACKER_MAGIC
 
-from odtc.runtime_rpc.server import accepting, files, registration, wire
-from odtc.runtime_rpc.server.registration import Registration
+from odtc.runtime_rpc.server.net import accepting, files, registration, wire
+from odtc.runtime_rpc.server.net.registration import Registration
 
 MAGIC = wire.number(RPC_TRACKER_MAGIC)
 

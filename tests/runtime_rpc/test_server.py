@@ -18,15 +18,16 @@ from tvm.rpc.base import RPC_TRACKER_MAGIC
 import odtc
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.core.specs import Role, TensorSpec
-from odtc.runtime_rpc import allocation, remote
-from odtc.runtime_rpc.greeting import greet
-from odtc.runtime_rpc.limits import Limits
-from odtc.runtime_rpc.server import files, registration, wire
+from odtc.runtime_rpc import remote
+from odtc.runtime_rpc.guards.limits import Limits
+from odtc.runtime_rpc.guards.watchdog import shut_down
+from odtc.runtime_rpc.memory import allocation
+from odtc.runtime_rpc.server.net import files, registration, wire
 from odtc.runtime_rpc.server.session import inside
-from odtc.runtime_rpc.trackers import tracker_at
-from odtc.runtime_rpc.watchdog import shut_down
-from tests.numeric.test_memory_budget import tower
-from tests.numeric.test_offload import in_files
+from odtc.runtime_rpc.tracker.greeting import greet
+from odtc.runtime_rpc.tracker.trackers import tracker_at
+from tests.numeric.plans.test_memory_budget import tower
+from tests.numeric.plans.test_offload import in_files
 from tests.runtime_rpc.own_server import address, serving
 
 IDLE = 1.0

@@ -14,14 +14,14 @@ from safetensors.numpy import load_file
 import odtc
 from odtc.cli.main import main
 from odtc.core.errors import DataError, DeviceError, DeviceLostError, ExitCode, NumericError
-from odtc.runtime_rpc.limits import Limits
+from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.server.running import run_steps
 from odtc.runtime_rpc.trainer import Trainer
 from odtc.schedules import Cosine
 from tests.numeric.mlp import batches, mlp_artifact, overflowing
-from tests.runtime_rpc.at_once import AtOnce, failing_behind
+from tests.runtime_rpc.hostile_peers.at_once import AtOnce, failing_behind
 from tests.runtime_rpc.own_server import serving
-from tests.runtime_rpc.test_resume import LARGE_SCALE, OVERFLOWS, STEPS, everything
+from tests.runtime_rpc.trainer.test_resume import LARGE_SCALE, OVERFLOWS, STEPS, everything
 
 UPDATE = odtc.Update(
     odtc.LAMB(),

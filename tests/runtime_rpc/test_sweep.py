@@ -11,7 +11,7 @@ from odtc.core.errors import DataError, UsageError
 from odtc.runtime_rpc.metrics.cooldown import UNKNOWN, Cooldown, heat_of
 from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling, throttling_within
-from odtc.runtime_rpc.server.frequency import cap_frequency, uncap_frequency
+from odtc.runtime_rpc.server.measure.frequency import cap_frequency, uncap_frequency
 from odtc.runtime_rpc.session import LocalSession
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, Row, results_of, row_file

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odtc import building
+from odtc.driver import building
 from odtc.step_cache.store import step_store
 
 

@@ -14,8 +14,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import odtc
-from odtc import building
 from odtc.core import version
+from odtc.driver import building
 from odtc.step_cache.store import step_store
 from tests.step_cache.model_files import CLASSES, SIZE, wait_for_the_clock, write_model
 

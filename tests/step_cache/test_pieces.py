@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odtc.core.pieces import Piece, cut, join
+from odtc.core.disk.pieces import Piece, cut, join
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import odtc
-from odtc import building
 from odtc.artifact import Artifact
-from odtc.core.bundle import MEMBERS
+from odtc.core.artifact.bundle import MEMBERS
+from odtc.driver import building
 from odtc.step_cache import store
 from odtc.step_cache.store import step_store
 from tests.step_cache.model_files import SIZE, WIDE, write_model

@@ -15,13 +15,14 @@ from onnx import TensorProto, helper
 
 import odtc
 from odtc.autoschedule.tuning.record import Device
-from odtc.backends.link import Linker
+from odtc.backends.objects.link import Linker
 from odtc.backends.targets import parse_target
-from odtc.core import package_files, version
-from odtc.layouts import DEFAULT
+from odtc.core import version
+from odtc.core.disk import package_files
+from odtc.driver.layouts import DEFAULT
+from odtc.driver.step_options import StepOptions
 from odtc.step_cache import made_by
 from odtc.step_cache.key import step_key
-from odtc.step_options import StepOptions
 
 TARGET = parse_target("host-cpu")
 # Of each option its default, and others.

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import odtc
-from odtc.core.content_store import nothing_kept
+from odtc.core.disk.content_store import nothing_kept
 from tests.step_cache.model_files import write_model
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import odtc
 from odtc.core.errors import UnsupportedError, UsageError
-from odtc.core.weight_list import WeightList, read_weight_list
+from odtc.core.onnx_model.weight_list import WeightList, read_weight_list
 from odtc.torch_export import exporters
 from odtc.torch_export.stand_ins import stand_ins
 from tests.families import FAMILIES, make

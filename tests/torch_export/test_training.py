@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 import odtc
 from odtc.core.errors import DataError, UsageError
+from odtc.core.onnx_model.weight_list import read_weight_list
 from odtc.core.specs import Role
-from odtc.core.weight_list import read_weight_list
-from odtc.runtime_rpc.state_dict import State, load_state
+from odtc.runtime_rpc.state.state_dict import State, load_state
 from tests.families import BATCH, FAMILIES, Family, make
 
 STEPS = 5

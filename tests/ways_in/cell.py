@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import odtc
-from odtc.cli.check import examine
+from odtc.cli.model.check import examine
 from odtc.core.errors import OdtcError
 from odtc.core.specs import Role
 from tests.families import BATCH, FAMILIES, Family, make

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import odtc
-from odtc.torch_export.kept import quiet
+from odtc.torch_export.watching.kept import quiet
 
 Inputs = tuple[Any, ...] | dict[str, Any]
 Way = Callable[[nn.Module, Inputs, Path], None]

@@ -22,7 +22,7 @@ from odtc.backends.kernels.common.places import unflatten
 from odtc.backends.kernels.common.vectors import ramp, splat
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.rows.passes import row_kernel
-from odtc.passes.keep_nan import larger_number
+from odtc.passes.kernel.keep_nan import larger_number
 
 # Where the largest score starts: below it no score counts, and a difference to it is never NaN.
 _LOWEST = float(np.finfo(np.float32).min)

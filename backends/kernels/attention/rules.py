@@ -9,7 +9,7 @@ from odtc.backends.kernels.attention.forward import attention_kernel
 from odtc.backends.kernels.attention.layout import Heads
 from odtc.backends.kernels.common.operand import call_kernel, shape_of, stored
 from odtc.backends.kernels.product.tile import Machine
-from odtc.core.kernel_marks import ATTENTION, ATTENTION_BACKWARD
+from odtc.core.ir.kernel_marks import ATTENTION, ATTENTION_BACKWARD
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

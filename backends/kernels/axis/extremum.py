@@ -2,7 +2,7 @@
 
 TVM starts from the largest finite number, and gives that where all elements are infinite; here of
 infinities it is an infinity. Of a row with elements that are not a number, such a one is both the
-largest and the smallest, as in PyTorch: `passes/keep_nan.py` sees to the values.
+largest and the smallest, as in PyTorch: `passes/kernel/keep_nan.py` sees to the values.
 """
 
 import math

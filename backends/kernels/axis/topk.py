@@ -16,7 +16,7 @@ from tvm import ir, relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common import parsed
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 
 def topk_rules() -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:

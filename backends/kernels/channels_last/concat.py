@@ -12,7 +12,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.common.vectors import Index, each_block, ramp, vector_type
 from odtc.backends.kernels.pool.planes import plane_kernel
-from odtc.core.kernel_marks import CONCAT_LAST
+from odtc.core.ir.kernel_marks import CONCAT_LAST
 
 
 def concat_last_rules(

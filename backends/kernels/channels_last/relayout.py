@@ -10,8 +10,8 @@ from odtc.backends.kernels.common.places import index
 from odtc.backends.kernels.common.transpose import copy_transposed
 from odtc.backends.kernels.common.vectors import Index, deinterleave, each_block, interleave, ramp
 from odtc.backends.kernels.pool.planes import plane_kernel
-from odtc.core.kernel_marks import RELAYOUT
-from odtc.core.layouts import LAST, permuted
+from odtc.core.ir.kernel_marks import RELAYOUT
+from odtc.core.ir.layouts import LAST, permuted
 
 # Rows of the copy that a task makes; tasks of an image of few channels; how many these are.
 _ROWS, _BANDS, _FEW = 64, 8, 4

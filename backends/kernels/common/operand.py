@@ -2,8 +2,8 @@
 
 from tvm import relax, te, tirx
 
-from odtc.core.relax_calls import is_call
-from odtc.passes.absorb_transpose import is_widening
+from odtc.core.ir.relax_calls import is_call
+from odtc.passes.graph.absorb_transpose import is_widening
 
 
 def stored(builder: relax.BlockBuilder, expression: relax.Expr) -> relax.Expr:

@@ -18,7 +18,7 @@ from odtc.backends.kernels.convolution.weight_gradient import weight_gradient
 from odtc.backends.kernels.norm.normalised import Normal, read_operands
 from odtc.backends.kernels.product.panel import collides
 from odtc.backends.kernels.product.tile import Machine
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 
 @dataclass(frozen=True)

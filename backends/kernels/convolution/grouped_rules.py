@@ -20,9 +20,9 @@ from odtc.backends.kernels.convolution.terms import Convolution
 from odtc.backends.kernels.norm.normalised import Normal, operands_of
 from odtc.backends.kernels.pool.planes import Window, pair
 from odtc.backends.kernels.product.tile import Machine
-from odtc.core.kernel_marks import GROUPED_WEIGHT_GRADIENT
-from odtc.core.layouts import LAST, SECOND
-from odtc.core.relax_calls import layout_of
+from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT
+from odtc.core.ir.layouts import LAST, SECOND
+from odtc.core.ir.relax_calls import layout_of
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

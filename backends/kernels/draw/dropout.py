@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.operand import shape_of
-from odtc.core.kernel_marks import DROPOUT, IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.ir.kernel_marks import DROPOUT, IS_SCHEDULED, OPAQUE, PATTERN
 
 # Philox: the two multipliers, and what the key grows by from round to round.
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

@@ -12,7 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.draw.dropout import MAX_CHUNKS, PARALLEL_CALLS, WORDS, philox
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN, RANDOM
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN, RANDOM
 
 # The last word of the counter: dropout has 0 there, so no node shares a stream with one of it.
 _KIND = 1

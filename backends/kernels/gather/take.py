@@ -20,7 +20,7 @@ from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common import parsed
-from odtc.core.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN, UNTOUCHED
+from odtc.core.ir.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN, UNTOUCHED
 
 # Elements of a row that one thread sums, and from how many elements on there are several threads.
 CHUNK = 64

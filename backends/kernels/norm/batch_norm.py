@@ -18,9 +18,9 @@ from odtc.backends.kernels.common.operand import call_kernel, channels_of, shape
 from odtc.backends.kernels.norm.moments import scale_of
 from odtc.backends.kernels.norm.stages import Stage, Sums, staged
 from odtc.backends.kernels.rows.passes import Lanes, Row, Terms, row_kernel
-from odtc.core.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD, BATCH_STATISTICS
-from odtc.core.layouts import LAST
-from odtc.core.relax_calls import layout_of
+from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD, BATCH_STATISTICS
+from odtc.core.ir.layouts import LAST
+from odtc.core.ir.relax_calls import layout_of
 
 Shape = tuple[int, int, int]
 

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.norm.moments import normal_of
 from odtc.backends.kernels.rows.passes import Lanes, Row, row_kernel, rows
-from odtc.core.kernel_marks import GROUP_NORM_BACKWARD
+from odtc.core.ir.kernel_marks import GROUP_NORM_BACKWARD
 
 Shape = tuple[int, int, int, int]
 

@@ -15,8 +15,8 @@ from tvm import ir, relax, te, tirx
 from odtc.backends.kernels.common.activations import activated
 from odtc.backends.kernels.common.operand import channels_of, shape_of, stored
 from odtc.backends.kernels.common.places import Readable, rounded
-from odtc.core.kernel_marks import NORMALISED
-from odtc.core.relax_calls import is_call
+from odtc.core.ir.kernel_marks import NORMALISED
+from odtc.core.ir.relax_calls import is_call
 
 # How many tensors a normalised one is read from: the data, and four numbers of each channel.
 PARTS = 5

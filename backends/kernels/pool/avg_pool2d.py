@@ -16,7 +16,7 @@ from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.common.vectors import Index, each_vector, ramp, splat, vector_type
 from odtc.backends.kernels.pool import planes
 from odtc.backends.kernels.pool.planes import Pair, Window
-from odtc.core.layouts import LAST, SECOND, permuted
+from odtc.core.ir.layouts import LAST, SECOND, permuted
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

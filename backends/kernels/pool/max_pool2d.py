@@ -31,10 +31,10 @@ from odtc.backends.kernels.pool import planes
 from odtc.backends.kernels.pool.bands import Band, each_band, only, stage, usual_band
 from odtc.backends.kernels.pool.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
 from odtc.backends.kernels.pool.planes import Pair, Window
-from odtc.core.chosen import chosen_dtype
-from odtc.core.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
-from odtc.core.layouts import LAST, SECOND, permuted
-from odtc.core.relax_calls import layout_of
+from odtc.core.ir.chosen import chosen_dtype
+from odtc.core.ir.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
+from odtc.core.ir.layouts import LAST, SECOND, permuted
+from odtc.core.ir.relax_calls import layout_of
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

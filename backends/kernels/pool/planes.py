@@ -25,7 +25,7 @@ from odtc.backends.kernels.common.vectors import (
     ramp,
     splat,
 )
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 _MOST_TAPS, _MOST_PHASES = 81, 16
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.common.operand import placeholder, shape_of
-from odtc.core.kernel_marks import FUSABLE, PATTERN, PRODUCT
+from odtc.core.ir.kernel_marks import FUSABLE, PATTERN, PRODUCT
 
 
 def matmul(

@@ -12,8 +12,8 @@ from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.recurrent.backward import recurrent_gradient
 from odtc.backends.kernels.recurrent.forward import recurrent_kernel
 from odtc.backends.kernels.recurrent.parts import Layer
-from odtc.core.kernel_marks import RECURRENT, RECURRENT_BACKWARD
-from odtc.core.recurrent_cells import CELLS
+from odtc.core.ir.kernel_marks import RECURRENT, RECURRENT_BACKWARD
+from odtc.core.ir.recurrent_cells import CELLS
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

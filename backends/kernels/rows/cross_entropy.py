@@ -12,8 +12,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.operand import shape_of
 from odtc.backends.kernels.rows.passes import Lanes, Row, row_kernel, rows
-from odtc.core.kernel_marks import CROSS_ENTROPY, CROSS_ENTROPY_SLOPE
-from odtc.passes.keep_nan import larger_number
+from odtc.core.ir.kernel_marks import CROSS_ENTROPY, CROSS_ENTROPY_SLOPE
+from odtc.passes.kernel.keep_nan import larger_number
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 

@@ -18,7 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import unflatten
-from odtc.core.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 # Vectors that a sum is kept in: an addition takes about as many cycles.
 VECTORS = 4

@@ -11,8 +11,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.rows.passes import Lanes, Row, row_kernel, rows
-from odtc.core.kernel_marks import SAFE_SOFTMAX, SOFTMAX_BACKWARD
-from odtc.passes.keep_nan import larger_number
+from odtc.core.ir.kernel_marks import SAFE_SOFTMAX, SOFTMAX_BACKWARD
+from odtc.passes.kernel.keep_nan import larger_number
 
 Shape = tuple[int, int]
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]

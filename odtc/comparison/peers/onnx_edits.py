@@ -33,7 +33,7 @@ def specialized(
         batch: samples in a step.
         shape: sizes of its other symbolic dimensions.
     """
-    from odtc.frontend.specialize import specialize
+    from odtc.frontend.file.specialize import specialize
 
     graph = specialize(model, batch, shape)
     static = graph.to_model()
@@ -48,9 +48,9 @@ def specialized(
 
 def default_parameters(model: onnx.ModelProto) -> frozenset[str]:
     """Names of the tensors that odtc trains where nobody says what: a peer trains the same."""
-    from odtc.frontend.onnx_file import modern
-    from odtc.frontend.selection import select
-    from odtc.frontend.specialize import read_graph
+    from odtc.frontend.file.onnx_file import modern
+    from odtc.frontend.file.specialize import read_graph
+    from odtc.frontend.trained.selection import select
 
     return frozenset(select(read_graph(modern(model))).trained)
 

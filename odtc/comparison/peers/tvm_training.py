@@ -15,11 +15,11 @@ import onnx
 import tvm
 from tvm import relax
 
-from odtc.backends.library import export_library
+from odtc.backends.objects.library import export_library
 from odtc.backends.targets import parse_target
 from odtc.comparison.peers.onnx_edits import without_dropout
+from odtc.frontend.file.specialize import specialize
 from odtc.frontend.graph import Graph
-from odtc.frontend.specialize import specialize
 from odtc.runtime_rpc.session import LocalSession
 
 _BACKBONE = "backbone"

@@ -1,5 +1,5 @@
 /* Checkpoints: files of tensors with hashes, which the trainer of Python reads and writes as well. Its
-   odtc/core/tensor_file.py and runtime_rpc/checkpoint.py say what is in them. */
+   odtc/core/disk/tensor_file.py and runtime_rpc/state/checkpoint.py say what is in them. */
 #ifndef ODTC_CHECKPOINT_H
 #define ODTC_CHECKPOINT_H
 

@@ -1,5 +1,5 @@
 /* What a loss that is not finite means. A step marks what it wrote by a NaN with the loss inside: see
-   odtc/core/marked_loss.py, whose numbers these are. */
+   odtc/core/ir/marked_loss.py, whose numbers these are. */
 #include <math.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx.shape_inference
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
-from odtc.frontend.bodies import require_counts
+from odtc.frontend.file.bodies import require_counts
 
 T = TypeVar("T")
 Shape = tuple[int | str, ...]

@@ -9,7 +9,7 @@ from random import Random
 import onnx.checker
 from onnx import ModelProto
 
-from odtc.frontend.bodies import require_counts
+from odtc.frontend.file.bodies import require_counts
 from tests.fuzz.graphs import insert_edits, node_edits, value_edits, wrap_edits
 from tests.fuzz.graphs.editor import Editor, NoPlaceError
 from tests.fuzz.graphs.kinds import KINDS, OUTSIDE

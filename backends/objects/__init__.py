@@ -1,0 +1,1 @@
+"""From planned modules to the shared library: compiled, kept, linked and checked."""

@@ -1,0 +1,1 @@
+"""The gradient of a step, and what is rewritten around it."""

@@ -1,0 +1,1 @@
+"""Control flow, sequences and optionals as what they come to."""

@@ -1,0 +1,1 @@
+"""Operators over images: windows, padding, resizing, sampling, regions."""

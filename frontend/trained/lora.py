@@ -1,0 +1,190 @@
+"""Low-rank adapters beside frozen weights, put into the ONNX graph before it is normalised.
+
+    Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021
+
+A layer's result gets a second term through `rank` channels, `scale = alpha / rank`:
+
+    MatMul, Gemm   y + scale * (x A) B                  A [in, rank], B [rank, out]
+    Conv           y + Conv1x1(scale * Conv(x, A), B)   A [rank, in, *kernel], B [out, rank, 1, 1]
+    Gather         y + (scale * A[ids]) B               A [words, rank], B [rank, width]
+
+The term is zero at first, as in the authors' own code: B is zero and A uniform within
+±1 / sqrt(fan-in); of an embedding A is zero and B normal. What comes of it can be merged into the
+weights (`odtc/core/adapters.py`), so the trained model needs no other graph than the original.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from odtc.core.adapters import Adapter
+from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.options.arguments import plainly_made
+from odtc.core.options.checked_options import (
+    check_options,
+    count,
+    natural,
+    positive,
+    read_options,
+    text,
+)
+from odtc.core.options.option_text import LORA_FORM, parse_options
+from odtc.frontend.graph import Graph
+from odtc.frontend.trained.layers import Layer, layers_of
+from odtc.frontend.trained.lora_forms import FORMS, adapted_nodes, refusal
+from odtc.frontend.trained.selection import Selection
+
+
+@plainly_made
+@dataclass(frozen=True)
+class LoRA:
+    """Adapters to train in place of weights.
+
+    Args:
+        rank: channels of an adapter, at least 1.
+        alpha: the adapters' terms are scaled by alpha / rank; above 0.
+        targets: globs over the ONNX names of weights, separated by `|`.
+        seed: of the first values of the adapters.
+
+    Raises:
+        UsageError: a value is outside its range.
+    """
+
+    rank: int = count(8)
+    alpha: float = positive(16.0)
+    targets: str = text("*")
+    seed: int = natural(0)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def globs(self) -> list[str]:
+        """The globs of `targets`."""
+        return [glob.strip() for glob in self.targets.split("|")]
+
+
+def parse_lora(text: str) -> LoRA:
+    """Reads `rank=8,alpha=16,targets=GLOB|GLOB`.
+
+    Raises:
+        UsageError: the text is malformed, or names an option or a value that is none.
+    """
+    try:
+        _, given = parse_options(f"lora{{{text}}}")
+    except ValueError as error:
+        raise UsageError(
+            f"cannot read the adapters {text!r}: {error}", hint=f"write {LORA_FORM}"
+        ) from error
+    return LoRA(**read_options("adapter lora", LoRA, given))
+
+
+def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tuple[Adapter, ...]]:
+    """Adds the adapters to the graph, in place.
+
+    Args:
+        graph: specialised, not yet normalised.
+        lora: what to add.
+        selection: what else is trained.
+
+    Returns:
+        The selection with the adapters' tensors, and the adapters.
+
+    Raises:
+        UsageError: a target matches nothing, the rank is too large for a weight, or an adapted
+            weight is selected too.
+        UnsupportedError: a target is the weight of an operator that is not adapted.
+    """
+    layers = _targets(graph, lora)
+    for layer in layers:
+        _check(graph, layer, lora.rank, selection)
+    _check_shared(layers)
+    rng = np.random.default_rng(lora.seed)
+    adapters: dict[str, Adapter] = {}
+    for layer in layers:
+        if layer.weight not in adapters:
+            adapters[layer.weight] = _add_parameters(graph, layer, lora, rng)
+    nodes = {layer.position: layer for layer in layers}
+    graph.nodes = [
+        new
+        for position, node in enumerate(graph.nodes)
+        for new in (
+            adapted_nodes(graph, nodes[position], adapters[nodes[position].weight])
+            if position in nodes
+            else [node]
+        )
+    ]
+    graph.infer_shapes()
+    added = [name for adapter in adapters.values() for name in (adapter.down, adapter.up)]
+    trained = {**selection.trained, **dict.fromkeys(added)}
+    return replace(selection, trained=trained), tuple(adapters.values())
+
+
+def _targets(graph: Graph, lora: LoRA) -> list[Layer]:
+    layers = layers_of(graph)
+    for glob in lora.globs:
+        if not any(fnmatchcase(layer.weight, glob) for layer in layers):
+            raise UsageError(
+                f"LoRA: no weight of a layer matches {glob!r}",
+                hint="`odtc check MODEL --all` lists the parameters' names",
+            )
+    return [
+        layer for layer in layers if any(fnmatchcase(layer.weight, glob) for glob in lora.globs)
+    ]
+
+
+def _check(graph: Graph, layer: Layer, rank: int, selection: Selection) -> None:
+    """Checks that one layer can be adapted."""
+    shape = graph.parameters[layer.weight].shape
+    reason = refusal(layer, len(shape))
+    if reason:
+        raise UnsupportedError(
+            f"LoRA: no adapter for {layer}: {reason}", hint="narrow the targets, such as *.query*"
+        )
+    rows, columns = shape[0], math.prod(shape[1:])
+    if rank > min(rows, columns):
+        raise UsageError(
+            f"LoRA: rank {rank} is above {min(rows, columns)}, the rank that the weight can have",
+            where=f"{layer}, {rows} by {columns}",
+            hint="lower the rank, or narrow the targets",
+        )
+    if layer.weight in selection.trained:
+        raise UsageError(
+            f"{layer.weight!r} is to be trained and has an adapter: an adapted weight is frozen",
+            hint="narrow the targets, or what is trained beside the adapters",
+        )
+
+
+def _check_shared(layers: Sequence[Layer]) -> None:
+    """Checks that layers that share a weight read it in the same way."""
+    first: dict[str, Layer] = {}
+    for layer in layers:
+        other = first.setdefault(layer.weight, layer)
+        forms = [(FORMS[item.op_type], item.transposed) for item in (layer, other)]
+        if forms[0] != forms[1]:
+            raise UnsupportedError(
+                f"LoRA: no adapter for {layer}: {other} reads the same weight in another way",
+                hint="narrow the targets, such as *.query*",
+            )
+
+
+def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Generator) -> Adapter:
+    form, shape = FORMS[layer.op_type], graph.parameters[layer.weight].shape
+    # Output channels first, as a convolution and a transposed matrix have them.
+    transposed = layer.transposed and len(shape) == 2
+    channels_first = shape if transposed or len(shape) > 2 else shape[::-1]
+    down_shape, up_shape = form.shapes(channels_first, lora.rank)
+    down, up = (layer.weight.removesuffix(".weight") + suffix for suffix in form.suffixes)
+    for name in (down, up):
+        if name in graph.shapes:
+            raise UsageError(f"LoRA: the model has a tensor {name!r} already", where=str(layer))
+    bound = 1.0 / math.sqrt(math.prod(channels_first[1:]))
+    first, second = rng.uniform(-bound, bound, down_shape), np.zeros(up_shape)
+    if form.zero_first:
+        first, second = np.zeros(down_shape), rng.standard_normal(up_shape)
+    graph.parameters[down] = first.astype(np.float32)
+    graph.parameters[up] = second.astype(np.float32)
+    return Adapter(layer.weight, down, up, lora.alpha / lora.rank, transposed)

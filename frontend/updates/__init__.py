@@ -1,0 +1,1 @@
+"""From gradients to new weights: the kernels of the optimizer's update."""

@@ -1,0 +1,1 @@
+"""What tells a parameter from other tensors: names, uses and values."""

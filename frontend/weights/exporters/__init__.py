@@ -1,0 +1,1 @@
+"""What exporters do to weights, and what they write of them."""

@@ -1,0 +1,41 @@
+"""Reads the list of weights that odtc's own export leaves in a file."""
+
+from collections.abc import Collection
+
+import onnx
+
+from odtc.core.errors import ModelError
+from odtc.core.onnx_model.weight_list import KEY, read_weight_list
+from odtc.frontend.weights.finding import Finding, Kind, said
+
+
+def read_own_metadata(model: onnx.ModelProto, stored: Collection[str]) -> dict[str, Finding] | None:
+    """What the file says of its tensors, by name; None where it has no such list.
+
+    Args:
+        model: as it was read.
+        stored: names of its float tensors.
+
+    Raises:
+        ModelError: the list is damaged, or names parameters that the file does not have.
+    """
+    listed = read_weight_list(model)
+    if listed is None:
+        return None
+    unknown = [name for name in (*listed.parameters, *listed.frozen) if name not in stored]
+    if unknown:
+        raise ModelError(
+            f"the list of parameters names {len(unknown)} tensors that the file does not have, "
+            f"such as {unknown[0]!r}",
+            where=f"metadata {KEY}",
+            hint="export the model again",
+        )
+    kinds = dict.fromkeys(listed.buffers, Kind.BUFFER)
+    kinds |= dict.fromkeys(listed.parameters, Kind.PARAMETER)
+    kinds |= dict.fromkeys(listed.frozen, Kind.FROZEN)
+    return {name: said(kind, f"a {kind} in {KEY}") for name, kind in kinds.items()}
+
+
+def not_listed() -> Finding:
+    """What is said of a tensor that a file with such a list does not name."""
+    return said(Kind.CONSTANT, f"not listed in {KEY}")

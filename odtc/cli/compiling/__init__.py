@@ -1,0 +1,1 @@
+"""Commands that compile and plan, and the options that they share."""

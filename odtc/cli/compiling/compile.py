@@ -1,0 +1,101 @@
+"""`odtc compile`: an ONNX model to an artifact that holds its training step."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.backends.targets import parse_target
+from odtc.cli.compiling.step_options import add_step_options, step_options
+from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
+from odtc.cli.model.inspect import counts, describe
+from odtc.cli.options import add_json_option, output_file
+from odtc.core.disk.file_kinds import mistaken
+from odtc.core.disk.files import check_writable
+from odtc.core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from odtc.core.artifact.manifest import Manifest
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "compile",
+        help="compile a model into a training step",
+        description="Compiles an ONNX inference model into a training step for a target.",
+    )
+    add_step_options(parser)
+    parser.add_argument(
+        "--memory-budget",
+        metavar="BYTES",
+        help="such as 64MiB: what a step may take beside parameters and optimizer state; some "
+        "calls run again then, or the batch is cut into micro-batches (see `odtc plan`); auto: "
+        "several plans, between which a run may change",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="OUT",
+        help="the artifact (default: MODEL's stem.odtc)",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="URL",
+        help="as of `odtc profile`: the device that the step is for, whose own measurements by "
+        "`odtc tune` go before those of its family",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compiles, and prints the path of the artifact."""
+    options = step_options(args)
+    output = args.output or Path(f"{Path(args.model).stem}.odtc")
+    if os.path.realpath(output) == os.path.realpath(args.model):
+        raise mistaken(args.model, "ONNX model", UsageError) or UsageError(
+            "the output would replace the model",
+            where=str(output),
+            hint="give the artifact a name of its own: -o MODEL.odtc",
+        )
+    check_writable(output)
+    with stages() as progress:
+        # Imported here, where a spinner turns.
+        progress("look for the step")
+        from odtc.driver.compilation import compile_model
+
+        target = parse_target(args.target)
+        if args.device:
+            from odtc.tuner.tuning import device_at
+
+            options["device"] = device_at(args.device, target.resolved())
+        artifact = compile_model(
+            args.model,
+            target,
+            memory_budget=args.memory_budget,
+            progress=progress,
+            **options,
+        )
+        progress("write the artifact")
+        artifact.save(output)
+    _summarise(artifact.manifest)
+    if args.json:
+        emit_json(describe(artifact.manifest, output))
+    else:
+        emit(str(output))
+    return ExitCode.OK
+
+
+def _summarise(manifest: "Manifest") -> None:
+    sizes, tensors = manifest.sizes, counts(manifest)
+    say(
+        f"compiled for {manifest.target}, batch {manifest.batch}: "
+        f"{tensors['trained']} of {sum(tensors.values())} weight tensors are trained; "
+        f"parameters {readable_bytes(sizes.parameters)}, "
+        f"optimizer state {readable_bytes(sizes.optimizer)}, "
+        f"training-step storage {readable_bytes(sizes.train_step)}"
+    )
+    for note in manifest.notes:
+        say(f"note: {note}")

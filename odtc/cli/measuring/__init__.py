@@ -1,0 +1,1 @@
+"""Commands that measure: profiles, sweeps, comparisons, tuning."""

@@ -1,0 +1,125 @@
+"""`odtc bench`: a suite of models, each compared as `odtc compare` does."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odtc.cli.console import stages
+from odtc.cli.measuring.compare import (
+    add_terms,
+    common_identity,
+    counts,
+    parse_limit,
+    terms_of,
+    told,
+)
+from odtc.cli.options import add_json_option, output_file
+from odtc.core.disk.left_behind import temporary_folder
+from odtc.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from odtc.comparison.comparison import Terms
+    from odtc.comparison.row import Row
+    from odtc.comparison.suite import Suite
+    from odtc.core.disk.row_file import RowFile
+    from odtc.core.process.progress import Progress
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "bench",
+        help="compare all models of a suite",
+        description="Compares every model of a suite at every batch with odtc's peers, as `odtc "
+        "compare` does. What the suite's paper published is kept beside it, and is part of no "
+        "ratio.",
+        epilog="Rows are kept in a file: the same command goes on where it was interrupted.",
+    )
+    add = parser.add_argument
+    add(
+        "--suite",
+        required=True,
+        metavar="S",
+        help="tx2, emdl21 or zoo of odtc's repository, or a .toml file (see docs/comparison.md)",
+    )
+    add("--models", default="", metavar="M,M", help="of the suite (default: all)")
+    add("--batch", type=counts, default=[], metavar="N,N", help="(default: those of the suite)")
+    add_terms(parser)
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="rows (default: SUITE's name.jsonl)",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures what has no rows yet, and prints tables or one object.
+
+    Raises:
+        ParityError: a peer's losses are not those of odtc; all is printed before.
+    """
+    from odtc.comparison.row import row_file
+    from odtc.comparison.suite import find_suite
+
+    suite = find_suite(args.suite)
+    models = models_of(args.models, suite)
+    args.memory_limit = args.memory_limit or suite.memory_limit
+    terms = terms_of(args, args.batch or list(suite.batches))
+    output = args.output or Path(f"{suite.path.stem}.jsonl")
+    file = row_file(output, _identity(args, suite, terms))
+    with stages() as progress:
+        for model in models:
+            _compare(model, suite, terms, parse_limit(args.memory_limit), file, progress)
+    return told(args, file.rows, output)
+
+
+def _compare(
+    model: str,
+    suite: "Suite",
+    terms: "Terms",
+    memory_limit: int,
+    file: "RowFile[Row]",
+    progress: "Progress",
+) -> None:
+    """One model at each batch; what has rows is not made again."""
+    from odtc.comparison.comparison import compare, missing
+    from odtc.comparison.suite import made
+
+    for batch in terms.batches:
+        its = replace(terms, batches=[batch])
+        if not any(missing(model, its, file.rows)):
+            continue
+        with temporary_folder() as folder:
+            progress(f"{model}, batch {batch}: make the model")
+            case = replace(made(suite, model, batch, folder), memory_limit=memory_limit)
+            compare(case, model, its, file, progress)
+
+
+def models_of(text: str, suite: "Suite") -> list[str]:
+    """The models of the suite that were asked for.
+
+    Raises:
+        UsageError: one is none of the suite.
+    """
+    chosen = text.split(",") if text else list(suite.models)
+    for name in chosen:
+        if name not in suite.models:
+            raise UsageError(
+                f"no model {name!r} in the suite",
+                where=str(suite.path),
+                hint=f"there are {', '.join(suite.models)}",
+            )
+    return chosen
+
+
+def _identity(args: argparse.Namespace, suite: "Suite", terms: "Terms") -> dict[str, Any]:
+    """What all rows of a file have in common; models, batches and rounds may be added to."""
+    from odtc.core.artifact.bundle import file_sha256
+
+    about = {"title": suite.title, "sha256": file_sha256(suite.path), "published": suite.published}
+    return {"suite": about, **common_identity(args, terms)}

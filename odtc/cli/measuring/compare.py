@@ -1,0 +1,261 @@
+"""`odtc compare`: a training step of odtc and its peers, in turns."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odtc.cli.console import emit, emit_json, say, stages
+from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
+from odtc.core.disk.files import not_a_file
+from odtc.core.errors import ExitCode, ParityError, UsageError
+from odtc.core.options.byte_sizes import parse_bytes
+
+if TYPE_CHECKING:
+    from odtc.comparison.case import Case
+    from odtc.comparison.comparison import Terms
+    from odtc.comparison.results import Result
+    from odtc.comparison.row import Row
+
+PEERS = ("onnxruntime-training", "pytorch", "torch.compile", "mnn", "tvm")
+_USUAL = "onnxruntime-training,pytorch"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="compare a training step with that of other libraries",
+        description="Trains the same weights on the same batch by plain SGD with odtc and its "
+        "peers on this machine, each in a process of its own. Losses are compared first; then the "
+        "engines take turns, step by step. Dropout is off.",
+        epilog="Rows are kept in a file: the same command goes on where it was interrupted. A peer "
+        "that lacks an operator or memory, dies, or hangs is a row with its reason. `odtc report` "
+        "makes a page of them.",
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the ONNX file")
+    add_terms(parser)
+    add("--batch", type=counts, default=[1], metavar="N,N", help="samples in a step (default: 1)")
+    add(
+        "--module",
+        default="",
+        metavar="M",
+        help="for PyTorch: what returns the model's torch module, package.module:callable or "
+        "file.py:callable; tensors that are initializers by name get the ONNX file's values",
+    )
+    add("--data", type=Path, metavar="NPZ", help="as of `odtc train` (default: drawn)")
+    add("--target", default="", metavar="T", help="of odtc (default: host-cpu with these threads)")
+    add("--loss", nargs="+", default=["cross-entropy"], metavar="L", help="see `odtc compile`")
+    add(
+        "--shape",
+        type=parse_shape,
+        nargs="+",
+        default=[],
+        metavar="NAME=N",
+        help="sizes of symbolic dimensions other than the batch",
+    )
+    add(
+        "--lr",
+        type=float,
+        default=0.0,
+        metavar="F",
+        help="learning rate (default: the largest power of ten by which three steps change the "
+        "loss by at most a hundredth)",
+    )
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="rows (default: MODEL's stem.jsonl)",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def add_terms(parser: argparse.ArgumentParser) -> None:
+    """The options that say how engines are compared."""
+    add = parser.add_argument
+    add("--threads", type=counts, default=[1], metavar="N,N", help="worker threads (default: 1)")
+    add(
+        "--with",
+        dest="peers",
+        type=_peers,
+        default=_USUAL,
+        metavar="P,P",
+        help=f"of {', '.join(PEERS)} (default: {_USUAL})",
+    )
+    add("--steps", type=at_least(1), default=10, metavar="N", help="timed steps (default: 10)")
+    add(
+        "--rounds",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="how often all is loaded and measured anew (default: 1)",
+    )
+    add(
+        "--budget",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="B,B",
+        help="memory budgets, such as 64MiB, that odtc is measured with, too",
+    )
+    add(
+        "--memory-limit",
+        default="",
+        metavar="BYTES",
+        help="such as 8GB: the private memory that the process of each engine may have",
+    )
+    add(
+        "--roofline",
+        action="store_true",
+        help="measure what the machine can do at most, too: multiply-adds in registers, a copy",
+    )
+    add(
+        "--limit",
+        type=float,
+        default=1800.0,
+        metavar="S",
+        help="seconds that an engine may take to prepare, to load, or for a turn (default: 1800)",
+    )
+
+
+def counts(text: str) -> list[int]:
+    """Whole numbers from 1, joined by commas."""
+    return [at_least(1)(part) for part in text.split(",")]
+
+
+def _peers(text: str) -> list[str]:
+    for name in text.split(","):
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"no peer {name!r}; there are {', '.join(PEERS)}")
+    return text.split(",")
+
+
+def terms_of(args: argparse.Namespace, batches: list[int]) -> "Terms":
+    """What `add_terms` read.
+
+    Raises:
+        UsageError: a budget is no number of bytes.
+    """
+    from odtc.comparison.comparison import Terms, entries_of
+
+    for budget in args.budget:
+        parse_bytes(budget, "--budget")
+    return Terms(
+        batches,
+        args.threads,
+        entries_of(args.peers, args.budget),
+        args.steps,
+        args.rounds,
+        args.limit,
+        args.roofline,
+    )
+
+
+def parse_limit(text: str) -> int:
+    """Bytes of `--memory-limit`; 0 for none."""
+    return parse_bytes(text, "--memory-limit") if text else 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures what has no rows yet, and prints tables or one object.
+
+    Raises:
+        ParityError: a peer's losses are not those of odtc; all is printed before.
+    """
+    from odtc.comparison.row import row_file
+
+    output = args.output or Path(f"{Path(args.model).stem}.jsonl")
+    case, terms = _case(args), terms_of(args, args.batch)
+    with stages() as progress:
+        from odtc.comparison.comparison import compare
+
+        file = row_file(output, _identity(args, terms))
+        compare(case, Path(args.model).stem, terms, file, progress)
+    return told(args, file.rows, output)
+
+
+def told(args: argparse.Namespace, rows: "Sequence[Row]", output: Path) -> ExitCode:
+    """Prints what was measured.
+
+    Raises:
+        ParityError: a peer's losses are not those of odtc; all is printed before.
+    """
+    from odtc.cli.measuring.compare_tables import summary, table
+    from odtc.comparison.results import results_of
+
+    results = results_of(rows)
+    if args.json:
+        emit_json({"file": str(output), "rows": [row.to_dict() for row in rows]})
+    else:
+        emit(*table(results), *summary(results))
+        say(f"rows are in {output}; `odtc report {output}` makes a page of them")
+    raise_mismatch(results)
+    return ExitCode.OK
+
+
+def _case(args: argparse.Namespace) -> "Case":
+    from odtc.comparison.case import Case
+    from odtc.frontend.file.onnx_file import load_model
+
+    load_model(args.model)
+    if args.data and not args.data.is_file():
+        hint = "check the path of --data"
+        raise UsageError(f"the data file {not_a_file(args.data)}", where=str(args.data), hint=hint)
+    return Case(
+        str(Path(args.model).absolute()),
+        batch=1,
+        threads=1,
+        loss=tuple(args.loss),
+        shape=tuple(args.shape),
+        target=args.target,
+        module=args.module,
+        data=str(args.data.absolute()) if args.data else "",
+        lr=args.lr,
+        memory_limit=parse_limit(args.memory_limit),
+    )
+
+
+def _identity(args: argparse.Namespace, terms: "Terms") -> dict[str, Any]:
+    """What all rows of a file have in common; batches, threads and rounds may be added to."""
+    from odtc.core.artifact.bundle import file_sha256
+
+    files = {"sha256": args.model, "data": args.data}
+    hashes = {key: file_sha256(Path(path)) if path else "" for key, path in files.items()}
+    of_model = {**hashes, "module": args.module}
+    how = {"loss": args.loss, "shape": dict(args.shape), "target": args.target, "lr": args.lr}
+    return {"model": of_model, **how, **common_identity(args, terms)}
+
+
+def common_identity(args: argparse.Namespace, terms: "Terms") -> dict[str, Any]:
+    """The part that does not depend on a model: how it is measured, and on what."""
+    from odtc.comparison.measures.measure import commit, machine, versions
+
+    return {
+        "engines": [entry.name for entry in terms.entries],
+        "steps": terms.steps,
+        "memory_limit": parse_limit(args.memory_limit),
+        "machine": machine(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def raise_mismatch(results: "list[Result]") -> None:
+    """Raises what the exit code of a comparison with other losses comes from.
+
+    Raises:
+        ParityError: there is one.
+    """
+    from odtc.comparison.outcome import Outcome
+
+    found = [each for each in results if each.outcome is Outcome.MISMATCH]
+    if found:
+        first = found[0]
+        raise ParityError(
+            f"{first.engine} does not train as odtc does: {first.reason}",
+            where=first.setting.text(),
+            hint="it was not timed; a smaller --lr tells rounding from another gradient",
+        )

@@ -1,0 +1,54 @@
+"""`odtc report`: a page of what was measured."""
+
+import argparse
+from pathlib import Path
+
+from odtc.cli.console import emit, say
+from odtc.cli.options import output_file
+from odtc.core.disk.files import atomic_write, check_writable
+from odtc.core.errors import ExitCode
+
+_MARKDOWN = ".md"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "report",
+        help="make a page of what `odtc compare` and `odtc bench` measured",
+        description="Makes one page of HTML that needs no network: where odtc loses, a summary, "
+        "every number, and the samples of each model. Prints the same in brief.",
+        epilog="Each file is rows of `odtc compare` or `odtc bench`, what `odtc plan --json` or "
+        "`odtc profile --json` printed, or an artifact, of which the memory is drawn.",
+    )
+    add = parser.add_argument
+    add("results", nargs="+", type=Path, metavar="RESULTS", help="files")
+    add("--title", default="Training steps compared", metavar="T", help="of the page")
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page; only its tables, as Markdown, where it ends in .md (default: report.html)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the page, and prints tables."""
+    check_writable(args.output)
+    from odtc.cli.measuring.compare_tables import summary, table
+    from odtc.report.markdown import markdown
+    from odtc.report.page import page
+    from odtc.report.read import read
+
+    material = read(args.results)
+    write = markdown if args.output.suffix == _MARKDOWN else page
+    with atomic_write(args.output) as temporary:
+        temporary.write_text(write(material, args.title), encoding="utf-8")
+    results = material.results
+    if results:
+        emit(*table(results), *summary(results))
+    say(f"wrote {args.output}")
+    return ExitCode.OK

@@ -1,0 +1,199 @@
+"""`odtc sweep`: a training step by cores, threads, batch and frequency, in turns."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odtc.cli.console import emit, emit_json, say, stages
+from odtc.cli.measuring.sweep_tables import tables
+from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
+from odtc.core.errors import ExitCode, OdtcError, UsageError
+from odtc.core.options.cores import parse_cores
+from odtc.runtime_rpc.server.measure.frequency import LEVELS
+
+if TYPE_CHECKING:
+    from odtc.artifact import Artifact
+    from odtc.core.process.progress import Progress
+    from odtc.runtime_rpc.session import Session
+    from odtc.runtime_rpc.sweep.sweep import SweepCase
+    from odtc.runtime_rpc.trainer import Trainer
+
+_MODEL = ".onnx"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "sweep",
+        help="measure a training step by cores, threads and batch",
+        description="Takes training steps with each choice of cores, threads, batch and frequency, "
+        "in turns, on this machine or on a device, and prints their times and energy.",
+        epilog="Rows are kept in a file as they are measured: the same command goes on where it "
+        "was interrupted. What cannot be run is a row with its reason.",
+    )
+    add = parser.add_argument
+    add(
+        "inputs",
+        nargs="+",
+        metavar="ART|MODEL.onnx",
+        help="artifacts, each with its batch, and models, which are compiled for each --batch",
+    )
+    add("--batch", type=at_least(1), nargs="+", default=[], metavar="N", help="of models")
+    add("--target", default="host-cpu", metavar="T", help="of models (default: host-cpu)")
+    add("--loss", nargs="+", default=["cross-entropy"], metavar="L", help="of models")
+    add("--shape", type=parse_shape, nargs="+", default=[], metavar="NAME=N", help="of models")
+    add(
+        "--cores",
+        type=parse_cores,
+        nargs="+",
+        default=[],
+        metavar="C",
+        help="big, little, all, or numbers such as 4,5 (default: big, little and all)",
+    )
+    add(
+        "--threads",
+        type=at_least(1),
+        nargs="+",
+        default=[],
+        metavar="N",
+        help="numbers of worker threads (default: 1, 2, 4 … up to that of the cores)",
+    )
+    add(
+        "--frequency",
+        choices=LEVELS,
+        nargs="+",
+        default=[],
+        help="the most that cores may have, where the device lets it be set (default: as it is)",
+    )
+    add("--steps", type=at_least(1), default=10, metavar="N", help="steps in a turn (default: 10)")
+    add("--rounds", type=at_least(1), default=3, metavar="N", help="turns of each (default: 3)")
+    add("--device", metavar="URL", help="as of `odtc profile` (default: this machine)")
+    add(
+        "--cooldown",
+        type=float,
+        nargs="?",
+        const=None,
+        default=False,
+        metavar="CELSIUS",
+        help="before measuring, wait for up to 10 minutes until the device is at most as hot as "
+        "that (without a number: as it was at the start)",
+    )
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="rows (default: INPUT's stem.sweep.jsonl)",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures what has no row yet, and prints tables or one object."""
+    output = args.output or Path(f"{Path(args.inputs[0]).stem}.sweep.jsonl")
+    with stages() as progress:
+        progress("load the compiler")
+        from odtc.runtime_rpc.connect import connect
+        from odtc.runtime_rpc.metrics.cooldown import Cooldown
+        from odtc.runtime_rpc.sweep.plan import Choices
+        from odtc.runtime_rpc.sweep.row import results_of, row_file
+        from odtc.runtime_rpc.sweep.sweep import Sweep, SweepConfig
+
+        cases = _cases(args, progress)
+        file = row_file(output, _identity(args))
+        cooldown = None if args.cooldown is False else Cooldown(args.cooldown)
+        sweep = Sweep(
+            cases,
+            Choices(tuple(args.cores), tuple(args.threads), tuple(args.frequency) or ("",)),
+            SweepConfig(args.steps, args.rounds, cooldown),
+            lambda: connect(args.device),
+            progress,
+        )
+        sweep.run(file)
+    results = results_of(file.rows)
+    if args.json:
+        emit_json({"file": str(output), "rows": [row.to_dict() for row in file.rows]})
+    else:
+        emit(*tables(results))
+        if sweep.frequency_note:
+            emit(sweep.frequency_note)
+        say(f"rows are in {output}")
+    return ExitCode.OK
+
+
+def _identity(args: argparse.Namespace) -> dict[str, Any]:
+    """What two runs of one sweep have in common; choices and rounds may be added to."""
+    from odtc.core.artifact.bundle import file_sha256
+
+    inputs = {path: file_sha256(Path(path)) for path in args.inputs}
+    of_models = {"target": args.target, "loss": args.loss, "shape": dict(args.shape)}
+    return {"inputs": inputs, "device": args.device, "steps": args.steps, **of_models}
+
+
+def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
+    """Artifacts, and models with each batch.
+
+    Raises:
+        UsageError: a model has no batch, or two inputs would have the same name.
+        ArtifactError: an artifact cannot be read.
+    """
+    from odtc.artifact import load
+
+    found: list[SweepCase] = []
+    for path in args.inputs:
+        if path.endswith(_MODEL):
+            if not args.batch:
+                raise UsageError("a model needs --batch", where=path, hint="such as --batch 1 2 4")
+            found += [
+                _case(path, each, _compiled(args, path, each, progress)) for each in args.batch
+            ]
+        else:
+            artifact = load(path)
+            found.append(_case(path, artifact.manifest.batch, lambda it=artifact: it))
+    names = [(each.model, each.batch) for each in found]
+    if len(set(names)) < len(names):
+        raise UsageError(
+            "two inputs have the same name and batch", hint="give each once, or rename a file"
+        )
+    return found
+
+
+def _compiled(
+    args: argparse.Namespace, path: str, batch: int, progress: "Progress"
+) -> "Callable[[], Artifact]":
+    """Compiles a model when it is first asked for; a failure stays one."""
+    outcome: list[Artifact | OdtcError] = []
+
+    def compiled() -> "Artifact":
+        from odtc.driver.compilation import compile_model
+        from odtc.frontend.losses.terms import parse_terms
+
+        if not outcome:
+            progress(f"compile {path} for batch {batch}")
+            try:
+                loss, shape = parse_terms(args.loss), dict(args.shape)
+                outcome.append(
+                    compile_model(path, args.target, batch=batch, loss=loss, shape=shape)
+                )
+            except OdtcError as error:
+                outcome.append(error)
+        if isinstance(outcome[0], OdtcError):
+            raise outcome[0]
+        return outcome[0]
+
+    return compiled
+
+
+def _case(path: str, batch: int, artifact: "Callable[[], Artifact]") -> "SweepCase":
+    from odtc.cli.training.samples import drawn
+    from odtc.runtime_rpc.sweep.sweep import SweepCase
+
+    def start(session: "Session") -> "Trainer":
+        return artifact().trainer(session)
+
+    def feed() -> "Iterator[tuple[Any, Any]]":
+        return drawn(artifact().manifest)
+
+    return SweepCase(Path(path).stem, batch, start, feed)

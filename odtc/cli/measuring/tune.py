@@ -1,0 +1,118 @@
+"""`odtc tune`: measures kernels of a training step in other shapes, and keeps the best."""
+
+import argparse
+import dataclasses
+import re
+
+from odtc.cli.compiling.step_options import add_step_options, step_options
+from odtc.cli.console import emit, emit_json, say, stages
+from odtc.cli.measuring.tune_tables import listed, report, watching
+from odtc.cli.options import add_json_option, at_least
+from odtc.core.errors import ExitCode
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="measure which loops of a model's kernels are the fastest",
+        description="Builds the products of a training step with other tiles, blocks and tasks "
+        "than odtc would choose, measures them on this machine or on devices, and keeps the best "
+        "in a file from which `odtc compile` takes them for the same target and device. The same "
+        "command goes on where it was interrupted.",
+    )
+    add_step_options(parser)
+    add = parser.add_argument
+    add("--list", action="store_true", help="only tell what there is to tune")
+    add(
+        "--time",
+        type=seconds_of,
+        default=600,
+        metavar="T",
+        help="such as 90s, 10m or 1h: when to begin no more trials (default: 10m)",
+    )
+    add("--trials", type=at_least(1), metavar="N", help="the most, those of earlier runs included")
+    add(
+        "--devices",
+        nargs="+",
+        default=[],
+        metavar="URL",
+        help="devices of one kind, as of `odtc profile`, that measure side by side (default: this "
+        "machine)",
+    )
+    add(
+        "--part",
+        type=part,
+        default=(1, 1),
+        metavar="K/N",
+        help="only one of N parts of what there is to tune, such as 1/2: as many hosts share the "
+        "job, each with its own devices, and `odtc db merge` joins what they found",
+    )
+    add(
+        "--rounds",
+        type=at_least(3),
+        default=15,
+        metavar="N",
+        help="steps as it was and as it is, in turns, that are measured at the end (default: 15)",
+    )
+    add(
+        "--cooldown",
+        type=float,
+        nargs="?",
+        const=None,
+        default=False,
+        metavar="CELSIUS",
+        help="before measuring, wait for up to 10 minutes until the device is at most as hot as "
+        "that (without a number: as it was at the start)",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tunes, and prints what it was good for."""
+    options = step_options(args)
+    with stages() as progress:
+        progress("load the compiler")
+        from odtc.autoschedule.tuning.tasks import part_of
+        from odtc.autoschedule.tuning.tuning import Limits
+        from odtc.runtime_rpc.metrics.cooldown import Cooldown
+        from odtc.tuner.tuning import compare, tune, work_on
+
+        work = work_on(args.model, args.target, options, progress)
+        work = dataclasses.replace(work, tasks=part_of(work.tasks, *args.part))
+    if args.list:
+        lines, data = listed(work.tasks)
+    else:
+        limits = Limits(args.time, args.trials or Limits.trials)
+        say(f"{len(work.tasks)} tasks; trials go to {work.file}")
+        with watching(work.tasks) as watch:
+            cooldown = None if args.cooldown is False else Cooldown(args.cooldown)
+            state = tune(work, args.devices, limits, watch, say, cooldown)
+        with stages() as progress:
+            compared = compare(work, args.devices, args.rounds, progress)
+        lines, data = report(work.tasks, state, compared)
+    if args.json:
+        emit_json(data)
+    else:
+        emit(*lines)
+    return ExitCode.OK
+
+
+def seconds_of(text: str) -> float:
+    """Reads a time such as `10m`, for argparse."""
+    match = re.fullmatch(r"(\d+)([smh]?)", text)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 1h")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def part(text: str) -> tuple[int, int]:
+    """Reads a part such as `1/2`, for argparse."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, count = (int(each) for each in match.groups()) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part such as 1/2 or 2/2")
+    return number, count

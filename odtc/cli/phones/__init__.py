@@ -1,0 +1,1 @@
+"""Commands for phones and other devices."""

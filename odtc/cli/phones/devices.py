@@ -1,0 +1,140 @@
+"""`odtc devices`: phones, devices at trackers, and what this machine has."""
+
+import argparse
+from typing import Any
+
+from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
+from odtc.cli.options import add_json_option
+from odtc.core.errors import DeviceError, ExitCode
+
+_DEFAULT_TRACKER = "127.0.0.1:9190"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "devices",
+        help="list the devices",
+        description="Lists phones behind adb and devices at trackers, and what they are.",
+    )
+    parser.add_argument(
+        "--tracker",
+        action="append",
+        metavar="HOST:PORT",
+        help=f"a tracker to ask (default: {_DEFAULT_TRACKER}, if it answers)",
+    )
+    parser.add_argument("--local", action="store_true", help="this machine's devices, too")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what there is; nothing is no error."""
+    found = [*_phones(), *_at_trackers(args.tracker)]
+    if args.local:
+        found += _local()
+    if args.json:
+        emit_json({"devices": found})
+    elif found:
+        emit(*aligned([_HEAD, *map(_row, found)]))
+    else:
+        say("no devices; `odtc devices --local` lists this machine's")
+    return ExitCode.OK
+
+
+def _phones() -> list[dict[str, Any]]:
+    from odtc.runtime_rpc.adb.describe import find_phones
+
+    try:
+        phones = find_phones()
+    except DeviceError as error:
+        say(f"note: phones are not listed: {error.what}")
+        return []
+    return [
+        {
+            "kind": "adb",
+            "name": phone.serial,
+            "url": f"adb://{phone.serial}",
+            "state": _use(phone.busy) if phone.state == "device" else phone.state,
+            "key": phone.key,
+            "tracker_url": phone.url,
+            **phone.facts,
+        }
+        for phone in phones
+    ]
+
+
+def _use(busy: bool | None) -> str:
+    return {None: "not set up", True: "busy", False: "free"}[busy]
+
+
+def _at_trackers(trackers: list[str] | None) -> list[dict[str, Any]]:
+    from odtc.runtime_rpc.adb import state
+    from odtc.runtime_rpc.connect import parse_place
+    from odtc.runtime_rpc.tracker.trackers import tracker_at
+
+    own = {f"127.0.0.1:{phone.tracker}" for phone in state.phones()}
+    found = []
+    for text in trackers or sorted(own | {_DEFAULT_TRACKER}):
+        address = parse_place(f"rpc://{text}/any").tracker
+        try:
+            with tracker_at(address, 3.0, text) as tracker:
+                found += [
+                    {
+                        "kind": "tracker",
+                        "name": device.key,
+                        "url": f"rpc://{text}/{device.key}",
+                        "state": f"{device.free} of {len(device.addresses)} free",
+                        "key": device.key,
+                        "free": device.free,
+                        "waiting": device.waiting,
+                    }
+                    for device in tracker.devices()
+                ]
+        except DeviceError:
+            if trackers:
+                raise
+    return found
+
+
+def _local() -> list[dict[str, Any]]:
+    from odtc.backends.targets import CPU
+    from odtc.core.errors import OdtcError
+    from odtc.runtime_rpc.session import DEVICES, LocalSession
+
+    found = []
+    for kind in DEVICES:
+        try:
+            session = LocalSession().on(kind)
+        except OdtcError as error:
+            say(f"note: no {kind} device: {error.what}")
+            continue
+        name = getattr(session.device, "device_name", None) if kind != CPU else None
+        facts = {"machine": session.info()["machine"]} | ({"gpu": name} if name else {})
+        found.append(
+            {"kind": "local", "name": DEVICES[kind][0], "url": None, "state": "free", **facts}
+        )
+    return found
+
+
+_HEAD = ("device", "state", "model", "Android", "SoC", "cores", "GPU", "memory", "battery", "heat")
+
+
+def _row(device: dict[str, Any]) -> tuple[str, ...]:
+    name = device["url"] or device["name"]
+    if device.get("emulated"):
+        name += " (emulated)"
+    memory = device.get("available_bytes")
+    heat = device.get("hottest_celsius", device.get("battery_celsius"))
+    return (
+        name,
+        device["state"],
+        device.get("model", device.get("machine", "-")),
+        device.get("android", "-"),
+        device.get("soc", "-"),
+        device.get("cores", "-"),
+        device.get("gpu", "-"),
+        f"{readable_bytes(memory)} of {readable_bytes(device['memory_bytes'])}" if memory else "-",
+        f"{device['battery_percent']} %" if "battery_percent" in device else "-",
+        f"{heat:.0f} °C" if heat is not None else "-",
+    )

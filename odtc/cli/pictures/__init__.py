@@ -1,0 +1,1 @@
+"""Pictures that commands write: SVG, and pages of HTML around them."""

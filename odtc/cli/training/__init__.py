@@ -1,0 +1,1 @@
+"""`odtc train` and its parts."""

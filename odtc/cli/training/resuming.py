@@ -1,0 +1,91 @@
+"""`odtc train --resume`: whether what goes on is still the run that the checkpoint is of."""
+
+import argparse
+import hashlib
+from typing import TYPE_CHECKING
+
+from odtc.cli.console import say
+from odtc.core.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from odtc.cli.training.samples import Samples
+    from odtc.core.artifact.manifest import Manifest
+    from odtc.schedules import Schedule
+
+# How `--resume` and `--resume-anyway` are noted.
+SAME, ANYWAY = "same", "anyway"
+# What `--resume-anyway` overrules, as its help and the manual have it.
+OVERRULED = (
+    "the data, the seed, the schedule, the batch, the loss, the precision, the options of the "
+    "optimizer and of the update, which parameters are trained, and inputs that were set"
+)
+
+
+def add_resume_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--resume",
+        action="store_const",
+        const=SAME,
+        help="take the run up from the checkpoint; refused where it would be another run",
+    )
+    how.add_argument(
+        "--resume-anyway",
+        dest="resume",
+        action="store_const",
+        const=ANYWAY,
+        help=f"the same, whatever changed of these: {OVERRULED}",
+    )
+
+
+def run_identity(samples: "Samples", seed: int, schedule: "Schedule") -> dict[str, str]:
+    """What makes a run the one that it is, beside the compiled step."""
+    return {
+        "data": f"{len(samples)} samples, sha256 {_digest(samples)}",
+        "seed": str(seed),
+        "schedule": str(schedule),
+    }
+
+
+def check_same_run(args: argparse.Namespace, manifest: "Manifest", run: dict[str, str]) -> None:
+    """Says what changed since the checkpoint was written.
+
+    Raises:
+        ArtifactError: it is missing or damaged; or it would not be the same run any more, which
+            nobody asked for.
+    """
+    from odtc.runtime_rpc.state.checkpoint import read_run
+    from odtc.runtime_rpc.state.same_run import changes, step_identity
+
+    before = read_run(args.checkpoint)
+    if before is None or not before.keys() & run.keys():
+        say(
+            f"note: {args.checkpoint} does not say which data, seed and schedule it was written "
+            "with: that they are the same was not checked"
+        )
+    found = changes(before or {}, run | step_identity(manifest))
+    others = [change for change in found if change.makes_another_run]
+    if others and args.resume != ANYWAY:
+        lines = "\n".join(f"  {change}" for change in others)
+        raise ArtifactError(
+            f"the checkpoint is of another run than this:\n{lines}",
+            where=str(args.checkpoint),
+            hint="give what it was written with, or pass --resume-anyway to go on with what is "
+            "given now",
+        )
+    for change in found:
+        say(f"note: since the checkpoint was written, this changed: {change}")
+
+
+def _digest(samples: "Samples") -> str:
+    """Of all arrays with their names, shapes and dtypes: the same, however a file stores them."""
+    import numpy as np
+
+    digest = hashlib.sha256()
+    for kind, arrays in (("input", samples.inputs), ("label", samples.labels)):
+        for name in sorted(arrays):
+            array = np.ascontiguousarray(arrays[name])
+            digest.update(f"{kind} {name!r} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()[:32]

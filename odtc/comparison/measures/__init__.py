@@ -1,0 +1,1 @@
+"""What is measured of a step and of its machine, and how it is told."""

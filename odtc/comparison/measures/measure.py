@@ -1,0 +1,97 @@
+"""What every benchmark says beside its numbers: the machine, the versions, and the spread."""
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training", "MNN", "onnx", "numpy")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and quartiles of raw samples.
+
+    Attributes:
+        median: the middle of the samples.
+        lower: first quartile.
+        upper: third quartile.
+    """
+
+    median: float
+    lower: float
+    upper: float
+
+    def text(self, scale: float = 1.0, digits: int = 2) -> str:
+        """`median (lower to upper)`, each times `scale`."""
+        middle, low, high = (
+            f"{value * scale:.{digits}f}" for value in (self.median, self.lower, self.upper)
+        )
+        return f"{middle} ({low} to {high})"
+
+
+def spread(samples: Sequence[float]) -> Spread:
+    """Median and quartiles of at least one sample."""
+    lower, median, upper = np.percentile(samples, [25, 50, 75])
+    return Spread(float(median), float(lower), float(upper))
+
+
+def machine() -> dict[str, str | int]:
+    """The CPU, the number of cores that this process may use, and the system."""
+    return {
+        "cpu": _cpu_name(),
+        "cores": core_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that are compared, as far as they are installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def core_count() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def busy_share(seconds: float = 0.5) -> float:
+    """The share, from 0 to 1, of the cores it may use that other programs keep busy now."""
+    before = time.process_time()
+    cores = psutil.cpu_percent(interval=seconds, percpu=True)
+    allowed = [cores[core] for core in os.sched_getaffinity(0) if core < len(cores)]
+    own = (time.process_time() - before) / seconds / core_count()
+    return max(0.0, sum(allowed) / len(allowed) / 100 - own)
+
+
+def commit() -> str:
+    """The commit that odtc runs from, with a mark where files differ; '' outside of a clone."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"

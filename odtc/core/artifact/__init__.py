@@ -1,0 +1,1 @@
+"""The parts of an artifact, and how they belong together."""

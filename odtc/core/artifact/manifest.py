@@ -1,0 +1,274 @@
+"""The manifest of an artifact: one JSON object, versioned, read back with every key checked."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from odtc.core.adapters import Adapter
+from odtc.core.artifact.layout_plan import LayoutPlan, read_layout_plan
+from odtc.core.errors import ArtifactError
+from odtc.core.ir.place import Place
+from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, batch_of, of_role
+
+SCHEMA = 10
+
+
+def allocator_of(function: str) -> str:
+    """Name of the function of a library that makes the arena that a training step is given."""
+    return f"{function}_arena"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of an artifact at work.
+
+    Attributes:
+        parameters: weights of all kinds: trained, frozen and running statistics.
+        optimizer: state of the optimizer, accumulators and moving averages.
+        accumulators: of it, those that only the cut into micro-batches needs.
+        train_step: activations, gradients and workspaces of a training step, or of one of its
+            micro-batches, by its fastest plan.
+        evaluate: the same of an evaluation.
+    """
+
+    parameters: int
+    optimizer: int
+    accumulators: int
+    train_step: int
+    evaluate: int
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One of the ways in which a library runs the training step; all give the same bits.
+
+    Attributes:
+        function: of the library. After the arguments it takes its arena, a tuple of one tensor;
+            `allocator_of` names the function that makes it.
+        arena_bytes: of its arena.
+        time: of its calls, by a model of the target, over that of the fastest.
+    """
+
+    function: str
+    arena_bytes: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An output that can be evaluated.
+
+    Attributes:
+        function: of the library, which gives it.
+        output: its spec, by the output's name in the ONNX model.
+        inputs: names of the inputs that it depends on; the function takes these, then the weights.
+        place: where the samples lie in the output; None where it holds none, or nothing shows where
+            they are: it is then that of one whole batch.
+    """
+
+    function: str
+    output: TensorSpec
+    inputs: tuple[str, ...]
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything about a compiled training step but its bytes.
+
+    Attributes:
+        odtc: version that compiled it.
+        tvm: version of TVM whose runtime it needs.
+        target: text of the target.
+        triple: the target's LLVM triple.
+        model: file name of the ONNX model.
+        model_sha256: hash of the ONNX model.
+        loss: text of the loss, or of those of several outputs.
+        optimizer: its name and options.
+        update: options of what is around the optimizer: groups, clipping, accumulation and so on.
+        precision: `float32` or `mixed`.
+        micro_batches: calls of `train_step` that make a step, each with an equal part of the batch.
+        arguments: of `train_step`, in order.
+        plans: of the training step, the fastest first; each is smaller than the one before it.
+        evaluations: the outputs that can be evaluated; the first is the usual one.
+        sizes: bytes at work.
+        notes: what was assumed about the model.
+        adapters: low-rank adapters that were added to the model.
+        tuned: kernels whose loops were measured, each with where.
+        layouts: of images in the training step; None where all have that of ONNX.
+        bound: inputs of the model that a step does not take: the value of each that was given when
+            it was compiled, and None for those that nothing needs.
+        files: member of the artifact to its sha256.
+        schema: version of this format.
+    """
+
+    odtc: str
+    tvm: str
+    target: str
+    triple: str
+    model: str
+    model_sha256: str
+    loss: str
+    optimizer: dict[str, Any]
+    update: dict[str, Any]
+    precision: str
+    micro_batches: int
+    arguments: tuple[Argument, ...]
+    plans: tuple[StepPlan, ...]
+    evaluations: tuple[Evaluation, ...]
+    sizes: Sizes
+    notes: tuple[str, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
+    tuned: Mapping[str, str] = field(default_factory=dict)
+    layouts: LayoutPlan | None = None
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def of_role(self, *roles: Role) -> tuple[Argument, ...]:
+        """The arguments of these roles, in order."""
+        return tuple(of_role(self.arguments, *roles))
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Specs of what a caller feeds a step, without the labels."""
+        return tuple(item.spec for item in self.fed(Role.INPUT))
+
+    @property
+    def labels(self) -> tuple[Argument, ...]:
+        """The labels that a caller feeds: none, where the model has its loss inside."""
+        return self.fed(Role.LABEL)
+
+    def fed(self, role: Role) -> tuple[Argument, ...]:
+        """Inputs or labels of a whole step: micro-batches are parts of the samples in them."""
+        items = self.of_role(role)
+        return items if self.micro_batches == 1 else tuple(map(self._whole, items))
+
+    def _whole(self, item: Argument) -> Argument:
+        if item.place is None:
+            return item
+        samples = item.place.count(item.spec.shape) * self.micro_batches
+        shape = item.place.shape_of(item.spec.shape, samples)
+        return dataclasses.replace(item, spec=dataclasses.replace(item.spec, shape=shape))
+
+    @property
+    def logits(self) -> TensorSpec:
+        """Spec of the usual evaluation."""
+        return self.evaluations[0].output
+
+    @property
+    def batch(self) -> int:
+        """Samples in a step."""
+        return self.micro_batch * self.micro_batches
+
+    @property
+    def micro_batch(self) -> int:
+        """Samples in a call of `train_step` or of an evaluation."""
+        return batch_of(self.of_role(Role.INPUT, Role.LABEL))
+
+    def budget_of(self, plan: StepPlan) -> int:
+        """The bytes of a budget that a plan needs: its arena, and accumulators of micro-batches."""
+        return plan.arena_bytes + self.sizes.accumulators
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the file on the device in which tensors of a step wait; 0 where none do."""
+        return sum(item.spec.nbytes for item in self.of_role(Role.STORAGE))
+
+    @property
+    def accumulate(self) -> int:
+        """Steps to an update: the last of them updates."""
+        return int(self.update["accumulate"])
+
+    @property
+    def skips(self) -> bool:
+        """Whether an update is left out whose gradients are not finite; older steps do not."""
+        return self.update.get("on_nonfinite") == "skip"
+
+    def to_json(self) -> str:
+        """The manifest as JSON text."""
+        return json.dumps(dataclasses.asdict(self), indent=1)
+
+
+def parse_manifest(text: str | bytes, where: str) -> Manifest:
+    """Reads a manifest.
+
+    Raises:
+        ArtifactError: it is not a manifest, or of a schema that this version does not know.
+    """
+    try:
+        data = json.loads(text)
+        schema = data["schema"]
+    except (ValueError, KeyError, RecursionError, TypeError) as error:
+        raise ArtifactError("not an odtc artifact: its manifest is damaged", where=where) from error
+    if schema != SCHEMA:
+        raise ArtifactError(
+            f"the artifact has schema {schema}; this version of odtc reads schema {SCHEMA}",
+            where=where,
+            hint="compile the model again with this version of odtc",
+        )
+    try:
+        data["arguments"] = tuple(_argument(item) for item in data["arguments"])
+        data["plans"] = tuple(
+            StepPlan(str(item["function"]), int(item["arena_bytes"]), float(item["time"]))
+            for item in data["plans"]
+        )
+        data["evaluations"] = tuple(
+            Evaluation(
+                str(item["function"]),
+                _spec(item["output"]),
+                tuple(item["inputs"]),
+                _place(item["place"], item["output"]["shape"]),
+            )
+            for item in data["evaluations"]
+        )
+        data["adapters"] = tuple(Adapter(**item) for item in data["adapters"])
+        data["sizes"] = Sizes(**data["sizes"])
+        data["micro_batches"] = int(data["micro_batches"])
+        data["notes"] = tuple(data["notes"])
+        data["tuned"] = dict(data["tuned"])
+        data["layouts"] = data["layouts"] and read_layout_plan(data["layouts"])
+        data["bound"] = dict(data["bound"])
+        data["files"] = dict(data["files"])
+        manifest = Manifest(**data)
+        if manifest.micro_batches < 1:
+            raise ValueError(f"micro_batches is {manifest.micro_batches}")
+        if not manifest.plans:
+            raise ValueError("there is no training step")
+        return manifest
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"the artifact's manifest is damaged ({type(error).__name__}: {error})",
+            where=where,
+            hint="compile the model again",
+        ) from error
+
+
+def _argument(data: Mapping[str, Any]) -> Argument:
+    classes = None if data["classes"] is None else Classes(**data["classes"])
+    block = None if data["block"] is None else Block(**data["block"])
+    initial, spec = float(data["initial"]), _spec(data["spec"])
+    place = _place(data["place"], spec.shape)
+    # Steps that were compiled before indices were checked do not say it.
+    known = {"initial": initial, "place": place, "rows": int(data.get("rows", 0))}
+    return Argument(Role(data["role"]), spec, classes, block, **known)
+
+
+def _place(data: Mapping[str, Any] | None, shape: Sequence[int]) -> Place | None:
+    """Where samples lie in a tensor of that shape.
+
+    Raises:
+        ValueError: they cannot lie there.
+    """
+    if data is None:
+        return None
+    place = Place(int(data["axis"]), int(data["outer"]), int(data["inner"]))
+    if min(place.axis, place.outer - 1, place.inner - 1) < 0 or not place.fits(shape):
+        raise ValueError(f"the samples of shape {list(shape)} lie at {place}")
+    return place
+
+
+def _spec(data: Mapping[str, Any]) -> TensorSpec:
+    return TensorSpec(str(data["name"]), tuple(int(d) for d in data["shape"]), str(data["dtype"]))

@@ -1,0 +1,1 @@
+"""Arguments and options: their kinds, bounds and text forms."""

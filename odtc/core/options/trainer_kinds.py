@@ -1,0 +1,29 @@
+"""Kinds of the arguments that say where and how a step runs, of an artifact and of its trainers."""
+
+from typing import Any
+
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.options.kinds import TEXT, WHOLE, either, instance, kind, optional
+
+BUNDLE = instance(
+    Bundle, "unpacked artifact", "odtc.compile and odtc.load make it: artifact.trainer()"
+)
+
+
+def _session(value: Any) -> Any:
+    # By what it does: classes of sessions come with TVM.
+    if isinstance(value, type) or not (hasattr(value, "guard") and hasattr(value, "load")):
+        raise TypeError
+    return value
+
+
+SESSION = kind("session", "odtc.connect makes one", _session)
+DEVICE = either(
+    TEXT,
+    SESSION,
+    hint="give 'adb://SERIAL', 'rpc://HOST:PORT/KEY', or what odtc.connect returns",
+)
+THREADS = {
+    "threads": optional(WHOLE),
+    "cores": optional(TEXT.with_hint("give 'big', 'little' or 'all', or numbers such as '4,5'")),
+}

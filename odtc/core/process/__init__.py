@@ -1,0 +1,1 @@
+"""This process and machine: its cores, compilers, native libraries, and what TVM may load."""

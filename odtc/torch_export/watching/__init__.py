@@ -1,0 +1,1 @@
+"""What a module's forward does that a file might not."""

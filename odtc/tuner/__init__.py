@@ -1,0 +1,1 @@
+"""Tunes the kernels of a model's step: which are measured, and on which machines."""

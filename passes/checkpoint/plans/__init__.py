@@ -1,0 +1,1 @@
+"""Ways to make a plan: each takes a step, and gives an order of its tasks."""

@@ -1,0 +1,1 @@
+"""Rewrites of the graph, before operators are kernels."""

@@ -1,0 +1,1 @@
+"""What passes read and write: bindings, calls, kernels and their tensors."""

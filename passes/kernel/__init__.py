@@ -1,0 +1,1 @@
+"""Rewrites of kernels, and of which operators share one."""

@@ -1,0 +1,1 @@
+"""The solver: blocks with lifespans get offsets."""

@@ -1,0 +1,1 @@
+"""The order of calls: which run again, what waits in storage, what is written over."""

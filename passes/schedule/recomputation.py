@@ -1,0 +1,66 @@
+"""What there is to decide for the calls of a step, whose kernels are scheduled and have no blocks.
+
+    calls in their order ─recomputation_of→ Recomputation
+
+Seconds of a call come from the caller; which results may be made again, and until when, from what
+kernels read and what later calls change in place.
+"""
+
+from dataclasses import replace
+
+import tvm
+
+from odtc.core.ir.relax_calls import operator_of
+from odtc.core.ir.tensor_tags import tags_of
+from odtc.passes.checkpoint.call_time import Cost
+from odtc.passes.checkpoint.dependence import dependence
+from odtc.passes.checkpoint.problem import Recomputation, Storage
+from odtc.passes.graph.immediate_update import IN_PLACE
+from odtc.passes.ir.calls import Calls
+
+
+def recomputation_of(
+    calls: Calls, module: tvm.IRModule, cost: Cost, storage: Storage | None = None
+) -> Recomputation:
+    """What there is to decide for the calls of a function."""
+    kernels = [module[binding.value.args[0]] for binding in calls.bindings]
+    # What has one result reads all of its arguments for that.
+    several = (
+        kernel
+        for kernel, binding in zip(kernels, calls.bindings, strict=True)
+        if len(kernel.params) - len(binding.value.args[1].fields) > 1
+    )
+    # Many calls share a kernel.
+    results = {kernel: dependence(kernel) for kernel in dict.fromkeys(several)}
+    costs = {kernel: cost(kernel) for kernel in dict.fromkeys(kernels)}
+    until = [len(kernels)] * len(calls.tasks.sizes)
+    for number, binding in enumerate(calls.bindings):
+        kernel, task = kernels[number], calls.tasks.tasks[number]
+        if operator_of(binding.value) == IN_PLACE:
+            continue
+        given = dict(zip(kernel.params, binding.value.args[1].fields, strict=False))
+        made = kernel.params[len(given) :]
+        for tensor, parameter in zip(task.allocates, made, strict=False):
+            named = results[kernel].get(parameter, frozenset()) if kernel in results else given
+            read = [calls.roots(given[each]) for each in named if each in given]
+            sources = frozenset([binding.var]).union(*read)
+            changes = [at for each in sources for at in calls.changes.get(each, ())]
+            until[tensor] = min((at for at in changes if at > number), default=len(kernels))
+    sizes = list(calls.tasks.sizes)
+    for tensor in calls.tasks.kept:
+        # A result has storage of its own.
+        until[tensor] = sizes[tensor] = 0
+    tasks = replace(calls.tasks, sizes=tuple(sizes))
+    times = [costs[kernel] for kernel in kernels]
+    seconds, measured = (
+        tuple(each.seconds for each in times),
+        sum(each.is_measured for each in times),
+    )
+    return Recomputation(tasks, seconds, tuple(until), _turn(calls), storage, measured)
+
+
+def _turn(calls: Calls) -> int:
+    """The first call that makes a gradient."""
+    tags = (tags_of(binding.var.name)[:1] for binding in calls.bindings)
+    gradients = (at for at, first in enumerate(tags) if any(tag.gradient for tag in first))
+    return next(gradients, len(calls.bindings))

@@ -1,0 +1,1 @@
+"""What callers feed a step: checked, converted and sent."""

@@ -1,0 +1,239 @@
+"""Checks what a caller feeds against the specs of the compiled step."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.errors import DataError
+from odtc.core.ir.place import Place, pad, take
+from odtc.core.printable import printable
+from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.runtime_rpc.feed.arrays import as_array, cast
+from odtc.runtime_rpc.feed.class_numbers import check_class_numbers
+from odtc.runtime_rpc.feed.indices import check_indices
+from odtc.runtime_rpc.feed.shape_hints import shape_hint
+
+Feed = np.ndarray | Mapping[str, np.ndarray]
+
+
+def named_arrays(
+    feed: Feed, names: Sequence[str], what: str = "input", ignored: Collection[str] = ()
+) -> dict[str, np.ndarray]:
+    """The fed arrays by name; a bare array is the only one.
+
+    Args:
+        feed: an array, or arrays by name.
+        names: of the inputs, or of the labels.
+        what: `input` or `label`.
+        ignored: names of others, that the model has too; they may be fed, and are left aside.
+
+    Raises:
+        DataError: one is missing, one is fed that the model does not have, or is no array.
+    """
+    if not isinstance(feed, Mapping):
+        if len(names) != 1:
+            raise DataError(
+                f"the model has {len(names)} {what}s, and one array was fed",
+                hint=f"feed {{name: array}} with {', '.join(names)}",
+            )
+        return {names[0]: as_array(feed, _where(what, names[0]))}
+    if set(feed) - set(ignored) != set(names) - set(ignored):
+        raise DataError(
+            f"the {what}s fed are {', '.join(sorted(map(str, feed))) or 'none'}",
+            hint=f"feed {', '.join(names) or 'none'}",
+        )
+    return {name: as_array(feed[name], _where(what, name)) for name in names}
+
+
+def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarray:
+    """The array in the dtype of the spec.
+
+    Raises:
+        DataError: the shape differs, the dtype is of another kind, or its numbers do not fit.
+    """
+    where = _where(what, spec.name)
+    if array.shape != spec.shape:
+        raise DataError(
+            f"{printable(spec.name)} has shape {list(array.shape)}; "
+            f"the step takes {list(spec.shape)}",
+            where=where,
+            hint=shape_hint(array.shape, spec.shape, what),
+        )
+    if array.dtype == spec.dtype and array.flags.c_contiguous:
+        return array
+    if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+        raise DataError(
+            f"{spec.name} is {array.dtype}; the step takes {spec.dtype}",
+            where=where,
+            hint=f"convert it to {spec.dtype}",
+        )
+    return cast(array, spec.dtype, where)
+
+
+def _where(what: str, name: str) -> str:
+    return what if what == name else f"{what} {name}"
+
+
+def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
+    """The array in the dtype of an input or label, its class numbers checked.
+
+    Raises:
+        DataError: the shape differs, the dtype is of another kind, or a class number is none.
+    """
+    if item.classes is None:
+        check_indices(array, item)
+        return fitted(array, item.spec, item.role)
+    check_class_numbers(array, item.classes, item.spec, item.place)
+    return fitted(array.astype(item.spec.dtype, copy=False), item.spec, item.role)
+
+
+def check_bound(feed: Feed, bound: Mapping[str, Any]) -> None:
+    """Checks inputs whose values were given when the step was compiled, where they are fed again.
+
+    Args:
+        feed: what a caller feeds.
+        bound: the values, by name; None for an input that nothing needs.
+
+    Raises:
+        DataError: another value is fed.
+    """
+    fed = feed if isinstance(feed, Mapping) else {}
+    for name in fed.keys() & bound.keys():
+        if bound[name] is not None and not np.all(np.asarray(fed[name]) == bound[name]):
+            raise DataError(
+                f"{name} is another value than the {bound[name]} that the step was compiled for",
+                where=f"input {name}",
+                hint=f"leave it out, or compile again with --set {name}=VALUE",
+            )
+
+
+class FeedConverter:
+    """Turns what a caller feeds a step into arguments of its calls; looks up once what they are.
+
+    Args:
+        manifest: of the step.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._micro_batches = manifest.micro_batches
+        self._wanted = {role: manifest.fed(role) for role in (Role.INPUT, Role.LABEL)}
+        self._names = {role: [i.spec.name for i in items] for role, items in self._wanted.items()}
+        self._of_a_call = {role: manifest.of_role(role) for role in self._wanted}
+        self._bound = manifest.bound
+
+    def parts(self, x: Feed, y: Feed | None) -> list[Mapping[Argument, np.ndarray]]:
+        """What each call of a step is fed.
+
+        Raises:
+            DataError: a name, a shape, a dtype or a label does not fit.
+        """
+        check_bound(x, self._bound)
+        fed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
+        if self._micro_batches == 1:
+            return [fed]
+        return [
+            {item: _part(array, item, part) for item, array in fed.items()}
+            for part in range(self._micro_batches)
+        ]
+
+    def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
+        """What is fed of a role for a whole step, by the argument of a call that it is for."""
+        ignored = self._bound if role is Role.INPUT else ()
+        arrays = named_arrays(feed, self._names[role], role.value, ignored)
+        return {
+            item: fitted_argument(arrays[whole.spec.name], whole)
+            for item, whole in zip(self._of_a_call[role], self._wanted[role], strict=True)
+        }
+
+
+def _part(array: np.ndarray, item: Argument, part: int) -> np.ndarray:
+    """What a micro-batch gets of an array of a whole step."""
+    if item.place is None:
+        return array
+    count = item.place.count(item.spec.shape)
+    taken = take(array, item.place, slice(part * count, (part + 1) * count))
+    return np.ascontiguousarray(taken)
+
+
+def padded_batches(
+    inputs: Mapping[Argument, np.ndarray], batch: int
+) -> Iterator[tuple[dict[Argument, np.ndarray], int]]:
+    """Cuts inputs into batches, the last filled up with zeros; yields each with its true length.
+
+    Inputs that hold no samples are whole in each of them.
+
+    Raises:
+        DataError: the inputs hold different numbers of samples, or none.
+    """
+    total = count_samples({item: array for item, array in inputs.items() if item.place}) or batch
+    for item, array in inputs.items():
+        _check_others(array, item, total)
+    for start in range(0, total, batch):
+        length = min(batch, total - start)
+        yield (
+            {
+                item: array
+                if item.place is None
+                else pad(
+                    take(array, item.place, slice(start, start + length)),
+                    item.place,
+                    batch - length,
+                )
+                for item, array in inputs.items()
+            },
+            length,
+        )
+
+
+def _check_others(array: np.ndarray, item: Argument, samples: int) -> None:
+    """Checks an input for so many samples; padding would hide the size that it really has."""
+    shape = item.spec.shape
+    if item.place and array.ndim != len(shape):
+        sizes = ["samples" if axis == item.place.axis else n for axis, n in enumerate(shape)]
+        raise DataError(
+            f"{printable(item.spec.name)} has shape {list(array.shape)}; an evaluation takes "
+            f"[{', '.join(map(str, sizes))}]",
+            where=_where("input", item.spec.name),
+            hint="a single sample is a batch of one: x[None]",
+        )
+    wanted = item.place.shape_of(shape, samples) if item.place else shape
+    fitted(array, replace(item.spec, shape=wanted))
+
+
+def count_samples(arrays: Mapping[Argument, np.ndarray], where: str | None = None) -> int:
+    """Samples in arrays that each hold some; 0 where there is no array.
+
+    Args:
+        arrays: by the argument that they are for.
+        where: they come from, for messages.
+
+    Raises:
+        DataError: they hold different numbers, or none, or no whole ones.
+    """
+    places = {item.spec.name: (item.place or Place(0), array) for item, array in arrays.items()}
+    for name, (place, array) in places.items():
+        if not place.fits(array.shape):
+            raise DataError(
+                f"{printable(name)} has shape {list(array.shape)}: "
+                f"its samples lie along axis {place.axis}"
+                + f", {place.outer * place.inner} entries each"
+                * (place.outer * place.inner > 1),
+                where=where or f"input {name}",
+                hint="a single sample is a batch of one: x[None]",
+            )
+    counts = {name: place.count(array.shape) for name, (place, array) in places.items()}
+    if 0 in counts.values() or len({*counts.values()}) > 1:
+        said = ", ".join(
+            f"{printable(name)} {count}"
+            + f" along axis {places[name][0].axis}" * bool(places[name][0].axis)
+            for name, count in counts.items()
+        )
+        raise DataError(
+            f"the arrays hold different numbers of samples, or none: {said}",
+            where=where,
+            hint="each needs one entry a sample",
+        )
+    return next(iter(counts.values()), 0)

@@ -1,0 +1,86 @@
+"""Checks labels that are class numbers: one outside would be read past a row of scores."""
+
+import numpy as np
+
+from odtc.core.errors import DataError
+from odtc.core.ir.place import Place
+from odtc.core.printable import printable
+from odtc.core.specs import Classes, TensorSpec
+
+# What segmentations label pixels with that belong to no class.
+_VOID = 255
+
+
+def check_class_numbers(
+    labels: np.ndarray, classes: Classes, spec: TensorSpec, place: Place | None
+) -> None:
+    """Checks labels before they are cast.
+
+    Args:
+        labels: class numbers of a step.
+        classes: that there are.
+        spec: of the labels.
+        place: where the samples lie in them; along axis 0 where nothing shows it.
+
+    Raises:
+        DataError: they have an axis too many, are no integers, or one is outside the classes.
+    """
+    _check_rank(labels, classes, spec)
+    if labels.dtype.kind not in "iu":
+        raise DataError(
+            f"labels are {labels.dtype}; they must be integers",
+            where=spec.name,
+            hint="number the classes from 0, and convert the labels to an integer dtype",
+        )
+    wrong = (labels < 0) | (labels >= classes.count)
+    also = ""
+    if classes.ignored is not None:
+        wrong &= labels != classes.ignored
+        also = f" and is not {classes.ignored}, which is ignored"
+    if np.count_nonzero(wrong):
+        first = int(np.flatnonzero(wrong)[0])
+        sample = _sample_of(labels, first, place or Place(0))
+        raise DataError(
+            f"label {labels.flat[first]} is outside [0, {classes.count}){also}",
+            where=f"{spec.name}, sample {sample}",
+            hint=f"the model has {classes.count} classes, counted from 0"
+            + _how_to_ignore(int(labels.flat[first]), classes),
+        )
+
+
+def _check_rank(labels: np.ndarray, classes: Classes, spec: TensorSpec) -> None:
+    """Checks that labels have no axis too many: of size 1, or of the classes."""
+    rank = len(spec.shape)
+    if labels.ndim != rank + 1:
+        return
+    axis = next((n for n in (classes.axis, rank) if labels.shape[n : n + 1] == (1,)), None)
+    hint = f"leave out axis {axis}, of size 1: labels.squeeze({axis})"
+    if axis is None:
+        hint = (
+            f"feed the number of each class: labels.argmax({classes.axis}); for shares of classes "
+            "compile with --loss 'cross-entropy{soft-labels=true}'"
+        )
+    raise DataError(
+        f"{printable(spec.name)} has shape {list(labels.shape)}; the step takes {list(spec.shape)}",
+        where=spec.name,
+        hint=hint,
+    )
+
+
+def _how_to_ignore(label: int, classes: Classes) -> str:
+    """What to do about a label that people use for what is not to be learned."""
+    if label >= 0 and label != _VOID:
+        return ""
+    instead = f", in place of {classes.ignored}" if classes.ignored is not None else ""
+    return (
+        f"; a loss ignores the label {label} where it is told so{instead}: compile with --loss "
+        f"'cross-entropy{{ignore-index={label}}}'"
+    )
+
+
+def _sample_of(array: np.ndarray, element: int, place: Place) -> int:
+    """The sample that an element belongs to, by its number in the flat array."""
+    if not place.fits(array.shape):
+        return 0
+    index = int(np.unravel_index(element, array.shape)[place.axis])
+    return index // place.inner % place.count(array.shape)

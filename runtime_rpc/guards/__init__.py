@@ -1,0 +1,1 @@
+"""Limits, failures and interruptions of what runs on a device."""

@@ -1,0 +1,136 @@
+"""Ends calls that a device does not answer: TVM's client waits without end.
+
+A thread gives the server signs of life and takes its answers for the device's. Where they stay out,
+or a call takes longer than it may, it shuts the connections to the device down, and the call fails.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from odtc.runtime_rpc.guards.limits import Limits
+from odtc.runtime_rpc.server.net import wire
+from odtc.runtime_rpc.tracker.greeting import greet
+from odtc.runtime_rpc.tracker.trackers import Address
+
+
+class Watchdog:
+    """A watch over the session with one device.
+
+    Args:
+        address: of the device's server.
+        match: the session's key.
+        limits: of the session.
+        questions: a connection to the server for signs of life; None if the server has none.
+
+    Attributes:
+        failure: what is wrong with the device; None as long as nothing is.
+    """
+
+    def __init__(
+        self, address: Address, match: str, limits: Limits, questions: socket.socket | None
+    ) -> None:
+        self.failure: str | None = None
+        self._address, self._match, self._limits = address, match, limits
+        self._questions = questions
+        self._allowed, self._deadline = limits.run, float("inf")
+        self._depth = 0
+        self._over = threading.Event()
+        if questions:
+            questions.settimeout(limits.silence)
+        threading.Thread(target=self._watch, name="odtc-watchdog", daemon=True).start()
+
+    @contextmanager
+    def call(self, runs: int = 1) -> Iterator[None]:
+        """A block that may last as long as so many runs of a step may."""
+        if not self._depth:
+            self._allowed = runs * self._limits.run
+            self._deadline = time.monotonic() + self._allowed
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._deadline = float("inf")
+
+    def why_ended(self) -> str:
+        """What the server says its session has ended of; '' where nobody says anything.
+
+        It tells the session's connection, too, but what is sent at that moment may end that first.
+        """
+        if not self._questions:
+            return ""
+        try:
+            with greet(self._address, self._limits.connect) as connection:
+                return str(self._beat(connection)["why"])
+        except (OSError, ValueError, KeyError):
+            return ""
+
+    def _beat(self, connection: socket.socket) -> dict[str, Any]:
+        return wire.ask(connection, {"ask": "beat", "session": self._match})
+
+    def stop(self) -> None:
+        """Ends the watch."""
+        self._over.set()
+        if self._questions:
+            with suppress(OSError):
+                self._questions.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Ends the watch, and the session with it."""
+        self.stop()
+        shut_down(self._address)
+
+    def _watch(self) -> None:
+        period = min(self._limits.beat, self._limits.run)
+        while not self.failure and not self._over.wait(period):
+            late = time.monotonic() > self._deadline
+            self.failure = f"it took more than {self._allowed:g} s" if late else self._listen()
+        if self.failure and not self._over.is_set():
+            shut_down(self._address)
+        if self._questions:
+            self._questions.close()
+
+    def _listen(self) -> str | None:
+        """What is wrong with the device, if anything is."""
+        if not self._questions:
+            return None
+        try:
+            alive = self._beat(self._questions)["alive"]
+        except TimeoutError:
+            return f"it gave no sign of life for {self._limits.silence:g} s"
+        except wire.RefusedError as error:
+            return str(error)
+        except (OSError, ValueError, KeyError):
+            return "the connection to it was cut"
+        if not alive:
+            # The server closes the session's connection by itself, with a reason.
+            self._over.set()
+        return None
+
+
+def shut_down(address: Address) -> None:
+    """Ends all connections of this process to an address, so that nobody waits for it any more."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError), _copy(int(name)) as connection:
+            if connection.getpeername()[:2] == address:
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def _copy(number: int) -> socket.socket:
+    """A socket by its number: of its own, as the number may be another file's in a moment.
+
+    Raises:
+        OSError: it is no socket.
+    """
+    copy = os.dup(number)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise

@@ -1,0 +1,1 @@
+"""What training changes: weights and state, and the files that keep them."""

@@ -1,0 +1,300 @@
+"""Weights and state of a trainer on its device: read, given, saved and exported."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from odtc.core.adapters import merge_adapters, without_adapters
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.errors import UsageError
+from odtc.core.options.arguments import takes
+from odtc.core.options.caller_warning import warn_caller
+from odtc.core.options.kinds import ANYTHING, FLAG, PATH
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.runtime_rpc.evaluations import Evaluations
+from odtc.runtime_rpc.export.write import Exported, write_model
+from odtc.runtime_rpc.feed.feeding import Tensors
+from odtc.runtime_rpc.guards.turns import Turns, alone
+from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.memory.allocation import averaged
+from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.state.adapters import (
+    adapter_arguments,
+    read_adapters,
+    trained_beside,
+    write_adapters,
+)
+from odtc.runtime_rpc.state.checkpoint import (
+    WITHOUT_HASHES,
+    read_checkpoint,
+    saved_arguments,
+    write_checkpoint,
+)
+from odtc.runtime_rpc.state.state_dict import State, load_state, state_of
+from odtc.runtime_rpc.state.weights import fitted_weight
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+class DeviceState:
+    """The weights and the state of a training step, on the device where it runs.
+
+    Args:
+        bundle: the artifact.
+        turns: of the threads that use it.
+    """
+
+    session: Session
+    _tensors: Tensors
+    _evaluations: Evaluations
+
+    def __init__(self, bundle: Bundle, turns: Turns) -> None:
+        self.steps = 0
+        self.run: dict[str, str] = {}
+        self._bundle, self._manifest, self._turns = bundle, bundle.manifest, turns
+
+    @takes("trainer.parameters", ema=FLAG)
+    @alone
+    def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
+        """The weights now, running statistics too, by ONNX initializer name.
+
+        Args:
+            ema: the moving averages of the trained parameters in their place.
+
+        Raises:
+            UsageError: the step keeps no averages.
+        """
+        return self._weights(self._manifest.of_role(*WEIGHT_ROLES), ema)
+
+    @takes("trainer.state_dict", ema=FLAG)
+    @alone
+    def state_dict(self, *, ema: bool = False) -> dict[str, np.ndarray]:
+        """The weights now, as the `state_dict` of the module that was exported has them.
+
+        Of a file by `odtc.from_torch` these are its parameters and buffers, those that no step
+        changes too, a tied one under each of its names; the counters of batch normalisations count
+        the steps. Of another file these are all of its initializers. Adapters are merged in.
+        Running variances are those of ONNX, which divides the squares of a batch by their number n;
+        PyTorch divides by n - 1.
+
+        Args:
+            ema: the moving averages of the trained parameters in their place.
+
+        Returns:
+            By name, in the dtypes of the file.
+
+        Raises:
+            UsageError: the step keeps no averages.
+        """
+        return dict(self._state(ema).values)
+
+    @takes("trainer.to_torch", module=ANYTHING, ema=FLAG)
+    @alone
+    def to_torch(self, module: "Module", *, ema: bool = False) -> "Module":
+        """Gives a PyTorch module the weights as they are now, in place.
+
+        Args:
+            module: made as the one that was exported; its dtypes, device and modes stay.
+            ema: with the moving averages of the trained parameters.
+
+        Returns:
+            The module.
+
+        Raises:
+            DataError: a name is missing or left over, or shapes or ties differ; the message lists
+                them all, and nothing is changed.
+            UsageError: it is no module, or the step keeps no averages.
+        """
+        load_state(module, self._state(ema))
+        return module
+
+    def _state(self, ema: bool) -> State:
+        weights = merge_adapters(self.parameters(ema=ema), self._manifest.adapters)
+        moved = [item.spec.name for item in self._manifest.of_role(Role.STATISTIC)]
+        return state_of(self._bundle.model, weights, moved, self.steps)
+
+    @takes("trainer.set_parameters", values=ANYTHING)
+    @alone
+    def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
+        """Gives weights of any kind new values; state and averages stay as they are.
+
+        Args:
+            values: by ONNX initializer name; shapes and dtypes as `parameters` has them.
+
+        Raises:
+            DataError: a name, a shape or a dtype does not fit; nothing is changed.
+            UsageError: it is no mapping.
+            DeviceError: the device failed.
+        """
+        weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
+        if not isinstance(values, Mapping):
+            raise UsageError(
+                f"the values are a {type(values).__name__}, and no mapping",
+                where="trainer.set_parameters",
+                hint="give {name: array}, such as dict(module.named_parameters())",
+            )
+        checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
+        with uninterrupted(), self.session.guard():
+            for name, value in checked.items():
+                self._tensors[weights[name]].copyfrom(value)
+
+    @takes("trainer.save_checkpoint", path=PATH)
+    @alone
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Writes weights, optimizer state and step count with hashes of them, whole or not at all.
+
+        It fits the same step compiled with another number of micro-batches, too.
+
+        Raises:
+            NumericError: weights or state are not finite; a checkpoint that is there stays.
+            OutputError: the file cannot be written.
+        """
+        saved = self._read(*saved_arguments(self._manifest, self.steps))
+        write_checkpoint(path, self._manifest, self.steps, saved, self.run)
+
+    @takes("trainer.load_checkpoint", path=PATH)
+    @alone
+    def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Takes up weights, optimizer state and step count.
+
+        A warning tells of a checkpoint without hashes, as they were written before odtc had them:
+        a bit of it that changed cannot be seen.
+
+        Raises:
+            ArtifactError: the checkpoint is missing, damaged, or of another model, optimizer or
+                number of steps to an update; nothing is changed.
+        """
+        found = read_checkpoint(path, self._manifest)
+        if not found.is_hashed:
+            warn_caller(f"{os.fspath(path)}: {WITHOUT_HASHES}")
+        with uninterrupted():
+            with self.session.guard():
+                for item in saved_arguments(self._manifest, found.step):
+                    self._tensors[item].copyfrom(found.tensors[item.spec.name])
+            self.steps = found.step
+
+    @takes("trainer.export_onnx", path=PATH, ema=FLAG, training=FLAG, merge=FLAG, verify=FLAG)
+    @alone
+    def export_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ema: bool = False,
+        training: bool = False,
+        merge: bool = True,
+        verify: bool = True,
+    ) -> Exported:
+        """Writes the ONNX model for inference with the weights as they are now, adapters merged in.
+
+        Batch normalisations use their running statistics and dropout is left out, in a model that
+        was exported for training, too; operator set, and names of inputs and outputs stay. Before
+        the file takes its name it is run at the compiled batch and at batch 1, by onnxruntime where
+        it is installed, else by ONNX's reference, and compared with `evaluate` on made inputs. What
+        could not be compared is a warning.
+
+        Args:
+            path: of the new file.
+            ema: with the moving averages of the trained parameters.
+            training: keep the form in which the model was compiled, to train it again; such a file
+                is not compared.
+            merge: whether adapters are merged into the weights. Otherwise they are left out, for
+                who loads those of `export_adapters` beside the model; what else was trained is
+                written, and the file is not compared: `evaluate` has the adapters.
+            verify: whether to run and compare the file.
+
+        Returns:
+            What was written, and how it was checked; its text says it in a line.
+
+        Raises:
+            NumericError: a weight is not finite.
+            OutputError: the file cannot be written.
+            ParityError: an output of the file is not what `evaluate` gives; no file is left.
+            UnsupportedError: the model has no inference form.
+            UsageError: the step keeps no averages, or has no adapters to leave out.
+            DeviceError: the device failed.
+        """
+        if not merge:
+            adapter_arguments(self._manifest)
+        select = merge_adapters if merge else without_adapters
+        weights = select(self.parameters(ema=ema), self._manifest.adapters)
+        evaluate = partial(self._evaluations.all, instead=self._instead(ema))
+        seen = evaluate if verify and merge else None
+        exported = write_model(path, self._bundle, weights, seen, training=training)
+        for note in exported.notes:
+            warn_caller(f"export: {note}")
+        return exported
+
+    @takes("trainer.export_adapters", path=PATH, ema=FLAG)
+    @alone
+    def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
+        """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.state.adapters`.
+
+        What was trained beside them, running statistics too, is not in the file: a warning names
+        it, and `export_onnx(path, merge=False)` writes it.
+
+        Args:
+            path: of the new file.
+            ema: their moving averages.
+
+        Raises:
+            OutputError: the file cannot be written.
+            UsageError: the step has no adapters, or keeps no averages.
+        """
+        tensors = self._weights(adapter_arguments(self._manifest), ema)
+        if beside := trained_beside(self._manifest):
+            warn_caller(f"export: {beside}")
+        write_adapters(path, self._manifest, tensors)
+
+    @takes("trainer.load_adapters", path=PATH)
+    @alone
+    def load_adapters(self, path: str | os.PathLike[str]) -> None:
+        """Takes up adapters that were exported alone.
+
+        Raises:
+            ArtifactError: the file is missing, damaged, or does not fit; nothing is changed.
+            UsageError: the step has no adapters.
+        """
+        tensors = read_adapters(path, self._manifest)
+        with uninterrupted(), self.session.guard():
+            for item in adapter_arguments(self._manifest):
+                self._tensors[item].copyfrom(tensors[item.spec.name])
+
+    def _instead(self, ema: bool) -> dict[str, Argument]:
+        """What stands in the place of weights: the averages, or nothing."""
+        return self._averages() if ema else {}
+
+    def _averages(self) -> dict[str, Argument]:
+        """The moving averages, by the name of their parameter."""
+        averages = {averaged(item): item for item in self._manifest.of_role(Role.AVERAGE)}
+        if not averages:
+            raise UsageError(
+                "the step keeps no moving averages of the parameters",
+                hint="compile it with ema, such as 0.999",
+            )
+        return averages
+
+    def _kept(self) -> Iterator[tuple[str, np.ndarray]]:
+        """What steps change, one after the other."""
+        for item in self._manifest.of_role(
+            Role.PARAMETER, Role.STATISTIC, Role.STATE, Role.AVERAGE
+        ):
+            yield from self._read(item).items()
+
+    @alone
+    def _weights(self, arguments: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
+        """Weights by name, or the averages of those that have one."""
+        averages = self._instead(ema)
+        with self.session.guard():
+            return {
+                item.spec.name: self._tensors[averages.get(item.spec.name, item)].numpy()
+                for item in arguments
+            }
+
+    @alone
+    def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
+        with self.session.guard():
+            return {item.spec.name: self._tensors[item].numpy() for item in arguments}

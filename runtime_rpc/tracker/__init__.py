@@ -1,0 +1,1 @@
+"""Trackers of devices: TVM's, with bounds; and how to talk to one."""

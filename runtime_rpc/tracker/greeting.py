@@ -1,0 +1,91 @@
+"""Talks to a device's server beside its sessions: whether it is there, what it is, of what version.
+
+TVM compares no versions, and waits without end for a server that does not answer.
+"""
+
+import socket
+import struct
+import sys
+from importlib.metadata import version
+from typing import Any
+
+from odtc.core.errors import DeviceError
+from odtc.runtime_rpc.server.net import wire
+from odtc.runtime_rpc.tracker.trackers import Address
+
+# What has to be the same at both ends, and how messages call it.
+_COMPARED = {"odtc": "odtc", "tvm": "TVM", "ffi": "TVM's FFI", "abi": "the ABI"}
+# Of what a server says, in a message.
+_LETTERS = 80
+
+
+def own_versions() -> dict[str, str]:
+    """What a server is compared with."""
+    return {
+        "odtc": version("odtc"),
+        "tvm": version("apache-tvm"),
+        "ffi": version("apache-tvm-ffi"),
+        "abi": f"{8 * struct.calcsize('P')}-bit {sys.byteorder}-endian",
+    }
+
+
+def greet(address: Address, seconds: float) -> socket.socket:
+    """A connection that questions can be asked over; each wait ends after so many seconds.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    connection = socket.create_connection(address, seconds)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sendall(wire.number(wire.GREETING))
+    return connection
+
+
+def status(address: Address, seconds: float, where: str) -> dict[str, Any] | None:
+    """What a device's server says of itself; None if it is TVM's own, which does not.
+
+    Raises:
+        DeviceError: it does not answer in time, sends this host away, or says what is no status.
+    """
+    try:
+        with greet(address, seconds) as connection:
+            return wire.ask(connection, {"ask": "status"})
+    except (TimeoutError, ConnectionRefusedError) as error:
+        raise DeviceError(
+            f"the device does not answer within {seconds:g} s: {error}",
+            where=where,
+            hint="wake the device and check its cable; `odtc device doctor` says what is wrong",
+        ) from error
+    except wire.RefusedError as error:
+        raise DeviceError(
+            str(error), where=where, hint="try again; its log says who else connects to it"
+        ) from error
+    except ValueError as error:
+        # TVM's own server closes the connection and says nothing.
+        raise DeviceError(
+            f"what answers there is no server of a device: {str(error)[:_LETTERS]}",
+            where=where,
+            hint="check the address; `odtc device setup SERIAL` starts the server of a phone",
+        ) from error
+    except OSError:
+        return None
+
+
+def check_versions(found: dict[str, Any], where: str) -> None:
+    """Compares a server with this host.
+
+    Raises:
+        DeviceError: a version differs.
+    """
+    own = own_versions()
+    differing = [
+        f"{name} is {str(found.get(key))[:_LETTERS]} there and {own[key]} here"
+        for key, name in _COMPARED.items()
+        if found.get(key) != own[key]
+    ]
+    if differing:
+        raise DeviceError(
+            f"the device's server is of another version: {'; '.join(differing)}",
+            where=where,
+            hint="run `odtc device setup SERIAL`, which replaces the server",
+        )

@@ -1,0 +1,40 @@
+"""The process of a tracker, TVM's own with bounds.
+
+    python -m odtc.runtime_rpc.tracker.tracker_server LISTENER [--detached]
+
+LISTENER is the number of an inherited socket. It listens before the process starts, so the port is
+known and nobody who connects is refused. The process ends when its standard input is closed; if it
+is detached, standard input is the key of the message that ends it.
+"""
+
+import os
+import socket
+import sys
+import threading
+
+from odtc.core.process.without_torch import leave_out_torch
+
+_NO_STOP_KEY = ""
+
+
+def _exit_with_stdin() -> None:
+    while os.read(0, 1024):
+        pass
+    os._exit(0)
+
+
+def main(listener: int, *, detached: bool) -> None:
+    """Tracks until it is told to end."""
+    leave_out_torch()
+    from odtc.runtime_rpc.tracker.guarded_tracker import track
+
+    stop_key = _NO_STOP_KEY
+    if detached:
+        stop_key = sys.stdin.read()
+    else:
+        threading.Thread(target=_exit_with_stdin, daemon=True).start()
+    track(socket.socket(fileno=listener), stop_key)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), detached="--detached" in sys.argv)

@@ -1,0 +1,225 @@
+"""Depthwise convolutions and their gradients: whatever is decided, PyTorch's values in float64."""
+
+import numpy as np
+import pytest
+import torch
+import tvm
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tvm import relax, tirx
+from tvm.relax import transform as X  # noqa: N812
+
+from odtc.autoschedule.tuning.tasks import Writer
+from odtc.backends.cost.workload import workload_of
+from odtc.backends.decisions import TunedChoice
+from odtc.backends.kernels.convolution.depthwise import DEPTHWISE_LOOPS
+from odtc.backends.kernels.convolution.depthwise import FAMILIES as PLANES
+from odtc.backends.kernels.convolution.grouped_rules import TRANSPOSED, grouped_rules
+from odtc.backends.kernels.convolution.rules import convolution_rules, marked
+from odtc.backends.kernels.convolution.terms import Convolution
+from odtc.backends.kernels.product.fused import FusedProduct, fused_product
+from odtc.backends.kernels.product.tile import machine_of
+from odtc.backends.targets import parse_target
+from odtc.backends.write_products import WriteProducts, write_product
+from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT, TUNED, WORKLOAD
+from odtc.core.ir.relax_calls import operator_of
+from odtc.frontend.gradients.table import register_gradients
+from odtc.passes.ir.bindings import bindings_of
+from tests.backends.products.guarded import run_guarded
+from tests.fast import examples
+
+FAMILIES = ["convolution", "data-gradient", "weight-gradient"]
+# Of a window that walks over more than one band.
+LARGE = {
+    "shape": (2, 3, 45, 37),
+    "filters": 1,
+    "kernel": (3, 3),
+    "stride": (1, 1),
+    "padding": (1, 1),
+    "dilation": (1, 1),
+}
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> dict:
+    """Planes of one band, and of several."""
+    small, side = st.integers(1, 3), st.integers(3, 50)
+    return {
+        "shape": (draw(st.integers(1, 2)), draw(st.integers(2, 3)), draw(side), draw(side)),
+        "filters": draw(st.integers(1, 2)),
+        "kernel": (draw(st.integers(1, 5)), draw(small)),
+        "stride": (draw(small), draw(small)),
+        "padding": (draw(st.integers(0, 2)), draw(st.integers(0, 2))),
+        "dilation": (draw(small), draw(small)),
+    }
+
+
+def fits(case: dict) -> bool:
+    """Whether the window fits into the padded image."""
+    axes = zip(case["shape"][2:], case["kernel"], case["dilation"], case["padding"], strict=True)
+    return all(size + 2 * pad > (taps - 1) * gap for size, taps, gap, pad in axes)
+
+
+def gradients_of(
+    call: relax.Call, x: relax.Var, w: relax.Var, dy: relax.Var
+) -> tuple[relax.Call, relax.Call]:
+    """The gradients of a convolution's data and weight, as a step has them."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, dy]):
+        with builder.dataflow():
+            y = builder.emit(call)
+            loss = builder.emit_output(relax.op.sum(relax.op.multiply(y, dy)))
+        builder.emit_func_output(loss)
+    register_gradients()
+    adjoint = X.Gradient("main", require_grads=[x, w])(builder.finalize())["main_adjoint"]
+    calls = {operator_of(binding.value): binding.value for binding in bindings_of(adjoint)}
+    return calls[TRANSPOSED], calls[GROUPED_WEIGHT_GRADIENT]
+
+
+def kernels_of(case: dict, bits: int, *, has_tail: bool = False) -> dict[str, FusedProduct]:
+    """The three products of a convolution's step, by family; a rectifier is after the first."""
+    shape, channels = case["shape"], case["shape"][1]
+    weight = (channels * case["filters"], 1, *case["kernel"])
+    x, w = (
+        relax.Var(name, relax.TensorType(sizes, "float32"))
+        for name, sizes in (("x", shape), ("w", weight))
+    )
+    steps = {"strides": list(case["stride"]), "dilation": list(case["dilation"])}
+    call = relax.op.nn.conv2d(x, w, padding=[*case["padding"] * 2], groups=channels, **steps)
+    dy = relax.Var("dy", relax.BlockBuilder().normalize(call).ty)
+    data, weights = gradients_of(call, x, w, dy)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, dy]):
+        with builder.dataflow():
+            y = builder.emit(call)
+            y = builder.emit(relax.op.nn.relu(y)) if has_tail else y
+            dx = builder.emit(relax.Call(data.op, [dy, w], data.attrs))
+            dw = builder.emit(relax.Call(weights.op, [x, dy], weights.attrs))
+            result = builder.emit_output(relax.Tuple([y, dx, dw]))
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    rules = grouped_rules(convolution_rules(), machine_of(bits))
+    for step in (
+        X.LegalizeOps(rules),
+        X.AnnotateTIROpPattern(),
+        X.FuseOps(),
+        X.FuseTIR(),
+        X.DeadCodeElimination(),
+    ):
+        module = step(module)
+    functions = (f for _, f in module.functions_items() if isinstance(f, tirx.PrimFunc))
+    found = [product for product in map(fused_product, functions) if product]
+    return {product.family.removeprefix("depthwise-"): product for product in found}
+
+
+def expected(case: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    x, w, dy = (
+        torch.tensor(arrays[name], dtype=torch.float64, requires_grad=True)
+        for name in ("x", "w", "dy")
+    )
+    steps = {key: case[key] for key in ("stride", "padding", "dilation")}
+    y = torch.nn.functional.conv2d(x, w, None, groups=case["shape"][1], **steps)
+    y.backward(dy)
+    results = dict(zip(FAMILIES, (y, x.grad, w.grad), strict=True))
+    return {name: each.detach().numpy() for name, each in results.items() if each is not None}
+
+
+def check(family: str, case: dict, bits: int, data: st.DataObject) -> None:
+    """One product with choices that are drawn."""
+    product = kernels_of(case, bits)[family]
+    told: dict[str, tuple[int, ...]] = {}
+    machine, decisions = machine_of(bits).telling(told)
+    write_product(product, machine, DEPTHWISE_LOOPS)
+    for name, decision in decisions.made.items():
+        told[name] = data.draw(st.sampled_from(decision.candidates), name)
+    machine, decisions = machine_of(bits).telling(told)
+    kernel = write_product(product, machine, DEPTHWISE_LOOPS)
+    assert not decisions.unknown
+    rng = np.random.default_rng(0)
+    shapes = [[int(size) for size in each.shape] for each in product.parameters]
+    # Sums of quarters are exact.
+    values = [(rng.integers(-8, 8, shape) / 4).astype(np.float32) for shape in shapes[:-1]]
+    names = {"convolution": "x w", "data-gradient": "dy w", "weight-gradient": "x dy"}
+    arrays = dict(zip(names[family].split(), values, strict=True))
+    # In the place of the result: its values have no part in it.
+    for name in {"x", "w", "dy"} - set(arrays):
+        arrays[name] = np.zeros(shapes[-1], np.float32)
+    (found,) = run_guarded(kernel, values)
+    np.testing.assert_array_equal(found, expected(case, arrays)[family].astype(np.float32))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=examples(8), deadline=None)
+@given(case=convolutions(), bits=st.sampled_from([128, 512]), data=st.data())
+def test_every_choice_computes_the_same(
+    family: str, case: dict, bits: int, data: st.DataObject
+) -> None:
+    assume(fits(case))
+    check(family, case, bits, data)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=examples(4), deadline=None)
+@given(stride=st.integers(1, 2), bits=st.sampled_from([128, 512]), data=st.data())
+def test_planes_of_several_bands(family: str, stride: int, bits: int, data: st.DataObject) -> None:
+    check(family, LARGE | {"stride": (stride, stride)}, bits, data)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_there_is_something_to_decide(family: str) -> None:
+    product = kernels_of(LARGE, 256)[family]
+    machine, decisions = machine_of(256).telling({})
+    write_product(product, machine, DEPTHWISE_LOOPS)
+    assert {"block", "tasks"} <= set(decisions.made)
+    assert all(len(each.candidates) > 1 for each in decisions.made.values())
+    assert all(each.default == each.candidates[0] for each in decisions.made.values())
+
+
+def test_what_is_behind_a_convolution_is_stored_by_its_kernel() -> None:
+    product = kernels_of(LARGE, 256, has_tail=True)["convolution"]
+    machine = machine_of(256)
+    assert workload_of(product, machine).endswith("= T.max(x, T.float32(0.0))")
+    rng = np.random.default_rng(0)
+    shapes = [[int(size) for size in each.shape] for each in product.parameters]
+    x, w = (rng.integers(-8, 8, shape).astype(np.float32) for shape in shapes[:2])
+    (found,) = run_guarded(write_product(product, machine, DEPTHWISE_LOOPS), [x, w])
+    y = expected(LARGE, {"x": x, "w": w, "dy": np.zeros(shapes[-1], np.float32)})["convolution"]
+    np.testing.assert_array_equal(found, np.maximum(y, 0))
+
+
+def test_workloads_that_differ_share_no_record() -> None:
+    machine = machine_of(256)
+    near = [
+        LARGE,
+        LARGE | {"stride": (2, 2)},
+        LARGE | {"filters": 2},
+        LARGE | {"dilation": (2, 2), "padding": (2, 2)},
+        LARGE | {"shape": (2, 4, 45, 37)},
+    ]
+    texts = [
+        workload_of(product, machine) for case in near for product in kernels_of(case, 256).values()
+    ]
+    texts.append(workload_of(kernels_of(LARGE, 256, has_tail=True)["convolution"], machine))
+    assert len(texts) == len(set(texts)) == 16
+
+
+def test_a_record_tells_a_depthwise_convolution_its_loops() -> None:
+    shapes = [(2, 8, 40, 40), (8, 1, 3, 3), (2, 8, 40, 40)]
+    operands = [relax.Var("x", relax.TensorType(s, "float32")) for s in shapes[:2]]
+    convolution = Convolution("convolution", shapes, (1, 1), (1, 1), (1, 1), groups=8)
+    kernel = marked(convolution, PLANES["convolution"], operands, None)
+    writer, machine = Writer(parse_target("host-cpu{threads=1}").resolved()), machine_of(256)
+    usual, other = writer.draft(kernel, {}), writer.draft(kernel, {"rows": (4,)})
+    assert usual is not None
+    assert other is not None
+    assert usual != other
+    assert writer.draft(kernel, {"rows": (3,)}) is None
+    product = fused_product(kernel)
+    assert product is not None
+    wanted = workload_of(product, machine)
+    for rows, mark in ((4, "here"), (3, None)):
+        records = {wanted: TunedChoice({"rows": (rows,)}, "here")}.get
+        written = WriteProducts(machine, DEPTHWISE_LOOPS, records).run(tvm.IRModule({"k": kernel}))
+        attrs = written["k"].attrs
+        assert attrs[WORKLOAD] == wanted
+        assert attrs.get(TUNED) == mark

@@ -1,0 +1,59 @@
+"""The bytes of a device module, read by a reader of the tests' own."""
+
+import re
+
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import digits_model
+from odtc.backends.gpu.source import aligned, alone, hinted
+from tests.gpu.spirv.module_reader import opencl_module
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("phone")
+    onnx.save(digits_model(), folder / "m.onnx")
+    artifact = odtc.compile(folder / "m.onnx", "android-opencl", batch=8)
+    return artifact._bundle.library.read_bytes()
+
+
+def test_the_format(library: bytes) -> None:
+    """Format, kernels with the types of their arguments and launch sizes, then the source."""
+    kernels, parts = opencl_module(library)
+    assert parts.keys() == kernels.keys()
+    for name, part in parts.items():
+        (declared,) = re.findall(rf"__kernel void (?:__attribute__.*? )?{name}\((.*?)\)", part)
+        assert len(declared.split(",")) == len(kernels[name])
+
+
+def test_a_kernel_stands_alone_and_is_short(library: bytes) -> None:
+    source = library[library.index(b"// Function: ") :].decode(errors="replace")
+    assert not re.search(r"^__kernel void \w+\([^;{]*\);$", source, re.M)
+    assert "#pragma unroll" in source
+
+
+def test_hints() -> None:
+    loops = "  for (int i = 0; i < 16; ++i) {\n  }\n  for (int i = 0; i < 17; ++i) {\n  }\n"
+    assert hinted(loops) == "  #pragma unroll\n" + loops
+
+
+def test_declarations_of_others() -> None:
+    body = "__kernel void a(__global float* x) {\n}\n"
+    assert alone("__kernel void b(__global float* y, int n);\n" + body) == body
+
+
+def test_vectors_of_shared_memory_are_read_at_once(library: bytes) -> None:
+    body = (
+        "  __local float near[540];\n"
+        "  a[0] = vload4(0, near + ((k * 68) + (y * 4)));\n"
+        "  b[0] = vload4(0, far + 1);\n"
+    )
+    assert aligned(body) == (
+        "  __local float near[540] __attribute__((aligned(16)));\n"
+        "  a[0] = *(__local float4*)(near + ((k * 68) + (y * 4)));\n"
+        "  b[0] = vload4(0, far + 1);\n"
+    )
+    source = library[library.index(b"// Function: ") :].decode(errors="replace")
+    assert "*(__local float4*)(" in source

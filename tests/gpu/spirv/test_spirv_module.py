@@ -1,0 +1,170 @@
+"""SPIR-V: the bytes of a device module, what kernels ask of a device, and what has no form."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from tvm.script import tirx as T  # noqa: N812
+
+import odtc
+from benchmarks.models.digits import digits_model
+from odtc.backends.spirv.assemble import Shader
+from odtc.core.errors import BuildError
+from tests.gpu.elementwise import COUNT, on_vulkan
+from tests.gpu.on_device import compiled, run_kernel
+from tests.gpu.spirv.module_reader import HANDLE, Reader
+from tests.gpu.spirv.spirv_tools import binary, capabilities, check_valid
+
+SCALARS = {(0, 32, 1), (0, 64, 1)}
+# pyright: reportInvalidTypeForm=false
+
+
+def test_the_format(tmp_path: Path, made: list[Shader]) -> None:
+    """Format, kernels with types of arguments and launch sizes, then the SPIR-V of each."""
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", "android-vulkan", batch=8)
+    library = artifact._bundle.library.read_bytes()
+    reader = Reader(library, library.index(struct.pack("<Q6s", 6, b"vulkan") + bytes([len(made)])))
+    assert reader.text() == "vulkan"
+    kernels = reader.kernels()
+    words = {shader.name: binary(shader) for shader in made}
+    for _ in range(*reader.take("<Q")):
+        name = reader.text()
+        size, flags, count = reader.take("<QIQ")
+        assert size == 4 + 8 + 4 * count
+        code = reader.data[reader.at : reader.at + 4 * count]
+        reader.at += 4 * count
+        assert code == words.pop(name)
+        assert struct.unpack_from("<2I", code) == (0x07230203, 0x00010300)
+        assert flags == 0
+        # Buffers come first, then numbers.
+        types = kernels.pop(name)
+        assert types == sorted(types, key=lambda each: each != HANDLE)
+        assert set(types) - {HANDLE} <= SCALARS
+    assert not words
+    assert not kernels
+
+
+def test_kernels_of_phones_need_no_more_than_any_phone_has(
+    tmp_path: Path, made: list[Shader]
+) -> None:
+    """No arithmetic of 8, 16 or 64 bits, which Adreno and Mali lack here and there.
+
+    What max pooling chose is stored as bytes.
+    """
+    onnx.save(digits_model(), tmp_path / "m.onnx")
+    odtc.compile(tmp_path / "m.onnx", "android-vulkan", batch=8)
+    assert made
+    for shader in made:
+        assert capabilities(shader) <= {1, 4448}, shader.name
+
+
+def test_bytes_are_stored_without_being_computed_with(made: list[Shader]) -> None:
+    """That needs only buffers of bytes, which more devices have than arithmetic."""
+    given = np.arange(COUNT, dtype="uint8")
+    found = on_vulkan(lambda a: a.astype("int32") * 3, [given], "uint8")
+    np.testing.assert_array_equal(found, (given.astype("int32") * 3).astype("uint8"))
+    (shader,) = made
+    assert capabilities(shader) == {1, 4448}
+    check_valid(shader)
+
+
+def test_halves_are_stored_without_being_computed_with(made: list[Shader]) -> None:
+    given = np.linspace(-2, 2, COUNT).astype("float16")
+    found = on_vulkan(lambda a: a.astype("float32") * 3.0, [given], "float16")
+    np.testing.assert_allclose(found, given * np.float16(3), rtol=1e-3)
+    (shader,) = made
+    assert capabilities(shader) == {1, 4433}
+    check_valid(shader)
+
+
+@pytest.mark.parametrize("count", [16, 17, 40])
+def test_many_numbers_are_a_uniform_buffer(count: int, made: list[Shader]) -> None:
+    """128 bytes of push constants are what each device has: 16 numbers."""
+    names = [f"n{i}" for i in range(count)]
+    numbers = ", ".join(f"{name}: T.int32" for name in names)
+    source = "\n".join(
+        [
+            "@T.prim_func(s_tir=True)",
+            f"def main(out: T.Buffer(({count},), 'int32'), {numbers}):",
+            "    T.func_attr({'global_symbol': 'main', 'tirx.noalias': True})",
+            "    block = T.launch_thread('blockIdx.x', 1)",
+            "    item = T.launch_thread('threadIdx.x', 1)",
+            *(f"    out[{i}] = {n} + item + block" for i, n in enumerate(names)),
+        ]
+    )
+    kernel = tvm.script.from_source(source, {"T": T})
+    library = compiled(kernel, "vulkan")
+    device = tvm.device("vulkan", 0)
+    # Launches in one batch each have their own numbers.
+    results = [tvm.runtime.empty((count,), "int32", device) for _ in range(40)]
+    for start, result in enumerate(results):
+        library["main"](result, *(start * 100 + i for i in range(count)))
+    for start, result in enumerate(results):
+        np.testing.assert_array_equal(result.numpy(), start * 100 + np.arange(count))
+    (shader,) = made
+    assert shader.interface.is_uniform == (count > 16)
+    check_valid(shader)
+
+
+def test_control_flow(made: list[Shader]) -> None:
+    """Loops within loops and conditions, loops that run never, a `while`, shared memory."""
+
+    @T.prim_func(s_tir=True)
+    def main(a: T.Buffer((64,), "int32"), out: T.Buffer((64,), "int32")):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        block = T.launch_thread("blockIdx.x", 2)
+        item = T.launch_thread("threadIdx.x", 32)
+        near = T.alloc_buffer((32,), "int32", scope="shared")
+        total = T.alloc_buffer((1,), "int32", scope="local")
+        near[item] = a[block * 32 + item]
+        T.tvm_storage_sync("shared")
+        total[0] = 0
+        total[0] = near[31 - item]
+        turns: T.let = total[0]
+        total[0] = 0
+        for i in range(turns):
+            if i % 3 == 0:
+                for j in T.unroll(2):
+                    total[0] = total[0] + i * j
+            elif i % 3 == 1:
+                total[0] = total[0] - 1
+        while total[0] > 50:
+            total[0] = total[0] // 2
+        out[block * 32 + item] = total[0]
+
+    given = np.random.default_rng(0).integers(-2, 30, 64).astype("int32")
+    expected = []
+    for at in range(64):
+        total = 0
+        for i in range(given[at // 32 * 32 + 31 - at % 32]):
+            total += i if i % 3 == 0 else -(i % 3 == 1)
+        while total > 50:
+            total //= 2
+        expected.append(total)
+    np.testing.assert_array_equal(run_kernel("vulkan", main, [given], (64,), "int32"), expected)
+    (shader,) = made
+    check_valid(shader)
+
+
+def test_what_has_no_form() -> None:
+    @T.prim_func(s_tir=True)
+    def main(out: T.Buffer((64,), "float32")):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        item = T.launch_thread("threadIdx.x", 64)
+        out[item] = T.call_pure_extern("float32", "bessel", out[item])
+
+    assert _refusal(main) == (
+        "a kernel has a call of bessel, which cannot be written as SPIR-V\n"
+        "  where: main_kernel\n"
+        "  hint: compile for another target, and report the model"
+    )
+
+
+def _refusal(kernel: tvm.tirx.PrimFunc) -> str:
+    with pytest.raises(BuildError) as error:
+        compiled(kernel, "vulkan")
+    return str(error.value)

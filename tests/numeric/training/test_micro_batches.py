@@ -1,0 +1,460 @@
+"""A step of micro-batches: the step of the whole batch, within what rounding leaves.
+
+Beside a step that is not cut, and PyTorch in double precision; and to the bit beside a user who
+feeds the parts by hand to a step that accumulates gradients.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+import odtc
+from benchmarks.models.pytorch.export import export
+from benchmarks.models.pytorch.spec import batches as torch_batches
+from benchmarks.models.pytorch.spec import make
+from benchmarks.models.pytorch.table import SMALL
+from odtc.core.errors import BudgetError, DataError, UnsupportedError, UsageError
+from odtc.core.process.progress import silent
+from odtc.driver.preparation import read_source
+from odtc.driver.splitting import Cuts
+from odtc.driver.step_options import StepOptions
+from odtc.passes.checkpoint.cuts import fastest
+from odtc.runtime_rpc.trainer import Trainer
+from tests.fast import fast_if
+from tests.numeric.mlp import (
+    CLASSES,
+    TorchMlp,
+    assert_same,
+    batches,
+    blind_weight,
+    mlp_artifact,
+    mlp_trainer,
+    overflowing,
+)
+from tests.numeric.plans.test_memory_budget import floor_of, tower
+
+LR, STEPS = 0.05, 6
+UPDATES = {
+    "sgd": odtc.SGD(),
+    "adam": odtc.Adam(eps=1e-3),
+    "clipped": odtc.Update(odtc.SGD(momentum=0.9), clip_norm=0.3),
+    "accumulated": odtc.Update(odtc.AdamW(eps=1e-3), accumulate=2, clip_value=0.01, ema=0.9),
+}
+
+
+def close(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], bound: float = 1e-6) -> None:
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert np.abs(found[name] - value).max() <= bound * np.abs(value).max(), name
+
+
+def losses_of(trainer: Trainer, data=None, lr: float = LR) -> list[float]:
+    return [trainer.step(x, y, lr=lr) for x, y in data or batches(STEPS)]
+
+
+FAST = ("sgd", "accumulated")
+
+
+@pytest.mark.parametrize("name", fast_if(FAST.__contains__, UPDATES))
+def test_it_is_the_step_of_the_whole_batch(name: str, tmp_path: Path) -> None:
+    update = UPDATES[name]
+    whole = mlp_trainer(tmp_path, update)
+    split = mlp_trainer(tmp_path, update, micro_batches=4)
+    np.testing.assert_allclose(losses_of(split), losses_of(whole), rtol=1e-6)
+    assert (split.steps, split.updates) == (whole.steps, whole.updates)
+    close(split.parameters(), whole.parameters())
+    if isinstance(update, odtc.Update) and update.ema:
+        close(split.parameters(ema=True), whole.parameters(ema=True))
+    x = np.concatenate([batch for batch, _ in batches(2)])[:11]
+    np.testing.assert_allclose(split.evaluate(x), whole.evaluate(x), rtol=1e-5, atol=1e-6)
+
+
+def test_it_is_the_step_of_pytorch(tmp_path: Path) -> None:
+    trainer, net = mlp_trainer(tmp_path, odtc.SGD(momentum=0.9), micro_batches=2), TorchMlp()
+    optimizer = torch.optim.SGD(list(net.weights.values()), lr=LR, momentum=0.9)
+    for x, y in batches(STEPS):
+        loss = net.loss(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert trainer.step(x, y, lr=LR) == pytest.approx(loss.item(), rel=1e-6)
+    assert_same(trainer.parameters(), net.weights)
+
+
+def test_an_overflow_in_one_part_leaves_the_update_out(tmp_path: Path) -> None:
+    scale = odtc.LossScale(initial=2.0**127, interval=3)
+    update = odtc.Update(odtc.Adam(eps=1e-3), loss_scale=scale)
+    data = overflowing(batches(STEPS), (1, 4))
+    for x, _ in data:
+        # Three of four parts are as they were.
+        x[2:, 0] = 0.0
+    whole = mlp_trainer(tmp_path, update)
+    split = mlp_trainer(tmp_path, update, micro_batches=4)
+    for trainer in (whole, split):
+        trainer.set_parameters(blind_weight())
+    np.testing.assert_allclose(losses_of(split, data), losses_of(whole, data), rtol=1e-6)
+    close(split.parameters(), whole.parameters(), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss": odtc.CrossEntropy(ignore_index=-1, weight=(1, 2, 3, 4, 5), reduction="sum")},
+        {"loss": odtc.CrossEntropy(label_smoothing=0.1), "params": "fc2*"},
+        {"lora": odtc.LoRA(rank=2)},
+        {"precision": "mixed"},
+    ],
+    ids=["sum", "frozen", "adapters", "mixed"],
+)
+def test_sums_frozen_parts_adapters_and_halves(options: dict, tmp_path: Path) -> None:
+    data = batches(STEPS)
+    if isinstance(options.get("loss"), odtc.CrossEntropy) and options["loss"].ignore_index:
+        data[0][1][:3] = -1
+    whole = mlp_trainer(tmp_path, odtc.SGD(), **options)
+    split = mlp_trainer(tmp_path, odtc.SGD(), micro_batches=2, **options)
+    found, wanted = losses_of(split, data, 0.01), losses_of(whole, data, 0.01)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    close(split.parameters(), whole.parameters())
+
+
+def two_towers() -> onnx.ModelProto:
+    """Two inputs, two outputs of different shapes, and rows that are several to a sample."""
+    rng = np.random.default_rng(2)
+    weights = {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in {"a": (6, 5), "b": (3, 5), "c": (5, 4)}.items()
+    }
+    text = """
+        g () => () {
+            u = MatMul (x, a) v = MatMul (z, b) w = Unsqueeze (v, one) h = Add (u, w)
+            t = Tanh (h) near = MatMul (t, c) rows = Reshape (near, flat)
+            s = ReduceMean <axes = [1], keepdims = 0> (t) far = Sigmoid (s)
+        }"""
+    constants = {"one": np.array([1]), "flat": np.array([-1, 4])}
+    graph = helper.make_graph(
+        onnx.parser.parse_graph(text).node,
+        "towers",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, 6]),
+            helper.make_tensor_value_info("z", TensorProto.FLOAT, ["N", 3]),
+        ],
+        [
+            helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["R", 4]),
+            helper.make_tensor_value_info("far", TensorProto.FLOAT, ["N", 5]),
+        ],
+        [numpy_helper.from_array(v, k) for k, v in {**weights, **constants}.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_several_inputs_outputs_and_rows(tmp_path: Path) -> None:
+    path = tmp_path / "towers.onnx"
+    onnx.save(two_towers(), path)
+    loss = {"rows": odtc.CrossEntropy(), "far": (0.3, odtc.MSE(reduction="sum"))}
+    rng = np.random.default_rng(3)
+    data = [
+        (
+            {
+                "x": rng.standard_normal((6, 3, 6), np.float32),
+                "z": rng.standard_normal((6, 3), np.float32),
+            },
+            {"rows": rng.integers(0, 4, 18), "far": rng.random((6, 5), np.float32)},
+        )
+        for _ in range(3)
+    ]
+    whole = odtc.compile(path, batch=6, loss=loss).trainer(threads=1)
+    split = odtc.compile(path, batch=6, loss=loss, micro_batches=3).trainer(threads=1)
+    np.testing.assert_allclose(losses_of(split, data), losses_of(whole, data), rtol=1e-6)
+    close(split.parameters(), whole.parameters())
+    for output in ("rows", "far"):
+        found, wanted = (each.evaluate(data[0][0], output) for each in (split, whole))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_batch_statistics_and_masks_are_those_of_parts_fed_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "tower.onnx"
+    onnx.save(tower(), path)
+    rng = np.random.default_rng(4)
+    data = [
+        (rng.standard_normal((4, 8, 12, 12), np.float32), rng.integers(0, 8, 4)) for _ in range(3)
+    ]
+    with pytest.raises(UnsupportedError, match="what 4 batch normalisations compute") as caught:
+        odtc.compile(path, micro_batches=2)
+    assert "--allow-split-batchnorm" in str(caught.value.hint)
+    artifact = odtc.compile(path, micro_batches=2, allow_split_batchnorm=True, seed=3)
+    notes = " ".join(artifact.manifest.notes)
+    assert "4 batch normalisations take the statistics of each micro-batch" in notes
+    assert "dropout has a mask for each micro-batch" in notes
+    by_hand = odtc.compile(path, batch=2, optimizer=odtc.Update(odtc.SGD(), accumulate=2), seed=3)
+    split, parts = artifact.trainer(threads=1), by_hand.trainer(threads=1)
+    for x, y in data:
+        loss = split.step(x, y, lr=LR)
+        halves = [parts.step(x[at : at + 2], y[at : at + 2], lr=LR) for at in (0, 2)]
+        assert loss == sum(halves) / 2
+    for name, value in parts.parameters().items():
+        np.testing.assert_array_equal(split.parameters()[name], value, err_msg=name)
+    with pytest.raises(UnsupportedError, match="one value in a micro-batch"):
+        odtc.compile(flat_tower(tmp_path), micro_batches=4, allow_split_batchnorm=True)
+
+
+def flat_tower(folder: Path) -> Path:
+    """A batch normalisation of one value for each sample and channel."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"]),
+            helper.make_node("BatchNormalization", ["h", "g", "b", "m", "v"], ["y"], "norm"),
+        ],
+        "flat",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 2])],
+        [
+            numpy_helper.from_array(np.ones((3, 2), np.float32), "w"),
+            *(numpy_helper.from_array(np.ones(2, np.float32), name) for name in "gbmv"),
+        ],
+    )
+    path = folder / "flat.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    return path
+
+
+@pytest.mark.parametrize("accumulate", fast_if(lambda count: count > 1, [1, 3]))
+def test_checkpoints_fit_a_step_that_is_cut_otherwise(accumulate: int, tmp_path: Path) -> None:
+    update = odtc.Update(odtc.Adam(eps=1e-3), accumulate=accumulate)
+    kinds = {count: mlp_artifact(tmp_path, update, micro_batches=count) for count in (1, 2, 4)}
+    data, stop = batches(STEPS), 4
+    wanted = kinds[1].trainer(threads=1)
+    losses_of(wanted, data)
+    for first, then in ((1, 2), (2, 1), (4, 2), (4, 4)):
+        one, other = kinds[first].trainer(threads=1), kinds[then].trainer(threads=1)
+        losses_of(one, data[:stop])
+        one.save_checkpoint(tmp_path / "c")
+        # What is left of other steps must not count.
+        losses_of(other, data[:1])
+        other.load_checkpoint(tmp_path / "c")
+        assert other.steps == stop
+        losses = losses_of(other, data[stop:])
+        close(other.parameters(), wanted.parameters())
+        if first == then:
+            assert losses == losses_of(one, data[stop:])
+            for name, value in one.parameters().items():
+                np.testing.assert_array_equal(other.parameters()[name], value)
+
+
+def test_a_step_that_broke_off_is_taken_again(tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, odtc.SGD(momentum=0.9), micro_batches=4)
+    broken, whole = artifact.trainer(threads=1), artifact.trainer(threads=1)
+    data = batches(2)
+    for trainer in (broken, whole):
+        losses_of(trainer, data[:1])
+    run, calls = broken._stepping.calls.run, []
+
+    def failing(*arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise RuntimeError("gone")
+        return run(*arguments)
+
+    broken._stepping.calls.run = failing
+    with pytest.raises(odtc.OdtcError, match="gone"):
+        broken.step(*data[1], lr=LR)
+    assert broken.steps == 1
+    assert losses_of(broken, data[1:]) == losses_of(whole, data[1:])
+    for name, value in whole.parameters().items():
+        np.testing.assert_array_equal(broken.parameters()[name], value)
+
+
+# Of convolutions, recurrent layers, and attention.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet", "char_cnn_lstm", "bert_base"])
+def test_small_versions_of_real_models(name: str, tmp_path: Path) -> None:
+    model, path = SMALL[name], tmp_path / "model.onnx"
+    data = [batch for batch, _ in zip(torch_batches(model), range(3), strict=False)]
+    export(make(model), data[0][0], path, batch="N")
+    options = {"batch": model.batch, "loss": model.loss}
+    whole = odtc.compile(path, "host-cpu{threads=1}", **options).trainer()
+    split = odtc.compile(path, "host-cpu{threads=1}", micro_batches=2, **options).trainer()
+    found, wanted = losses_of(split, data, model.lr), losses_of(whole, data, model.lr)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    close(split.parameters(), whole.parameters(), 1e-5)
+
+
+def test_what_is_fed_is_a_whole_batch(tmp_path: Path) -> None:
+    trainer = mlp_trainer(tmp_path, odtc.SGD(), micro_batches=4)
+    ((x, y),) = batches(1)
+    with pytest.raises(DataError, match=r"x has shape \[2, 8\]; the step takes \[8, 8\]"):
+        trainer.step(x[:2], y[:2], lr=LR)
+    with pytest.raises(DataError, match=f"label 9 is outside .0, {CLASSES}") as caught:
+        trainer.step(x, np.array([*y[:7], 9]), lr=LR)
+    assert "sample 7" in str(caught.value.where)
+    assert trainer.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"micro_batches": 3}, UsageError, "3 micro-batches do not divide a batch of 8"),
+        ({"micro_batches": 0}, UsageError, "0 micro-batches do not divide"),
+        (
+            {"micro_batches": 2, "loss": odtc.CrossEntropy(weight=(1, 2, 3, 4, 5))},
+            UnsupportedError,
+            "cannot run as 2 micro-batches: .* the weights of the labels' classes",
+        ),
+        (
+            {"micro_batches": 2, "loss": odtc.NLL(ignore_index=0)},
+            UnsupportedError,
+            "the labels that are not ignored",
+        ),
+    ],
+)
+def test_what_cannot_be_cut(options: dict, error: type, text: str, tmp_path: Path) -> None:
+    with pytest.raises(error, match=text) as caught:
+        mlp_artifact(tmp_path, odtc.SGD(), **options)
+    assert caught.value.hint
+
+
+def test_a_loss_in_the_model_cannot_be_cut(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("ReduceMean", ["h"], ["loss"], keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "mean",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])],
+        [numpy_helper.from_array(np.ones((4, 3), np.float32), "w")],
+    )
+    onnx.save(helper.make_model(graph, ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedError, match="the model computes the loss") as caught:
+        odtc.compile(tmp_path / "m.onnx", batch=8, micro_batches=2, loss="in-model")
+    assert caught.value.hint
+
+
+def chain(folder: Path) -> Path:
+    """Convolutions of images, whose activations are most of what a step holds."""
+    rng = np.random.default_rng(6)
+    weights = {f"w{n}": rng.standard_normal((4, 4, 3, 3)).astype(np.float32) / 6 for n in range(3)}
+    nodes, data = [], "x"
+    for name in weights:
+        nodes += [
+            helper.make_node("Conv", [data, name], [f"{name}c"], pads=[1] * 4),
+            helper.make_node("Tanh", [f"{name}c"], [f"{name}t"]),
+        ]
+        data = f"{name}t"
+    nodes += [
+        helper.make_node("GlobalAveragePool", [data], ["p"]),
+        helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    path = folder / "chain.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    return path
+
+
+def test_a_budget_is_met_by_what_is_fastest(tmp_path: Path) -> None:
+    path = chain(tmp_path)
+
+    def compile_(**options) -> odtc.Artifact:
+        return odtc.compile(path, "host-cpu{threads=1}", batch=4, **options)
+
+    found = odtc.plan(path, "host-cpu{threads=1}", batch=4)
+    assert not found.refusal
+    whole, floor = compile_(), floor_of(compile_)
+    alone = floor_of(compile_, micro_batches=1)
+    assert found.points[-1].budget_bytes == floor < alone <= whole.memory.arena_bytes
+    rng = np.random.default_rng(7)
+    data = [(rng.standard_normal((4, 4, 16, 16), np.float32), rng.integers(0, 4, 4))] * 3
+    wanted = whole.trainer(threads=1)
+    losses = losses_of(wanted, data)
+    points = [next(p for p in found.points if p.micro_batches > 1), found.points[-1]]
+    for point in points:
+        artifact = compile_(memory_budget=point.budget_bytes)
+        memory, manifest = artifact.memory, artifact.manifest
+        assert manifest.micro_batches == memory.micro_batches == point.micro_batches > 1
+        assert memory.accumulator_bytes == point.accumulator_bytes == 3 * 4 * 4 * 3 * 3 * 4
+        assert memory.optimizer_bytes == memory.accumulator_bytes == manifest.sizes.optimizer
+        assert memory.arena_bytes + memory.accumulator_bytes == point.budget_bytes
+        split = artifact.trainer(threads=1)
+        np.testing.assert_allclose(losses_of(split, data), losses, rtol=1e-6)
+        close(split.parameters(), wanted.parameters(), 2e-6)
+    with pytest.raises(BudgetError, match=f"at least {floor:,} bytes"):
+        compile_(memory_budget=floor - 1)
+    assert compile_(memory_budget=alone).memory.arena_bytes <= alone
+
+
+def test_without_a_budget_no_smaller_batch_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unexpected(*_, **__) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("odtc.driver.parts.check_part", unexpected)
+    assert mlp_artifact(tmp_path, odtc.SGD()).manifest.micro_batches == 1
+
+
+@pytest.mark.slow
+def test_a_budget_cuts_no_batch_statistics_but_says_what_that_would_bring(tmp_path: Path) -> None:
+    path = tmp_path / "tower.onnx"
+    onnx.save(tower(), path)
+
+    def compile_(**options) -> odtc.Artifact:
+        return odtc.compile(path, "host-cpu{threads=1}", **options)
+
+    floor = floor_of(compile_)
+    with pytest.raises(BudgetError) as caught:
+        compile_(memory_budget=floor - 1)
+    assert "--allow-split-batchnorm lowers that: 2 micro-batches need" in str(caught.value.hint)
+    kept = compile_(memory_budget=floor).manifest
+    assert kept.micro_batches == 1
+    assert any("no micro-batches: it changes what 4 batch norm" in note for note in kept.notes)
+    artifact = compile_(memory_budget=floor - 1, allow_split_batchnorm=True)
+    memory = artifact.memory
+    assert artifact.manifest.micro_batches > 1
+    assert memory.arena_bytes + memory.accumulator_bytes < floor
+    still = odtc.plan(path, freeze_batch_norm=True, params="w*")
+    assert not still.refusal
+
+
+def test_numbers_that_cannot_fit_are_not_prepared(tmp_path: Path) -> None:
+    """And what is found is what would be found among all."""
+    onnx.save(tower(layers=2), tmp_path / "m.onnx")
+    options = StepOptions(batch=8, allow_split_batchnorm=True, dropout=False)
+    source = read_source(tmp_path / "m.onnx", "host-cpu{threads=1}", options, silent)
+    every = list(Cuts(source, silent))
+    for budget in (every[-1].floor, every[1].floor):
+        said: list[str] = []
+        cuts = Cuts(source, said.append)
+        found, expected = fastest(cuts.within(budget), budget), fastest(every, budget)
+        assert found is not None
+        assert expected is not None
+        assert (found.cut.count, found.nbytes) == (expected.cut.count, expected.nbytes)
+        prepared = [text for text in said if text.endswith("micro-batches")]
+        if budget == every[-1].floor:
+            assert "make those of 2 micro-batches" not in prepared
+            assert prepared[-1] == "make those of 8 micro-batches"
+
+
+def test_where_only_plans_are_wanted_no_evaluation_is_lowered(tmp_path: Path) -> None:
+    """What there is to decide is the same."""
+    onnx.save(tower(layers=2), tmp_path / "m.onnx")
+    source = read_source(tmp_path / "m.onnx", "host-cpu{threads=1}", StepOptions(batch=4), silent)
+    whole, plans = (next(iter(Cuts(source, silent, for_plans=only))) for only in (False, True))
+    assert plans.problem == whole.problem
+    called = {binding.value.args[0] for binding in plans.made.ordered.calls.bindings}
+    kernels, more = (len(cut.made.ordered.module.functions) for cut in (plans, whole))
+    assert kernels == len(called) + 1 < more

@@ -1,0 +1,62 @@
+"""Indices of GPU kernels, in 32 bits where these can count, and offsets as wide as they must be."""
+
+import pytest
+import tvm
+from tvm import relax, tirx
+from tvm.script import tirx as T  # noqa: N812
+
+from odtc.passes.kernel.narrow_indices import NarrowIndices
+from odtc.passes.memory.arena import TakeOffsets
+
+
+def doubled(elements: int, dtype: str) -> tvm.IRModule:
+    """A kernel that adds each element to itself, with loops of 64 bits."""
+
+    @T.prim_func(s_tir=True)
+    def kernel(x: T.Buffer((elements,), dtype), y: T.Buffer((elements,), dtype)):
+        for i in T.serial(T.int64(elements)):
+            y[i] = x[i] + x[i]
+
+    return tvm.IRModule({"kernel": kernel})
+
+
+def loop_of(module: tvm.IRModule) -> tirx.For:
+    """The loop of the kernel."""
+    return module["kernel"].body
+
+
+@pytest.mark.parametrize(
+    ("elements", "dtype", "bits"),
+    [(1000, "float32", 32), (1 << 31, "float32", 64), (1000, "int64", 64)],
+)
+def test_what_32_bits_can_count_is_narrow(elements: int, dtype: str, bits: int) -> None:
+    narrow = NarrowIndices().run(doubled(elements, dtype))
+    assert str(loop_of(narrow).loop_var.ty.dtype) == f"int{bits}"
+
+
+LAST = (1 << 31) - 1000
+
+
+@pytest.mark.parametrize(
+    ("offset", "dtype", "bits"),
+    [
+        (LAST - 1, "uint8", 32),
+        (LAST, "uint8", 64),
+        (LAST, "float32", 32),
+        (4 * LAST, "float32", 64),
+    ],
+)
+def test_offsets_are_as_wide_as_the_arena_asks_for(offset: int, dtype: str, bits: int) -> None:
+    """They count elements of the tensor's own type."""
+    builder = relax.BlockBuilder()
+    with builder.function("step", []):
+        size = relax.ShapeExpr([1 << 40])
+        storage = builder.emit(relax.op.memory.alloc_storage(size, 0, "global", "uint8"))
+        shape = relax.ShapeExpr([1000])
+        placed = relax.op.memory.alloc_tensor(storage, offset, shape, dtype)
+        builder.emit_func_output(builder.emit(placed))
+    module = NarrowIndices().run(doubled(1000, "float32"))
+    module["step"] = builder.get()["step"]
+    moved = TakeOffsets(to_index=True).run(module)
+    for argument in moved["kernel"].params:
+        assert str(argument.elem_offset.ty.dtype) == f"int{bits}"

@@ -1,0 +1,90 @@
+"""What callers feed becomes arrays, whatever it was, or is refused."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from odtc.core.errors import DataError
+from odtc.runtime_rpc.feed.arrays import as_array, cast
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+T = torch.from_numpy(X)
+
+TAKEN = {
+    "an array": X,
+    "not contiguous": np.asfortranarray(X),
+    "lists": X.tolist(),
+    "a list of rows": list(X),
+    "a tensor": T,
+    "one that needs a gradient": T.clone().requires_grad_(),
+    "a parameter": torch.nn.Parameter(T.clone()),
+    "a list of those": list(T.clone().requires_grad_()),
+    "lists of numbers that need one": [list(row) for row in T.clone().requires_grad_()],
+    "bfloat16": T.bfloat16(),
+    "half": T.half(),
+    "negated in place": torch._neg_view(-T),  # pyright: ignore[reportPrivateImportUsage]
+    "transposed": T.t().contiguous().t(),
+    "bfloat16 of NumPy": X.astype(ml_dtypes.bfloat16),
+    "a mask of nothing": np.ma.masked_array(X, mask=False),
+}
+
+
+@pytest.mark.parametrize("form", TAKEN)
+def test_taken(form: str) -> None:
+    np.testing.assert_array_equal(as_array(TAKEN[form], "x").astype(np.float32), X)
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "a sparse tensor": (T.to_sparse(), "Tensor is no array"),
+    "one without elements": (T.to("meta"), "Tensor is no array"),
+    "rows of other lengths": ([[1, 2], [3]], "list is no array"),
+    "a pair": ((X, X[0]), "tuple is no array"),
+    "nothing": (None, "NoneType is no array of numbers"),
+    "a word": ("x", "str is no array of numbers"),
+    "a generator": (iter([1]), "list_iterator is no array of numbers"),
+    "a masked array": (np.ma.masked_array(X, mask=X > 3), "elements that are missing"),
+}
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_refused(form: str) -> None:
+    value, said = REFUSED[form]
+    with pytest.raises(DataError, match=said) as failure:
+        as_array(value, "input x")
+    assert failure.value.where == "input x"
+    assert failure.value.hint
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype"),
+    [
+        (np.array([1e300, 1.0]), "float32"),
+        (np.array([7e4], np.float32), "float16"),
+        (np.array([0, 2**31]), "int32"),
+        (np.array([-129]), "int8"),
+        (np.array([-1], np.int64), "uint8"),
+        (np.array([2**63], np.uint64), "int64"),
+    ],
+)
+def test_numbers_that_a_type_does_not_have_are_refused(array: np.ndarray, dtype: str) -> None:
+    with pytest.raises(DataError, match=f"do not fit {dtype}"):
+        cast(array, dtype, "x")
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype"),
+    [
+        (np.array([np.inf, np.nan, 1e38]), "float32"),
+        (np.array([2**31 - 1, -(2**31)]), "int32"),
+        (np.zeros((0, 3), np.int64), "int32"),
+        (np.array(0.5), "float32"),
+        (np.array([1e-300]), "float32"),
+    ],
+)
+def test_numbers_that_it_has_are_cast(array: np.ndarray, dtype: str) -> None:
+    found = cast(array, dtype, "x")
+    assert (found.dtype, found.shape) == (np.dtype(dtype), array.shape)
+    np.testing.assert_array_equal(found, array.astype(dtype))
