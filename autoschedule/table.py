@@ -2,8 +2,7 @@
 
 from odtc.autoschedule.cpu import ScheduleCpu
 from odtc.autoschedule.gpu import ScheduleGpu
-from odtc.backends.gpu.known import gpu_of
-from odtc.backends.targets import CPU, Target
+from odtc.backends.targets import CPU, Target, gpu_of
 from odtc.passes.contract import Pass
 
 

@@ -1,6 +1,6 @@
 """What odtc knows of CPUs: cores of phones, and what LLVM and this machine say of them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +9,6 @@ from odtc.core.options.option_text import did_you_mean
 
 if TYPE_CHECKING:
     import tvm
-
-    from odtc.backends.targets import Target
 
 # Kind of the targets that compute on a CPU; that of others is the interface of their GPU.
 CPU = "llvm"
@@ -71,6 +69,21 @@ X86_VECTORS = (("avx512f", 512), ("avx", 256), ("sse2", 128))
 HALF_ARITHMETIC = {"fullfp16", "avx512fp16"}
 
 
+@dataclass(frozen=True)
+class Cpu:
+    """A CPU as LLVM knows it.
+
+    Attributes:
+        triple: LLVM's name of architecture and system.
+        mcpu: LLVM's name of the CPU; None is the CPU of this machine.
+        mattr: CPU features to add (`+dotprod`) or to withhold (`-sve`).
+    """
+
+    triple: str
+    mcpu: str | None
+    mattr: tuple[str, ...] = ()
+
+
 def is_arm(triple: str) -> bool:
     """Whether LLVM's name of a system is of a 64-bit ARM one."""
     return triple.startswith("aarch64")
@@ -81,44 +94,44 @@ def default_mattr(triple: str, mcpu: str | None) -> tuple[str, ...]:
     return CORES.get(mcpu or "", _ANY_ARM) if is_arm(triple) else ()
 
 
-def with_cpu(target: "Target", mcpu: str) -> "Target":
-    """The target with another CPU, and its features unless others were chosen."""
-    chosen = target.mattr != default_mattr(target.triple, target.mcpu)
-    mattr = target.mattr if chosen else default_mattr(target.triple, mcpu)
-    return replace(target, mcpu=mcpu, mattr=mattr)
+def with_name(cpu: Cpu, mcpu: str) -> Cpu:
+    """Another CPU of the same architecture, with its features unless others were chosen."""
+    chosen = cpu.mattr != default_mattr(cpu.triple, cpu.mcpu)
+    mattr = cpu.mattr if chosen else default_mattr(cpu.triple, mcpu)
+    return replace(cpu, mcpu=mcpu, mattr=mattr)
 
 
-def tvm_cpu(target: "Target") -> "tvm.target.Target":
-    """What TVM compiles for on the target's CPU."""
+def tvm_cpu(cpu: Cpu) -> "tvm.target.Target":
+    """TVM's target object for a CPU."""
     import tvm
 
     fields: dict[str, Any] = {
         "kind": CPU,
-        "mtriple": target.triple,
-        "mcpu": target.mcpu,
+        "mtriple": cpu.triple,
+        "mcpu": cpu.mcpu,
         "opt-level": _OPTIMISED,
     }
-    return tvm.target.Target(fields | ({"mattr": list(target.mattr)} if target.mattr else {}))
+    return tvm.target.Target(fields | ({"mattr": list(cpu.mattr)} if cpu.mattr else {}))
 
 
 @cache
-def llvm_features(target: "Target") -> frozenset[str]:
-    """Features that LLVM generates code with for the target's CPU."""
+def llvm_features(cpu: Cpu) -> frozenset[str]:
+    """Features that LLVM generates code with for a CPU."""
     from tvm.target.codegen import llvm_get_cpu_features
 
-    return frozenset(str(feature) for feature in llvm_get_cpu_features(tvm_cpu(target)))
+    return frozenset(str(feature) for feature in llvm_get_cpu_features(tvm_cpu(cpu)))
 
 
 @cache
-def _llvm_cpus(target: "Target") -> list[str]:
-    """The CPUs that LLVM knows for the target's architecture."""
+def _llvm_cpus(cpu: Cpu) -> list[str]:
+    """The CPUs that LLVM knows for the architecture."""
     from tvm.target.codegen import llvm_get_cpu_archlist
 
-    return sorted(str(cpu) for cpu in llvm_get_cpu_archlist(tvm_cpu(target)))
+    return sorted(str(cpu) for cpu in llvm_get_cpu_archlist(tvm_cpu(cpu)))
 
 
-def lacking_features(target: "Target") -> list[str]:
-    """Features that code for the target may use, and this machine does not have.
+def lacking_features(cpu: Cpu) -> list[str]:
+    """Features that code for a CPU may use, and this machine does not have.
 
     Code that uses one of them ends the process: it is an illegal instruction.
     """
@@ -127,64 +140,64 @@ def lacking_features(target: "Target") -> list[str]:
     machine = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
     return sorted(
         feature
-        for feature in llvm_features(target)
+        for feature in llvm_features(cpu)
         if feature.startswith(_HIDEABLE) and not machine.get(feature, True)
     )
 
 
-def told_features(target: "Target") -> list[str]:
-    """Features of the target that the native runtime looks for before it runs a kernel.
+def told_features(cpu: Cpu) -> list[str]:
+    """Features of a CPU that the native runtime looks for before it runs a kernel.
 
     Its own table has all of these; what is in neither, as SSE2 and such, every CPU of 64 bits has.
     """
-    told = _TOLD_BY_ARM if is_arm(target.triple) else _TOLD_BY_X86
-    return sorted(llvm_features(target) & told)
+    told = _TOLD_BY_ARM if is_arm(cpu.triple) else _TOLD_BY_X86
+    return sorted(llvm_features(cpu) & told)
 
 
-def on_this_machine(target: "Target") -> "Target":
-    """The target with the CPU of this machine, without the features that it hides."""
+def on_this_machine(cpu: Cpu) -> Cpu:
+    """The CPU of this machine, without the features that it hides."""
     from tvm.target.codegen import llvm_get_system_cpu
 
-    named = with_cpu(target, str(llvm_get_system_cpu()))
+    named = with_name(cpu, str(llvm_get_system_cpu()))
     hidden = lacking_features(named)
     return replace(named, mattr=(*(f"-{feature}" for feature in hidden), *named.mattr))
 
 
-def check_cpu(target: "Target") -> None:
-    """Checks that LLVM knows the target's CPU.
+def check_cpu(cpu: Cpu, where: str) -> None:
+    """Checks that LLVM knows a CPU; `where` is the target's text, for messages.
 
     Raises:
         UsageError: it does not, or not for this architecture.
     """
     # LLVM replaces an unknown CPU by `generic`, and aborts the process for a 32-bit one.
-    known = _llvm_cpus(replace(target, mcpu="generic", mattr=()))
-    mcpu = target.mcpu or ""
+    known = _llvm_cpus(replace(cpu, mcpu="generic", mattr=()))
+    mcpu = cpu.mcpu or ""
     if mcpu not in known:
         usual = [cpu for cpu in known if cpu in CORES or cpu.startswith("x86-64")]
         raise UsageError(
-            f"LLVM has no CPU {mcpu!r} for {target.triple}",
-            where=target.spec,
+            f"LLVM has no CPU {mcpu!r} for {cpu.triple}",
+            where=where,
             hint=did_you_mean(mcpu, known) + f"usual CPUs: {', '.join(usual)}",
         )
-    if not is_arm(target.triple) and "64bit" not in llvm_features(target):
+    if not is_arm(cpu.triple) and "64bit" not in llvm_features(cpu):
         raise UsageError(
             f"the CPU {mcpu!r} is a 32-bit one",
-            where=target.spec,
+            where=where,
             hint="choose a 64-bit CPU, such as x86-64-v3",
         )
 
 
-def check_features(target: "Target") -> None:
-    """Checks that LLVM knows the features that the target adds.
+def check_features(cpu: Cpu, where: str) -> None:
+    """Checks that LLVM knows the features that are added to a CPU; `where` as of `check_cpu`.
 
     Raises:
         UsageError: it does not.
     """
     # LLVM ignores a feature that it does not know.
-    ignored = {f[1:] for f in target.mattr if f.startswith("+")} - llvm_features(target)
+    ignored = {f[1:] for f in cpu.mattr if f.startswith("+")} - llvm_features(cpu)
     if ignored:
         raise UsageError(
-            f"LLVM has no feature {', '.join(sorted(ignored))} for {target.triple}",
-            where=target.spec,
+            f"LLVM has no feature {', '.join(sorted(ignored))} for {cpu.triple}",
+            where=where,
             hint="take it out of mattr, or spell it as LLVM does",
         )

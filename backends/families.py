@@ -11,7 +11,6 @@ from odtc.backends.cost.call_cost import worth_copies
 from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
-from odtc.backends.gpu.known import gpu_of
 from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
@@ -43,7 +42,7 @@ from odtc.backends.kernels.rows.cross_entropy import cross_entropy_rules
 from odtc.backends.kernels.rows.passes import Lanes, Team
 from odtc.backends.kernels.rows.softmax import softmax_rules
 from odtc.backends.spirv.build import spirv_code
-from odtc.backends.targets import Target
+from odtc.backends.targets import Target, gpu_of
 from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.contract import Pass, TvmPass, tvm_passes

@@ -16,6 +16,7 @@ from odtc.backends.cpus import (
     CPU,
     HALF_ARITHMETIC,
     X86_VECTORS,
+    Cpu,
     check_cpu,
     check_features,
     default_mattr,
@@ -23,9 +24,10 @@ from odtc.backends.cpus import (
     llvm_features,
     on_this_machine,
     tvm_cpu,
-    with_cpu,
+    with_name,
 )
-from odtc.backends.gpu.known import gpu_of
+from odtc.backends.gpu.known import GPUS, OF_HOSTS
+from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.target_options import OPTIONS
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.options.option_text import did_you_mean, format_options, parse_options
@@ -100,6 +102,15 @@ class Target:
         return format_options(self.name, options)
 
     @property
+    def cpu(self) -> Cpu:
+        """Its CPU; that of a GPU's target launches the kernels."""
+        return Cpu(self.triple, self.mcpu, self.mattr)
+
+    def with_cpu(self, cpu: Cpu) -> "Target":
+        """The target with another CPU of its architecture."""
+        return replace(self, mcpu=cpu.mcpu, mattr=cpu.mattr)
+
+    @property
     def vector_bits(self) -> int:
         """Bits of a SIMD register: 128 for NEON; an x86 target asks LLVM about its CPU.
 
@@ -109,7 +120,7 @@ class Target:
         """
         if is_arm(self.triple):
             return 128
-        has = llvm_features(self.resolved())
+        has = llvm_features(self.resolved().cpu)
         return next(bits for feature, bits in X86_VECTORS if feature in has)
 
     @property
@@ -122,7 +133,7 @@ class Target:
         """
         if self.kind != CPU:
             return self.kind in gpu_of(self).half
-        return not HALF_ARITHMETIC.isdisjoint(llvm_features(self.resolved()))
+        return not HALF_ARITHMETIC.isdisjoint(llvm_features(self.resolved().cpu))
 
     def resolved(self) -> "Target":
         """The same target with what it takes from this machine filled in, and checked.
@@ -136,9 +147,9 @@ class Target:
                 f"odtc cannot compile for {self.name}: {self.available_from}",
                 hint=f"choose one of {_names(t for t in targets() if not t.available_from)}",
             )
-        target = self if self.mcpu else on_this_machine(self)
-        check_cpu(target)
-        check_features(target)
+        target = self if self.mcpu else self.with_cpu(on_this_machine(self.cpu))
+        check_cpu(target.cpu, target.spec)
+        check_features(target.cpu, target.spec)
         cores = len(os.sched_getaffinity(0))
         return replace(target, threads=self.threads or min(MOST_THREADS, cores))
 
@@ -150,6 +161,11 @@ class Target:
             UnsupportedError: this version of odtc does not compile for the target.
         """
         return _tvm_target(self.resolved())
+
+
+def gpu_of(target: Target) -> Gpu:
+    """The GPU that a target's kernels are made for."""
+    return GPUS[target.gpu] if target.gpu else OF_HOSTS.get(target.name, PHONE)
 
 
 def targets() -> tuple[Target, ...]:
@@ -184,7 +200,7 @@ def parse_target(text: str) -> Target:
             hint=f"give it to one of {_names(t for t in targets() if t.kind != CPU)}",
         )
     if "mcpu" in options:
-        target = with_cpu(target, options["mcpu"])
+        target = target.with_cpu(with_name(target.cpu, options["mcpu"]))
     return replace(target, **options)
 
 
@@ -279,7 +295,7 @@ def _tvm_target(target: Target) -> "tvm.target.Target":
     """What TVM compiles for: of a GPU, with the CPU that launches its kernels."""
     import tvm
 
-    cpu = tvm_cpu(target)
+    cpu = tvm_cpu(target.cpu)
     if target.kind == CPU:
         return cpu
     fields = {"kind": target.kind, "max_num_threads": gpu_of(target).group}

@@ -1,8 +1,7 @@
 """Whether an artifact fits what it is to run on."""
 
 from odtc.backends.cpus import lacking_features
-from odtc.backends.gpu.known import gpu_of
-from odtc.backends.targets import CPU, MOST_THREADS, parse_target
+from odtc.backends.targets import CPU, MOST_THREADS, gpu_of, parse_target
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.options.cores import cores_of_threads, parse_cores
@@ -78,7 +77,7 @@ def check_machine(session: Session, manifest: Manifest) -> None:
             where=session.name,
             hint=hint,
         )
-    lacking = lacking_features(parse_target(manifest.target)) if session.is_local else []
+    lacking = lacking_features(parse_target(manifest.target).cpu) if session.is_local else []
     if lacking:
         raise DeviceError(
             f"the artifact is for {manifest.target}; {session.name} lacks {', '.join(lacking)}",

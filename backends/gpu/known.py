@@ -11,12 +11,8 @@ published is as of any phone's GPU, `PHONE`, whose limits all drivers that were 
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
-
-if TYPE_CHECKING:
-    from odtc.backends.targets import Target
 
 _SHARED = 32 << 10
 _BY_OPENCL, _BY_BOTH = frozenset({"opencl"}), frozenset({"opencl", "vulkan"})
@@ -56,9 +52,4 @@ GPUS: dict[str, Gpu] = dict(
 
 # Whatever device is there. NVIDIA's compiler for Vulkan (seen on an H100 in 2026) makes wrong code
 # of divisions in indices of 64 bits, which lavapipe and its own compiler for OpenCL get right.
-_OF_HOSTS = {"host-opencl": LARGE, "host-vulkan": replace(LARGE, offset_bits=32)}
-
-
-def gpu_of(target: "Target") -> Gpu:
-    """The GPU that a target's kernels are made for."""
-    return GPUS[target.gpu] if target.gpu else _OF_HOSTS.get(target.name, PHONE)
+OF_HOSTS = {"host-opencl": LARGE, "host-vulkan": replace(LARGE, offset_bits=32)}

@@ -6,7 +6,7 @@ its derivative `softmax(x) * sum(t) - t`.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from tvm import relax
@@ -16,17 +16,39 @@ from odtc.frontend.losses.elements import number, total
 from odtc.frontend.losses.loss import MEAN
 from odtc.frontend.relax_ops.cross_entropy import cross_entropy, cross_entropy_slope
 
-if TYPE_CHECKING:
-    from odtc.frontend.losses.classification import NLL, CrossEntropy
-
 Result = tuple[relax.Expr, relax.Expr]
+
+
+class OnClasses(Protocol):
+    """The options of a loss on class scores; `CrossEntropy` says what each of these is."""
+
+    @property
+    def axis(self) -> int: ...  # noqa: D102
+    @property
+    def weight(self) -> tuple[float, ...] | None: ...  # noqa: D102
+    @property
+    def reduction(self) -> str: ...  # noqa: D102
+
+
+class OnClassNumbers(OnClasses, Protocol):
+    """Those of a loss whose labels are class numbers."""
+
+    @property
+    def ignore_index(self) -> int | None: ...  # noqa: D102
+
+
+class OnProbabilities(OnClasses, Protocol):
+    """Those of a loss whose labels are probabilities."""
+
+    @property
+    def label_smoothing(self) -> float: ...  # noqa: D102
 
 
 def weighted_likelihood(
     builder: relax.BlockBuilder,
     output: relax.Var,
     label: relax.Var | None,
-    loss: "CrossEntropy | NLL",
+    loss: OnClassNumbers,
     *,
     smoothing: float,
     normalize: bool,
@@ -113,7 +135,7 @@ def soft_cross_entropy(
     builder: relax.BlockBuilder,
     output: relax.Var,
     label: relax.Var | None,
-    loss: "CrossEntropy",
+    loss: OnProbabilities,
 ) -> Result:
     """Cross-entropy for labels that are probabilities."""
     emit = builder.emit

@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
+# A step of an engine, from inputs and labels to the loss; and what makes an engine ready for it.
+Step = Callable[[Arrays, Arrays], float]
+Load = Callable[[], Step]
 
 _ABOUT = "case.json"
 

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odtc.comparison.case import Arrays, Case
+from odtc.comparison.case import Arrays, Case, Load, Step
 from odtc.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import onnx
 
-Step = Callable[[Arrays, Arrays], float]
-Load = Callable[[], Step]
 Known = Mapping[str, int]
 
 OURS = "odtc"

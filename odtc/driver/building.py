@@ -197,7 +197,7 @@ def _write_program(
         return None
     path = root / bundles.PROGRAM
     facts = {
-        "features": " ".join(told_features(target)),
+        "features": " ".join(told_features(target.cpu)),
         # What a checkpoint says of the run that it is of.
         "run": json.dumps(step_identity(manifest), sort_keys=True),
     }

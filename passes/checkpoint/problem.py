@@ -152,7 +152,7 @@ class Recomputation:
     @cached_property
     def program(self) -> Program:
         """What is asked of its moments; see `stage_program.py`."""
-        return Program(self)
+        return Program(self.tasks, self.uses, self.until, has_storage=self.storage is not None)
 
     @cached_property
     def native(self) -> Planner | None:

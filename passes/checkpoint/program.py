@@ -4,14 +4,13 @@ A walk asks at many moments what is worth keeping (`stage_program.py`): made one
 take longer than it takes to solve the program.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from odtc.passes.checkpoint.problem import Recomputation
+from odtc.passes.memory.operator_order import Tasks
 
 Numbers = NDArray[np.int64]
 
@@ -40,16 +39,25 @@ class Program:
     tensor of theirs that has bytes is alive; with a storage, whether each of these is fetched.
 
     Args:
-        problem: the step.
+        tasks: of the step, in their order.
+        uses: for each tensor the tasks that read it.
+        until: for each tensor the first task after which its maker makes another one.
+        has_storage: whether tensors may be fetched from a storage.
     """
 
-    def __init__(self, problem: "Recomputation") -> None:
-        tasks = problem.tasks
-        self._has_storage = problem.storage is not None
+    def __init__(
+        self,
+        tasks: Tasks,
+        uses: Sequence[Sequence[int]],
+        until: Sequence[int],
+        *,
+        has_storage: bool,
+    ) -> None:
+        self._has_storage = has_storage
         self._makers = np.array([tasks.makers[each] for each in range(len(tasks.sizes))], int)
         self._sizes = np.array(tasks.sizes, int)
-        self._until = np.array(problem.until, int)
-        last = [uses[-1] if uses else -1 for uses in problem.uses]
+        self._until = np.array(until, int)
+        last = [readers[-1] if readers else -1 for readers in uses]
         sized = [each for each, size in enumerate(tasks.sizes) if size]
         # Of each row: the tensor that has to be there, the task that reads it, or none, and the
         # moments from the first to the last at which that is so.

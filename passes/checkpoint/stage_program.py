@@ -12,36 +12,17 @@ that are alive then.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import highspy
 import numpy as np
 
+from odtc.passes.checkpoint.choice import Choice
 from odtc.passes.checkpoint.problem import Recomputation
 
 # The row that limits bytes.
 _BYTES = 0
 # A tensor is kept, and a task runs again, if at least this part of it is or does.
 _KEPT = 0.5
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What is alive at a moment.
-
-    Attributes:
-        task: that begins at the moment.
-        kept: tensors that are alive.
-        seconds: that what is made again takes at least, in the unit of the problem.
-        fetched: tensors that wait in a storage.
-        again: tasks that run again after the moment.
-    """
-
-    task: int
-    kept: frozenset[int]
-    seconds: float
-    fetched: frozenset[int] = frozenset()
-    again: frozenset[int] = frozenset()
 
 
 class StageProgram:

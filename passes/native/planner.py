@@ -3,21 +3,19 @@
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from odtc.passes.checkpoint.choice import Choice
+from odtc.passes.memory.operator_order import Tasks
 from odtc.passes.native.library import library
-
-if TYPE_CHECKING:
-    from odtc.passes.checkpoint.problem import Recomputation
-    from odtc.passes.checkpoint.stage_program import Choice
 
 Flags = NDArray[np.uint8]
 # Asks what of all that is alive is worth keeping: the task that comes next, tensors that are alive,
 # those of them that may not be dropped, the bytes of these, and the bytes that are left.
-Look = Callable[[int, frozenset[int], frozenset[int], int, int], "Choice | None"]
+Look = Callable[[int, frozenset[int], frozenset[int], int, int], Choice | None]
 
 _INTS = ctypes.POINTER(ctypes.c_int32)
 _FLAGS = ctypes.POINTER(ctypes.c_uint8)
@@ -73,6 +71,29 @@ _LOOK = ctypes.CFUNCTYPE(
 )
 
 
+class Step(Protocol):
+    """A step as `planner.cc` reads it; `Recomputation` says what each of these is."""
+
+    @property
+    def tasks(self) -> Tasks: ...  # noqa: D102
+    @property
+    def storage(self) -> object | None: ...  # noqa: D102
+    @property
+    def until(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def times(self) -> Sequence[float]: ...  # noqa: D102
+    @property
+    def last_made(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def last_run(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def reads(self) -> Sequence[Sequence[int]]: ...  # noqa: D102
+    @property
+    def uses(self) -> Sequence[Sequence[int]]: ...  # noqa: D102
+    @property
+    def made_before(self) -> Sequence[Sequence[int]]: ...  # noqa: D102
+
+
 class Planner:
     """A step in the form that `planner.cc` reads.
 
@@ -81,7 +102,7 @@ class Planner:
         functions: of `planner.cc`.
     """
 
-    def __init__(self, problem: "Recomputation", functions: ctypes.CDLL) -> None:
+    def __init__(self, problem: Step, functions: ctypes.CDLL) -> None:
         self._functions = functions
         functions.odtc_peak.restype = ctypes.c_int64
         tasks, tensors = len(problem.tasks.tasks), len(problem.tasks.sizes)
@@ -107,7 +128,7 @@ class Planner:
         )
 
     def evicting(
-        self, limit: int, rules: Rules, choice: "Choice | None", looks: int, look: Look
+        self, limit: int, rules: Rules, choice: Choice | None, looks: int, look: Look
     ) -> list[int] | None:
         """As `eviction.py` says; `looks` is how often `look` may be asked."""
         given, held = _Choice(), []
@@ -178,7 +199,7 @@ class Planner:
         where = ctypes.byref(self._problem), self._pointer(given, ctypes.c_int32)
         return self._functions.odtc_peak(*where, len(given))
 
-    def _fill(self, into: _Choice, choice: "Choice", unwanted: frozenset[int]) -> list[Flags]:
+    def _fill(self, into: _Choice, choice: Choice, unwanted: frozenset[int]) -> list[Flags]:
         """Writes a choice; returns what has to live as long as it is read."""
         into.task = choice.task
         flags = [
@@ -218,7 +239,7 @@ class Planner:
         return values.ctypes.data_as(ctypes.POINTER(kind))
 
 
-def planner_of(problem: "Recomputation") -> Planner | None:
+def planner_of(problem: Step) -> Planner | None:
     """The step in that form, or None where there is no library."""
     functions = library()
     return None if functions is None else Planner(problem, functions)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.options.arguments import takes
@@ -12,12 +12,18 @@ from odtc.runtime_rpc.metrics.usage import Usage, usage_of
 from odtc.runtime_rpc.server.measure.measuring import START_SAMPLING, STOP
 from odtc.runtime_rpc.tracker.told import understood
 
-if TYPE_CHECKING:
-    from odtc.runtime_rpc.session import Session
-
 PERIOD = 0.01
 # Below, Python's thread itself would be seen; above, a step would be missed.
 _LEAST, _MOST = 0.001, 60.0
+
+
+class Sampled(Protocol):
+    """The part of a session that sampling needs."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    def measure(self, name: str, *arguments: Any) -> Any: ...  # noqa: D102
+    def info(self) -> dict[str, Any]: ...  # noqa: D102
 
 
 class Sampling:
@@ -54,7 +60,7 @@ class Sampling:
 
 @takes("session.sampling", session=ANYTHING, period=REAL, root=PATH)
 @contextmanager
-def sampling(session: "Session", period: float = PERIOD, root: str = "/") -> Iterator[Sampling]:
+def sampling(session: Sampled, period: float = PERIOD, root: str = "/") -> Iterator[Sampling]:
     """Samples a session's device within the block.
 
     Args:

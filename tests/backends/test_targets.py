@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from odtc.backends import targets as module
 from odtc.backends.cpus import CORES, CPU, llvm_features, on_this_machine
-from odtc.backends.gpu.known import GPUS, gpu_of
+from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.tiling import Extent, tiling_of
-from odtc.backends.targets import Target, parse_target, targets
+from odtc.backends.targets import Target, gpu_of, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
 
 KNOWN = (
@@ -317,7 +317,7 @@ def test_features_that_the_machine_hides_are_withheld(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "x86-64-v4")
     monkeypatch.setattr(tvm_ffi, "get_global_func", lambda _: lambda: {"avx512f": False})
-    host = on_this_machine(module._host("Linux", "x86_64"))
+    host = on_this_machine(module._host("Linux", "x86_64").cpu)
     assert host.mattr == ("-avx512f",)
     assert not any(f.startswith("avx512") for f in llvm_features(host))
 

@@ -292,7 +292,7 @@ def test_a_library_that_another_runtime_uses(tmp_path: Path) -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="cores of AMD's from before Zen")
 def test_a_cpu_that_lacks_an_instruction(tmp_path: Path) -> None:
     target = parse_target("host-cpu{mcpu=bdver4}")
-    lacking = lacking_features(target)
+    lacking = lacking_features(target.cpu)
     assert lacking
     artifact = mlp_artifact(tmp_path, odtc.SGD(), target=target)
     with pytest.raises(NativeError, match="which this CPU lacks") as caught:

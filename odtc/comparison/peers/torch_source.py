@@ -14,8 +14,7 @@ import onnx
 import torch
 from onnx import numpy_helper
 
-from odtc.comparison.case import Arrays, Case
-from odtc.comparison.engines import Load, Step
+from odtc.comparison.case import Arrays, Case, Load, Step
 from odtc.comparison.peers.torch_module import LOSSES, ModuleTrainer
 from odtc.core.errors import UnsupportedError
 from odtc.torch_export.source import callable_of

@@ -22,10 +22,11 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
+from odtc.passes.checkpoint.choice import Choice
 from odtc.passes.checkpoint.plans.guide import Guide
 from odtc.passes.checkpoint.plans.walk_state import WalkState
 from odtc.passes.checkpoint.problem import Recomputation
-from odtc.passes.checkpoint.stage_program import Choice, StageProgram
+from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.passes.native.planner import Rules
 
 # What is dropped has at least this part of the bytes that are missing.

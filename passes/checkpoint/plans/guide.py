@@ -5,8 +5,8 @@
 
 from collections.abc import Collection, Iterator
 
+from odtc.passes.checkpoint.choice import Choice
 from odtc.passes.checkpoint.problem import Recomputation
-from odtc.passes.checkpoint.stage_program import Choice
 
 
 class Guide:
