@@ -15,28 +15,56 @@ from odtc.frontend.optimizers.optimizer import (
     with_decay,
 )
 
-_SLOTS = {"mean": 0.0, "square": 0.0}
+
+@dataclass(frozen=True, kw_only=True)
+class _OfMoments(Optimizer):
+    """An optimizer that keeps a mean of the gradient and one of its square.
+
+    Attributes:
+        beta1: in [0, 1); what the mean of the gradient keeps of itself.
+        beta2: in [0, 1); what the mean of its square keeps of itself.
+        eps: added to the root, above 0.
+    """
+
+    beta1: float = fraction(0.9)
+    beta2: float = fraction(0.999)
+    eps: float = positive(1e-8)
+
+    @property
+    def slots(self) -> dict[str, float]:
+        """The two moments."""
+        return {"mean": 0.0, "square": 0.0}
+
+    def once(self, updates: Value, maths: Maths) -> Values:
+        """Factors that take the bias towards zero out of the two moments."""
+        return {
+            "mean": 1.0 / maths.one_minus_power(self.beta1, updates + 1.0),
+            "root": 1.0 / maths.sqrt(maths.one_minus_power(self.beta2, updates + 1.0)),
+        }
+
+    def _moved(self, g: Value, at: Element) -> Change:
+        """The two moments, and the first over the root of the second, both without bias."""
+        mean = self.beta1 * at.state["mean"] + (1 - self.beta1) * g
+        square = self.beta2 * at.state["square"] + (1 - self.beta2) * g * g
+        root = at.maths.sqrt(square) * at.once["root"] + self.eps
+        return Change(at.once["mean"] * mean / root, {"mean": mean, "square": square})
 
 
-def _corrections(beta1: float, beta2: float, updates: Value, maths: Maths) -> Values:
-    """Factors that take the bias towards zero out of the two moments."""
-    return {
-        "mean": 1.0 / maths.one_minus_power(beta1, updates + 1.0),
-        "root": 1.0 / maths.sqrt(maths.one_minus_power(beta2, updates + 1.0)),
-    }
+@dataclass(frozen=True, kw_only=True)
+class _Decoupled(_OfMoments):
+    """One whose weight decay is beside the gradient, not in it."""
 
+    weight_decay: float = not_negative(0.01)
 
-def _moments(beta1: float, beta2: float, eps: float, g: Value, at: Element) -> Change:
-    """The two moments, and the first over the root of the second, both without bias."""
-    mean = beta1 * at.state["mean"] + (1 - beta1) * g
-    square = beta2 * at.state["square"] + (1 - beta2) * g * g
-    root = at.maths.sqrt(square) * at.once["root"] + eps
-    return Change(at.once["mean"] * mean / root, {"mean": mean, "square": square})
+    def rule(self, at: Element) -> Change:
+        """`m / (sqrt(v) + eps) + weight_decay * w`."""
+        change = self._moved(at.g, at)
+        return Change(with_decay(change.direction, self.weight_decay, at.w), change.state)
 
 
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
-class Adam(Optimizer):
+class Adam(_OfMoments):
     """Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), as in `torch.optim`.
 
     Args:
@@ -47,30 +75,20 @@ class Adam(Optimizer):
     """
 
     name: ClassVar[str] = "adam"
-    beta1: float = fraction(0.9)
-    beta2: float = fraction(0.999)
-    eps: float = positive(1e-8)
     weight_decay: float = not_negative(0.0)
-
-    @property
-    def slots(self) -> dict[str, float]:
-        """The two moments."""
-        return _SLOTS
-
-    def once(self, updates: Value, maths: Maths) -> Values:
-        """The bias corrections."""
-        return _corrections(self.beta1, self.beta2, updates, maths)
 
     def rule(self, at: Element) -> Change:
         """`w = w - lr * m / (sqrt(v) + eps)`, the decay within the gradient."""
         g = with_decay(at.g, self.weight_decay, at.w)
-        return _moments(self.beta1, self.beta2, self.eps, g, at)
+        return self._moved(g, at)
 
 
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
-class AdamW(Optimizer):
+class AdamW(_Decoupled):
     """Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), as in `torch.optim`.
+
+    `w = w - lr * (m / (sqrt(v) + eps) + weight_decay * w)`.
 
     Args:
         beta1: in [0, 1); what the mean of the gradient keeps of itself.
@@ -80,33 +98,16 @@ class AdamW(Optimizer):
     """
 
     name: ClassVar[str] = "adamw"
-    beta1: float = fraction(0.9)
-    beta2: float = fraction(0.999)
-    eps: float = positive(1e-8)
-    weight_decay: float = not_negative(0.01)
-
-    @property
-    def slots(self) -> dict[str, float]:
-        """The two moments."""
-        return _SLOTS
-
-    def once(self, updates: Value, maths: Maths) -> Values:
-        """The bias corrections."""
-        return _corrections(self.beta1, self.beta2, updates, maths)
-
-    def rule(self, at: Element) -> Change:
-        """`w = w - lr * (m / (sqrt(v) + eps) + weight_decay * w)`."""
-        change = _moments(self.beta1, self.beta2, self.eps, at.g, at)
-        return Change(with_decay(change.direction, self.weight_decay, at.w), change.state)
 
 
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
-class LAMB(Optimizer):
+class LAMB(_Decoupled):
     """You et al., "Large Batch Optimization for Deep Learning" (2020), algorithm 2.
 
-    AdamW's direction, scaled to the norm of the parameter. Where one of the two norms is 0, the
-    direction is taken as it is.
+    AdamW's direction, scaled to the norm of the parameter: `r = m / (sqrt(v) + eps) +
+    weight_decay * w`, `w = w - lr * |w| / |r| * r`. Where one of the two norms is 0, the direction
+    is taken as it is.
 
     Args:
         beta1: in [0, 1); what the mean of the gradient keeps of itself.
@@ -117,21 +118,4 @@ class LAMB(Optimizer):
 
     name: ClassVar[str] = "lamb"
     layerwise: ClassVar[bool] = True
-    beta1: float = fraction(0.9)
-    beta2: float = fraction(0.999)
     eps: float = positive(1e-6)
-    weight_decay: float = not_negative(0.01)
-
-    @property
-    def slots(self) -> dict[str, float]:
-        """The two moments."""
-        return _SLOTS
-
-    def once(self, updates: Value, maths: Maths) -> Values:
-        """The bias corrections."""
-        return _corrections(self.beta1, self.beta2, updates, maths)
-
-    def rule(self, at: Element) -> Change:
-        """`r = m / (sqrt(v) + eps) + weight_decay * w`, `w = w - lr * |w| / |r| * r`."""
-        change = _moments(self.beta1, self.beta2, self.eps, at.g, at)
-        return Change(with_decay(change.direction, self.weight_decay, at.w), change.state)
