@@ -2,7 +2,7 @@
 
 Along x are bytes, of the arena and of what only micro-batches need; along y is the time of the
 calls, by a model of the target, over that of the step as it is. Each number of micro-batches has a
-colour, with float16 for what is saved another one.
+mark of its own, with float16 for what is saved another one.
 """
 
 import os
@@ -11,6 +11,8 @@ from html import escape
 from itertools import cycle, groupby
 
 from odtc.cli.console import readable_bytes
+from odtc.cli.pictures.legend import Entry, curve_of, legend, line_of
+from odtc.cli.pictures.marks import Mark, mark_of
 from odtc.cli.pictures.svg import (
     BOTTOM,
     HEIGHT,
@@ -29,7 +31,7 @@ from odtc.cli.pictures.svg import (
 )
 from odtc.driver.planning import Frontier, Point
 
-_COLOURS = ("#2f6db3", "#e8833a", "#4ea65a", "#8e5bb5", "#c9a227", "#5b9aa0")
+# Of known ways, whose points have a form that no other has.
 _OTHERS = ("#a3a3a8", "#c9a0a0", "#9db8a4", "#8fa8c9")
 _LEAST = "#202020"
 # Micro-batches, whether what is saved is float16, and whether convolutions are direct.
@@ -66,7 +68,7 @@ class _Picture:
     def __init__(self, frontier: Frontier, title: str, *, with_titles: bool) -> None:
         self._frontier, self._title, self._with_titles = frontier, title, with_titles
         kinds = sorted({_kind(point) for point in frontier.points})
-        self._colours = dict(zip(kinds, cycle(_COLOURS), strict=False))
+        self._marks = {kind: mark_of(number) for number, kind in enumerate(kinds)}
         self._most = max(1, frontier.points[0].budget_bytes) * 1.04
         self._others = dict(zip(frontier.strategies, cycle(_OTHERS), strict=False))
         # Known ways may be so slow that nothing else could be seen.
@@ -83,10 +85,10 @@ class _Picture:
         yield line_between(x, TOP, x, HEIGHT - BOTTOM, "bound")
         for name, points in self._frontier.strategies.items():
             seen = [point for point in points if point.time <= self._slowest]
-            yield from self._curve(seen, self._others[name])
+            yield from self._curve(seen, Mark(self._others[name]))
         yield self._line([(each.budget_bytes, each.time) for each in self._frontier.least], _LEAST)
         for kind, points in groupby(self._frontier.points, _kind):
-            yield from self._curve(list(points), self._colours[kind])
+            yield from self._curve(list(points), self._marks[kind])
         yield "</svg>"
 
     def _x(self, count: float) -> float:
@@ -112,18 +114,12 @@ class _Picture:
         )
 
     def _legend(self) -> Iterator[str]:
-        """What the colours are."""
-        known = {colour: _label(*kind) for kind, colour in self._colours.items()}
-        known |= {colour: name for name, colour in self._others.items()}
-        if self._frontier.least:
-            known[_LEAST] = "no plan is below"
-        x, y = float(LEFT), 84
-        for colour, label in known.items():
-            yield f'<rect x="{x:g}" y="{y - 10}" width="12" height="12" fill="{colour}"/>'
-            yield text_at(x + 18, y, label)
-            x += 40 + 7.2 * len(label)
-        yield line_between(x, y - 4, x + 22, y - 4, "bound")
-        yield text_at(x + 28, y, "no budget is below this")
+        """The marks of points, the curves, and the line of the bound."""
+        kinds = [Entry(_label(*kind), mark.at) for kind, mark in self._marks.items()]
+        others = [Entry(name, curve_of(colour)) for name, colour in self._others.items()]
+        least = [Entry("no plan is below", curve_of(_LEAST))] if self._frontier.least else []
+        bound = Entry("no budget is below this", line_of("bound"))
+        yield from legend([*kinds, *others, *least, bound])
 
     def _axes(self) -> Iterator[str]:
         left, right, bottom = self._x(0), self._x(self._most), self._y(1)
@@ -145,15 +141,14 @@ class _Picture:
         line = " ".join(f"{self._x(count):.2f},{self._y(time):.2f}" for count, time in points)
         return f'<polyline class="way" stroke="{colour}" points="{line}"/>'
 
-    def _curve(self, points: Sequence[Point], colour: str) -> Iterator[str]:
-        yield self._line([(each.budget_bytes, each.time) for each in points], colour)
+    def _curve(self, points: Sequence[Point], mark: Mark) -> Iterator[str]:
+        yield self._line([(each.budget_bytes, each.time) for each in points], mark.colour)
         for point in points:
             x, y, tip = self._x(point.budget_bytes), self._y(point.time), escape(_tip(point))
-            dot = f'<circle cx="{x:.2f}" cy="{y:.2f}" r="4" fill="{colour}"'
             if self._with_titles:
-                yield f"{dot}><title>{tip}</title></circle>"
+                yield mark.at(x, y, inside=f"<title>{tip}</title>")
             else:
-                yield f'{dot} data-tip="{tip}"/>'
+                yield mark.at(x, y, attributes=f' data-tip="{tip}"')
 
 
 def _kind(point: Point) -> _Kind:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from html import escape
 
 from odtc.cli.console import readable_bytes
+from odtc.cli.pictures.legend import Entry, legend, line_of, patch_of
 from odtc.cli.pictures.svg import (
     BOTTOM,
     HEIGHT,
@@ -101,17 +102,14 @@ class _Picture:
         )
 
     def _legend(self) -> Iterator[str]:
-        """What the colours and the lines are."""
-        x, y = float(LEFT), 84
-        for kind, colour in _COLOURS.items():
-            if self._plan.of_kind(kind):
-                yield f'<rect x="{x:g}" y="{y - 10}" width="12" height="12" fill="{colour}"/>'
-                yield text_at(x + 18, y, kind.value)
-                x += 40 + 7.2 * len(kind.value)
-        for name, label in (("live", "bytes alive"), ("bound", "lower bound")):
-            yield line_between(x, y - 4, x + 22, y - 4, name)
-            yield text_at(x + 28, y, label)
-            x += 50 + 7.2 * len(label)
+        """The colours of tensors, and the lines."""
+        tensors = [
+            Entry(kind.value, patch_of(colour))
+            for kind, colour in _COLOURS.items()
+            if self._plan.of_kind(kind)
+        ]
+        lines = [Entry("bytes alive", line_of("live")), Entry("lower bound", line_of("bound"))]
+        yield from legend([*tensors, *lines])
 
     def _passes(self) -> Iterator[str]:
         """Where the backward pass begins."""
