@@ -24,8 +24,10 @@ def markdown(material: Material, title: str) -> str:
         title: of it all.
     """
     lines = [f"# {title}", "", *_KEY]
-    for head, rows in zip(material.heads, material.rows, strict=True):
-        lines += ["", *_file(head, results_of(rows))]
+    results = [results_of(rows) for rows in material.rows]
+    names = _titles(material.heads, results)
+    for name, head, found in zip(names, material.heads, results, strict=True):
+        lines += ["", *_file(name, head, found)]
     for head, rows in material.values:
         lines += ["", *_values(head, rows)]
     return "\n".join(lines) + "\n"
@@ -38,8 +40,29 @@ _KEY = (
 )
 
 
-def _file(head: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
-    yield f"## {head.get('suite', {}).get('title', 'Comparison')}"
+# Models that a title names; of more it has the number.
+_NAMED = 3
+
+
+def _titles(
+    heads: Sequence[Mapping[str, Any]], results: Sequence[Sequence[Result]]
+) -> Iterator[str]:
+    """The suite of each file; of several files of one suite, its batches and models, too."""
+    suites = [head.get("suite", {}).get("title", "Comparison") for head in heads]
+    for suite, found in zip(suites, results, strict=True):
+        yield suite if suites.count(suite) == 1 else f"{suite}: {_plain(_extent(found))}"
+
+
+def _extent(results: Sequence[Result]) -> str:
+    """`batch 1, 4; 16 models`; a few models are named."""
+    batches = sorted({each.setting.batch for each in results})
+    models = list(dict.fromkeys(each.setting.model for each in results))
+    which = ", ".join(models) if len(models) <= _NAMED else f"{len(models)} models"
+    return f"batch {', '.join(map(str, batches))}; {which}"
+
+
+def _file(title: str, head: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
+    yield f"## {title}"
     yield ""
     yield _where(head)
     yield from _doubts(results)

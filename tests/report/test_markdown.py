@@ -1,5 +1,6 @@
 """`odtc report -o report.md`: the tables alone."""
 
+import json
 import re
 from pathlib import Path
 
@@ -54,3 +55,17 @@ def test_the_words_of_others_are_no_markup(text: str) -> None:
     assert "lenet \\<b\\>" in text
     assert "\\<no gradient\\>" in text
     assert not re.search(r"(?<!\\)[<>_]", text)
+
+
+def test_files_of_one_suite_have_titles_of_their_own(tmp_path: Path) -> None:
+    """By batches and models; one file of a suite needs no more than its name."""
+    files = [write_rows(tmp_path / f"{name}.jsonl") for name in "ab"]
+    kept = files[1].read_text().splitlines(keepends=True)
+    first = json.loads(kept[1])["setting"]
+    few = [row for row in kept[1:] if json.loads(row)["setting"] == first]
+    files[1].write_text("".join([kept[0], *few]))
+    output = tmp_path / "report.md"
+    assert main(["report", *map(str, files), "-o", str(output)]) == ExitCode.OK
+    titles = re.findall(r"^## (.*)$", output.read_text(), re.M)
+    assert titles[0].endswith(": batch 1, 4; lenet \\<b\\>, resnet50, bert\\_tiny")
+    assert titles[1].endswith(": batch 1; lenet \\<b\\>")

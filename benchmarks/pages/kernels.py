@@ -1,0 +1,47 @@
+"""Whether the sources of kernels have changed since a commit, asked of git."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from benchmarks.pages.result import RESULTS
+
+ROOT = RESULTS.parents[1]
+# What decides which kernels a step has, and how fast they are.
+SOURCES = ("passes", "backends", "autoschedule")
+
+
+def changed_since(commit: str, root: Path = ROOT) -> bool | None:
+    """Whether a file of `SOURCES` differs from that commit; None where git does not know.
+
+    Args:
+        commit: a hash, perhaps with the mark of a tree that differs from it.
+        root: of a clone, perhaps a shallow one.
+    """
+    commit = commit.removesuffix("-dirty")
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(root), "diff", "--quiet", commit, "HEAD", "--", *SOURCES],
+            capture_output=True,
+            check=False,
+        ).returncode
+    except OSError:
+        return None
+    return {0: False, 1: True}.get(found)
+
+
+def note_changes(path: Path, root: Path = ROOT) -> bool:
+    """Notes in a file of figures for which runs kernels have changed; whether that was news.
+
+    What git does not know stays as it was.
+    """
+    said = json.loads(path.read_text(encoding="utf-8"))
+    before = json.dumps(said)
+    for run in said["runs"]:
+        changed = changed_since(run["commit"], root)
+        if changed is not None:
+            run["kernels_changed"] = changed
+    if json.dumps(said) == before:
+        return False
+    path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    return True

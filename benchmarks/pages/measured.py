@@ -1,0 +1,73 @@
+"""The last line of a table: when, on what and by what it was measured, and what changed since."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from benchmarks.pages.result import Result, Row
+from benchmarks.pages.text import listed
+
+# Of another run only that is said which differs from the first.
+_HOW = ("command", "machine", "threads", "versions", "conditions")
+_OLD = "kernels have changed since"
+
+
+def measured(result: Result, label: Callable[[Row], str]) -> str:
+    """One line; it names the rows of each run but the first.
+
+    Args:
+        result: the figures.
+        label: the name of a row.
+    """
+    first, *others = result.runs
+    said = f"Measured{how_text(first)}; {when_text(first)}."
+    if others:
+        runs = (_other(result, number, label) for number in range(1, len(result.runs)))
+        said += f" Of other runs: {'; '.join(runs)}."
+    return said
+
+
+def _other(result: Result, number: int, label: Callable[[Row], str]) -> str:
+    first, run = result.runs[0], result.runs[number]
+    rows = listed(list(dict.fromkeys(label(row) for row in result.rows_of(number))))
+    own = {key: run[key] for key in _HOW if key in run and run[key] != first.get(key)}
+    return f"{rows}{how_text(own)} ({when_text(run)})"
+
+
+def how_text(run: Mapping[str, Any]) -> str:
+    """` by ... on ..., ...`; empty where nothing is known."""
+    return " ".join(_source(run)) + "".join(f", {each}" for each in _terms(run))
+
+
+def _source(run: Mapping[str, Any]) -> Iterator[str]:
+    if run.get("command"):
+        yield f" by `{run['command']}`"
+    if "machine" in run:
+        yield f"{'' if run.get('command') else ' '}on {machine_text(run['machine'])}"
+
+
+def _terms(run: Mapping[str, Any]) -> Iterator[str]:
+    if run.get("threads"):
+        yield f"{run['threads']} thread{'s' * (run['threads'] != 1)}"
+    yield from (f"{name} {version}" for name, version in run.get("versions", {}).items())
+    if run.get("conditions"):
+        yield run["conditions"]
+
+
+def machine_text(machine: Mapping[str, Any]) -> str:
+    """`AMD EPYC with AVX-512, 2 cores`."""
+    said = machine["cpu"]
+    if machine.get("instructions"):
+        said += f" with {machine['instructions']}"
+    cores = machine.get("cores")
+    return said + (f", {cores} core{'s' * (cores != 1)}" if cores else "")
+
+
+def when_text(run: Mapping[str, Any]) -> str:
+    """`2026-11-26, commit 0fe7ada; kernels have changed since`.
+
+    Of figures that were typed only that is known since when they stand on the page.
+    """
+    said = f"{run['date']}, commit {run['commit']}"
+    if run.get("typed"):
+        said = f"on this page since {said}"
+    return f"{said}; {_OLD}" if run.get("kernels_changed") else said

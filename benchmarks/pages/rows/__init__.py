@@ -1,0 +1,1 @@
+"""How the figures of each page become lines of Markdown."""

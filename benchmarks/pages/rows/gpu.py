@@ -1,0 +1,46 @@
+"""Tables of docs/performance.md for GPUs."""
+
+from benchmarks.pages.result import Result
+from benchmarks.pages.text import median_of, number, ratio, table
+
+FAMILIES = ("forward", "data gradients", "weight gradients", "normalisations")
+
+
+def steps(result: Result) -> list[str]:
+    """Steps beside PyTorch's."""
+    times = ("odtc, ms", "PyTorch, ms", "PyTorch / odtc")
+    heads = ["model", "through", *times, "moving data", "gaps between kernels"]
+    cells = (
+        (
+            row["model"],
+            row["through"],
+            number(median_of(row["ms"])),
+            number(median_of(row["pytorch_ms"])),
+            ratio(row["ratio"]),
+            f"{row['moves']:.0%}",
+            f"{row['gaps']:.0%}",
+        )
+        for row in result.rows
+    )
+    return table(heads, cells, words=2)
+
+
+def families(result: Result) -> list[str]:
+    """Milliseconds of a step in each family of kernels, and the share of the roofline."""
+    cells = (
+        (row["model"], *(_family(row["families"].get(name)) for name in FAMILIES))
+        for row in result.rows
+    )
+    return table(["model", *FAMILIES], cells)
+
+
+def _family(found: dict[str, float] | None) -> str:
+    return f"{found['ms']:.1f} ms, {found['roofline']:.0%}" if found else "-"
+
+
+def changes(result: Result) -> list[str]:
+    """Steps before and after a change of kernels."""
+    heads = ["model", "before, ms", "after, ms"]
+    return table(
+        heads, ((row["model"], number(row["before"]), number(row["after"])) for row in result.rows)
+    )

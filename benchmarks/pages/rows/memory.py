@@ -1,0 +1,49 @@
+"""Tables of docs/memory.md."""
+
+from collections.abc import Mapping
+
+from benchmarks.pages.result import Result
+from benchmarks.pages.text import number, ratio, table
+from odtc.comparison.results import geometric_mean
+
+PEERS = {
+    "TVM": "TVM's planner",
+    "onnxruntime-training": "onnxruntime-training",
+    "PyTorch": "PyTorch",
+}
+
+
+def networks(result: Result) -> list[str]:
+    """What a step needs, beside peers."""
+    heads = ["network", "arena, MB", "total, MB", *(f"/ {name}" for name in PEERS.values())]
+    heads += ["beyond, MB", "of it files"]
+    rows = [
+        (
+            row["network"],
+            *(number(row[key]) for key in ("arena_mb", "total_mb")),
+            *(_share(row["shares"], name) for name in PEERS),
+            *(number(row[key]) for key in ("beyond_mb", "files_mb")),
+        )
+        for row in result.rows
+    ]
+    means = (
+        geometric_mean([each["shares"][name] for each in result.rows if name in each["shares"]])
+        for name in PEERS
+    )
+    rows.append(("geometric mean", "", "", *(f"{mean:.2f}" for mean in means), "", ""))
+    above = f"{result.more['above_bound'] - 1:.1%}"
+    bound = (
+        f"Arenas are within {above} of the lower bound for their order of calls; "
+        f"{result.more['at_bound']} of {len(result.rows)} are at it."
+    )
+    return [*table(heads, rows), "", bound]
+
+
+def _share(shares: Mapping[str, float], name: str) -> str:
+    return f"{shares[name]:.2f}" if name in shares else ""
+
+
+def speed(result: Result) -> list[str]:
+    """The time of a step by TVM's planner over that with odtc's arena."""
+    heads = ["network", "time with TVM's planner / with the arena"]
+    return table(heads, ((row["network"], ratio(row["time"])) for row in result.rows))

@@ -1,0 +1,101 @@
+"""Pages of what `odtc compare` and `odtc bench` measured: docs/results.md, README's table.
+
+docs/results/comparison/suites.json says of each file of rows which command measured it, and when;
+the rows themselves have the machine, the versions and every sample.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from benchmarks.pages.measured import when_text
+from benchmarks.pages.result import RESULTS, read_result
+from benchmarks.pages.text import number, table
+from odtc.comparison.results import Result, results_of
+from odtc.comparison.row import Setting
+from odtc.report.markdown import markdown
+from odtc.report.read import Material, read
+
+SUITES = "comparison/suites"
+_ON_PAGE = ".jsonl"
+# README's table: models at batch 4, each with the file of its row.
+_README = (
+    *(("squeezenet", "tx2"), ("mobilenet_v2", "zoo"), ("googlenet", "tx2"), ("resnet18", "zoo")),
+    *(("resnet50", "tx2"), ("zoo/densenet121", "zoo"), ("vgg16", "tx2"), ("bert_base", "tx2")),
+)
+_SAID = ("torch", "onnxruntime-training")
+_PEERS = {"pytorch": "PyTorch", "onnxruntime-training": "onnxruntime-training"}
+
+
+@cache
+def _material(*stems: str) -> Material:
+    return read([RESULTS / f"{stem}.jsonl" for stem in stems])
+
+
+def _stems() -> list[str]:
+    """Files of rows, in the order of the page."""
+    files = [run["file"] for run in read_result(SUITES).runs]
+    return [file.removesuffix(_ON_PAGE) for file in files if file.endswith(_ON_PAGE)]
+
+
+def settings() -> set[Setting]:
+    """Models, batches and threads whose times docs/results.md has."""
+    return {each.setting for each in _material(*_stems()).results if each.is_ours and each.step}
+
+
+def results_page() -> str:
+    """What `odtc report` makes of all rows; each section says where its rows are from."""
+    stems = _stems()
+    runs = {run["file"].removesuffix(_ON_PAGE): run for run in read_result(SUITES).runs}
+    head, *sections = markdown(_material(*stems), "Results").split("\n## ")
+    noted = [
+        _noted(section, f"Rows: [{stem}.jsonl](results/{stem}.jsonl); {when_text(runs[stem])}.")
+        for stem, section in zip(stems, sections, strict=True)
+    ]
+    return "\n## ".join([head, *noted])
+
+
+def _noted(section: str, note: str) -> str:
+    """A section with a line behind its title and the line of its machine."""
+    title, blank, where, *rest = section.split("\n")
+    return "\n".join([title, blank, where, "", note, *rest])
+
+
+def files() -> list[str]:
+    """The files of rows, each with its command and its age."""
+    heads = ("rows", "measured by", "when")
+    cells = ((f"`{run['file']}`", _words(run), when_text(run)) for run in read_result(SUITES).runs)
+    return table(heads, cells, words=3)
+
+
+def _words(run: Mapping[str, Any]) -> str:
+    said = f"`{run['command']}`"
+    return f"{said}{run['conditions']}" if run.get("conditions") else said
+
+
+def one_thread() -> list[str]:
+    """README's table, of rows that docs/results.md has."""
+    chosen = [_of(model, stem) for model, stem in _README]
+    names = tuple(_PEERS.values())
+    heads = ("model", "odtc, ms", *(f"{each}'s time" for each in names))
+    heads += tuple(f"{each}'s memory" for each in names)
+    rows = []
+    for (model, _), by_engine in zip(_README, chosen, strict=True):
+        ours = by_engine["odtc"].step
+        assert ours
+        peers = [by_engine[name] for name in _PEERS]
+        times = (f"{each.ratio.median:.2f}" if each.ratio else "" for each in peers)
+        sizes = (number(each.memory_ratio) for each in peers)
+        rows.append((model, number(ours.median * 1e3), *times, *sizes))
+    runs = {run["file"]: run for run in read_result(SUITES).runs}
+    ages = {when_text(runs[f"{stem}.jsonl"]): None for _, stem in _README}
+    head = _material(_README[0][1]).heads[0]
+    versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
+    said = f"Measured on {head['machine']['cpu']}, one core; {versions}; {' and '.join(ages)}."
+    return [*table(heads, rows), "", said]
+
+
+def _of(model: str, stem: str) -> dict[str, Result]:
+    setting = Setting(model, 4, 1)
+    (rows,) = _material(stem).rows
+    return {each.engine: each for each in results_of(rows) if each.setting == setting}
