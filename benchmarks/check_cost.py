@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,7 +21,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.models.decoder import Shape, decoder
 from benchmarks.options import listed, positive
-from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    numbers_table,
+    terminal,
+    write_figures,
+    write_json,
+)
 
 _WIDTH, _SHARED = 8, 5
 # A process of its own: what starts a command gives it its own size to begin with.
@@ -70,6 +80,16 @@ class Row:
     def beyond_bytes(self) -> int:
         """Memory beyond the size of the file, at most."""
         return max(cost.peak_bytes for cost in self.costs) - self.file_bytes
+
+    def figures(self) -> dict[str, Any]:
+        """For docs/howto/check.md."""
+        return {
+            "model": self.model,
+            "nodes": self.nodes,
+            "file_mb": self.file_bytes / 1e6,
+            "seconds": self.seconds,
+            "beyond_mb": self.beyond_bytes / 1e6,
+        }
 
 
 def chain(length: int) -> onnx.ModelProto:
@@ -139,6 +159,7 @@ def main() -> int:
     add("--models", default="all", help=f"of {', '.join(MODELS)}, joined by commas")
     add("--runs", type=positive, default=3, help="of each check")
     add_files(parser, "check_cost")
+    add_figures(parser, "howto/check_cost")
     options = parser.parse_args()
     names = listed(options.models, list(MODELS), "model")
     console, said = terminal(), about()
@@ -153,6 +174,7 @@ def main() -> int:
         table.add_row(name, f"{row.nodes:,}", *sizes)
     console.print(table)
     write_json(said, "rows", rows, options.json)
+    write_figures(options.figures, said, [row.figures() for row in rows])
     return 0
 
 

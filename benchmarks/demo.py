@@ -9,13 +9,13 @@ Exits with 1 where one of the two does not hold.
 
 import argparse
 import dataclasses
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -26,7 +26,8 @@ from rich.table import Table
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
-from odtc.comparison.measures.measure import core_count, machine, spread, versions
+from benchmarks.output import about, add_figures, write_figures, write_json
+from odtc.comparison.measures.measure import core_count, spread
 from odtc.core.artifact.manifest import Sizes
 from odtc.core.disk.content_store import nothing_kept
 
@@ -162,6 +163,25 @@ def failures(digits: Training, accuracy: Accuracy, noise: Training) -> list[str]
     return found
 
 
+def figures_of(training: Training) -> dict[str, Any]:
+    """For README.md."""
+    sizes = training.sizes
+    return {
+        "model": training.model,
+        "batch": training.batch,
+        "threads": training.threads,
+        "steps": len(training.losses),
+        "losses": [training.losses[0], training.losses[-1]],
+        "step_ms": [seconds * 1e3 for seconds in training.step_seconds],
+        "compile_seconds": training.compile_seconds,
+        "bytes": {
+            "parameters": sizes.parameters,
+            "optimizer": sizes.optimizer,
+            "step storage": sizes.train_step,
+        },
+    }
+
+
 def table_of(trainings: list[Training]) -> Table:
     """The trainings, one per column."""
     table = Table("", *(item.model for item in trainings), box=box.SIMPLE)
@@ -186,11 +206,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=core_count(), help="of a step")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write raw samples")
+    add_figures(parser, "readme/demo")
     options = parser.parse_args()
     start = time.perf_counter()
-    about = machine()
+    said = about()
+    here = said["machine"]
     console = Console(highlight=False)
-    console.print(f"{about['cpu']}, {about['cores']} cores, {about['system']}")
+    console.print(f"{here['cpu']}, {here['cores']} cores, {here['system']}")
     with tempfile.TemporaryDirectory() as folder:
         console.print("digits: compile, train, export ...")
         digits, accuracy = train_digits(Path(folder), options.threads)
@@ -203,14 +225,10 @@ def main() -> int:
         "after the export",
     )
     if options.json:
-        report = {
-            "machine": about,
-            "versions": versions(),
-            "trainings": [dataclasses.asdict(item) for item in (digits, noise)],
-            "accuracy": dataclasses.asdict(accuracy),
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1))
+        more = {"accuracy": dataclasses.asdict(accuracy)}
+        write_json(said | more, "trainings", [digits, noise], options.json)
+    rows = [figures_of(item) for item in (digits, noise)]
+    write_figures(options.figures, said, rows, accuracy=dataclasses.asdict(accuracy))
     problems = failures(digits, accuracy, noise)
     verdict = f"FAILED: {'; '.join(problems)}" if problems else "all as it should be"
     console.print(f"{verdict}, {time.perf_counter() - start:.0f} s")

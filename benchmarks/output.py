@@ -3,8 +3,10 @@
 import argparse
 import dataclasses
 import json
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from odtc.comparison.measures.measure import machine, versions
+from benchmarks.pages.result import write_result
+from odtc.comparison.measures.measure import commit, instructions, machine, versions
 
 RESULTS = Path("logs/bench")
 
@@ -38,9 +41,50 @@ def terminal(width: int = 120) -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else width)
 
 
+def add_figures(parser: argparse.ArgumentParser, name: str) -> None:
+    """Adds the option for the figures of a page.
+
+    Args:
+        parser: of a benchmark.
+        name: of a table in `benchmarks.pages.parts`, which reads what is written.
+    """
+    parser.add_argument(
+        "--figures", type=Path, metavar="", help=f"for a page: docs/results/{name}.json"
+    )
+
+
+def write_figures(
+    path: Path | None, said: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], **more: Any
+) -> None:
+    """Writes rows for a page, with what is said of a run; nothing where no file was asked for."""
+    if path is not None:
+        write_result(path, {key: said[key] for key in _OF_A_RUN if key in said}, rows, **more)
+
+
+# What the pages say of a run; all but the threads every benchmark knows.
+_OF_A_RUN = ("machine", "versions", "commit", "date", "command", "threads")
+
+
 def about() -> dict[str, Any]:
     """What every report says of a run."""
-    return {"machine": machine(), "versions": versions()}
+    return {
+        "machine": {**machine(), "instructions": instructions()},
+        "versions": versions(),
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": command_of(sys.orig_argv),
+    }
+
+
+def command_of(words: Sequence[str]) -> str:
+    """How this program was started, without the files that it writes."""
+    shown, rest = ["python"], iter(words[1:])
+    for word in rest:
+        if word in ("--figures", "--json"):
+            next(rest, None)
+        elif not word.startswith(("--figures=", "--json=")):
+            shown.append(word)
+    return shlex.join(shown)
 
 
 def introduce(console: Console, said: dict[str, Any], more: str) -> str:

@@ -22,7 +22,15 @@ import onnx
 
 import odtc
 from benchmarks.options import positive
-from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.step_time.cases import case_of
 from odtc.comparison.measures.measure import busy_share, spread
 from odtc.runtime_rpc.session import Session
@@ -67,6 +75,11 @@ class Cost:
     period: float
     steps: int
     pairs: list[Pair]
+
+    def figures(self) -> dict[str, Any]:
+        """For docs/metrics.md, in percent."""
+        what = f"{self.what} every {1e3 * self.period:g} ms"
+        return {"what": what, "longer": [100 * pair.cost for pair in self.pairs]}
 
     def text(self) -> str:
         """For people, in percent."""
@@ -131,6 +144,7 @@ def main() -> int:
     add("--steps", type=positive, default=2, help="steps in a block")
     add("--pairs", type=positive, default=100, help="pairs of blocks")
     add_files(parser, "sampling_cost")
+    add_figures(parser, "metrics/sampling")
     options = parser.parse_args()
     console = terminal()
     said = about() | {"network": options.network, "batch": options.batch}
@@ -150,6 +164,7 @@ def main() -> int:
             console.print(costs[-1].text())
     said["busy_share_after"] = busy_share()
     write_json(said, "costs", costs, options.json)
+    write_figures(options.figures, said, [cost.figures() for cost in costs])
     busy = max(said["busy_share"], said["busy_share_after"])
     if busy > _BUSY:
         console.print(f"others kept {busy:.0%} of the machine busy: measure again when it is quiet")

@@ -10,11 +10,26 @@ from pathlib import Path
 from rich.console import Console
 
 import benchmarks.budget as package
-from benchmarks.budget.report import draw, failures, parity_table, way_table
+from benchmarks.budget.report import (
+    draw,
+    failures,
+    figures_of,
+    parity_table,
+    peer_figures,
+    way_table,
+)
 from benchmarks.budget.ways import LEVERS, PEERS, Found, Terms, found_ways
 from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import listed, positive
-from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.step_time.cases import case_of, names
 from odtc.core.errors import OdtcError
 from odtc.core.options.byte_sizes import parse_bytes
@@ -99,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         help="no step without a budget, no peers, no times: with --totals and --shares none",
     )
     add_files(parser, "budget", ["picture"])
+    add_figures(parser, "budgets/batch_8")
     return parser
 
 
@@ -133,6 +149,7 @@ def main() -> int:
         write_json(said, "networks", found, options.json)
     console.print(parity_table(found), way_table(found))
     console.print(*failures(found), f"all numbers: {options.json}", sep="\n")
+    write_figures(options.figures, said, figures_of(found), pytorch=peer_figures(found))
     draw(found, title, options.picture)
     return 1 if any(_differs(item) for item in found) else 0
 

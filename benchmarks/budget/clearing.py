@@ -14,12 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.table import Table
 
 from benchmarks.options import positive
-from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    numbers_table,
+    terminal,
+    write_figures,
+    write_json,
+)
 from odtc.comparison.measures.measure import spread
 
 # What the system is advised; Python's `mmap` lacks the name of the second one.
@@ -90,6 +100,12 @@ def table_of(found: Sequence[Cleared]) -> Table:
     return table
 
 
+def figures_of(item: Cleared) -> dict[str, Any]:
+    """Milliseconds for docs/budgets.md."""
+    new, again = ([each * 1e3 for each in seconds] for seconds in (item.new, item.again))
+    return {"pages": item.kind, "new": new, "again": again}
+
+
 def main() -> int:
     """Measures both kinds of pages; returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -99,11 +115,14 @@ def main() -> int:
     add("--megabytes", default=314, help="of 1,000,000 bytes")
     add("--rounds", default=5, help="how often each kind is written")
     add_files(parser, "clearing")
+    add_figures(parser, "budgets/clearing")
     options = parser.parse_args()
     console, said = terminal(), about() | {"megabytes": options.megabytes}
     introduce(console, said, f"{options.megabytes} MB")
     found = measured(options.megabytes * 1_000_000, options.rounds)
     write_json(said, "pages", found, options.json)
+    rows = [figures_of(item) for item in found]
+    write_figures(options.figures, said, rows, megabytes=options.megabytes)
     console.print(table_of(found), f"raw samples: {options.json}")
     return 0
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from benchmarks.budget.ways import Found, Way
+from benchmarks.memory.rows import ORT, TORCH
 from benchmarks.output import numbers_table, panels, save_figure
-from benchmarks.step_time.compare import Timing, ratio
+from benchmarks.step_time.compare import Timing, ratio, ratios
 from odtc.comparison.measures.measure import spread
 
 
@@ -46,6 +48,46 @@ def way_table(found: Sequence[Found]) -> Table:
                 time,
             )
     return table
+
+
+def figures_of(found: Sequence[Found]) -> list[dict[str, Any]]:
+    """For docs/budgets.md: each way of odtc's, in MB, beside the peers that were measured."""
+    return [_figures(item, way) for item in found for way in item.ways if way.plan and way.net]
+
+
+def _figures(item: Found, way: Way) -> dict[str, Any]:
+    plan, timings = way.plan, _timings(item)
+    assert plan
+    assert way.net
+    nets = {each.name: each.net for each in item.ways}
+    weights = plan.parameters + plan.optimizer
+    times = {name: ratios(each, item.comparison.ours) for name, each in timings.items()}
+    return {
+        "network": item.comparison.model,
+        "budget": way.name.partition(", ")[2] or "none",
+        "budget_mb": None if way.budget is None else (way.budget + weights) / 1e6,
+        "micro_batches": way.micro_batches,
+        "arena_mb": plan.arena / 1e6,
+        "total_mb": plan.total / 1e6,
+        "process_mb": way.net / 1e6,
+        "of_pytorch": [way.net / size] if (size := nets.get(TORCH)) else [],
+        "time": times.get(way.name),
+        "peer_mb": None if (size := nets.get(ORT)) is None else size / 1e6,
+        "peer_time": times.get(ORT),
+    }
+
+
+def peer_figures(found: Sequence[Found]) -> dict[str, Any]:
+    """Of PyTorch: MB of a process, and its time over that of odtc's step as it is."""
+    return {
+        item.comparison.model: {
+            "mb": way.net / 1e6,
+            "time": ratios(_timings(item)[TORCH], item.comparison.ours),
+        }
+        for item in found
+        for way in item.ways
+        if way.name == TORCH and way.net and TORCH in _timings(item)
+    }
 
 
 def failures(found: Sequence[Found]) -> list[str]:

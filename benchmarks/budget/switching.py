@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import onnx
 from rich.table import Table
@@ -25,12 +26,14 @@ from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import positive
 from benchmarks.output import (
     about,
+    add_figures,
     add_files,
     introduce,
     numbers_table,
     panels,
     save_figure,
     terminal,
+    write_figures,
     write_json,
 )
 from benchmarks.step_time.cases import Case, case_of
@@ -64,7 +67,12 @@ class Changes:
     @property
     def ratio(self) -> Spread:
         """How many times the time of a step it takes to change and take one."""
-        return spread([a / b for a, b in zip(self.changed, self.same, strict=True)])
+        return spread(self.ratios)
+
+    @property
+    def ratios(self) -> list[float]:
+        """The samples of `ratio`."""
+        return [a / b for a, b in zip(self.changed, self.same, strict=True)]
 
 
 def measured(case: Case, rounds: int, folder: Path) -> list[Changes]:
@@ -119,6 +127,24 @@ def table_of(found: Sequence[Changes]) -> Table:
     return table
 
 
+def figures_of(found: Sequence[Changes]) -> list[dict[str, Any]]:
+    """For docs/budgets.md: of each network its arenas, and the ratios of changes to each."""
+    rows = []
+    for name in dict.fromkeys(item.network for item in found):
+        own = [item for item in found if item.network == name]
+        arenas = sorted({item.arena_bytes for item in own})
+        ways = {
+            way: [each.ratios for each in sorted(own, key=_arena) if each.direction == way]
+            for way in FROM
+        }
+        rows.append({"network": name, "arenas_mb": [each / 1e6 for each in arenas], **ways})
+    return rows
+
+
+def _arena(item: Changes) -> int:
+    return item.arena_bytes
+
+
 def draw(found: Sequence[Changes], title: str, path: Path) -> None:
     """Writes a bar for each plan and direction as SVG."""
     figure, (panel,) = panels(1, 1, (8, 1.2 + 0.25 * len(found)))
@@ -145,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=positive, default=1, help="worker threads")
     add("--rounds", type=positive, default=5, help="how often each change is made")
     add_files(parser, "switching", ["picture"])
+    add_figures(parser, "budgets/switching")
     return parser
 
 
@@ -169,6 +196,7 @@ def main() -> int:
     agree = len(losses) == len({item.network for item in found})
     console.print("all losses of a network are the same" if agree else "losses differ")
     console.print(table_of(found), f"raw samples: {options.json}")
+    write_figures(options.figures, said, figures_of(found))
     draw(found, title, options.picture)
     return 0 if agree else 1
 

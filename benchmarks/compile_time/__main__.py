@@ -14,17 +14,27 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import onnx
 
 from benchmarks.models.decoder import Shape, decoder
 from benchmarks.options import listed, positive
-from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    numbers_table,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.step_time.cases import case_of
 from odtc.comparison.peers import tvm_training
 
@@ -72,6 +82,20 @@ class Row:
         beyond = f"{(self.peak_bytes - self.weight_bytes) / 1e6:.0f}" if self.peak_bytes else ""
         seconds = (f"{each:.1f}" if each else "" for each in (wall, processor))
         return self.model, self.run, *seconds, beyond, shares
+
+
+def figures_of(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Of each model for docs/performance.md: seconds of all rounds, and the most memory."""
+    for name in dict.fromkeys(row.model for row in rows):
+        own = [row for row in rows if row.model == name and row.run in RUNS]
+        by_run = {run: [row for row in own if row.run == run] for run in RUNS}
+        yield {
+            "model": name,
+            "batch": MODELS[name],
+            "seconds": {run: [sum(e.wall.values()) for e in by_run[run]] for run in RUNS},
+            "processor": {run: [sum(e.processor.values()) for e in by_run[run]] for run in RUNS},
+            "beyond_mb": max(row.peak_bytes - row.weight_bytes for row in own) / 1e6,
+        }
 
 
 def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row]:
@@ -129,6 +153,7 @@ def main() -> int:
     add("--rounds", type=positive, default=1, help="of all runs of a model")
     parser.add_argument("--no-tvm", action="store_true", help="leave TVM's own pipeline out")
     add_files(parser, "compile_time")
+    add_figures(parser, "performance/compile_time")
     options = parser.parse_args()
     names = listed(options.models, list(MODELS), "model")
     console, said = terminal(), about()
@@ -145,6 +170,7 @@ def main() -> int:
                 table.add_row(*row.cells())
     console.print(table)
     write_json(said, "rows", rows, options.json)
+    write_figures(options.figures, said, list(figures_of(rows)))
     return 0
 
 

@@ -20,6 +20,7 @@ import tvm
 import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 
+from benchmarks import output
 from benchmarks.gpu.profile import Watch, shares_of
 from benchmarks.gpu.roofline import Ceilings, families_of, measured_ceilings
 from benchmarks.kernel_time.products import Layer, products_of
@@ -230,7 +231,7 @@ def main() -> None:
         found.append(measure(path.parent, args.steps, ceilings))
         torch.cuda.empty_cache()
         print(report(found[-1], args.top), flush=True)
-    whole = {"about": about, "ceilings": ceilings, "networks": found}
+    whole = {"run": output.about(), "about": about, "ceilings": ceilings, "networks": found}
     args.output.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
 
 

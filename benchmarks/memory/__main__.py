@@ -11,8 +11,10 @@ from rich.console import Console
 import benchmarks.memory as package
 from benchmarks.memory.cases import NETWORKS
 from benchmarks.memory.report import (
+    bounds_of,
     draw,
     failures,
+    figures_of,
     loss_table,
     peer_table,
     plan_table,
@@ -20,7 +22,15 @@ from benchmarks.memory.report import (
 )
 from benchmarks.memory.rows import ENGINES, OURS, Row, Terms, measured_row
 from benchmarks.options import listed, positive
-from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.step_time.cases import names
 
 
@@ -47,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=positive, default=1, help="worker threads of each engine")
     add("--runs", type=positive, default=3, help="processes that an engine is measured in")
     add_files(parser, "memory", ["picture"])
+    add_figures(parser, "memory/networks")
     return parser
 
 
@@ -74,6 +85,7 @@ def main() -> int:
         write_json(said, "networks", rows, options.json)
     console.print(plan_table(rows), peer_table(rows), loss_table(rows))
     console.print(*failures(rows), *summary(rows), f"all numbers: {options.json}", sep="\n")
+    write_figures(options.figures, said, figures_of(rows), **bounds_of(rows))
     draw(rows, title, options.picture)
     return 1 if any(OURS in row.failures for row in rows) else 0
 

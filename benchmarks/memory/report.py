@@ -55,6 +55,29 @@ def peer_table(rows: Sequence[Row]) -> Table:
     return table
 
 
+def figures_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """For docs/memory.md; a network that failed is left out."""
+    return [
+        {
+            "network": row.network,
+            "batch": row.batch,
+            "arena_mb": row.plan.arena / 1e6,
+            "total_mb": row.plan.total / 1e6,
+            "shares": {name: share for name in PEERS if (share := row.ratio(name)) is not None},
+            "beyond_mb": None if row.beyond is None else row.beyond / 1e6,
+            "files_mb": None if row.files is None else row.files / 1e6,
+        }
+        for row in rows
+        if row.plan
+    ]
+
+
+def bounds_of(rows: Sequence[Row]) -> dict[str, float]:
+    """How far arenas are above their lower bounds, and how many are at them."""
+    above = [row.plan.arena / row.plan.lower_bound for row in rows if row.plan]
+    return {"above_bound": max(above, default=1.0), "at_bound": above.count(1.0)}
+
+
 def loss_table(rows: Sequence[Row]) -> Table:
     """The last loss of each engine that took steps."""
     measured = [name for name in ENGINES if any(row.samples.get(name) for row in rows)]

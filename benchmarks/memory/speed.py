@@ -21,9 +21,17 @@ from benchmarks.memory.cases import NETWORKS
 from benchmarks.memory.rows import ALONE, geometric_mean
 from benchmarks.memory.tvm_planner import planned_by_tvm
 from benchmarks.options import positive
-from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.step_time.cases import Case, case_of
-from benchmarks.step_time.compare import Comparison, compare, ratio
+from benchmarks.step_time.compare import Comparison, compare, ratio, ratios
 from benchmarks.step_time.engines import OURS, Engine, OdtcEngine
 from benchmarks.step_time.report import draw, reasons, table_of
 
@@ -69,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=positive, default=1, help="worker threads")
     add("--steps", type=positive, default=20, help="timed steps of each")
     add_files(parser, "memory_speed", ["picture"])
+    add_figures(parser, "memory/speed")
     return parser
 
 
@@ -76,7 +85,7 @@ def main() -> int:
     """Compares the times; returns the exit status: 1 where losses differ."""
     options = _parser().parse_args()
     console = terminal()
-    said = about()
+    said = about() | {"threads": options.threads}
     title = introduce(console, said, f"{said['machine']['cores']} cores")
     found = []
     for name in options.networks:
@@ -91,6 +100,8 @@ def main() -> int:
             f"with TVM's planner a step takes {mean[0]:.3f} times the time with the arena "
             f"(geometric mean of {mean[1]} networks); raw samples: {options.json}"
         )
+    times = [{"network": item.model, "time": ratios(item.timings[1], item.ours)} for item in timed]
+    write_figures(options.figures, said, times)
     draw(found, title, options.picture)
     return 0 if len(timed) == len(found) else 1
 

@@ -6,7 +6,6 @@ that the process holds.
 """
 
 import argparse
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,15 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 import odtc
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
+from benchmarks.native_runtime.found import Found, Measured, table_of
+from benchmarks.output import about, add_figures, write_figures
 from odtc.artifact import Artifact
-from odtc.comparison.measures.measure import machine
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 
 _HERE = Path(__file__).parent
@@ -103,27 +101,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", nargs="*", default=[*_BATCH], choices=[*_BATCH])
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--steps", type=int, default=200, help="of digits; an eighth of others")
+    add_figures(parser, "native_runtime/steps")
     args = parser.parse_args(argv)
-    table = Table("", "", "C", "Python", "ratio", box=box.SIMPLE)
+    said = about()
+    print(said["machine"], file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        print(machine(), file=sys.stderr)
-        sizes(folder, table)
-        same = all([measured(each, folder, args, table) for each in args.models])
-    Console(width=100).print(table)
-    return int(not same)
+        found = Found(sizes(Path(name)))
+        for each in args.models:
+            measure(each, Path(name), args, found)
+    Console(width=100).print(table_of(found))
+    write_figures(args.figures, said, **found.figures())
+    return int(not found.is_same)
 
 
-def sizes(folder: Path, table: Table) -> None:
-    """Bytes of the runtime, without symbols."""
+def sizes(folder: Path) -> dict[str, int]:
+    """Bytes of the runtime without symbols, by the level of optimisation."""
+    found = {}
     for level in ("-O2", "-Os"):
         library = folder / f"libodtc{level}.so"
         compile_runtime(compiler_of_c(), library, level, "-s")
-        table.add_row(f"runtime, cc {level} -s", "bytes", f"{library.stat().st_size:,}", "", "")
+        found[level] = library.stat().st_size
+    return found
 
 
-def measured(name: str, folder: Path, args: argparse.Namespace, table: Table) -> bool:
-    """Adds rows of a model; whether losses are the same."""
+def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> None:
+    """Adds what a model takes."""
     artifact = artifact_of(name, folder)
     artifact.save(path := folder / f"{name}.odtc")
     members = folder / name
@@ -138,11 +140,8 @@ def measured(name: str, folder: Path, args: argparse.Namespace, table: Table) ->
     tensors = artifact.memory.arena_bytes + sum(
         item.spec.nbytes for item in artifact.manifest.arguments
     )
-    table.add_row(f"{name}, arena and arguments", "MB", f"{tensors / 1e6:.2f}", "", "")
-    table.add_row(
-        f"{name}, program.bin", "bytes", f"{(members / 'program.bin').stat().st_size:,}", "", ""
-    )
-    same = True
+    found.tensor_bytes[name] = tensors
+    found.program_bytes[name] = (members / "program.bin").stat().st_size
     for threads in args.threads:
         paths = [str(members / each) for each in _MEMBERS]
         native = Steps([str(program), *paths, str(threads), str(members / "batch.bin")])
@@ -152,23 +151,19 @@ def measured(name: str, folder: Path, args: argparse.Namespace, table: Table) ->
         for _ in range(args.steps if name == "digits" else args.steps // 8):
             native.take()
             python.take()
-        same &= native.losses == python.losses
-        what = f"{name}, {threads} thread{'s' * (threads > 1)}"
-        add(table, f"{what}: start", "ms", 1e3, native.start_seconds, python.start_seconds)
-        memory = [each.resident_bytes() for each in (native, python)]
-        add(table, f"{what}: resident", "MB", 1e-6, *memory)
-        steps = [statistics.median(each.seconds) for each in (native, python)]
-        add(table, f"{what}: step", "ms", 1e3, *steps)
-        native.close()
-        python.close()
-    table.add_row(f"{name}, losses", "", "equal" if same else "DIFFER", "", "")
-    return same
-
-
-def add(table: Table, what: str, unit: str, scale: float, ours: float, theirs: float) -> None:
-    """A row."""
-    row = (f"{ours * scale:.3f}", f"{theirs * scale:.3f}", f"{ours / theirs:.2f}")
-    table.add_row(what, unit, *row)
+        both = (native, python)
+        row = Measured(
+            name,
+            _BATCH[name],
+            threads,
+            is_same=native.losses == python.losses,
+            step_ms=[[each * 1e3 for each in runner.seconds] for runner in both],
+            start_ms=[runner.start_seconds * 1e3 for runner in both],
+            resident_mb=[runner.resident_bytes() / 1e6 for runner in both],
+        )
+        found.rows.append(row)
+        for runner in both:
+            runner.close()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def _from(name: str, write: Callable[[Result], Sequence[str]]) -> Lines:
     return lambda: write(read_result(name))
 
 
-_TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
+TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "readme/demo": other.demo,
     "performance/step_time": performance.step_time,
     "performance/gpu_steps": gpu.steps,
@@ -62,14 +62,14 @@ _TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
 }
 # Other parts have no figures of their own.
 PARTS: Mapping[str, Lines] = {
-    **{name: _of(name, write) for name, write in _TABLES.items()},
+    **{name: _of(name, write) for name, write in TABLES.items()},
     "readme/one_thread": suites.one_thread,
     "readme/budgets": _from("budgets/batch_8", budgets.in_short),
     "readme/budgets_64": _from("budgets/batch_64", budgets.in_short_64),
     "comparison/suites": suites.files,
 }
 _WRAPPER = textwrap.TextWrapper(110, break_on_hyphens=False, break_long_words=False)
-FILES = (*_TABLES, suites.SUITES)
+FILES = (*TABLES, suites.SUITES)
 # What no kernel has a part in.
 WITHOUT_KERNELS = {"budgets/clearing", "howto/check_cost", "reliability/kills"}
 

@@ -39,13 +39,18 @@ def path_of(name: str) -> Path:
 
 
 def read_result(name: str) -> Result:
+    """The figures of a table; see `read_file`."""
+    return read_file(path_of(name))
+
+
+def read_file(path: Path) -> Result:
     """Reads a file.
 
     Raises:
         OSError: there is none.
         KeyError: it lacks runs or rows.
     """
-    said = json.loads(path_of(name).read_text(encoding="utf-8"))
+    said = json.loads(path.read_text(encoding="utf-8"))
     return Result(said.pop("runs"), said.pop("rows"), said)
 
 

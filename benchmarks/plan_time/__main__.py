@@ -15,12 +15,22 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import onnx
 
 from benchmarks.memory.cases import NETWORKS
 from benchmarks.options import listed, positive
-from benchmarks.output import about, add_files, introduce, numbers_table, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    numbers_table,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.step_time.cases import case_of, names
 
 BATCHES = "8,64"
@@ -48,12 +58,23 @@ class Row:
 
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        spent = dict.fromkeys((*PARTS.values(), "rest"), 0.0)
-        for stage, seconds in self.processor.items():
-            spent[PARTS.get(stage.split(" ")[0], "rest")] += seconds
+        spent = self._spent()
         sums = (sum(each.values()) for each in (self.wall, self.processor))
         seconds = (f"{each:.1f}" for each in (*sums, *spent.values()))
         return self.model, str(self.batch), *seconds, str(self.budgets)
+
+    def _spent(self) -> dict[str, float]:
+        """Seconds of the processor of each of `PARTS`, and of the rest."""
+        spent = dict.fromkeys((*PARTS.values(), "rest"), 0.0)
+        for stage, seconds in self.processor.items():
+            spent[PARTS.get(stage.split(" ")[0], "rest")] += seconds
+        return spent
+
+    def figures(self) -> dict[str, Any]:
+        """For docs/performance.md."""
+        wall, processor = (sum(each.values()) for each in (self.wall, self.processor))
+        head = {"model": self.model, "batch": self.batch}
+        return {**head, "seconds": wall, "processor": processor, **self._spent()}
 
 
 def planned(name: str, batch: int, folder: Path, *, in_python: bool = False) -> Row:
@@ -93,6 +114,7 @@ def main() -> int:
     add("--batches", default=BATCHES, help="samples in a step, joined by commas")
     parser.add_argument("--python", action="store_true", help="no inner loop is in C++")
     add_files(parser, "plan_time")
+    add_figures(parser, "performance/plan_time")
     options = parser.parse_args()
     models = listed(options.models, list(names()), "model")
     batches = [positive(each) for each in options.batches.split(",")]
@@ -109,6 +131,7 @@ def main() -> int:
             # A run takes long: what is there is written after each.
             write_json(said, "rows", rows, options.json)
     console.print(table)
+    write_figures(options.figures, said, [row.figures() for row in rows])
     return 0
 
 

@@ -10,9 +10,17 @@ from pathlib import Path
 import benchmarks.recomputation as package
 from benchmarks.budget.__main__ import shares
 from benchmarks.options import positive
-from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.recomputation.problems import LAYERED, problem_of
-from benchmarks.recomputation.report import OURS, Curve, Planned, Share, draw, table_of
+from benchmarks.recomputation.report import OURS, Curve, Planned, Share, draw, figures_of, table_of
 from benchmarks.step_time.cases import names
 from odtc.passes.checkpoint.frontier import STRATEGIES, best_of, frontier
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
@@ -78,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=positive, default=16, help="samples in a step")
     add("--target", default="host-cpu{threads=1}", help="whose model tells times")
     add_files(parser, "recomputation", ["picture"])
+    add_figures(parser, "budgets/recomputation")
     return parser
 
 
@@ -96,6 +105,7 @@ def main() -> int:
         # A run takes long: what is there is written after each network.
         write_json(said, "networks", found, options.json)
     console.print(table_of(found), f"all numbers: {options.json}")
+    write_figures(options.figures, said, figures_of(found))
     draw(found, title, options.picture)
     return 1 if any(_is_beaten(share) for item in found for share in item.shares) else 0
 

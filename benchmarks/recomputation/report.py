@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -75,6 +76,24 @@ def table_of(found: Sequence[Planned]) -> Table:
             cells = ("" if time is None else f"{time:.4f}" for time in times)
             table.add_row(*head, f"{share.share:.0%}", *cells)
     return table
+
+
+def figures_of(found: Sequence[Planned]) -> list[dict[str, Any]]:
+    """For docs/budgets.md: times of all ways that have a plan, by the budget."""
+    return [
+        {
+            "network": item.name,
+            "calls": item.tasks,
+            "seconds": item.seconds,
+            "times": {f"{each.share:.0%}": _times(each) for each in item.shares},
+        }
+        for item in found
+    ]
+
+
+def _times(share: Share) -> dict[str, float]:
+    times = {"least": share.least, **share.times}
+    return {way: time for way, time in times.items() if time is not None}
 
 
 def draw(found: Sequence[Planned], title: str, path: Path) -> None:

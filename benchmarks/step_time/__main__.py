@@ -13,13 +13,22 @@ from rich.console import Console
 import benchmarks.step_time as package
 from benchmarks.ceilings import measure_ceilings
 from benchmarks.options import listed, positive
-from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    terminal,
+    write_figures,
+    write_json,
+)
 from benchmarks.step_time.cases import NETWORKS, case_of, names
 from benchmarks.step_time.compare import Comparison, compare
 from benchmarks.step_time.engines import ENGINES, OURS, USUAL, Make
 from benchmarks.step_time.report import (
     draw,
     draw_rooflines,
+    figures_of,
     reasons,
     summary,
     table_of,
@@ -57,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=positive, help="samples in a step; each model has a usual number")
     add("--steps", type=positive, default=30, help="timed steps of each engine")
     add_files(parser, "step_time", ["picture", "rooflines"])
+    add_figures(parser, "performance/step_time")
     return parser
 
 
@@ -88,6 +98,11 @@ def main() -> int:
     console.print(table_of(comparisons))
     limits = [each.text() for each in ceilings]
     console.print(*reasons(comparisons), *limits, *summary(comparisons), sep="\n")
+    reached = {
+        str(each.threads): {"registers": [each.fma / 1e9], "product": [each.gemm / 1e9]}
+        for each in ceilings
+    }
+    write_figures(options.figures, said, figures_of(comparisons), gflops=reached)
     draw(comparisons, title, options.picture)
     draw_rooflines(comparisons, ceilings, title, options.rooflines)
     console.print(f"median (quartiles) of {options.steps} steps; raw samples: {options.json}")

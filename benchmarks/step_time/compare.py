@@ -125,7 +125,12 @@ def timed_step(engine: Engine, case: Case) -> float:
 
 def ratio(peer: Timing, ours: Timing) -> Spread:
     """Time of the peer over time of odtc, turn by turn: above 1, odtc is the faster one."""
-    return spread([a / b for a, b in zip(peer.seconds, ours.seconds, strict=True)])
+    return spread(ratios(peer, ours))
+
+
+def ratios(peer: Timing, ours: Timing) -> list[float]:
+    """The samples of `ratio`."""
+    return [a / b for a, b in zip(peer.seconds, ours.seconds, strict=True)]
 
 
 def geometric_means(comparisons: Sequence[Comparison]) -> dict[int, tuple[float, int]]:
@@ -133,9 +138,9 @@ def geometric_means(comparisons: Sequence[Comparison]) -> dict[int, tuple[float,
 
     A model whose peers all failed is left out.
     """
-    ratios: dict[int, list[float]] = {}
+    found: dict[int, list[float]] = {}
     for item in comparisons:
         peer = item.fastest_peer
         if peer is not None:
-            ratios.setdefault(item.threads, []).append(ratio(peer, item.ours).median)
-    return {n: (float(np.exp(np.log(each).mean())), len(each)) for n, each in ratios.items()}
+            found.setdefault(item.threads, []).append(ratio(peer, item.ours).median)
+    return {n: (float(np.exp(np.log(each).mean())), len(each)) for n, each in found.items()}

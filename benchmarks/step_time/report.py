@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.ceilings import Ceilings
 from benchmarks.output import panels, save_figure
-from benchmarks.step_time.compare import Comparison, Timing, geometric_means, ratio
+from benchmarks.step_time.compare import Comparison, Timing, geometric_means, ratio, ratios
 from benchmarks.step_time.engines import ENGINES
 from odtc.comparison.measures.measure import spread
 
@@ -40,6 +40,24 @@ def table_of(comparisons: Sequence[Comparison]) -> Table:
                 ratio(timing, item.ours).text(),
             )
     return table
+
+
+def figures_of(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Samples for docs/performance.md: milliseconds of odtc, and peers' ratios turn by turn."""
+    return [
+        {
+            "model": item.model,
+            "batch": item.batch,
+            "threads": item.threads,
+            "ms": [seconds * 1e3 for seconds in item.ours.seconds],
+            "ratios": {
+                timing.engine: ratios(timing, item.ours)
+                for timing in item.timings[1:]
+                if timing.seconds
+            },
+        }
+        for item in comparisons
+    ]
 
 
 def reasons(comparisons: Sequence[Comparison]) -> list[str]:

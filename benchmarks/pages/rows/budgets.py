@@ -14,7 +14,7 @@ def batch_8(result: Result) -> list[str]:
         name, last = "" if row["network"] == last else row["network"], row["network"]
         shares = ", ".join(f"{share:.2f}" for share in row["of_pytorch"])
         time = "1" if row["budget"] == NO_BUDGET else ratio(row["time"])
-        rows.append((name, row["budget"], number(row["mb"], 0), shares, time))
+        rows.append((name, row["budget"], number(row["process_mb"], 0), shares, time))
     return [*table(heads, rows), "", "PyTorch's processes and steps:", "", *_pytorch(result)]
 
 
@@ -69,7 +69,7 @@ def two_gib(result: Result) -> list[str]:
 
 def in_short(result: Result) -> list[str]:
     """Three rows of `batch_8` in a sentence."""
-    chosen = (("mobilenet_v2", "60 %"), ("resnet50", "58 %"), ("densenet121", "75 %"))
+    chosen = (("mobilenet_v2", "60%"), ("resnet50", "58%"), ("densenet121", "75%"))
     by_budget = {(row["network"], row["budget"]): row for row in result.rows}
     said = [
         f"{name} trains in {by_budget[name, budget]['of_pytorch'][0]:.2f} of PyTorch's memory, "

@@ -26,11 +26,9 @@ def networks(result: Result) -> list[str]:
         )
         for row in result.rows
     ]
-    means = (
-        geometric_mean([each["shares"][name] for each in result.rows if name in each["shares"]])
-        for name in PEERS
-    )
-    rows.append(("geometric mean", "", "", *(f"{mean:.2f}" for mean in means), "", ""))
+    shares = ([row["shares"].get(name) for row in result.rows] for name in PEERS)
+    means = (geometric_mean(found) if (found := [*filter(None, e)]) else None for e in shares)
+    rows.append(("geometric mean", "", "", *(number(mean, 2) for mean in means), "", ""))
     above = f"{result.more['above_bound'] - 1:.1%}"
     bound = (
         f"Arenas are within {above} of the lower bound for their order of calls; "

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+# The widest first, each with the word of Linux.
+_VECTORS = {"AVX-512": "avx512f", "AVX2": "avx2", "SVE": "sve", "NEON": "asimd"}
 PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training", "MNN", "onnx", "numpy")
 
 
@@ -53,6 +55,12 @@ def machine() -> dict[str, str | int]:
     }
 
 
+def instructions() -> str:
+    """The widest vectors that the CPU computes with, such as AVX-512; empty if unknown."""
+    flags = _said_of_cpu("flags", "Features").split()
+    return next((name for name, flag in _VECTORS.items() if flag in flags), "")
+
+
 def versions() -> dict[str, str]:
     """Versions of the packages that are compared, as far as they are installed."""
     found = {}
@@ -91,7 +99,12 @@ def commit() -> str:
 
 
 def _cpu_name() -> str:
+    return _said_of_cpu("model name") or platform.processor() or "unknown"
+
+
+def _said_of_cpu(*keys: str) -> str:
+    """What Linux says of the first core by one of these words; empty where it does not."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"
+    said = (line.partition(":")[2].strip() for line in lines if line.startswith(keys))
+    return next(said, "")

@@ -1,0 +1,81 @@
+"""Writes the figures of `benchmarks.gpu.run` for docs/performance.md.
+
+`python -m benchmarks.gpu.figures gpu.json` needs no GPU: a step is measured where one is rented.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pages.result import path_of, write_result
+
+# As `benchmarks.kernel_time.products` and `roofline` name families, and as the page does.
+FAMILIES = {
+    "forward": "forward",
+    "data gradient": "data gradients",
+    "weight gradient": "weight gradients",
+    "normalisation": "normalisations",
+}
+THROUGH = {"opencl": "OpenCL", "vulkan": "Vulkan"}
+
+
+def steps_of(networks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Samples of steps beside PyTorch's."""
+    return [_step(found) for found in networks if "milliseconds" in found]
+
+
+def _step(found: Mapping[str, Any]) -> dict[str, Any]:
+    ours, theirs = (found["milliseconds"][name] for name in ("odtc", "pytorch"))
+    traced = found["profile"]
+    return {
+        "model": found["about"]["network"],
+        "through": THROUGH[_kind(found)],
+        "ms": ours,
+        "pytorch_ms": theirs,
+        "ratio": [b / a for a, b in zip(ours, theirs, strict=True)],
+        "moves": traced["moves"] / traced["span"],
+        "gaps": traced["gaps"] / traced["span"],
+    }
+
+
+def families_of(networks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of steps through OpenCL: milliseconds of families, and their share of the roofline."""
+    return [
+        {"model": found["about"]["network"], "families": _families(found["families"])}
+        for found in networks
+        if "families" in found and _kind(found) == "opencl"
+    ]
+
+
+def _families(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    return {
+        FAMILIES[each["name"]]: {
+            "ms": each["seconds"] * 1e3,
+            "roofline": each["bound"] / each["seconds"],
+        }
+        for each in found
+        if each["name"] in FAMILIES
+    }
+
+
+def _kind(found: Mapping[str, Any]) -> str:
+    return str(found["about"]["target"]).partition("{")[0].partition("-")[2]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes both tables; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.figures")
+    parser.description = (__doc__ or "").splitlines()[0]
+    parser.add_argument("report", type=Path, help="of benchmarks.gpu.run")
+    said = json.loads(parser.parse_args(argv).report.read_text(encoding="utf-8"))
+    run = {**said["run"], "machine": {"cpu": said["about"]["cuda"]}}
+    write_result(path_of("performance/gpu_steps"), run, steps_of(said["networks"]))
+    write_result(path_of("performance/gpu_families"), run, families_of(said["networks"]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What the runtime in C and the trainer of Python took, for people and for the page."""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+SIDES = ("c", "python")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Both trainers with a model and a number of threads; pairs are of `SIDES`.
+
+    Attributes:
+        model: its name.
+        batch: samples in a step.
+        threads: worker threads.
+        is_same: whether all losses were.
+        step_ms: of each timed step.
+        start_ms: from the start of the process to the end of its first step.
+        resident_mb: the most that was.
+    """
+
+    model: str
+    batch: int
+    threads: int
+    is_same: bool
+    step_ms: Sequence[Sequence[float]]
+    start_ms: Sequence[float]
+    resident_mb: Sequence[float]
+
+    def figures(self) -> dict[str, Any]:
+        """The row of the page."""
+        kinds = ("step_ms", "start_ms", "resident_mb")
+        pairs = {kind: dict(zip(SIDES, getattr(self, kind), strict=True)) for kind in kinds}
+        return {"model": self.model, "batch": self.batch, "threads": self.threads, **pairs}
+
+
+@dataclass
+class Found:
+    """All that was measured.
+
+    Attributes:
+        runtime_bytes: of the runtime without symbols, by the level of optimisation.
+        program_bytes: of `program.bin`, by model.
+        tensor_bytes: of arena and arguments, by model.
+        rows: of models and threads.
+    """
+
+    runtime_bytes: Mapping[str, int]
+    program_bytes: dict[str, int] = field(default_factory=dict)
+    tensor_bytes: dict[str, int] = field(default_factory=dict)
+    rows: list[Measured] = field(default_factory=list)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all losses were, in all rows."""
+        return all(row.is_same for row in self.rows)
+
+    def figures(self) -> dict[str, Any]:
+        """What the page is written from."""
+        return {
+            "rows": [row.figures() for row in self.rows],
+            "bytes": {"runtime": self.runtime_bytes, "program.bin": self.program_bytes},
+            "tensors_mb": {name: count / 1e6 for name, count in self.tensor_bytes.items()},
+        }
+
+
+def table_of(found: Found) -> Table:
+    """A row for each thing that was measured."""
+    table = Table("", "", "C", "Python", "ratio", box=box.SIMPLE)
+    for level, count in found.runtime_bytes.items():
+        table.add_row(f"runtime, cc {level} -s", "bytes", f"{count:,}")
+    for name, count in found.tensor_bytes.items():
+        table.add_row(f"{name}, arena and arguments", "MB", f"{count / 1e6:.2f}")
+        table.add_row(f"{name}, program.bin", "bytes", f"{found.program_bytes[name]:,}")
+    for row in found.rows:
+        for cells in _cells(row):
+            table.add_row(*cells)
+    return table
+
+
+def _cells(row: Measured) -> Iterator[tuple[str, ...]]:
+    what = f"{row.model}, {row.threads} thread{'s' * (row.threads > 1)}"
+    steps = [statistics.median(each) for each in row.step_ms]
+    for name, unit, (ours, theirs) in (
+        ("start", "ms", row.start_ms),
+        ("resident", "MB", row.resident_mb),
+        ("step", "ms", steps),
+    ):
+        yield f"{what}: {name}", unit, f"{ours:.3f}", f"{theirs:.3f}", f"{ours / theirs:.2f}"
+    yield f"{what}: losses", "", "equal" if row.is_same else "DIFFER"

@@ -1,0 +1,218 @@
+"""What benchmarks write for pages is what the pages read."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import check_cost, demo, output, sampling_cost
+from benchmarks.budget import clearing, switching
+from benchmarks.budget.report import figures_of as budget_figures
+from benchmarks.budget.report import peer_figures
+from benchmarks.budget.ways import Found, Way
+from benchmarks.compile_time import __main__ as compile_time
+from benchmarks.gpu import figures as gpu
+from benchmarks.memory.planned import Plan
+from benchmarks.memory.report import bounds_of
+from benchmarks.memory.report import figures_of as memory_figures
+from benchmarks.memory.rows import ORT, OURS, TORCH
+from benchmarks.memory.rows import Row as MemoryRow
+from benchmarks.native_runtime.found import Found as NativeFound
+from benchmarks.native_runtime.found import Measured
+from benchmarks.pages.measured import measured
+from benchmarks.pages.parts import TABLES
+from benchmarks.pages.result import Result, read_file
+from benchmarks.plan_time import __main__ as plan_time
+from benchmarks.recomputation.report import Curve, Planned, Share
+from benchmarks.recomputation.report import figures_of as plan_figures
+from benchmarks.step_time.compare import Comparison, Timing
+from benchmarks.step_time.report import figures_of as step_figures
+from odtc.comparison.measures.resident import Sample
+from odtc.comparison.measures.workload import Work
+from odtc.core.artifact.manifest import Sizes
+
+MB = 1_000_000
+PLAN = Plan(30 * MB, 30 * MB, 4 * MB, MB, MB)
+
+
+def compared(*names: str) -> Comparison:
+    """A step of 10 ms; each peer takes 10 ms longer than the one before."""
+    timings = [Timing(name, [1.0], [0.01 * (at + 1)] * 3) for at, name in enumerate(names)]
+    return Comparison("net", 4, 2, 0.1, Work(1, 1), (0.0, 0.0), timings)
+
+
+def sample(net: int) -> Sample:
+    return Sample(0, 0, net, [1.0], MB)
+
+
+def compiles() -> list[compile_time.Row]:
+    seconds = {"start": 1.0, "link": 3.0}
+    runs = [*compile_time.RUNS, "TVM's own pipeline"]
+    return [compile_time.Row("digits", run, seconds, seconds, 9 * MB, 2 * MB) for run in runs]
+
+
+def budgets() -> list[Found]:
+    ways = [
+        Way(OURS, plan=PLAN, samples=[sample(40 * MB)]),
+        Way(f"{OURS}, 50%", 15 * MB, plan=PLAN, micro_batches=2, samples=[sample(30 * MB)]),
+        Way(f"{OURS}, 1%", 1, failure="no plan"),
+        *(Way(name, samples=[sample(80 * MB)]) for name in (TORCH, ORT)),
+    ]
+    return [Found(compared(OURS, f"{OURS}, 50%", TORCH, ORT), ways)]
+
+
+def changes() -> list[switching.Changes]:
+    ways = ((2, "down"), (1, "down"), (2, "up"), (3, "up"))
+    return [switching.Changes("net", at * MB, way, [2.0], [1.0 * at]) for at, way in ways]
+
+
+def planned() -> Planned:
+    shares = [Share(0.9, 1.1, {OURS: 1.25}), Share(0.5, None, {OURS: None})]
+    return Planned("net", 1234, MB, 2.0, shares, [Curve(OURS, [(MB, 1.0)])])
+
+
+def gpu_network() -> dict[str, Any]:
+    family = {"name": "data gradient", "seconds": 0.004, "bound": 0.001}
+    return {
+        "about": {"network": "net", "target": "host-opencl{gpu=x}"},
+        "milliseconds": {"odtc": [2.0, 4.0], "pytorch": [6.0, 12.0]},
+        "profile": {"moves": 1, "gaps": 5, "span": 100},
+        "families": [family, {**family, "name": "copies"}],
+    }
+
+
+def native() -> NativeFound:
+    row = Measured("digits", 32, 1, True, [[0.25], [0.5]], [2.0, 2000.0], [3.0, 400.0])
+    return NativeFound({"-O2": 55000}, {"digits": 8000}, {"digits": MB}, [row])
+
+
+def trained() -> demo.Training:
+    sizes = Sizes(parameters=1, optimizer=2, train_step=3, evaluate=4, accumulators=0)
+    return demo.Training("net", 4, 2, 1.5, [8.0, 3.0], [0.02] * 3, sizes)
+
+
+# By table: what its benchmark writes, and a part of the lines that the page has then.
+WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "readme/demo": (
+        {
+            "rows": [demo.figures_of(trained())],
+            "accuracy": {"odtc": 0.5, "onnxruntime": 0.25},
+        },
+        "step, ms              20.0 (20.0 to 20.0)",
+    ),
+    "performance/step_time": (
+        {
+            "rows": step_figures([compared(OURS, "PyTorch", "onnxruntime-training")]),
+            "gflops": {"2": {"registers": [100.0], "product": [80.0]}},
+        },
+        "| net | 4 | 2 | 10.0 | 2.00 (2.00 to 2.00) | 3.00 (3.00 to 3.00) |",
+    ),
+    "performance/compile_time": (
+        {"rows": list(compile_time.figures_of(compiles()))},
+        "| digits | 32 | 4.0 (4.0) | 4.0 (4.0) | 4.0 (4.0) | 7 |",
+    ),
+    "performance/plan_time": (
+        {"rows": [plan_time.Row("net", 8, {"a": 2.0}, {"make x": 3.0, "look": 1.0}, 5).figures()]},
+        "| net | 8 | 2.0 | 4.0 | 3.0 | 1.0 |",
+    ),
+    "performance/gpu_steps": (
+        {"rows": gpu.steps_of([gpu_network()])},
+        "| net | OpenCL | 3.0 | 9.0 | 3.00 (3.00 to 3.00) | 1% | 5% |",
+    ),
+    "performance/gpu_families": (
+        {"rows": gpu.families_of([gpu_network()])},
+        "| net | - | 4.0 ms, 25% | - | - |",
+    ),
+    "memory/networks": (
+        {
+            "rows": memory_figures(
+                [
+                    MemoryRow(
+                        "net",
+                        4,
+                        PLAN,
+                        samples={OURS: [sample(40 * MB)], TORCH: [sample(70 * MB)]},
+                    )
+                ]
+            ),
+            **bounds_of([MemoryRow("net", 4, PLAN)]),
+        },
+        "| net | 30.0 | 35.0 |  |  | 0.50 | 4.0 | 1.0 |",
+    ),
+    "budgets/batch_8": (
+        {"rows": budget_figures(budgets()), "pytorch": peer_figures(budgets())},
+        "|  | 50% | 30 | 0.38 | 2.00 (2.00 to 2.00) |",
+    ),
+    "budgets/two_gib": (
+        {"rows": budget_figures(budgets())},
+        "| net | 2 | 30 | 35 | 30 |",
+    ),
+    "budgets/clearing": (
+        {
+            "rows": [clearing.figures_of(clearing.Cleared("huge", 100 * MB, [0.1], [0.05]))],
+            "megabytes": 100,
+        },
+        "| huge | 100 (100 to 100) | 1.0 | 50 (50 to 50) | 2.0 |",
+    ),
+    "budgets/switching": (
+        {"rows": switching.figures_of(changes())},
+        "| net | 1, 2, 3 | 2.00, 1.00 | 1.00, 0.67 |",
+    ),
+    "budgets/recomputation": (
+        {"rows": plan_figures([planned()])},
+        "| net | 1,234 | 2 s | 90% | 1.1000 | 1.2500 |  |  |  |",
+    ),
+    "native_runtime/steps": (
+        native().figures(),
+        "| digits | 32 | 1 | step, ms | 0.250 | 0.500 |",
+    ),
+    "howto/check_cost": (
+        {
+            "rows": [
+                check_cost.Row("net", 1000, 2 * MB, [check_cost.Cost(1.5, 5 * MB)]).figures(),
+            ]
+        },
+        "| net | 1,000 | 2.0 | 1.5 | 3 |",
+    ),
+    "metrics/sampling": (
+        {
+            "rows": [
+                sampling_cost.Cost("sampling", 0.01, 2, [sampling_cost.Pair(1.0, 1.5)]).figures(),
+            ]
+        },
+        "| sampling every 10 ms | 50 % (50 to 50) |",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_page_shows_what_a_benchmark_writes(name: str, tmp_path: Path) -> None:
+    written, line = WRITTEN[name]
+    path = tmp_path / f"{name}.json"
+    said = output.about() | {"threads": 2}
+    output.write_figures(path, said, **written)
+    found = read_file(path)
+    lines = TABLES[name](found)
+    assert any(line in each for each in lines), "\n".join(lines)
+    assert "2 threads" in measured(found, str)
+
+
+def test_what_is_said_of_a_run(tmp_path: Path) -> None:
+    said = output.about()
+    assert said["commit"]
+    assert said["date"].count("-") == 2
+    assert {"cpu", "cores", "instructions"} <= said["machine"].keys()
+    output.write_figures(None, said, [])
+    output.write_figures(tmp_path / "x.json", said | {"other": 1}, [{"a": 1}], b=2)
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert found["rows"] == [{"a": 1}]
+    assert found["b"] == 2
+    assert "other" not in found["runs"][0]
+
+
+def test_the_command_is_that_which_was_typed() -> None:
+    words = ["/bin/python", "-m", "benchmarks.x", "--json", "a", "--figures=b", "--steps", "2"]
+    assert output.command_of(words) == "python -m benchmarks.x --steps 2"
+    assert measured(Result([output.about()], [], {}), str).startswith("Measured by `python")
