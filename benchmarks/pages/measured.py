@@ -8,6 +8,8 @@ from benchmarks.pages.text import listed
 
 # Of another run only that is said which differs from the first.
 _HOW = ("command", "machine", "threads", "versions", "conditions")
+# A file has the versions of all packages; these decide what a step and its peers take.
+_PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training")
 _OLD = "kernels have changed since"
 
 
@@ -48,7 +50,8 @@ def _source(run: Mapping[str, Any]) -> Iterator[str]:
 def _terms(run: Mapping[str, Any]) -> Iterator[str]:
     if run.get("threads"):
         yield f"{run['threads']} thread{'s' * (run['threads'] != 1)}"
-    yield from (f"{name} {version}" for name, version in run.get("versions", {}).items())
+    versions = run.get("versions", {})
+    yield from (f"{name} {versions[name]}" for name in _PACKAGES if name in versions)
     if run.get("conditions"):
         yield run["conditions"]
 
