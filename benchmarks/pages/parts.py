@@ -59,6 +59,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "howto/check_cost": other.check_cost,
     "metrics/sampling": other.sampling,
     "reliability/kills": other.words,
+    "reliability/attack": other.words,
 }
 # Other parts have no figures of their own.
 PARTS: Mapping[str, Lines] = {
@@ -71,7 +72,12 @@ PARTS: Mapping[str, Lines] = {
 _WRAPPER = textwrap.TextWrapper(110, break_on_hyphens=False, break_long_words=False)
 FILES = (*TABLES, suites.SUITES)
 # What no kernel has a part in.
-WITHOUT_KERNELS = {"budgets/clearing", "howto/check_cost", "reliability/kills"}
+WITHOUT_KERNELS = {
+    "budgets/clearing",
+    "howto/check_cost",
+    "reliability/attack",
+    "reliability/kills",
+}
 
 
 def text_of(name: str) -> str:
