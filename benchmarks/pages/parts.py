@@ -48,6 +48,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "memory/networks": memory.networks,
     "memory/speed": memory.speed,
     "budgets/batch_8": budgets.batch_8,
+    "budgets/least": budgets.least,
     "budgets/batch_64": budgets.batch_64,
     "budgets/two_gib": budgets.two_gib,
     "budgets/recomputation": recomputation.plans,

@@ -29,6 +29,15 @@ def _pytorch(result: Result) -> list[str]:
     )
 
 
+def least(result: Result) -> list[str]:
+    """The smallest arena that a plan of the whole batch has, without micro-batches."""
+    heads = ["network", "weights, MB", "arena without a budget, MB", "least arena, MB"]
+    parts = ("weights_mb", "arena_mb", "least_mb")
+    return table(
+        heads, ((row["network"], *(number(row[part]) for part in parts)) for row in result.rows)
+    )
+
+
 def batch_64(result: Result) -> list[str]:
     """Budgets of all bytes, beside onnxruntime-training."""
     ort = "onnxruntime-training"

@@ -34,14 +34,13 @@ def _both(figures: Mapping[str, Figure]) -> list[str]:
 
 
 def demo(result: Result) -> list[str]:
-    """As `make demo` prints it: models side by side."""
+    """As `make demo` prints it, but for its compiles: docs/performance.md has what these take."""
     lines = {"": "model", "batch": "batch", "threads": "threads", "steps": "steps"}
     cells = {head: [str(row[key]) for row in result.rows] for head, key in lines.items()}
     cells["loss, first to last"] = [
         f"{row['losses'][0]:.3f} to {row['losses'][1]:.3f}" for row in result.rows
     ]
     cells["step, ms"] = [spread_of(row["step_ms"]).text(digits=1) for row in result.rows]
-    cells["compiled in, s"] = [f"{row['compile_seconds']:.1f}" for row in result.rows]
     for key in ("parameters", "optimizer", "step storage"):
         cells[f"{key}, bytes"] = [f"{row['bytes'][key]:,}" for row in result.rows]
     return [*(f"    {line}" for line in _columns(cells)), "", _accuracy(result)]
