@@ -24,9 +24,14 @@ def _of(name: str, write: Callable[[Result], Sequence[str]]) -> Lines:
 
     def lines() -> Sequence[str]:
         result = read_result(name)
-        return [*write(result), "", measured(result, _label)]
+        rows = write(result)
+        return [*rows, *([""] if rows else []), measured(result, _label)]
 
     return lines
+
+
+def _nothing(_: Result) -> Sequence[str]:
+    return ()
 
 
 def _from(name: str, write: Callable[[Result], Sequence[str]]) -> Lines:
@@ -62,16 +67,19 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "reliability/kills": other.words,
     "reliability/attack": other.words,
 }
+# Pages whose outcomes `tests.published` and `tests.ways_in` write: only their age is a part.
+_AGES = ("published", "ways_in")
 # Other parts have no figures of their own.
 PARTS: Mapping[str, Lines] = {
     **{name: _of(name, write) for name, write in TABLES.items()},
+    **{name: _of(name, _nothing) for name in _AGES},
     "readme/one_thread": suites.one_thread,
     "readme/budgets": _from("budgets/batch_8", budgets.in_short),
     "readme/budgets_64": _from("budgets/batch_64", budgets.in_short_64),
     "comparison/suites": suites.files,
 }
 _WRAPPER = textwrap.TextWrapper(110, break_on_hyphens=False, break_long_words=False)
-FILES = (*TABLES, suites.SUITES)
+FILES = (*TABLES, *_AGES, suites.SUITES)
 # What no kernel has a part in.
 WITHOUT_KERNELS = {
     "budgets/clearing",

@@ -44,14 +44,14 @@ def read_result(name: str) -> Result:
 
 
 def read_file(path: Path) -> Result:
-    """Reads a file.
+    """Reads a file; of pages that other commands write it has runs, and no rows.
 
     Raises:
         OSError: there is none.
-        KeyError: it lacks runs or rows.
+        KeyError: it lacks runs.
     """
     said = json.loads(path.read_text(encoding="utf-8"))
-    return Result(said.pop("runs"), said.pop("rows"), said)
+    return Result(said.pop("runs"), said.pop("rows", []), said)
 
 
 def write_result(path: Path, run: Mapping[str, Any], rows: Sequence[Row], **more: Any) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.output import about
+from benchmarks.pages.parts import text_of
 from tests.published.exports import EXPORTS
 from tests.published.outcome import Outcome, Word
 from tests.published.packages import PACKAGES
@@ -43,7 +45,12 @@ Each file is fed random numbers, and goes through:
 *equal* is a file whose numbers are all within these bounds. *refused* is one that odtc does not
 train, and says why. *late* is one that was not done in {seconds:.0f} s of processor time.
 *WRONG* is a number beyond its bound, or a file that `odtc check` passes and that does not go all
-the way. *FAULT* is any other end.
+the way. *FAULT* is any other end. A run may be of some files, and keeps the outcomes of the others.
+The last one:
+
+<!-- figures: published -->
+{age}
+<!-- end of figures -->
 """
 
 
@@ -75,7 +82,8 @@ def write_page(found: Mapping[str, Outcome], seconds: float) -> None:
         for name, item in sorted(found.items())
     }
     data = {name: dataclasses.asdict(found[name]) for name in found}
-    FOUND.write_text(json.dumps({"seconds": seconds, "files": data}, indent=1) + "\n")
+    said = {"seconds": seconds, "runs": [about()], "files": data}
+    FOUND.write_text(json.dumps(said, indent=1) + "\n")
     PAGE.write_text("\n".join(page(found, seconds)), encoding="utf-8")
 
 
@@ -94,7 +102,11 @@ def page(found: Mapping[str, Outcome], seconds: float) -> list[str]:
     options = options_of()
     counts = Counter(outcome.word for outcome in found.values())
     head = HEAD.format(
-        count=len(found), packages=len(PACKAGES), exports=len(EXPORTS), seconds=seconds
+        count=len(found),
+        packages=len(PACKAGES),
+        exports=len(EXPORTS),
+        seconds=seconds,
+        age=text_of("published"),
     )
     columns = "file, outcome, parameters, forward, gradient, steps, export, options"
     absent = sorted(options.keys() - found.keys())

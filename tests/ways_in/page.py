@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.pages.parts import text_of
 from tests.families import FAMILIES
 from tests.ways_in.cell import STEPS, TOLERANCE, Cell, Outcome
 from tests.ways_in.ways import WAYS
@@ -22,7 +23,12 @@ and writes this page; the tests fill some of its cells. Each cell is one of thre
 - *refused*: odtc, or PyTorch's exporter, does not take it, and says why.
 
 Dropout is at 0 here, as its masks are drawn by other generators. Of each cell that trains, the
-exported file was run and compared with `evaluate`.
+exported file was run and compared with `evaluate`. A run may fill some cells, and keeps the others.
+The last one:
+
+<!-- figures: ways_in -->
+{{age}}
+<!-- end of figures -->
 
 """
 
@@ -32,7 +38,11 @@ def page(cells: Mapping[tuple[str, str], Cell]) -> str:
     heads = [title for title, _ in WAYS.values()]
     rows = [["family", *heads], ["---"] * (len(heads) + 1)]
     rows += [[name, *(_text(cells[name, way]) for way in WAYS)] for name in FAMILIES]
-    return _HEAD + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return (
+        _HEAD.format(age=text_of("ways_in"))
+        + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        + "\n"
+    )
 
 
 def _text(cell: Cell) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from benchmarks.output import about
 from tests.ways_in.cell import Cell, Outcome
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "ways_in.json"
@@ -16,7 +17,7 @@ def read_cells(path: Path = RESULTS) -> Cells:
         return {}
     return {
         (item.pop("family"), item.pop("way")): _cell(item)
-        for item in json.loads(path.read_text(encoding="utf-8"))
+        for item in json.loads(path.read_text(encoding="utf-8"))["cells"]
     }
 
 
@@ -26,7 +27,8 @@ def write_cells(cells: Cells, path: Path = RESULTS) -> None:
         {"family": family, "way": way, **dataclasses.asdict(cell)}
         for (family, way), cell in sorted(cells.items())
     ]
-    path.write_text(json.dumps(items, indent=1) + "\n", encoding="utf-8")
+    said = {"runs": [about()], "cells": items}
+    path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 
 def _cell(item: dict) -> Cell:
