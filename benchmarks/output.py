@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pages.result import write_result
-from odtc.comparison.measures.measure import commit, instructions, machine, versions
+from odtc.comparison.measures.measure import busy_share, commit, instructions, machine, versions
 
 RESULTS = Path("logs/bench")
 
@@ -56,9 +56,13 @@ def add_figures(parser: argparse.ArgumentParser, name: str) -> None:
 def write_figures(
     path: Path | None, said: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], **more: Any
 ) -> None:
-    """Writes rows for a page, with what is said of a run; nothing where no file was asked for."""
+    """Writes rows for a page, with what is said of a run; nothing where no file was asked for.
+
+    How busy other programs keep the cores now, at the end of a run, is said, too.
+    """
     if path is not None:
-        write_result(path, {key: said[key] for key in _OF_A_RUN if key in said}, rows, **more)
+        run = {key: said[key] for key in _OF_A_RUN if key in said}
+        write_result(path, {**run, "busy": round(busy_share(), 2)}, rows, **more)
 
 
 # What the pages say of a run; all but the threads every benchmark knows.

@@ -5,9 +5,10 @@ from typing import Any
 
 from benchmarks.pages.result import Result, Row
 from benchmarks.pages.text import listed
+from odtc.comparison.results import BUSY
 
 # Of another run only that is said which differs from the first.
-_HOW = ("command", "machine", "threads", "versions", "conditions")
+_HOW = ("command", "machine", "threads", "versions", "conditions", "busy")
 # A file has the versions of all packages; these decide what a step and its peers take.
 _PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training")
 _OLD = "kernels have changed since"
@@ -54,6 +55,8 @@ def _terms(run: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{name} {versions[name]}" for name in _PACKAGES if name in versions)
     if run.get("conditions"):
         yield run["conditions"]
+    if run.get("busy", 0) > BUSY:
+        yield f"other programs kept {run['busy']:.0%} of the cores busy"
 
 
 def machine_text(machine: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from benchmarks.native_runtime.found import Found as NativeFound
 from benchmarks.native_runtime.found import Measured
 from benchmarks.pages.measured import measured
 from benchmarks.pages.parts import TABLES
-from benchmarks.pages.result import Result, read_file
+from benchmarks.pages.result import Result, read_file, write_result
 from benchmarks.plan_time import __main__ as plan_time
 from benchmarks.recomputation.report import Curve, Planned, Share
 from benchmarks.recomputation.report import figures_of as plan_figures
@@ -192,7 +192,7 @@ def test_a_page_shows_what_a_benchmark_writes(name: str, tmp_path: Path) -> None
     written, line = WRITTEN[name]
     path = tmp_path / f"{name}.json"
     said = output.about() | {"threads": 2}
-    output.write_figures(path, said, **written)
+    write_result(path, said, **written)
     found = read_file(path)
     lines = TABLES[name](found)
     assert any(line in each for each in lines), "\n".join(lines)
@@ -210,6 +210,7 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     assert found["rows"] == [{"a": 1}]
     assert found["b"] == 2
     assert "other" not in found["runs"][0]
+    assert 0 <= found["runs"][0]["busy"] <= 1
 
 
 def test_the_command_is_that_which_was_typed() -> None:

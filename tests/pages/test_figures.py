@@ -121,6 +121,11 @@ def test_the_last_line_says_what_is_older_than_the_kernels() -> None:
     line = measured(Result([first], [], {}), str)
     said = "Measured by `make x` on a CPU with AVX2, 1 core, 2 threads, idle; 2026-01-02, commit"
     assert line == f"{said} abc1234."
+    busy = {**first, "busy": 0.25}
+    assert ", idle, other programs kept 25% of the cores busy;" in measured(
+        Result([busy], [], {}), str
+    )
+    assert measured(Result([{**first, "busy": 0.1}], [], {}), str) == line
     old = {**first, "kernels_changed": True}
     assert measured(Result([old], [], {}), str).endswith("abc1234; kernels have changed since.")
     again = run_of(command="make x", commit="def5678", typed=True, kernels_changed=True)
