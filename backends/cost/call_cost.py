@@ -26,11 +26,11 @@ _NORMAL_OPERATIONS, _NORMAL_BYTES = 6, 8
 
 
 def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
-    """What a call of a kernel, which has no blocks, takes of one core of a target.
+    """Returns a function that gives the time of a call of a kernel without blocks, on one core.
 
     Args:
         target: the target.
-        times: of calls that were measured there.
+        times: of calls that were measured on it.
     """
     lanes = target.vector_bits // 32
 
@@ -57,7 +57,7 @@ def worth_copies(target: Target) -> int:
 
 
 def storage_cost(target: Target) -> Storage:
-    """What copies to the target's storage and back take, in the unit of `call_cost`.
+    """Returns the times of copies to the target's storage and back, in the unit of `call_cost`.
 
     Calls are shared by the target's threads, and a storage is not: in the time of one copy all of
     them could work.

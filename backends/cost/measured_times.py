@@ -1,4 +1,4 @@
-"""What calls of products were measured to take, and how far a model of the target is from that.
+"""Measured times of products' calls, and how far a model of the target is from them.
 
 A model may be wrong about a target as a whole: its clocks, its memory, how well threads share work.
 Calls that were measured would then be cheap or dear beside all those that were not. So the model's
@@ -37,7 +37,7 @@ def family_in(workload: str) -> str:
 
 @dataclass(frozen=True)
 class MeasuredTimes:
-    """What is known of calls on a target.
+    """Measured times of calls on a target.
 
     Attributes:
         known: times by the text of a workload.
@@ -50,14 +50,14 @@ class MeasuredTimes:
     factor: float = 1.0
 
     def seconds(self, workload: str, *, is_tuned: bool) -> float | None:
-        """What a call was measured to take; None where it was not."""
+        """Returns the measured time of a call, or None where it was not measured."""
         found = self.known.get(workload)
         if found is None:
             return None
         return found.told if is_tuned else found.usual
 
     def factor_of(self, workload: str) -> float:
-        """What the model's time of a call is multiplied by that was not measured."""
+        """Returns the factor for the model's time of a call that was not measured."""
         return self.factors.get(family_in(workload), self.factor)
 
 

@@ -1,8 +1,8 @@
-"""What a product is, as text: the same for every kernel that computes the same, in any model.
+"""The text of a product: the same for every kernel that computes the same, in any model.
 
-It names the family, its numbers, what becomes of its first operand as it is read, the shapes and
-dtypes of all tensors and what is fused after the product; names of variables, of which no two
-models have the same, are not in it.
+It names the family, its numbers, how its first operand is transformed as it is read, the shapes
+and dtypes of all tensors and what is fused after the product. It leaves out names of variables,
+which no two models share.
 """
 
 from tvm import tirx

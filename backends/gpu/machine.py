@@ -1,4 +1,4 @@
-"""What a kernel must know of a GPU."""
+"""The description of a GPU that kernels are written for."""
 
 from dataclasses import dataclass
 

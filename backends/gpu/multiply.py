@@ -1,4 +1,4 @@
-"""What a work-item of a product adds to its sums, a slice of both operands at a time.
+"""Multiply-accumulate of a product's work-item, over one slice of both operands at a time.
 
 In float32 a sum stays in a register from the first term to the last. In float16 it does so for the
 terms of one slice; then it is widened and added to one in float32, as on CPUs
@@ -26,11 +26,11 @@ ACROSS = 16
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a product multiplies.
+    """The dtype and vector width in which a product multiplies.
 
     Attributes:
-        dtype: of the operands as a group shares them.
-        terms: of a slice.
+        dtype: of the operands in a group's shared memory.
+        terms: terms of the sum in a slice.
         lanes: columns that are multiplied at once.
     """
 

@@ -109,12 +109,12 @@ def _key(kernel: tirx.PrimFunc, made_by: str) -> str:
 
 
 def _function(key: str) -> str:
-    """What a kernel is called in its object file."""
+    """Returns the name of a kernel's function in its object file."""
     return f"k{key[:_DIGITS]}"
 
 
 def pass_context() -> str:
-    """What the passes of TVM are told in this thread."""
+    """Returns the settings of TVM's pass context in this thread, as JSON."""
     now = tvm.transform.PassContext.current()
     config = {name: str(value) for name, value in now.config.items()}
     return json.dumps({"level": now.opt_level, **config}, sort_keys=True)
@@ -122,7 +122,7 @@ def pass_context() -> str:
 
 @cache
 def _toolchain() -> str:
-    """What makes code of kernels: its versions, and its files where we have them."""
+    """Returns the identity of the toolchain: its versions, and its files where we have them."""
     sources = b"".join(Path(each).read_bytes() for each in _SOURCES)
     built = [(name, size) for name, size, _ in libraries()]
     ours = hashlib.sha256(sources).hexdigest()

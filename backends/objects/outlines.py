@@ -40,7 +40,7 @@ class NotKeptError(Exception):
 
 
 class Outlines(Enum):
-    """What becomes of kernels whose code is kept.
+    """How kernels whose code is kept are treated.
 
     Attributes:
         NEVER: they are lowered as all are, and nothing is noted: code is not all that is wanted.

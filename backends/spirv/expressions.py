@@ -121,7 +121,7 @@ def _remainder(kernel: Kernel, node: Any) -> Value:
 
 def _logical(op: Op) -> Translate:
     def translate(kernel: Kernel, node: Any) -> Value:
-        """What reads memory on the right is skipped where the left one decides, as in C."""
+        """Skips what reads memory on the right where the left operand decides, as in C."""
         left, *more = kernel.value(node.a)
         if more or not _reads(node.b):
             pairs = zip((left, *more), kernel.value(node.b), strict=True)

@@ -34,7 +34,7 @@ _CODES = {"int": 0, "uint": 1, "float": 2}
 
 @dataclass(frozen=True)
 class Interface:
-    """What a launch has to know.
+    """The interface of a kernel that a launch needs.
 
     Attributes:
         arguments: code, bits and lanes of each, as DLPack numbers them; buffers come first.

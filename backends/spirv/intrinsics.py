@@ -1,4 +1,4 @@
-"""What calls in kernels mean: functions of GLSL's by name, and what has a form of its own.
+"""Translation of calls in kernels: functions of GLSL's by name, and those with a form of their own.
 
 TVM calls functions by their names in C, `expf` among them, or leaves its own name, `tirx.exp`.
 """

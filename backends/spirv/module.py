@@ -38,7 +38,7 @@ def text(value: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a device has to know of the kernel to run it.
+    """The entry point of a kernel, as a device needs it.
 
     Attributes:
         name: of the kernel.

@@ -126,7 +126,7 @@ class Glsl(IntEnum):
 
 
 class Capability(IntEnum):
-    """What a module asks of a device, beside what each has."""
+    """Capabilities that a module asks of a device, beside those that each device has."""
 
     SHADER = 1
     FLOAT16 = 9
@@ -150,7 +150,7 @@ class Storage(IntEnum):
 
 
 class Decoration(IntEnum):
-    """What is said of a type or a variable."""
+    """Decorations of types and variables."""
 
     BLOCK = 2
     ARRAY_STRIDE = 6

@@ -42,7 +42,7 @@ class Kind:
 
     @property
     def stored(self) -> "Kind":
-        """What it is in a buffer: a bool has no size there, and is a byte."""
+        """Returns the kind in a buffer: a bool has no size there, so it is stored as a byte."""
         return UINT8 if self.code == "bool" else self
 
 

@@ -72,7 +72,7 @@ def attention_kernel(heads: Heads, machine: Machine) -> tirx.PrimFunc:
 
 
 class _Rows:
-    """What is known of the queries of a block, while it runs over the keys.
+    """State of a block of queries while it runs over the keys (scores, maxima, sums).
 
     Args:
         heads: sizes and layout.

@@ -1,4 +1,4 @@
-"""What an attention computes, and where its tensors lie."""
+"""Sizes of an attention, and the layout of its tensors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

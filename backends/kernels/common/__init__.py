@@ -1,1 +1,1 @@
-"""What kernels of all families are written with."""
+"""Helpers that kernels of all families share."""

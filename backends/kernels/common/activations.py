@@ -1,4 +1,4 @@
-"""What a kernel has after it of a network's activations."""
+"""Activations that a kernel can apply to a value before it stores it."""
 
 from collections.abc import Callable
 

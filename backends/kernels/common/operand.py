@@ -1,4 +1,4 @@
-"""What the rules of our own operators share: operands as they are stored, and calls of kernels."""
+"""Helpers of the rules of our own operators: operands as they are stored, and calls of kernels."""
 
 from tvm import relax, te, tirx
 

@@ -182,7 +182,7 @@ def _tile(rows: int, columns: int, machine: Machine) -> Tile:
 
 
 def _cost(rows: int, columns: int, height: int, width: int) -> tuple[int, int]:
-    """What tells a better tile by: twice the cycles for vectors of all rows and columns; loads."""
+    """Returns the key that ranks tiles: twice the cycles over all vectors, then loads."""
     tiles = [
         (times * count, h, w)
         for _, times, h in pieces(rows, height)

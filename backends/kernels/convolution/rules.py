@@ -36,7 +36,7 @@ def convolution_rules() -> dict[str, Rule]:
 
 
 def convolution_of(call: relax.Call) -> Convolution | None:
-    """What a call computes; None where it is none of the three, or has groups."""
+    """Returns the convolution of a call; None where it is none of the three, or has groups."""
     find = _FORM_OF.get(operator_of(call))
     form = find(call) if find else None
     return _described(form, call) if form else None

@@ -113,7 +113,7 @@ def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> C
 
 
 def staged_dtype(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> str:
-    """What the product multiplies: the image is staged anyway, only weights are copied for it."""
+    """Returns the dtype of the product: only weights are copied for it, images anyway."""
     positions = math.prod(each.out for each in walks[0])
     return machine.dtype(shape.channels * _taps(walks), shape.batch * positions)
 
@@ -148,7 +148,7 @@ def _block(
     machine: Machine,
     dtype: str,
 ) -> Block:
-    """What is staged at once: the model's block, or another one of its kind."""
+    """Returns the block to stage: the model's, or another candidate of the same kind."""
     usual = _usual_block(shape, walks, axes, planes, machine, dtype)
     rows, staged, inner = usual.rows, axes[0].span, usual.inner
     out = max(walk[0].out for walk in walks)

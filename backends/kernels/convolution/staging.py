@@ -20,7 +20,7 @@ Read = Callable[..., ir.Expr]
 
 @dataclass(frozen=True)
 class Block:
-    """What is staged at once: some rows of some images.
+    """The part of a batch that is staged at once: some rows of some images.
 
     Attributes:
         images: number of images.

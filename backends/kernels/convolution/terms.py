@@ -1,6 +1,6 @@
-"""What a convolution of any rank, in groups or not, and its two gradients compute.
+"""Terms of a convolution of any rank, in groups or not, and of its two gradients.
 
-Each is a sum of products, said element by element; how they are computed is said elsewhere.
+Each is a sum of products, defined here element by element; other modules compute it.
 """
 
 from collections.abc import Callable, Sequence

@@ -63,7 +63,7 @@ def random_kernel(size: int, keep: float, stream: int, seed: int) -> tirx.PrimFu
 
 
 def _element(word: ir.Expr, keep: float) -> ir.Expr:
-    """What a random word stands for; a mask is that of the numbers below `keep`."""
+    """Converts a random word to an element: a number in [0, 1), or a mask of those below `keep`."""
     bits = tirx.shift_right(word, tirx.const(32 - _BITS, "uint32"))
     if keep:
         bound = tirx.const(round(keep * 2**_BITS), "uint32")

@@ -39,7 +39,7 @@ def layer_norm_rules(
 
 
 def _normal(row: Row, value: Value, epsilon: float, centred: bool) -> tuple[Value, ir.Expr]:
-    """What the statistics make of a value: its distance from the mean, if that is taken off."""
+    """Returns the value, centred if the mean is taken off, and its scale."""
     if centred:
         return normal_of(row, value, epsilon)
     return value, scale_of(row, variance_of(row, value), epsilon)

@@ -27,10 +27,10 @@ Argument = tuple[tuple[int, ...], str]
 
 @dataclass(frozen=True)
 class Normal:
-    """What becomes of an operand as it is read.
+    """The normalisation of an operand as it is read.
 
     Attributes:
-        activation: name of an operator of `ACTIVATIONS` that is after it, or nothing.
+        activation: name of an operator of `ACTIVATIONS` that follows it, or ''.
         held: channels that the data has.
         first: the first of them that is read.
     """

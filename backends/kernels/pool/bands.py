@@ -140,7 +140,7 @@ def each_band(band: Band, emit: Callable[[Index, Index], None]) -> None:
 
 @contextmanager
 def only(condition: ir.Expr, *, always: bool) -> Iterator[None]:
-    """What is emitted in here is done only where a condition holds, unless it always does."""
+    """Guards what is emitted in the block by a condition, unless it `always` holds."""
     if always:
         yield
         return

@@ -1,4 +1,4 @@
-"""What TVM has fused after a product, as a function that the product applies when it stores.
+"""The epilogue that TVM fused after a product, as a function applied when the product stores.
 
 `FuseTIR` leaves one kernel with a block for the product and a block for each operator after it.
 A product brings its own loops, so those blocks are read as expressions: the tail of a product is
@@ -134,7 +134,7 @@ def _is_product(block: s_tir.SBlock) -> bool:
 
 
 def _normal(product: s_tir.SBlock) -> Normal | None:
-    """What becomes of the first operand, whose tensors are read first, as `Normalised` has them."""
+    """Returns the normalisation of the first operand, whose tensors are read first, or None."""
     if READ_NORMALISED not in product.annotations:
         return None
     activation, held, first = product.annotations[READ_NORMALISED]
@@ -187,7 +187,7 @@ def _at(
     found: dict[ir.Var, ir.Expr],
     renamed: dict[ir.Var, ir.Var],
 ) -> ir.Expr:
-    """What a block stores at an index, given what those before it do."""
+    """Returns the value that a block stores at an index, given those of the blocks before it."""
     place = {axis.var: at for axis, at in zip(block.iter_vars, index, strict=True)}
 
     def load(read: ir.TensorLoad) -> ir.Expr:
@@ -213,7 +213,7 @@ def _is_pointwise(block: s_tir.SBlock, before: dict[ir.Var, Any], product: ir.Va
 
 
 def _loads(block: s_tir.SBlock) -> list[ir.TensorLoad]:
-    """What the one store of a block reads."""
+    """Returns the loads of a block's one store."""
     reads: list[ir.TensorLoad] = []
     tvm_ffi.structural_walk(block.body.value, (ir.TensorLoad, reads.append))
     return reads

@@ -1,4 +1,4 @@
-"""What products of matrices share: the panels of a right operand, and what becomes of a tile."""
+"""Code that matrix products share: packing the right operand into panels, and storing tiles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ _SPILLED = 3
 
 @dataclass(frozen=True)
 class Machine(MachineModel):
-    """What a kernel must know of a CPU.
+    """A CPU as kernels see it: its registers and caches.
 
     Attributes:
         lanes: float32 elements in a vector register.
@@ -49,7 +49,7 @@ class Machine(MachineModel):
         return "float16" if self.has_half else "float32"
 
     def dtype(self, depth: int, *reuse: int) -> str:
-        """What a product multiplies: float16 where the CPU has it and the product is worth it.
+        """Returns the dtype to multiply in: float16 where the CPU has it and the product gains.
 
         Args:
             depth: terms of each sum.
@@ -170,14 +170,14 @@ class Tile:
         return replace(self, rows=rows)
 
     def cost(self, rows: int, columns: int) -> tuple[float, int, int]:
-        """What tells a better tile by: its time, columns that it leaves empty, its height."""
+        """Returns the key that ranks tiles: time, columns left empty, height."""
         empty = max(self.columns - columns, 0)
         return self.cycles(rows, columns), empty, self.rows
 
     def cost_of_sums(self, rows: int, columns: int) -> tuple[int, int, float]:
-        """What tells a better tile by where none may overlap.
+        """Returns the key that ranks tiles where none may overlap.
 
-        Its time, columns that it leaves empty, loads for each product.
+        It is their time, columns left empty, and loads for each product.
         """
         whole, rest = divmod(rows, self.rows)
         steps = whole * self.step + (_SPILLED * self.of_rows(rest).step if rest else 0)

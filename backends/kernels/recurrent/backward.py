@@ -89,7 +89,7 @@ class _Backward(LayerKernel):
         T.buffer_store(self.carried[slot], value, [b, u.at()])
 
     def skip(self, t: ir.Expr, onward: StepProduct) -> Body:
-        """What a step does that a sample does not have: the adjoint of its state goes on."""
+        """Returns the body for a step that a sample lacks: it passes the state's adjoint on."""
 
         def body(b: ir.Expr, u: Units) -> None:
             self.carry(0, b, u, onward[b, u.at()] + self.carried[0][b, u.at()])

@@ -1,4 +1,4 @@
-"""What the kernels of recurrent layers are made of: products and rows, again at every step.
+"""Parts of the kernels of recurrent layers: products and rows, repeated at every step.
 
 The weights are packed once, in panels as a tile reads them, and then serve all steps. A step is a
 product for all samples, and a pass over the row of each sample for what is elementwise.

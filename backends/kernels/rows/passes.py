@@ -48,7 +48,7 @@ Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 
 
 def add(left: ir.Expr, right: ir.Expr) -> ir.Expr:
-    """What most passes combine values by."""
+    """Adds two values, as most passes combine them."""
     return left + right
 
 
@@ -131,7 +131,7 @@ class Row:
 
     @contextmanager
     def once(self) -> Iterator[None]:
-        """What is stored once for the row is stored in here: by the team of its first part."""
+        """Guards stores that are needed once for the row: the team of its first part does them."""
         if self.parts == 1:
             yield
         else:
