@@ -1,4 +1,4 @@
-"""What a call of a kernel takes, as those who decide what runs again are told."""
+"""Times of kernels' calls, as given to the planner that decides what is recomputed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

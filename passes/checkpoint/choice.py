@@ -1,11 +1,11 @@
-"""What is alive at a moment of a step, as the linear program of that moment chooses it."""
+"""A choice of the tensors that are alive at a moment of a step."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is alive at a moment.
+    """A choice of the tensors that are alive at a moment.
 
     Attributes:
         task: that begins at the moment.

@@ -41,7 +41,7 @@ def _reached(start: ir.Var, direct: dict[ir.Var, set[ir.Var]]) -> set[ir.Var]:
 def _edges(
     statement: tirx.Stmt, condition: frozenset[ir.Var]
 ) -> Iterator[tuple[ir.Var, frozenset[ir.Var]]]:
-    """What is written, each with what is read for it, or for whether and where it is written."""
+    """Yields each buffer that is written, with all that its value, index or condition reads."""
     if isinstance(statement, tirx.BufferStore):
         read = _read(statement.value).union(*map(_read, statement.indices))
         yield statement.buffer, read | condition

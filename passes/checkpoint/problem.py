@@ -1,4 +1,4 @@
-"""What there is to decide: a step of tasks in order, some of which may run again.
+"""The recomputation problem: a step of tasks in order, some of which may run again.
 
 A plan is a sequence of tasks that has each of them, in their order, and between them tasks that run
 once more: what they make is made anew, and the earlier copy is free after its last reader. The
@@ -55,7 +55,7 @@ class Recomputation:
 
     @property
     def measured_part(self) -> str:
-        """What is said of seconds that were measured, after other words."""
+        """Clause for a message that says how many seconds were measured; '' where none were."""
         count = len(self.tasks.tasks)
         return f"; {self.measured} of {count} calls have measured times" if self.measured else ""
 
@@ -151,12 +151,12 @@ class Recomputation:
 
     @cached_property
     def program(self) -> Program:
-        """What is asked of its moments; see `stage_program.py`."""
+        """The linear program of its stages; see `stage_program.py`."""
         return Program(self.tasks, self.uses, self.until, has_storage=self.storage is not None)
 
     @cached_property
     def native(self) -> Planner | None:
-        """What does the inner loops in place of Python, where there is a compiler."""
+        """The planner in C++ that runs the inner loops, where there is a compiler."""
         return planner_of(self)
 
     @cached_property

@@ -93,7 +93,7 @@ class _Sequence:
             self._copies[tensor][-1].reads.append(len(self.sequence))
 
     def changes(self) -> Iterator[_Change]:
-        """What could be made again instead of waiting where too much is alive."""
+        """Yields tensors that could be made again, instead of waiting where too much is alive."""
         for copy in (each for copies in self._copies for each in copies):
             for start, end in zip([copy.made, *copy.reads], copy.reads, strict=False):
                 if end < len(self.sequence) and self._crossed[end] > self._crossed[start + 1]:

@@ -29,7 +29,7 @@ def retained(problem: Recomputation, sequence: Sequence[int], limit: int) -> Pla
 
 
 def retained_in_python(problem: Recomputation, sequence: Sequence[int], limit: int) -> list[int]:
-    """What is left of a sequence; `native/retention.h` does the same."""
+    """Returns a sequence without its needless repetitions, as `native/retention.h` does."""
     lives = _Lives(problem, sequence)
     seen: set[int] = set()
     repeated = []

@@ -26,7 +26,7 @@ _KEPT = 0.5
 
 
 class StageProgram:
-    """What can be alive at a stage: the moment at which a task runs first.
+    """The linear program of a stage, the moment at which a task runs first.
 
     Args:
         problem: the step.

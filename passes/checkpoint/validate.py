@@ -33,7 +33,7 @@ def validate(problem: Recomputation, plan: Plan) -> None:
 
 
 def _copy_seconds(problem: Recomputation, plan: Plan) -> float:
-    """What copies take, if each is fetched after the one place that stores it."""
+    """Returns the seconds of a plan's copies; each must be stored once before it is fetched."""
     count, tensors = len(problem.tasks.tasks), len(problem.tasks.sizes)
     stored: set[int] = set()
     seconds = 0.0

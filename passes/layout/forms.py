@@ -78,7 +78,7 @@ def rule_of(call: relax.Expr, module: tvm.IRModule) -> Rule | None:
 
 
 def read_by(call: relax.Call) -> list[relax.Expr]:
-    """What a call reads, one by one."""
+    """Returns the tensors that a call reads."""
     if operator_of(call) == CALL_TIR:
         return list(call.args[1].fields)
     first = call.args[0]

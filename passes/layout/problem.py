@@ -30,7 +30,7 @@ class Tensor:
     written: float = 0.0
 
     def seconds_of(self, made: str, there: Collection[str]) -> float:
-        """What it takes to have it in these layouts, of which one is that it is made in."""
+        """Seconds of having it in these layouts, among them the one in which it is made."""
         copies = len(there) - 1
         is_written = copies > 0 and made == self.layouts[0]
         return copies * self.seconds + is_written * self.written

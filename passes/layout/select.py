@@ -64,7 +64,7 @@ class SelectLayouts(Pass):
 
 
 def record_of(problem: Problem, solution: Solution) -> LayoutPlan:
-    """What is said of a plan."""
+    """Returns the record of a plan, as an artifact keeps it."""
     operators = (
         LayoutOperator(
             operator.name,

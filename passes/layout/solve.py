@@ -61,7 +61,7 @@ def solution_of(problem: Problem, forms: tuple[int, ...], bound: float) -> Solut
 
 
 def _made_so(tensor: Tensor, price: float, made: str, there: frozenset[str]) -> float:
-    """What a tensor in these layouts costs; no plan has it so without that it is made in."""
+    """Returns a tensor's cost in these layouts: infinite without the one that it is made in."""
     if made not in there:
         return np.inf
     return tensor.seconds_of(made, there) + price * tensor.nbytes_of(there)

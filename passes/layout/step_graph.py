@@ -18,7 +18,7 @@ from odtc.passes.layout.problem import Operator, OperatorForm, Problem, Tensor
 
 @dataclass(frozen=True)
 class Costs:
-    """What a target's model says of layouts.
+    """The costs of layouts, by a target's model.
 
     Attributes:
         call: seconds of a call of an operator in a layout.
@@ -38,7 +38,7 @@ class Costs:
 
 @dataclass
 class StepGraph:
-    """What a step computes, seen through its aliases and tuples.
+    """The operators of a step, seen through its aliases and tuples.
 
     Attributes:
         function: the step.

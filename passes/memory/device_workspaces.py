@@ -48,7 +48,7 @@ class LiftDeviceWorkspaces(Pass):
 
 
 def device_workspaces(kernel: tirx.PrimFunc) -> list[tirx.Buffer]:
-    """What a kernel that is bound to threads allocates of the device's memory."""
+    """Returns the buffers in the device's memory that a kernel bound to threads allocates."""
     found: list[tirx.Buffer] = []
 
     def visit(allocation: tirx.AllocBuffer) -> None:

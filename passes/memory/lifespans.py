@@ -31,7 +31,7 @@ class Lifespans:
     bytes: Mapping[int, int]
 
     def problem(self) -> Problem:
-        """What has to be packed: a buffer for each tensor, named by its number."""
+        """Returns the packing problem: a buffer for each tensor, named by its number."""
         return Problem(
             [
                 Buffer(str(number), first, last + 1, self.bytes[number])

@@ -42,7 +42,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Tasks:
-    """What has to be put in order.
+    """Tasks that have to be put in order.
 
     Attributes:
         tasks: in an order that is possible.

@@ -26,7 +26,7 @@ _ALLOCATION = "relax.builtin.alloc_tensor"
 
 @dataclass(frozen=True)
 class _Value:
-    """What lies in a tensor until a call writes over it.
+    """A value in a tensor, from its write until a call writes over it.
 
     Attributes:
         tensor: number of the binding that allocates the tensor.
@@ -120,7 +120,7 @@ def _values(
     calls: Sequence[int],
     spans: Mapping[int, tuple[int, int]],
 ) -> Iterator[_Value]:
-    """What lies in each tensor: one value, or several where calls write over it.
+    """Yields the values in each tensor: one, or several where calls write over it.
 
     A call that writes over `x` is followed by another name of that, `y = x`.
     """
@@ -162,7 +162,7 @@ def named(tags: Tags, origins: Sequence[Origin]) -> tuple[Origin, ...]:
 
 
 def _kind(name: str, tags: Tags, origins: Sequence[Origin], *, saved: bool) -> Kind:
-    """What a tensor is.
+    """Returns the kind of a tensor.
 
     Args:
         name: of its variable.

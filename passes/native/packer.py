@@ -22,7 +22,7 @@ class Ended(IntEnum):
 
 
 class Spend(NamedTuple):
-    """What a search may spend: nodes, steps as of `Limit`, and seconds on the clock; None: any."""
+    """Limits of a search: nodes, steps as of `Limit`, and seconds on the clock; None: no limit."""
 
     nodes: int
     steps: int

@@ -95,7 +95,7 @@ class _Walk:
                 self.drop_read(tensor)
 
     def candidates(self, missing: int, pinned: Container[int]) -> dict[int, int]:
-        """What may be dropped, with the tasks before which it has to be there again."""
+        """Returns tensors that may be dropped, with the tasks before which they must be back."""
         return {
             tensor: due
             for tensor in self.at.alive
@@ -142,7 +142,7 @@ class _Walk:
         return found
 
     def rank(self, tensor: int, use: int, most: float) -> tuple[tuple[bool, float], int, float]:
-        """What tensors are chosen by: the rank or less, the tensor, and how far that is followed.
+        """Returns a key to choose by: at most the rank, the tensor, and how far that is followed.
 
         The last is 0 where the rank is exact.
         """
@@ -260,7 +260,7 @@ def worth_keeping(
     room: int,
     slack: float,
 ) -> Choice | None:
-    """What of all that is alive is worth keeping.
+    """Returns the choice of which live tensors are worth keeping; None where none fits.
 
     Args:
         problem: the step.

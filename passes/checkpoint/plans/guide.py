@@ -1,4 +1,4 @@
-"""What a walk drops first, and what it keeps only because other tensors are made again from it.
+"""Guides a walk: what it drops first, and what it keeps only to make other tensors from it again.
 
 `passes/native/guide.h` does the same in C++, and changes with it.
 """

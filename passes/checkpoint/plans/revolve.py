@@ -103,5 +103,5 @@ class _Reversal:
             self._stack.append(start)
 
     def _kept(self, now: int) -> frozenset[int]:
-        """What is kept while the backward pass is in a segment."""
+        """Returns the tensors that are kept while the backward pass is in a segment."""
         return self._made[now].union(self._states[now], *(self._states[at] for at in self._stack))

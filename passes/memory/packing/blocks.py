@@ -1,4 +1,4 @@
-"""What is packed, as numbers: sizes in whole units, times as sections.
+"""Buffers to be packed, as numbers: sizes in whole units, times as sections.
 
 Bytes: every size is rounded up to what divides all alignments, so that what lies between two
 aligned buffers belongs to the lower one; then all sizes and offsets are multiples of a unit.

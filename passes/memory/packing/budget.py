@@ -21,7 +21,7 @@ class Limit:
 
 
 class Budget:
-    """What is left of a limit.
+    """The unspent part of a limit.
 
     Attributes:
         steps: that are left; below zero where the last ones were more than there were.

@@ -1,4 +1,4 @@
-"""What is to be packed, and what comes out."""
+"""The packing problem and its solution: buffers with their lifespans, and their offsets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Buffer:
 
 
 class Fault(NamedTuple):
-    """What is wrong with a buffer: the field, and what is said of its value."""
+    """A fault of a buffer: the field, and what is wrong with its value."""
 
     field: str
     what: str

@@ -140,7 +140,7 @@ class Search:
         return len(self._frames) - 1
 
     def _descend(self, frame: int) -> _Task | None:
-        """What is to be done after the next branch of a frame."""
+        """Takes the next branch of a frame; returns the task to do then, or None."""
         choice, task = self._frames[frame]
         branch = choice.branches.pop()
         state = followed(task.state, choice, branch)

@@ -66,7 +66,7 @@ class Region:
 
 @dataclass(frozen=True)
 class State:
-    """What the placed blocks leave of a region.
+    """The part of a region that the placed blocks leave free.
 
     Attributes:
         region: the blocks.
@@ -83,7 +83,7 @@ class State:
 
 @dataclass(frozen=True)
 class Choice:
-    """What can come next in a section.
+    """The branches of a search in a section.
 
     Attributes:
         bottom: the offset at which blocks would be placed.
