@@ -39,7 +39,7 @@ def operations(value: ir.Expr) -> int:
 
 
 def loads_and_variables(value: object) -> tuple[list[ir.TensorLoad], set[ir.Var]]:
-    """What an expression, or a list of them, loads, and the variables that it uses otherwise."""
+    """Returns the tensor loads in an expression or a list of them, and its other variables."""
     loads: list[ir.TensorLoad] = []
     variables: set[ir.Var] = set()
 
@@ -126,6 +126,6 @@ def _strides(shape: Sequence[int]) -> list[int]:
 
 
 def _step(flat: ir.Expr, variable: ir.Var) -> int | None:
-    """What a flat index moves on by with a variable; None if it is not the same each time."""
+    """Returns the stride of a flat index in a variable; None if it is not constant."""
     found = detect_linear_equation(flat, [variable])
     return int(found[0]) if found and isinstance(found[0], tirx.IntImm) else None

@@ -1,4 +1,4 @@
-"""What the rules ask of a block and its loops."""
+"""Properties of a block and its loops that the rules ask for."""
 
 from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV

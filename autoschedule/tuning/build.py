@@ -56,7 +56,7 @@ def kernel_text(kernel: tirx.PrimFunc) -> str:
 
 @lru_cache(_KERNELS)
 def kernel_of(text: str) -> tirx.PrimFunc:
-    """What `kernel_text` wrote."""
+    """Reads a kernel back from the text of `kernel_text`."""
     return tvm.ir.load_json(json.loads(text))
 
 

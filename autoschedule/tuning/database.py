@@ -24,11 +24,11 @@ _HINT = "name another file with --database"
 
 @dataclass(frozen=True)
 class Records:
-    """What a file holds.
+    """The records of a file.
 
     Attributes:
         records: in the order in which they were written.
-        damaged: lines that are none.
+        damaged: number of lines that are no record.
     """
 
     records: tuple[Record, ...] = ()
@@ -110,9 +110,9 @@ def merged(*of: Iterable[Record]) -> list[Record]:
 
 
 def pruned(records: Iterable[Record], odtc: str, tvm: str) -> list[Record]:
-    """What may still serve: of records of these versions the best of each workload and place.
+    """Returns the records worth keeping: of these versions, the best of each workload and place.
 
-    Trials go, and with them what keeps a search from measuring them again.
+    Trials are dropped, so a search would measure them again.
     """
     best: dict[tuple, Record] = {}
     for each in records:
@@ -137,7 +137,7 @@ class Tuned:
     times: MeasuredTimes = NOTHING
 
     def __call__(self, workload: str) -> TunedChoice | None:
-        """What is known of a workload; None where the model of the machine decides."""
+        """Returns the recorded choice for a workload; None where the machine's model decides."""
         record, fit = self.known.get(workload, (None, None))
         if record is None or fit is None or not record.is_better:
             return None

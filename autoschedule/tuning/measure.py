@@ -83,7 +83,7 @@ _AT_FIRST, _MORE = 0.7, 0.075
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured of a choice.
+    """The measurement of a choice.
 
     Attributes:
         seconds: of each sample, for a call.
@@ -164,12 +164,12 @@ class _Kernel:
         self._machine = bench.load(library)
 
     def value(self) -> np.ndarray:
-        """What it computes."""
+        """Runs the kernel and returns its result."""
         with self._bench.guard():
             return self._machine[KERNEL](*self._arguments).numpy()
 
     def clock(self) -> Clock:
-        """What takes its time: of each call alone where caches are emptied before, else of all."""
+        """Returns a timer of calls: each alone where caches are flushed, else all together."""
         flushed = _FLUSHED if is_cold(self._bench.device) else 0
 
         def seconds(calls: int) -> float:

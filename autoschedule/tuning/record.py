@@ -1,4 +1,4 @@
-"""What was measured of one choice of a kernel, and where."""
+"""The record of one measured choice of a kernel, and of where it was measured."""
 
 import json
 import platform
@@ -46,7 +46,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Place:
-    """What a kernel is made for.
+    """The place that a kernel is made for.
 
     Attributes:
         target: see `identity_of`.
@@ -108,7 +108,7 @@ class Record:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What no two measurements of one series share."""
+        """The key that no two measurements of one series share."""
         of = (self.workload, self.target, self.device, self.odtc, self.tvm)
         return (*of, frozen(self.choice), self.kept)
 

@@ -1,4 +1,4 @@
-"""What there is to tune in a training step: each distinct product, with its part of the step."""
+"""Tuning tasks of a training step: each distinct product, with its share of the step's time."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ class Writer:
         return function, decisions
 
     def draft(self, kernel: tirx.PrimFunc, choice: Choice) -> Draft | None:
-        """What a search needs of a kernel; None where there is none of this choice."""
+        """Writes a kernel with a choice for a search; None where it has no such choice."""
         try:
             function, decisions = self.written(kernel, choice)
         except ValueError:

@@ -1,4 +1,4 @@
-"""What records say of how long calls take, for those who plan steps by it."""
+"""Times of calls from tuning records, for the planners of a step."""
 
 from collections.abc import Iterable, Mapping
 from statistics import median

@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class State:
-    """What there is to tell.
+    """The state of a tuning run, for progress and summaries.
 
     Attributes:
         tasks: how far each is.
@@ -168,7 +168,7 @@ class Tuning:
         return state
 
     def _first(self, number: int) -> list[Choice]:
-        """What is tried first of a task: written when its turn comes, which may be never."""
+        """Returns a task's first choices to try; generated when its turn comes, if ever."""
         choices = next(self._searches[number], [])
         self._progress[number].is_over = not choices
         return choices
