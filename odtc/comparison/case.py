@@ -1,4 +1,4 @@
-"""What every engine is given, in a folder that the processes of a case share."""
+"""The case that every engine is given, in a folder that the processes of a case share."""
 
 import dataclasses
 import json
@@ -55,7 +55,7 @@ def write_case(case: Case, folder: Path) -> None:
 
 
 def read_case(folder: Path) -> Case:
-    """What `write_case` wrote there."""
+    """Reads the case that `write_case` wrote there."""
     data = json.loads((folder / _ABOUT).read_text())
     data["loss"] = tuple(data["loss"])
     data["shape"] = tuple((name, size) for name, size in data["shape"])
@@ -69,6 +69,6 @@ def write_batch(x: Arrays, y: Arrays, folder: Path) -> None:
 
 
 def read_batch(folder: Path) -> tuple[Arrays, Arrays]:
-    """What `write_batch` wrote there."""
+    """Reads the batch that `write_batch` wrote there."""
     x, y = (dict(np.load(folder / f"{stem}.npz")) for stem in ("x", "y"))
     return x, y

@@ -39,7 +39,7 @@ class Terms:
 
 
 def entries_of(peers: Sequence[str], budgets: Sequence[str]) -> list[Entry]:
-    """What takes part: odtc, odtc with each budget, and its peers."""
+    """Returns the entrants of a comparison: odtc, odtc with each budget, and its peers."""
     ours = [Entry(OURS), *(Entry(OURS, budget) for budget in dict.fromkeys(budgets))]
     return [*ours, *(Entry(peer) for peer in dict.fromkeys(peers) if peer != OURS)]
 

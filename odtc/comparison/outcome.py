@@ -39,5 +39,5 @@ _MARKS = (
 
 
 def outcome_of(text: str) -> Outcome:
-    """What an engine's last words mean; `FAILED` where nobody knows."""
+    """Classifies an engine's last line of output; `FAILED` where no pattern matches."""
     return next((kind for kind, mark in _MARKS if re.search(mark, text)), Outcome.FAILED)

@@ -129,7 +129,7 @@ class Worker:
 
 
 def done(task: str, case: Case, folder: Path, engine: str, limit: float) -> Mapping[str, Any]:
-    """What a task that answers once has to say.
+    """Runs a task that answers once and returns its answer.
 
     Raises:
         WorkerError: it went wrong.

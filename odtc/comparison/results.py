@@ -1,4 +1,4 @@
-"""What rows come to: ratios turn by turn, over all rounds, and whether these agree."""
+"""Results of all rounds: ratios turn by turn, and whether rounds agree."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ class Result:
 
     @property
     def setting(self) -> Setting:
-        """What it was measured at."""
+        """The setting that it was measured at."""
         return self.rows[0].setting
 
     @property

@@ -1,4 +1,4 @@
-"""What was measured of an engine in one round of a case, and the file that keeps it."""
+"""A row: the measurement of an engine in one round of a case, and the file that keeps rows."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ KIND = "comparison"
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """What the engines of a turn have in common.
+    """The settings that all engines of a turn share.
 
     Attributes:
         model: its name.

@@ -29,7 +29,7 @@ _USUAL_RATE = 1e-4
 
 @dataclass(frozen=True)
 class Entry:
-    """What takes part.
+    """An entrant of a comparison.
 
     Attributes:
         engine: one of `ENGINES`.
@@ -119,7 +119,7 @@ def _rate(found: Prepared, first: Entry, limit: float, tell: Progress) -> float:
 
 
 def ceilings(ready: Prepared, limit: float, tell: Progress) -> Mapping[str, float]:
-    """What the machine can do at most with the threads of a case, by fields of a row."""
+    """Measures the machine's peaks with the threads of a case, by fields of a row."""
     tell("measure what the machine can do")
     try:
         return done("ceilings", ready.case, ready.folder / "ceilings", OURS, limit)

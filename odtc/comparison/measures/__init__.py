@@ -1,1 +1,1 @@
-"""What is measured of a step and of its machine, and how it is told."""
+"""Measures of a step and of its machine, and how they are reported."""

@@ -1,4 +1,4 @@
-"""What every benchmark says beside its numbers: the machine, the versions, and the spread."""
+"""Facts that every benchmark reports beside its numbers: machine, versions and spread."""
 
 import os
 import platform

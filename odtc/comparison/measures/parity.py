@@ -13,7 +13,7 @@ ROUNDING = 1e-5
 
 
 def disagreement(losses: Sequence[float], expected: Sequence[float]) -> str:
-    """What tells the losses apart from those expected; '' where nothing does."""
+    """Describes how the losses differ from those expected; '' where they agree."""
     changes = np.subtract(losses, losses[0]), np.subtract(expected, expected[0])
     if np.allclose(losses, expected, rtol=PARITY_TOLERANCE, atol=PARITY_TOLERANCE) and np.allclose(
         *changes, rtol=PROGRESS_TOLERANCE, atol=ROUNDING * abs(expected[0])

@@ -1,4 +1,4 @@
-"""What a process holds in memory, as Linux counts it."""
+"""Resident memory of a process, as Linux counts it."""
 
 import ctypes
 import gc

@@ -34,7 +34,7 @@ class Values:
 
     @property
     def disagreement(self) -> str:
-        """What tells the losses apart; '' where nothing does."""
+        """Describes how the losses differ; '' where they agree."""
         return disagreement(self.there, self.here)
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def losses_text(losses: Sequence[float]) -> str:
 
 
 def values_of_what(head: Mapping[str, Any]) -> str:
-    """What the rows of a file are of, by its head."""
+    """Describes the rows of a file of values, by its head."""
     device = "an emulated device" if head["emulated"] else "a device"
     commit = f", commit {head['commit'][:12]}" if head.get("commit") else ""
     return (

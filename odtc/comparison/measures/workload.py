@@ -28,7 +28,7 @@ _VIEWS = frozenset(
 
 @dataclass(frozen=True)
 class Work:
-    """What a step is made of.
+    """The work of a step.
 
     Attributes:
         flops: floating-point operations.

@@ -1,4 +1,4 @@
-"""What peers need of an ONNX model: changes to it, and the names of its parameters."""
+"""Edits of ONNX models that peers need, and the names of a model's parameters."""
 
 from collections.abc import Mapping
 from typing import Any

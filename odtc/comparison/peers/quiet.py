@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def written_to(file: Path, *descriptors: int) -> Iterator[None]:
-    """What is written to file descriptors, such as 2, goes to a file.
+    """Redirects file descriptors, such as 2, to a file within the block.
 
     Args:
         file: is made anew.
