@@ -27,7 +27,7 @@ def key(kind: str) -> str:
 
 
 def legend(engines: Iterable[str]) -> str:
-    """What the colours are."""
+    """Returns the legend of the engines' colours, in HTML."""
     marks = (f"<span>{key(colour_of(name))}{escape(name)}</span>" for name in engines)
     return f'<div class="legend">{"".join(marks)}</div>'
 

@@ -1,4 +1,4 @@
-"""What the page shows of one model, and of what else was given: plans, profiles, papers."""
+"""Sections of the page about one model, and about its plans, profiles and published figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -89,7 +89,7 @@ def _throughput(results: Sequence[Result]) -> str:
 
 
 def frontier(name: str, data: Mapping[str, Any]) -> str:
-    """What budgets cost in time, by the plan."""
+    """Returns the section on the time that each budget costs, by the plan."""
     points = [
         ((each["arena_bytes"] + each["accumulator_bytes"]) / _MB, each["time"])
         for each in data["points"]
@@ -135,7 +135,7 @@ def profile(name: str, data: Mapping[str, Any]) -> str:
 
 
 def published(heads: Sequence[Mapping[str, Any]]) -> str:
-    """What papers found, on their own devices: reference data, in no ratio."""
+    """Returns the section of published figures: reference data, used in no ratio."""
     found = {
         each["title"]: each for head in heads for each in head.get("suite", {}).get("published", [])
     }
@@ -166,7 +166,7 @@ def _heads(each: Mapping[str, Any]) -> list[str]:
 
 
 def machines(heads: Sequence[Mapping[str, Any]]) -> str:
-    """What it was measured on, and how."""
+    """Returns the section on the machines, versions and method of the measurements."""
     lines = []
     for head in heads:
         about = {

@@ -1,4 +1,4 @@
-"""What a page is made of: rows, what `odtc plan` and `odtc profile` print as JSON, artifacts."""
+"""Material of a page: rows, the JSON of `odtc plan` and `odtc profile`, and artifacts."""
 
 import json
 import zipfile
@@ -22,7 +22,7 @@ _FRONTIER, _PROFILE = {"points", "lower_bound_bytes"}, {"operators", "phases", "
 
 @dataclass
 class Material:
-    """What was read.
+    """The material of a page, as read from its files.
 
     Attributes:
         heads: of files of rows: machine, versions, and how it was measured.

@@ -1,4 +1,4 @@
-"""What the page says of a comparison: losses first, then the summary, then everything."""
+"""Sections of a comparison's page: losses first, then the summary, then all measurements."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape

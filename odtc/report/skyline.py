@@ -21,7 +21,7 @@ _CLASSES = {
 
 
 def skyline(name: str, artifact: Artifact) -> str:
-    """What an artifact's step has in memory, call by call."""
+    """Draws the memory of an artifact's step, call by call."""
     memory, plan = artifact.memory, artifact.memory.plan
     beside = (memory.parameter_bytes + memory.optimizer_bytes) / _MB
     parts = f", of one of {memory.micro_batches} micro-batches" if memory.micro_batches > 1 else ""
