@@ -63,7 +63,7 @@ class Adb:
             )
 
     def run(self, *words: str, seconds: float = SECONDS) -> str:
-        """What `adb WORDS` prints.
+        """Runs `adb WORDS` and returns what it prints.
 
         Raises:
             DeviceError: it failed.
@@ -72,7 +72,7 @@ class Adb:
         return _run(["-s", self.serial, *words], self.serial, seconds)
 
     def shell(self, command: str, seconds: float = SECONDS) -> str:
-        """What a command prints on the phone.
+        """Runs a command on the phone and returns what it prints.
 
         Raises:
             DeviceError: it failed.

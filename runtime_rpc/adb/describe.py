@@ -1,4 +1,4 @@
-"""What a phone is, in one question over adb: it is asked of each phone at the same time."""
+"""Descriptions of phones, each by one question over adb; all phones are asked at the same time."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What is pushed to a phone once: Python and TVM's runtime for aarch64, in one tar file.
+"""The kit that is pushed to a phone once: Python and TVM's runtime for aarch64, in one tar file.
 
 They are Debian's and TVM's own, linked with glibc; a phone has another libc. So the kit brings its
 own loader, and the start script calls it by name: nothing of the phone's system is needed but its

@@ -110,7 +110,7 @@ def tracker_name(phone: Phone) -> str:
 
 
 def ask(phone: Phone, message: dict[str, Any]) -> dict[str, Any] | None:
-    """What a phone's server answers; None if there is none."""
+    """Asks a phone's server and returns its answer; None if there is no server."""
     with (
         suppress(OSError, ValueError),
         greeting.greet((LOOPBACK, phone.port), _ASK_SECONDS) as connection,
@@ -127,7 +127,7 @@ def log_lines(adb: Adb) -> str:
 
 
 def _wanted(serial: str, key: str | None, tracker: int | None) -> Phone:
-    """What the phone is to be, its tracker running; its port is that of before, or 0."""
+    """Returns the phone to set up, its tracker running; its port is the former one, or 0."""
     before = state.find(serial)
     key = key or (before.key if before else state.slug(serial))
     # Any port is the one of before, if there is one.

@@ -1,4 +1,4 @@
-"""What this host remembers of phones that were set up, between two commands."""
+"""Phones that this host has set up, remembered between two commands."""
 
 import fcntl
 import json
@@ -32,7 +32,7 @@ class Phone:
 
     @property
     def url(self) -> str:
-        """What `odtc.connect` takes."""
+        """The address to give to `odtc.connect`."""
         return f"rpc://{LOOPBACK}:{self.tracker}/{self.key}"
 
 

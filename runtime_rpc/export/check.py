@@ -46,7 +46,7 @@ Evaluate = Callable[[Mapping[str, np.ndarray]], Results]
 
 @dataclass
 class Check:
-    """What was seen of a file.
+    """The result of a file's check.
 
     Attributes:
         engine: what ran it; empty where nothing did.

@@ -66,7 +66,7 @@ def in_front(graph: onnx.GraphProto, output: str) -> str:
 
 
 def least_scale(graph: onnx.GraphProto, output: str) -> float:
-    """What the largest element of an output is taken for at least, where differences are of it."""
+    """Returns the lower bound of the scale by which an output's differences are divided."""
     last = _maker(graph, output, _LAYING_OUT)
     is_sigmoid = last is not None and last.op_type == "Sigmoid"
     return _LEAST_SCALE_OF_SIGMOID if is_sigmoid else _LEAST_SCALE

@@ -1,4 +1,4 @@
-"""What runs an exported file: onnxruntime where it is installed, else ONNX's own reference."""
+"""Engines that run an exported file: onnxruntime where it is installed, else ONNX's reference."""
 
 import importlib
 import os
@@ -44,7 +44,7 @@ def load_engine(path: str | os.PathLike[str]) -> tuple[Engine | None, list[str]]
 
 
 def brief(error: Exception) -> str:
-    """What another library says of a failure in one line; the cause stands at its end."""
+    """Shortens another library's error to one line; the cause is at its end."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"...{lines[0][-_LONGEST:]}"
 

@@ -117,7 +117,7 @@ def made_inputs(graph: onnx.GraphProto, inputs: Iterable[Argument]) -> Arrays:
 
 
 def as_the_file_takes(graph: onnx.GraphProto, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """What a file is fed: in its own types, with ones for inputs that no step has.
+    """Converts arrays to a file's input types, with ones for inputs that no step has.
 
     Raises:
         ValueError: it has an input that is no tensor.

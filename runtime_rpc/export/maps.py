@@ -29,6 +29,6 @@ def as_scores(maps: Sequence[Mapping[Any, float]], labels: Labels) -> np.ndarray
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
-    """What a softmax over the classes makes of logits: a map has no others."""
+    """Returns the softmax over the classes of logits, since a map holds probabilities."""
     powers = np.exp(logits - logits.max(1, keepdims=True))
     return powers / powers.sum(1, keepdims=True)

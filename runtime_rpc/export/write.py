@@ -22,7 +22,7 @@ _UNCHECKED = Check(difference=None)
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and how it was checked.
+    """An exported file, and how it was checked.
 
     Attributes:
         path: of the file.

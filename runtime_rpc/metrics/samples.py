@@ -43,14 +43,14 @@ class Series:
         return total / weight if weight > 0 else None
 
     def within(self, begin: float, end: float) -> "Series":
-        """What was taken in a span of time."""
+        """Returns the samples that were taken in a span of time."""
         first, last = bisect_left(self.times, begin), bisect_right(self.times, end)
         return Series(self.times[first:last], self.values[first:last])
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was sampled of a device.
+    """Samples of a device.
 
     Attributes:
         began: when, by the device's monotonic clock in seconds.
@@ -88,7 +88,7 @@ class Samples:
         return tuple(sorted(names, key=lambda name: int(name.removeprefix("cpu"))))
 
     def within(self, begin: float, end: float) -> "Samples":
-        """What was taken in a span of time; a series without any is left out."""
+        """Returns the samples of a span of time, without series that have none in it."""
         cut = {name: series.within(begin, end) for name, series in self.series.items()}
         kept = {name: series for name, series in cut.items() if series.times}
         return replace(self, began=begin, ended=end, series=kept)

@@ -33,7 +33,7 @@ class Sampling:
 
     @property
     def samples(self) -> Samples:
-        """What was sampled.
+        """Returns the samples of the block.
 
         Raises:
             UsageError: the block has not ended.
@@ -46,7 +46,7 @@ class Sampling:
 
     @property
     def usage(self) -> Usage:
-        """What the block cost the device.
+        """Returns the resource usage of the block.
 
         Raises:
             UsageError: the block has not ended.

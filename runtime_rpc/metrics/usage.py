@@ -1,4 +1,4 @@
-"""What a run cost a device, from samples of it.
+"""Resource usage of a run on a device, from samples of it.
 
 The equations of Liu, Liu, Du and Li, "Performance Analysis and Characterization of Training Deep
 Learning Models on Mobile Devices" (2019): utilisation of each core, of all of them, of the GPU;
@@ -105,7 +105,7 @@ def _whole_mean(series: Series) -> float | None:
 
 
 def usage_rows(usage: Usage) -> list[tuple[str, str]]:
-    """What is known, for people."""
+    """Returns the known figures as rows of a table, for people."""
     cores = ", ".join(f"{value:.0f}" for value in usage.core_utilization.values())
     rests = ", ".join(f"{value:.2f}" for value in usage.idle_ratio.values())
     average, gpu, power = usage.average_utilization, usage.gpu_utilization, usage.power

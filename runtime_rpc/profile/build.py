@@ -36,7 +36,7 @@ def operators_of(plan: MemoryPlan) -> list[Operator]:
 def _phase(
     is_behind: bool, written: Sequence[PlannedTensor], finished: Sequence[PlannedTensor]
 ) -> Phase:
-    """What a call is for.
+    """Returns the phase of a call.
 
     After the forward pass, one that makes nothing of a node is an update; or it makes the loss, or
     moves a statistic, if it is the last one to read an activation.
@@ -59,7 +59,7 @@ def _parameters(tensors: Iterable[PlannedTensor]) -> tuple[str, ...]:
 
 
 def events_of(data: Mapping[str, Any]) -> list[Event]:
-    """What a clock noted, in order."""
+    """Returns the events that a clock recorded, in order."""
     return [(data["names"][number], begin, end) for number, begin, end in data["calls"]]
 
 

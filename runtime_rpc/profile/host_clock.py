@@ -1,4 +1,4 @@
-"""What the host does in training steps, and when: nothing is noted unless somebody asks for it."""
+"""A clock of the host's work in training steps; it records nothing unless it is asked to."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -26,7 +26,7 @@ class Profiling:
 
     @property
     def profile(self) -> Profile:
-        """What the steps in the block did.
+        """Returns the profile of the steps in the block.
 
         Raises:
             UsageError: the block has not ended.

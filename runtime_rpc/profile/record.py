@@ -16,7 +16,7 @@ from odtc.runtime_rpc.metrics.usage import usage_of
 
 
 class Phase(StrEnum):
-    """What a part of a step is for."""
+    """The phase that a call of a step belongs to."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -103,7 +103,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Profile:
-    """What several training steps did, and what the device felt.
+    """A profile of several training steps, with samples of the device's state meanwhile.
 
     Attributes:
         model: name of the model's file.
@@ -147,12 +147,12 @@ class Profile:
 
     @property
     def step_seconds(self) -> tuple[float, ...]:
-        """What each step took on the device, without data movement."""
+        """Seconds of each step on the device, without data movement."""
         return tuple(sum(run.seconds for run in step) for step in self.steps)
 
     @cached_property
     def operator_seconds(self) -> tuple[float, ...]:
-        """What each operator took in a step: the median over steps, of all its micro-batches."""
+        """Seconds of each operator in a step: the median over steps, of all its micro-batches."""
         taken = [[0.0] * len(self.steps) for _ in self.operators]
         for number, step in enumerate(self.steps):
             for run in step:
@@ -174,7 +174,7 @@ class Profile:
         return max((operator.live_bytes for operator in self.operators), default=0)
 
     def phase_seconds(self, phase: Phase) -> float:
-        """What the operators of a phase took in a step."""
+        """Returns the seconds that the operators of a phase took in a step."""
         return sum(self.operator_seconds[number] for number in self.of_phase(phase))
 
     def of_phase(self, phase: Phase) -> list[int]:
@@ -182,7 +182,7 @@ class Profile:
         return [number for number, each in enumerate(self.operators) if each.phase is phase]
 
     def moved_seconds(self, kind: str) -> float:
-        """What moves of a kind took in a step."""
+        """Returns the seconds that moves of a kind took in a step."""
         moved = sum(move.seconds for move in self.moves if move.kind == kind)
         return moved / len(self.steps) if self.steps else 0.0
 
@@ -193,7 +193,7 @@ class Profile:
         return [call for run in runs for call in run.calls if call.operator in wanted]
 
     def felt(self, numbers: Iterable[int]) -> dict[str, float]:
-        """What the device felt while some operators ran: means, weighted by time.
+        """Returns the device's state while some operators ran: means, weighted by time.
 
         Returns:
             `utilization` in percent, the mean of all cores; `frequency` in hertz, likewise;

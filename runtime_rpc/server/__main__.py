@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def about(odtc: str, *, emulated: bool) -> dict[str, Any]:
-    """What a device says of itself."""
+    """Returns a device's description of itself."""
     return {
         "odtc": odtc,
         "tvm": tvm.__version__,

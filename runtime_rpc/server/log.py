@@ -1,4 +1,4 @@
-"""What the server says to whoever reads its log."""
+"""The log of the server."""
 
 import os
 import select

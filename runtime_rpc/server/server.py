@@ -91,7 +91,7 @@ class Server:
                 self._child.kill()
 
     def _wait(self) -> dict[int, int]:
-        """What is ready; peers of whom more is there than was taken are."""
+        """Waits, and returns the files that are ready; peers with unread input always are."""
         if self._registration.socket:
             self._files.want(self._registration.socket, self._registration.wants)
         more = [
@@ -233,7 +233,7 @@ class Server:
                 }
 
     def _beaten(self, session: str) -> dict[str, Any]:
-        """What the client of a session is told for a sign of its life."""
+        """Handles a sign of life from a session's client and returns the answer."""
         if self._child is None or self._child.key != session:
             return {"alive": False, "why": self._ended.get(session, "")}
         self._child.beat()

@@ -138,7 +138,7 @@ def adb_phone(port: int = 0, disk: str = DISK) -> Iterator[AdbPhone]:
 
 
 def _write_files(folder: Path) -> None:
-    """What differs from phone to phone, and can be read of it."""
+    """Writes the files in which phones differ from each other."""
     programs = {"getprop": _GETPROP, "dumpsys": _DUMPSYS}
     properties = "".join(f"{name}={value}\n" for name, value in PROPERTIES.items())
     texts = {

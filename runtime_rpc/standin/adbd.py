@@ -84,7 +84,7 @@ class Stream:
         self._connection.close_stream(self)
 
     def take(self, data: bytes) -> None:
-        """What the other side sent."""
+        """Takes data that the other side sent."""
         with self._change:
             self._received += data
             self._change.notify_all()

@@ -33,7 +33,7 @@ _SYNC = struct.Struct("<4sI")
 
 @dataclass(frozen=True)
 class Phone:
-    """What commands run in.
+    """The environment in which commands run.
 
     Attributes:
         root: its root folder.
@@ -43,7 +43,7 @@ class Phone:
 
     @property
     def banner(self) -> bytes:
-        """What adb lists of it."""
+        """The description that `adb devices` lists."""
         names = {"product.name": "odtc", "product.model": "Stand-in", "product.device": "emulated"}
         said = "".join(f"ro.{name}={value};" for name, value in names.items())
         return f"device::{said}features=shell_v2,cmd\0".encode()

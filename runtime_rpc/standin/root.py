@@ -73,7 +73,7 @@ _PIP_HINT = "the wheels of aarch64 come from where pip gets its packages: check 
 
 @dataclass(frozen=True)
 class Extra:
-    """What a root has beside Python and TVM.
+    """Contents of a root beside Python and TVM.
 
     Attributes:
         packages: of Debian.

@@ -13,7 +13,7 @@ _UNKNOWN = ((BIG, (1, 2, 4)), (LITTLE, (1, 2, 4)))
 
 @dataclass(frozen=True)
 class Choices:
-    """What a sweep varies beside the model and its batch.
+    """The dimensions of a sweep beside the model and its batch.
 
     Attributes:
         cores: as of `Session.use_threads`; if empty, big, little and all, where they differ.

@@ -1,4 +1,4 @@
-"""What was measured of a configuration in a round, and what is told of all its rounds."""
+"""A row: the measurement of a configuration in one round, and the summary of all its rounds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field

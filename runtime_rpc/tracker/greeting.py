@@ -20,7 +20,7 @@ _LETTERS = 80
 
 
 def own_versions() -> dict[str, str]:
-    """What a server is compared with."""
+    """Returns the versions that a server's are compared with."""
     return {
         "odtc": version("odtc"),
         "tvm": version("apache-tvm"),
@@ -42,7 +42,7 @@ def greet(address: Address, seconds: float) -> socket.socket:
 
 
 def status(address: Address, seconds: float, where: str) -> dict[str, Any] | None:
-    """What a device's server says of itself; None if it is TVM's own, which does not.
+    """Asks a device's server for its status; None if it is TVM's own, which has none.
 
     Raises:
         DeviceError: it does not answer in time, sends this host away, or says what is no status.

@@ -1,4 +1,4 @@
-"""What a device or a tracker says, in texts: it may be of another version, broken, or an enemy."""
+"""Parsing of a device's or tracker's answers, which may be malformed, outdated or hostile."""
 
 import json
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""What a process on a device measures: its state, its calls, its GPU's clock."""
+"""Measurements by a process on a device: its state, its calls, its GPU's clock."""

@@ -1,4 +1,4 @@
-"""What a process offers to be measured by, as functions of text: on a device a client calls them.
+"""Functions that let a client measure a process on a device; they take and return text.
 
 A start gives the number of what it started, by which it is stopped.
 """

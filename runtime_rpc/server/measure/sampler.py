@@ -35,7 +35,7 @@ VALUE, DENIED, ABSENT = "value", "denied", "absent"
 
 @dataclass(frozen=True)
 class Probe:
-    """What became of a source.
+    """The state of a source.
 
     Attributes:
         state: `value`, `denied` or `absent`.

@@ -1,4 +1,4 @@
-"""What `/proc` and `/sys` say of the state of a device: in which files, and how they are read.
+"""Sources of a device's state in `/proc` and `/sys`: which files, and how they are read.
 
 Standard library only, as all of the server: see `server_files`. A series is named `cpu0.busy`,
 `resident` or `temperature.skin-3`; its last word, or its first one, has a unit (`unit_of`).

@@ -1,4 +1,4 @@
-"""What those who connect may take of the server, in one table; docs/security.md repeats it.
+"""Limits on what those who connect may take of the server; docs/security.md repeats the table.
 
 A peer is sent away at its bound, with a reason where it can still read one. When there is no room
 for one more, whoever has been of no use for longest goes: so newcomers always come in, and the

@@ -34,7 +34,7 @@ class Files:
             self._selector.unregister(file)
 
     def wait(self, seconds: float) -> dict[int, int]:
-        """What has happened at which file, by its number."""
+        """Waits, and returns the events of each file that is ready, by its number."""
         return {key.fd: events for key, events in self._selector.select(seconds)}
 
     def close(self) -> None:

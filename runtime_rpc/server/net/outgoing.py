@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 class Outgoing:
-    """What waits to be sent.
+    """Bytes that wait to be sent.
 
     Args:
         connection: it does not block.

@@ -75,7 +75,7 @@ class Peer:
 
     @property
     def wants(self) -> int:
-        """What is to be waited for: nothing is read of who does not take its answers."""
+        """Events to wait for: nothing is read from a peer that does not take its answers."""
         full = len(self._outgoing) > bounds.WAITING_BYTES
         return (0 if full else READ) | (WRITE if self._outgoing else 0)
 

@@ -79,7 +79,7 @@ class Registration:
             self._lose("a client has come late")
 
     def tick(self) -> None:
-        """What is to be done every now and then: connect, ask, give up."""
+        """Does the periodic work: connects, asks, gives up."""
         now = time.monotonic()
         if self.socket is None:
             if now - self._tried > _AGAIN_SECONDS:
@@ -95,7 +95,7 @@ class Registration:
 
     @property
     def wants(self) -> int:
-        """What is to be waited for at the connection."""
+        """Events to wait for on the connection."""
         return READ | (WRITE if self._outgoing else 0)
 
     def take_turn(self, events: int) -> None:

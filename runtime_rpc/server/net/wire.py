@@ -1,4 +1,4 @@
-"""What host and server say to each other beside TVM's protocol, on the same address.
+"""The protocol of host and server beside TVM's, on the same address.
 
 A connection begins with a number. TVM's own opens a session; ours opens a conversation: framed JSON
 objects, one answer to each question, for as long as both like. It is served while a session runs.
