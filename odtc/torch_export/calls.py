@@ -49,7 +49,7 @@ class Call:
         return self._with({k: _resized(v, self.axes[k], size) for k, v in self.tensors.items()})
 
     def beside(self, given: "Call") -> str:
-        """What is said of its inputs where they are not as large as those that were given."""
+        """Clause for an error text: inputs whose size differs from the given one; '' for none."""
         said = [
             f"{k} as {list(t.shape)}, from {list(given.tensors[k].shape)}, since its samples are "
             f"along dimension {self.axes[k]}"
@@ -159,7 +159,7 @@ def left_out(value: Any, name: str = "output") -> list[str]:
 
 
 def fields_of(value: Any) -> Mapping[Any, Any] | None:
-    """What a mapping, a named tuple or a dataclass holds, by name; None for all else."""
+    """Returns the fields of a mapping, a named tuple or a dataclass by name; None for all else."""
     if isinstance(value, Mapping):
         return value
     if hasattr(value, "_fields"):

@@ -60,7 +60,7 @@ Shape = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported.
+    """The result of an export.
 
     Attributes:
         path: of the ONNX file.
@@ -85,7 +85,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class _Work:
-    """What all exporters are given, and what they are compared with.
+    """The inputs of all exporters, and the values that their results are compared with.
 
     Attributes:
         module: in the modes in which it is exported.
@@ -171,7 +171,7 @@ def export(
 
 
 def _of_a_list(example_inputs: Any) -> str:
-    """What is said of a list: it is one argument, while a tuple has one for each."""
+    """Hint for an error text: a list is one argument, while a tuple has one for each."""
     return "; a list is one argument of forward: give a tuple" * isinstance(example_inputs, list)
 
 
@@ -209,7 +209,7 @@ def _calls(call: Call) -> tuple[Call, ...]:
 
 
 def _called_in_training(module: nn.Module, call: Call, said: str) -> tuple[Any, Seen]:
-    """What the module returns while it trains, and what was seen of it; see `_called`."""
+    """Calls the module in training mode; returns its result and observations. See `_called`."""
     before = {name: t.clone() for name, t in module.named_buffers(remove_duplicate=False)}
     with kept(module), no_grad(), Watch() as watch:
         value = _called(lambda: module(*call.args, **call.kwargs), said)
@@ -220,11 +220,11 @@ def _called_in_training(module: nn.Module, call: Call, said: str) -> tuple[Any, 
 
 
 def _called(forward: Callable[[], Any], said: str) -> Any:
-    """What a forward returns.
+    """Calls a forward and returns its result.
 
     Args:
-        forward: which the module may fail in.
-        said: of the inputs that it has, after the reason.
+        forward: may fail in the module.
+        said: clause about its inputs, appended to the reason.
 
     Raises:
         UsageError: it fails.

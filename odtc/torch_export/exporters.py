@@ -23,7 +23,7 @@ BATCH = "batch"
 
 @dataclass(frozen=True)
 class Request:
-    """What is exported.
+    """A request to an exporter.
 
     Attributes:
         module: in a row.

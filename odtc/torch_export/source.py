@@ -1,4 +1,4 @@
-"""What a user's own Python makes: the text `file.py:name` or `package.module:name`, called."""
+"""A user's own Python, named by `file.py:name` or `package.module:name`, and called."""
 
 import importlib
 import importlib.util
@@ -12,7 +12,7 @@ from odtc.core.errors import UsageError
 
 
 def callable_of(text: str) -> Any:
-    """What `package.module:name` or `file.py:name` stands for; the user's code runs.
+    """Returns the callable that a text names; importing it runs the user's code.
 
     A file finds the modules beside it, as a script does.
 

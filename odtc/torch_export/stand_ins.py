@@ -43,7 +43,7 @@ def stand_ins(module: nn.Module) -> Iterator[None]:
 
 
 def _other(part: nn.Module, shared: set[int]) -> Forward | None:
-    """What to compute in the place of a part; None where it is exported as it is."""
+    """Returns the forward to export in place of a part's; None where it is exported as it is."""
     if "forward" in vars(part):
         return None
     if part.training and _is_drop_path(part):

@@ -21,7 +21,7 @@ _TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 1e-2, torch.float32: 1e-3, to
 
 
 def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
-    """What a module returns in inference mode, by name."""
+    """Runs a module in inference mode and returns its outputs by name."""
     with in_eval(module), torch.no_grad():
         return named_tensors(module(*call.args, **call.kwargs), "output")
 

@@ -18,7 +18,7 @@ from odtc.torch_export.watching.kept import in_eval, own_tensors, state_tensors
 
 
 def weight_list(module: nn.Module) -> WeightList:
-    """What the module says of its own tensors.
+    """Lists the module's own tensors.
 
     Raises:
         UnsupportedError: two of its parameters share memory, and are not one.

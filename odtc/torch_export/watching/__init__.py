@@ -1,1 +1,1 @@
-"""What a module's forward does that a file might not."""
+"""Detection of what a module's forward does that an ONNX file may not reproduce."""

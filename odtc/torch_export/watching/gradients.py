@@ -70,7 +70,7 @@ def shared_tensors(module: nn.Module) -> set[int]:
 
 
 def padding_notes(module: nn.Module) -> list[str]:
-    """What is said of embeddings whose padding row odtc trains, and PyTorch does not."""
+    """Returns notes on embeddings whose padding row odtc trains and PyTorch does not."""
     shared = shared_tensors(module)
     other = [
         path
@@ -103,7 +103,7 @@ class Stopped:
     hooked: list[str]
 
     def notes(self) -> list[str]:
-        """What is said of it."""
+        """Returns notes for the user about it."""
         said = {
             "the gradient is stopped where ONNX cannot say so; a step of the file has it there": (
                 self.places

@@ -26,7 +26,7 @@ def hooked_parameters(module: nn.Module) -> list[str]:
 
 
 def hooked_parts(module: nn.Module) -> list[str]:
-    """What is said of the parts of a module that have hooks on their way backward."""
+    """Describes the parts of a module that have hooks on their backward pass."""
     own = [f"part {name!r}" for name, part in module.named_modules() if _any(part, _OF_MODULES)]
     return own + ["every part"] * _any(modules, _OF_ALL_MODULES)
 

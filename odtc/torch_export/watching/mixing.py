@@ -19,7 +19,7 @@ _TOLERANCE = 1e-3
 def mixing_notes(
     module: nn.Module, calls: Sequence[Call], expected: Sequence[Mapping[str, Tensor]]
 ) -> list[str]:
-    """What is said of a module whose samples change one another's outputs.
+    """Returns notes on a module whose samples influence one another's outputs.
 
     Args:
         module: it runs in inference mode, once.

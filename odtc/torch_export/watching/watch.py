@@ -1,4 +1,4 @@
-"""What a forward does that a file might not: it draws random numbers, and it looks at values."""
+"""Observes a forward for what a file may not reproduce: random numbers, and reads of values."""
 
 import traceback
 import warnings
@@ -33,7 +33,7 @@ Place = tuple[str, int]
 
 @dataclass
 class Seen:
-    """What was seen of a forward.
+    """Observations of a forward.
 
     Attributes:
         draws: how often it drew random numbers.
