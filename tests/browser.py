@@ -14,7 +14,7 @@ DARK = "--blink-settings=preferredColorScheme=0"
 
 @dataclass(frozen=True)
 class Shown:
-    """What a browser has of a page.
+    """A page as a browser shows it.
 
     Attributes:
         document: when its script has run.

@@ -1,4 +1,4 @@
-"""What something costs, as a number that is the same on any machine: Python's calls."""
+"""Cost as a number that is the same on any machine: counts of Python's calls."""
 
 import cProfile
 import pstats

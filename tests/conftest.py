@@ -55,12 +55,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is there by then stays: tests that collect garbage would look at all of it each time."""
+    """Freezes the objects of the collection, or tests that collect garbage would visit them all."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What a file's tests have freed goes back to the system, which other processes share."""
+    """Returns memory that a file's tests freed to the system, which other processes share."""
     if nextitem is not None and nextitem.path != item.path:
         _C.malloc_trim(0)

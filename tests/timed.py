@@ -15,7 +15,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, repr=False)
 class Figures:
-    """What several rounds gave, as the message of an assertion: the median, and the spread."""
+    """Times of several rounds, as an assertion's message shows them: the median, and the spread."""
 
     each: tuple[float, ...]
 

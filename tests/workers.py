@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Limits:
-    """What one case may use.
+    """Limits of one case.
 
     Attributes:
         processor_seconds: time on the processor.

@@ -1,4 +1,4 @@
-"""What is tried of a kernel, in which order, and when no more; how samples are taken."""
+"""The search for a kernel's choices: which are tried, in which order, until when; and sampling."""
 
 import itertools
 from collections.abc import Iterator

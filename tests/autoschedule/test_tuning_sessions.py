@@ -59,7 +59,7 @@ def tuning(
 
 
 def best_of(file: Path) -> dict[str, Any]:
-    """What compile would take from a file."""
+    """Returns what compile would take from a file."""
     return {
         name: frozen(r.choice) for name, (r, _) in tuned(read(file).records, PLACE).known.items()
     }

@@ -1,4 +1,4 @@
-"""What records say of times: of which device, of which samples, and when they say nothing."""
+"""Times from records: of which device, of which samples, and where there are none."""
 
 import dataclasses
 

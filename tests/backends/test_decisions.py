@@ -1,4 +1,4 @@
-"""What a kernel may decide: candidates are true kernels, and what is told is what is written."""
+"""Decisions of kernels: all candidates compute the same, and a given choice is written."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def products_of(module: tvm.IRModule) -> dict[str, FusedProduct]:
 
 
 def run(product: FusedProduct, choice: dict) -> np.ndarray:
-    """What the kernel computes that is told a choice."""
+    """Runs the kernel that a choice gives."""
     machine, _ = MACHINE.telling(choice)
     kernel = write_product(product, machine, CPU_LOOPS).with_attr("global_symbol", "main")
     library = loaded(tvm.IRModule({"main": kernel}))

@@ -83,7 +83,7 @@ def sampled() -> Sample:
 
 
 def test_a_peak_is_that_of_the_steps():
-    """What is freed before the first step does not count, what is held does."""
+    """Memory freed before the first step does not count; memory held does."""
     # A process of its own: here, what other tests left would be given back meanwhile.
     with get_context("spawn").Pool(1) as pool:
         sample = pool.apply(sampled)

@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[Model, list[str], ExitCode, str]] = {
 def both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., list[tuple[int, str, str]]]:
-    """What `check` and `compile` answer: exit code, output and errors."""
+    """Returns a function that runs `check` and `compile`: exit code, output and errors of each."""
     monkeypatch.chdir(tmp_path)
 
     def run(made: onnx.ModelProto, *options: str) -> list[tuple[int, str, str]]:

@@ -19,7 +19,7 @@ _MB = 1_000_000
 
 @pytest.fixture(scope="module")
 def least(tmp_path_factory: pytest.TempPathFactory):
-    """What a check of one node takes: most of that is the import of TVM."""
+    """The cost of a check of one node: most of it is the import of TVM."""
     path = tmp_path_factory.mktemp("least") / "m.onnx"
     onnx.save(chain(0), path)
     return check(path)

@@ -1,4 +1,4 @@
-"""What `odtc compile`, `inspect`, `targets` and `check` print, and what options reach."""
+"""Output of `odtc compile`, `inspect`, `targets` and `check`, and the effect of options."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a person sees on a terminal."""
+"""Output on a terminal, as a person sees it."""
 
 import io
 from pathlib import Path

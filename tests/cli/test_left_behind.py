@@ -1,4 +1,4 @@
-"""What a killed process leaves: the next one removes it, and nothing that somebody still has."""
+"""Files of killed processes: the next process removes them, and none that are still in use."""
 
 import fcntl
 import itertools

@@ -1,4 +1,4 @@
-"""What somebody new does wrongly, by the README alone: each is told with what to do."""
+"""Mistakes of newcomers who know the README alone: each error says what to do."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""What rows come to, and what engines' last words mean."""
+"""Results of rows over rounds, and the classification of engines' last lines."""
 
 import pytest
 

@@ -39,7 +39,7 @@ def names() -> list[str]:
 
 
 def attempt(name: str) -> Outcome:
-    """What check and compile say of a model; see `agreement`."""
+    """Runs check and compile on a model; see `agreement`."""
     key, _, way = name.partition("+")
     test = _models()[key]
     model = test.model if test.model else onnx.load(Path(test.model_dir) / "model.onnx")
@@ -72,7 +72,7 @@ def _add_parameter(model: onnx.ModelProto) -> bool:
 
 
 def _values(test: Any, model: onnx.ModelProto) -> dict[str, Any]:
-    """What the test feeds to inputs of other types."""
+    """Returns the test's values for inputs of other types."""
     if not test.data_sets:
         return {}
     fed = zip(model.graph.input, test.data_sets[0][0], strict=False)

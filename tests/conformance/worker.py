@@ -22,7 +22,7 @@ _SUFFIX = "_cpu"
 
 
 class Kind(StrEnum):
-    """What becomes of a test."""
+    """How a test ends."""
 
     PASSED = "passed"
     REFUSED = "refused"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a test.
+    """The outcome of a test.
 
     Attributes:
         kind: a fault is an exception that is no error of odtc's, a crash or a hang.

@@ -18,7 +18,7 @@ SERVER = "odtc.runtime_rpc.server"
 
 
 def adb(*words: str) -> str:
-    """What adb prints; it may not read what the tests read."""
+    """Runs adb and returns its output; it may not read what the tests read."""
     return subprocess.run(
         ["adb", *words],
         stdin=subprocess.DEVNULL,

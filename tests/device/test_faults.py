@@ -1,4 +1,4 @@
-"""What goes wrong with a phone: the right error in time, and the phone is usable again at once."""
+"""Faults of a phone: the right error comes in time, and the phone is usable again at once."""
 
 import json
 import shutil
@@ -68,7 +68,7 @@ def train(files: Path, device: str, checkpoint: Path, *options: str) -> int:
 
 @pytest.fixture(scope="module")
 def expected(files: Path, ready: AdbPhone) -> dict[str, np.ndarray]:
-    """What a run without faults comes to."""
+    """The weights after a run without faults."""
     assert train(files, f"adb://{ready.serial}", files / "whole") == 0
     return load_file(files / "whole")
 

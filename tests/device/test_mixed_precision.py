@@ -78,7 +78,7 @@ def written(kernels: Mapping[str, tvm.tirx.PrimFunc]) -> tvm.IRModule:
 
 
 def symbol(family: str, name: str) -> str:
-    """What a kernel of a case is called."""
+    """Returns the symbol of a case's kernel."""
     return f"{family}_{name}".replace("-", "_")
 
 

@@ -37,7 +37,7 @@ class Place:
         return path
 
     def names(self) -> list[tuple[str, str]]:
-        """What changes from run to run, and what a text of the table has instead."""
+        """Returns texts that change from run to run, with their placeholders in the table."""
         return [
             (str(self.inputs), "INPUTS"),
             (str(self.outputs), "OUTPUTS"),
@@ -46,7 +46,7 @@ class Place:
         ]
 
     def files_left(self) -> list[Path]:
-        """What should not be there when all is over."""
+        """Returns files that should not be left at the end."""
         folders = (self.outputs, Path(tempfile.gettempdir()))
         return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
 

@@ -27,7 +27,7 @@ SCHEDULE = odtc.schedules.Cosine(0.1, steps=10)
 
 
 class Scene(SimpleNamespace):
-    """What functions are called with beside the argument that is wrong."""
+    """Valid arguments for the functions, beside the one that is wrong."""
 
     model: Path
     artifact: odtc.Artifact

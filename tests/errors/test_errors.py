@@ -559,7 +559,7 @@ def damaged(data: bytes, rng: random.Random, hot: int) -> bytes:
 
 
 def inspect(path: Path) -> None:
-    """What `odtc inspect` does with a file."""
+    """Does what `odtc inspect` does with a file."""
     import odtc
     from odtc.cli.model.inspect import describe
     from odtc.cli.model.memory import report

@@ -1,4 +1,4 @@
-"""What is said to compute each sample alone does: parts of a batch give the rows of the whole.
+"""Operators said to compute each sample alone do: parts of a batch give the rows of the whole.
 
 Each case is run by ONNX's reference implementation, whole and in parts.
 """

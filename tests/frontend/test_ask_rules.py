@@ -106,7 +106,7 @@ def test_a_wrong_answer_is_left_to_the_pass(name: str, with_rule, tmp_path: Path
 
 
 def test_no_gradient_ends_a_way() -> None:
-    """What is behind a mark is not asked."""
+    """The rules are not asked behind a mark."""
     module = _module(lambda b, x: R.add(x, b.emit(no_grad(b.emit(R.sort(x))))))
     assert _answered(module)
     assert _passes(module)

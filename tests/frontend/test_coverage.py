@@ -1,4 +1,4 @@
-"""What `check` says of an operator is what happens."""
+"""The report of `check` on an operator agrees with what compilation does."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""What a file computes in other floats is computed in float32, and nothing else is changed."""
+"""Computations of a file in other floats are done in float32; nothing else is changed."""
 
 from collections.abc import Sequence
 

@@ -37,7 +37,7 @@ def cases(count: int, folder: str, mutations: Sequence[str] = ()) -> list[Case]:
 def run(
     chosen: Sequence[Case], workers: int | None = None
 ) -> Iterator[tuple[Case, Outcome, float]]:
-    """What becomes of each case."""
+    """Runs the cases, and yields each with its outcome."""
     for ended in run_cases(attempt, chosen, workers=workers, limits=Limits()):
         yield ended.case, outcome_of(ended), ended.seconds
 

@@ -20,7 +20,7 @@ CANARY_BYTES = np.full(4096, CANARY_VALUE).tobytes()
 
 @dataclass
 class Mutant:
-    """What a mutation changes.
+    """A model and its surroundings, as mutations change them.
 
     Attributes:
         model: the model.

@@ -120,7 +120,7 @@ def output_shape(rng: Random, mutant: Mutant) -> None:
 
 
 def inner_shape(rng: Random, mutant: Mutant) -> None:
-    """What the file says of a value inside."""
+    """Changes the declared shape of a value inside the graph."""
     name = rng.choice([name for node in mutant.model.graph.node for name in node.output])
     shape = [rng.choice(INTS) for _ in range(rng.choice([0, 1, 2, 4]))]
     info = helper.make_tensor_value_info(name, rng.choice([1, *DTYPES]), shape)

@@ -1,4 +1,4 @@
-"""What becomes of a model: check and compile have to agree, and its steps to stay finite."""
+"""Verdict on a model: check and compile have to agree, and its steps to stay finite."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ OPEN_BATCH = "the model's batch dimension"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant.
+    """The outcome of a mutant.
 
     Attributes:
         kind: `trained`, `diverged`, `refused`, `passed` where check lets it pass and no more was

@@ -1,4 +1,4 @@
-"""What tests of GPUs share."""
+"""Fixtures of the tests of GPUs."""
 
 import pytest
 from tvm import tirx

@@ -29,6 +29,6 @@ def elementwise(
 def on_vulkan(
     build: Callable[..., ir.Expr], arrays: Sequence[np.ndarray], out: str, lanes: int = 1
 ) -> np.ndarray:
-    """What such a kernel makes of arrays of `COUNT` elements."""
+    """Runs such a kernel on arrays of `COUNT` elements and returns its result."""
     kernel = elementwise(build, [str(each.dtype) for each in arrays], out, lanes)
     return run_kernel("vulkan", kernel, arrays, (COUNT,), out)

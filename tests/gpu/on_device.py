@@ -31,7 +31,7 @@ def run_kernel(
     out: Sequence[int],
     dtype: str = "float32",
 ) -> np.ndarray:
-    """What a kernel `main` of these arrays writes to its last argument."""
+    """Runs a kernel `main` on these arrays and returns its last argument."""
     executable = compiled(kernel, kind)
     device = tvm.device(kind, 0)
     with tempfile.TemporaryDirectory() as folder:

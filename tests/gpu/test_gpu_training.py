@@ -107,7 +107,7 @@ def test_checkpoints_go_from_one_device_to_another(kind: str, tmp_path: Path) ->
 
 
 def test_the_arena_is_one_buffer_of_the_device(tmp_path: Path) -> None:
-    """What the artifact says is what a step allocates: nothing else is asked for."""
+    """A step allocates the arena that the artifact declares, and nothing else."""
     onnx.save(digits_model(), tmp_path / "m.onnx")
     artifact = odtc.compile(tmp_path / "m.onnx", "host-opencl", batch=32)
     sizes = {tensor.offset % 64 for tensor in artifact.memory.plan.tensors}

@@ -1,4 +1,4 @@
-"""What launches ask of a GPU is what the device module says, and within a phone's limits."""
+"""Launches need of a GPU what the device module declares, within a phone's limits."""
 
 import re
 from collections import Counter
@@ -40,7 +40,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def launched(
     model: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, list[Needs]], bytes]:
-    """What launches ask for when they are checked, by kernel; and the library that comes of it."""
+    """Returns the needs of launches as they are checked, by kernel, and the resulting library."""
     found: dict[str, list[Needs]] = {}
     checked = CheckLaunches.run
 

@@ -25,7 +25,7 @@ WAYS: Mapping[str, Options] = {
 
 @cache
 def named() -> dict[str, tuple[Any, Options]]:
-    """What makes each model, and what it is asked for with; without mutants."""
+    """The maker and the options of each model, without mutants."""
     return {
         "digits": (digits_model, {"batch": 5}),
         **{f"kind:{name}": (kind.make, kind.options) for name, kind in KINDS.items()},

@@ -45,12 +45,12 @@ class GuardedSession(LocalSession):
         return guarded.tensor(begin, spec.shape, spec.dtype)
 
     def wrong(self) -> str:
-        """What was written beside tensors; empty where nothing was."""
+        """Describes writes beside tensors; '' where there were none."""
         found = [(each.nbytes, each.written_beside(self.value)) for each in self.held]
         return "; ".join(f"of {size} bytes, {at[:8]}" for size, at in found if at)
 
     def forget(self, nbytes: int) -> None:
-        """What an arena holds is lost, as it may be between two steps."""
+        """Overwrites an arena, whose contents may be lost between two steps."""
         for each in self.held:
             if each.nbytes == nbytes:
                 each.fill(self.value)

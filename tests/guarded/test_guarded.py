@@ -67,7 +67,7 @@ def test_a_plan_apart_is_one() -> None:
 
 
 def _spoiled(change: Callable[[Guarded], None], folder: Path) -> str:
-    """What is said of a step after something was done to its arena."""
+    """Returns the error of a step after a change of its arena."""
     model, options = model_of("digits")
     onnx.save(model, folder / "model.onnx")
     with apart() as plans, guarded_arguments():

@@ -1,4 +1,4 @@
-"""What kills of any command have in common: what may be left then, and what after the next start.
+"""Checks that kills of all commands share: what may be left, and what after the next start.
 
 A signal that asks for an end is met: the command says so by its exit code, and leaves nothing. What
 SIGKILL leaves, the next start removes. No process that a command started outlives it for long.
@@ -57,7 +57,7 @@ class Place:
         return found
 
     def left(self, *kept: str) -> list[Path]:
-        """What lies here beside files of these names."""
+        """Returns files that lie here, except those of these names."""
         inside = [path for path in self.folder.iterdir() if path.name not in kept]
         return [*inside, *self.temporary.iterdir()]
 
@@ -96,12 +96,12 @@ class Killed:
 
     @property
     def path(self) -> Path:
-        """What the command writes."""
+        """The file that the command writes."""
         return self.place.folder / self.output
 
     @property
     def said(self) -> str:
-        """What the command has printed."""
+        """The output of the command so far."""
         return self.place.server.log.read_text()
 
     def ended(self, number: signal.Signals) -> int:
@@ -153,7 +153,7 @@ class Killed:
         time.sleep(seconds)
 
     def next_start(self) -> None:
-        """What every command does that has an output or unpacks an artifact."""
+        """Does what every command that has an output or unpacks an artifact does at its start."""
         left_behind._remove_folders.cache_clear()
         left_behind._remove_files.cache_clear()
         check_writable(self.path)
@@ -161,7 +161,7 @@ class Killed:
             pass
 
     def left(self) -> list[Path]:
-        """What lies in the folders and does not belong there."""
+        """Returns files in the folders that do not belong there."""
         return self.place.left(self.output, *self.others)
 
     def assert_nothing_left(self) -> None:

@@ -24,7 +24,7 @@ KINDS: dict[str, Callable[[Digits, Path], Killed]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one kind.
+    """The results of one kind of kill.
 
     Attributes:
         kind: its name.

@@ -44,7 +44,7 @@ class Tune(Killed):
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """What was measured: each choice once, and nothing that is no record."""
+        """Returns the records: each choice once, and no damaged line."""
         found = read(self.path)
         keys = [record.key for record in found.records]
         assert len(keys) == len(set(keys))

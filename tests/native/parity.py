@@ -42,7 +42,7 @@ def feed(native: NativeTrainer, manifest: Manifest, x: Any, y: Any = None) -> No
 
 
 def fed_to(native: NativeTrainer) -> list[bytes]:
-    """What lies in the inputs and labels."""
+    """Returns the bytes of the inputs and labels."""
     roles = (Role.INPUT, Role.LABEL)
     return [each.tobytes() for (role, _), each in native.tensors.items() if role in roles]
 

@@ -1,4 +1,4 @@
-"""What the native runtime refuses, and how it says so: each code, and that nothing is lost."""
+"""Errors of the native runtime: each code and its text, and that nothing is lost."""
 
 import ctypes as c
 import os

@@ -1,4 +1,4 @@
-"""What a program says, read by a reader of its own, is what the artifact's other parts say."""
+"""A program, read by an independent reader, agrees with the artifact's other parts."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What the numeric tests share: building one-node models and comparing tensors."""
+"""Fixtures of the numeric tests: building one-node models and comparing tensors."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence

@@ -57,7 +57,7 @@ def side_by_side(
 
 
 def gradients(model: onnx.ModelProto, x: np.ndarray, save: Callable[..., Path]) -> Arrays:
-    """What one step of odtc moves each parameter by; all that PyTorch would train are trained."""
+    """Returns each parameter's change in one step; all that PyTorch would train are trained."""
     names = TorchTrainer(model, lr=1.0).parameters()
     # Where a parameter is as long as the batch, nothing else says that its axis is the first.
     compiled = odtc.compile(save(model), params=list(names), batch_axes={"x": 0})
@@ -86,6 +86,6 @@ def check(model: onnx.ModelProto, x: np.ndarray, save: Callable[..., Path]) -> N
 
 
 def _rounding(theirs: Arrays, name: str) -> float:
-    """What is left of terms that cancel: a parameter's are the gradients that its `p` sums."""
+    """Returns the rounding error of cancelling terms: a parameter's are gradients that `p` sums."""
     terms = theirs.get(f"{name.rpartition('_')[0]}_p", np.zeros(1))
     return 4 * float(np.finfo(np.float32).eps * np.nansum(np.abs(terms)))

@@ -45,7 +45,7 @@ def best_by_trying(problem: Problem) -> float:
 
 
 def cost_of(problem: Problem, choice: tuple[int, ...]) -> float:
-    """What a plan costs: its seconds, and its bytes at their price."""
+    """Returns the cost of a plan: its seconds, and its bytes at their price."""
     seconds, nbytes = played(problem, choice)
     return seconds + problem.price * nbytes
 

@@ -238,7 +238,7 @@ def test_retention_only_takes_away(problem: Recomputation, limit: int) -> None:
 
 @pytest.mark.parametrize("score", [Score(), Score(1, 0.5, 0.5), Score(0, 0, 1)])
 def test_how_far_a_chain_is_followed_first_changes_nothing(score: Score, monkeypatch) -> None:
-    """What is dropped is what it costs least to compute again, however that is found out."""
+    """The tensors that are cheapest to compute again are dropped, however that is found out."""
     problem = layered(60)
     peak = plan_of(problem, range(60)).peak
     limits = [peak * part // 20 for part in range(13, 20)]

@@ -105,7 +105,7 @@ def test_frontiers_are_those_of_python() -> None:
 
 
 def test_no_task_of_a_walk_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What took a second for 400 attempts is not begun."""
+    """Walks in Python, a second for 400 attempts, are not begun."""
     begun: list[Recomputation] = []
     walk_state = eviction.WalkState
 

@@ -1,4 +1,4 @@
-"""What there is to decide of a step is found out once for each of its kernels."""
+"""The recomputation problem of a step looks at each of its kernels once."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -97,7 +97,7 @@ def _check(path: Path, name: str, size: int, is_plain: bool) -> None:
 
 
 def _bounded(path: Path, name: str, file: IO[bytes]) -> bytes:
-    """What it holds; an archive may give more bytes than it declares."""
+    """Reads a file of the archive; it may hold more bytes than it declares."""
     data = file.read(MOST_BYTES + 1)
     _check(path, name, len(data), is_plain=True)
     return data

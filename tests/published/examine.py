@@ -98,7 +98,7 @@ def _stages(case: Case, arguments: dict[str, Any], place: Path) -> Iterator[Outc
 
 
 def _reference(case: Case, values: Values, artifact: Artifact) -> dict[str, np.ndarray]:
-    """What onnxruntime gives of the file."""
+    """Returns onnxruntime's outputs of the file."""
     if not case.reference:
         return ran(case.path, values, artifact.manifest.bound)
     names = [item.name for item in session(case.reference).get_inputs()]

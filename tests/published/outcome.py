@@ -1,4 +1,4 @@
-"""What became of a file."""
+"""Outcomes of files."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a file.
+    """The outcome of a file.
 
     Attributes:
         word: wrong is a number beyond its bound, or a file that `odtc check` passes and that does

@@ -88,7 +88,7 @@ def write_page(found: Mapping[str, Outcome], seconds: float) -> None:
 
 
 def read_found() -> tuple[dict[str, Outcome], float]:
-    """What was found last, and the seconds that a file had."""
+    """Reads the outcomes of the last run, and the seconds that a file had."""
     data = json.loads(FOUND.read_text())
     found = {
         name: Outcome(**{**item, "word": Word(item["word"]), "losses": tuple(item["losses"])})

@@ -1,4 +1,4 @@
-"""What the checker of published files chooses: rates, weights to move, how files are run."""
+"""The choices of the checker of published files: rates, weights to move, how files are run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a file is fed, what onnxruntime gives of it, and how far two results are from each other."""
+"""Values to feed to a file, onnxruntime's outputs for them, and the distance of two results."""
 
 import os
 from collections.abc import Mapping

@@ -90,7 +90,7 @@ def write_rows(path: Path, found: list[Row] | None = None) -> Path:
 
 
 def write_frontier(path: Path) -> Path:
-    """What `odtc plan --json` prints."""
+    """Writes a file as `odtc plan --json` prints it."""
     points = [
         {"arena_bytes": 10**8 - 10**7 * n, "accumulator_bytes": 0, "time": 1 + 0.01 * n * n}
         for n in range(6)

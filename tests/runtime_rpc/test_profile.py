@@ -61,7 +61,7 @@ def profiled(trainer: odtc.Trainer, steps: int = 5, size: int = BATCH, **options
 
 
 def check(profile: Profile, plan: MemoryPlan, steps: int) -> None:
-    """What holds of any profile of one plan."""
+    """Checks what holds of any profile of one plan."""
     assert [each.kernel for each in profile.operators] == list(plan.calls)
     assert [each.live_bytes for each in profile.operators] == list(plan.live_bytes)
     assert len(profile.steps) == steps

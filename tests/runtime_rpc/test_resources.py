@@ -1,4 +1,4 @@
-"""What a long-lived process does again and again takes no memory, mappings, threads or files."""
+"""Repeated work of a long-lived process leaks no memory, mappings, threads or files."""
 
 import json
 import subprocess

@@ -204,7 +204,7 @@ def test_a_message_has_a_bound(length: int) -> None:
     ],
 )
 def test_a_connection_that_ends_in_a_call_is_a_lost_device(said: str) -> None:
-    """What TVM says of it, where nobody told why."""
+    """TVM's error for it, where no reason was received."""
     error = remote._of_device(RuntimeError(said), "adb://phone", None)
     assert isinstance(error, DeviceLostError)
     assert error.what == "the device was lost: its connection ended in the middle of a call"
@@ -229,7 +229,7 @@ def test_a_connection_that_ends_in_a_call_is_a_lost_device(said: str) -> None:
 def test_a_reason_that_the_end_of_the_connection_came_before(
     url: str, number: signal.Signals, kind: type[DeviceError], text: str
 ) -> None:
-    """What is sent to a session that has just ended may end the connection before its last word."""
+    """Bytes sent to a session that has ended may close the connection before its last message."""
     session = odtc.connect(url, Limits(request=10))
     os.kill(session.info()["pid"], number)
     with greet(address(url), 5) as connection:

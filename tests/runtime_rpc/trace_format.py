@@ -19,7 +19,7 @@ _ROUNDING = 0.002
 
 
 def faults(text: str) -> list[str]:
-    """What is wrong with a trace; nothing if it is right."""
+    """Returns the faults of a trace."""
     trace = json.loads(text, parse_constant=lambda name: name)
     events = trace["traceEvents"] if isinstance(trace, dict) else trace
     found = [fault for event in events for fault in _of_event(event)]

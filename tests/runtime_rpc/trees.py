@@ -1,4 +1,4 @@
-"""What phones and a Jetson say of themselves, by hand in the formats that their drivers document.
+"""Files of `/proc` and `/sys` of phones and a Jetson, written by hand in their drivers' formats.
 
 A tree is text by path, below the root that a sampler is given.
 """

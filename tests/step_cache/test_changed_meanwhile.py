@@ -1,4 +1,4 @@
-"""What changed while a step was compiled of it is not kept, and all files of a model count."""
+"""Steps of files that changed during compilation are not cached; all files of a model count."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ Changes = Mapping[str, Callable[[], object]]
 
 
 def changes(model: Path, other: Path) -> Changes:
-    """What others may do to a model's files while it is compiled."""
+    """Changes that others may make to a model's files while it is compiled."""
     data, others = (each.with_name("mlp.data") for each in (model, other))
     return {
         "other weights": lambda: shutil.copyfile(others, data),

@@ -21,7 +21,7 @@ from tests.step_cache.model_files import SIZE, WIDE, write_model
 
 
 def members(artifact: Artifact) -> dict[str, bytes]:
-    """What an artifact holds."""
+    """Returns the members of an artifact."""
     root = artifact._bundle.root
     files = {name: (root / name).read_bytes() for name in MEMBERS}
     return files | {"manifest": artifact.manifest.to_json().encode()}

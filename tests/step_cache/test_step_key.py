@@ -159,10 +159,10 @@ def test_values_that_nobody_knows_are_not_kept(model: Path) -> None:
 
 def test_what_is_derived_of_a_class_is_not_kept(model: Path) -> None:
     class Slower(odtc.SGD):
-        """What its rule does is in no file of this package."""
+        """An optimizer whose rule is in no file of this package."""
 
     class Doubled(odtc.MSE):
-        """The same."""
+        """A loss whose rule is not, either."""
 
     class Thinner(odtc.LoRA):
         """The same."""

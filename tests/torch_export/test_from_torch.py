@@ -1,4 +1,4 @@
-"""What `odtc.from_torch` writes: names, values, ties and modes, and what it refuses."""
+"""Files of `odtc.from_torch`: names, values, ties and modes, and modules that it refuses."""
 
 from pathlib import Path
 from typing import Any

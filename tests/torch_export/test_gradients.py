@@ -1,4 +1,4 @@
-"""What `from_torch` says of gradients that a module's own code changes."""
+"""Notes of `from_torch` on gradients that a module's own code changes."""
 
 import re
 import sys

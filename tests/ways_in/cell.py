@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """What became of a family by one way.
+    """The outcome of a model family exported in one way.
 
     Attributes:
         outcome: equal losses and the same trained tensors; or another model, and odtc says so or

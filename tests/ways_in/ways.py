@@ -20,7 +20,7 @@ def _from_torch(module: nn.Module, inputs: Inputs, path: Path) -> None:
 
 
 def _exported(module: nn.Module, inputs: Inputs, path: Path, **options: Any) -> None:
-    """What `torch.onnx.export` makes; arguments by position or by name."""
+    """Exports by `torch.onnx.export`; arguments by position or by name."""
     args, named = (inputs, {}) if isinstance(inputs, tuple) else ((), inputs)
     with quiet():
         torch.onnx.export(module, args, path, kwargs=named, **options)

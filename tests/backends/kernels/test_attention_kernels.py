@@ -165,7 +165,7 @@ def test_scores_far_apart() -> None:
 
 
 def test_gradients_from_half_precision() -> None:
-    """What was saved may be stored in half precision."""
+    """Saved tensors may be stored in half precision."""
     drawn = Drawn.of(heads_of((2, 2, 37, 45, 16, 24), "bqk"))
     _, gradients = drawn.reference()
     results = drawn.forward(16)

@@ -96,7 +96,7 @@ class Drawn:
         )
 
     def backward(self, lanes: int, y: np.ndarray, saved: Arrays) -> Arrays:
-        """What the gradient rule makes of the kernel's results."""
+        """Runs the gradient rule on the kernel's results."""
         steps, batch, hidden = self.results[0]
         dtypes = [str(each.dtype) for each in (y, *saved)]
         widths = (self.cell.gates, 1, *self.cell.extra)
@@ -144,7 +144,7 @@ def test_values_and_gradients(cell, sizes, lanes, reverse, ragged, seed) -> None
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_from_half_precision(cell: str) -> None:
-    """What was saved may be stored in half precision."""
+    """Saved tensors may be stored in half precision."""
     drawn = Drawn(Layer(cell, 4, 3, 20, ragged=True), 1)
     expected, gradients = drawn.reference()
     y, *saved = (np.nan_to_num(each).astype(np.float16) for each in drawn.forward(16, saves=True))

@@ -39,7 +39,7 @@ def reference(kind: str, axes: tuple[int, ...]) -> Callable[..., torch.Tensor]:
 def test_values_and_gradients(
     dtype: str, lanes: int, kind: str, sizes: tuple[int, int, int, int], seed: int
 ) -> None:
-    """What the backward reads may be stored in half precision; the forward does not."""
+    """The backward pass may read tensors in half precision; the forward pass does not."""
     grouped, centred = kind == "group", kind != "rms"
     shape = sizes if grouped else sizes[::3]
     affine = (*sizes[1:3], 1) if grouped else sizes[3:]

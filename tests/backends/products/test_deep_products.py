@@ -34,7 +34,7 @@ SMALL = {
 def product_of(
     sizes: tuple[int, int, int], transposed: tuple[bool, bool], machine: Machine
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a kernel finds, what float64 does, and what that of magnitudes is."""
+    """Returns the product by a kernel and in float64, and the product of the magnitudes."""
     rows, depth, columns = sizes
     shapes = [(rows, depth), (depth, columns)]
     stored = [s[::-1] if t else s for s, t in zip(shapes, transposed, strict=True)]

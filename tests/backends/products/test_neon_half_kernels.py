@@ -1,4 +1,4 @@
-"""What phones with float16 arithmetic will run: the inner loops of products for a Cortex-A76.
+"""Inner loops of products for phones with float16 arithmetic, in machine code for a Cortex-A76.
 
 As `tests/backends/products/test_neon_kernels.py`, but in mixed precision: a core does two vectors
 of eight multiply-adds a cycle.

@@ -1,4 +1,4 @@
-"""What phones will run: the inner loops of the packed products for a Cortex-A76, in machine code.
+"""Inner loops of the packed products for phones, in machine code for a Cortex-A76.
 
 A small net is compiled for the phone, each kernel alone, and the loop of each matrix product is
 held to what the core can do: two vectors of four multiply-adds a cycle.
@@ -115,7 +115,7 @@ def vector_arithmetic(loop: Loop) -> list[Instruction]:
 
 
 def listing(name: str, loop: Loop) -> str:
-    """What a failure shows: the loop and the share of the peak that it reaches."""
+    """Shows in a failure the loop and the share of the peak that it reaches."""
     lines = [f"    {item.name} {item.operands}" for item in loop]
     return "\n".join([f"{name} reaches {share(loop):.0%} of the peak:", *lines])
 

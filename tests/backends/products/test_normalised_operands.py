@@ -133,7 +133,7 @@ def arrays_of(module: tvm.IRModule) -> list[np.ndarray]:
 
 
 def expected(case: dict, arrays: list[np.ndarray]) -> np.ndarray:
-    """What is convolved, with zeros around it."""
+    """Returns the convolved operand, with zeros around it."""
     x, mean, gamma, scale, beta = (
         each.astype(np.float64).reshape(-1, 1, 1) if each.ndim == 1 else each.astype(np.float64)
         for each in arrays[:5]

@@ -1,4 +1,4 @@
-"""What computers with AVX-512 run: products that keep their sums in registers, in machine code.
+"""Products for computers with AVX-512 keep their sums in registers, in machine code.
 
 A kernel of many transposed copies beside its product is where LLVM had kept the orders of shuffles,
 or elements that it gathered, in the registers that the sums need.

@@ -86,7 +86,7 @@ def written(product: FusedProduct, machine: Machine, choice: dict) -> tirx.PrimF
 
 
 def exact(case: dict, image: np.ndarray, weight: np.ndarray, *, is_gradient: bool) -> np.ndarray:
-    """What the kernel computes, in float64."""
+    """Computes the kernel's result in float64."""
     top, left, bottom, right = case["pad"]
     x, w = torch.tensor(image).double(), torch.tensor(weight).double()
     if not is_gradient:

@@ -1,4 +1,4 @@
-"""What is fused after a product is applied as the product stores its results."""
+"""Operators fused after a product are applied as the product stores its results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: the digits model, compiled once, and a little data."""
+"""Fixtures of the command line's tests: the digits model, compiled once, and a little data."""
 
 from dataclasses import dataclass
 from pathlib import Path

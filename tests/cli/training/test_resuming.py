@@ -44,7 +44,7 @@ def options(**changed: str) -> list[str]:
 
 
 def changes(err: str) -> list[str]:
-    """What an error or notes name, without the values."""
+    """Returns the names of the changes that an error or notes list, without their values."""
     lines = [line.partition("this changed: ")[2] or line for line in err.splitlines()]
     return [
         line.strip().partition(": ")[0]
@@ -56,7 +56,7 @@ def changes(err: str) -> list[str]:
 def refused_then_overruled(
     argv: list[str], checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> list[str]:
-    """What `--resume` names of another run, which `--resume-anyway` goes on with, saying so."""
+    """Returns the changes that `--resume` refuses; `--resume-anyway` must go on and note them."""
     before = checkpoint.read_bytes()
     assert main([*argv, "--steps", "5", "--resume"]) == ExitCode.ARTIFACT
     refusal = capsys.readouterr().err

@@ -200,7 +200,7 @@ sys.exit(main(["targets"]))
 
 
 def seconds_of(process: subprocess.Popen[str]) -> float:
-    """What it has computed for."""
+    """Returns the processor time that it has used."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""What an exporter computes from shapes and constants is computed before anything is compiled."""
+"""Values that an exporter derives from shapes and constants are folded before compilation."""
 
 import numpy as np
 import onnx

@@ -167,7 +167,7 @@ def test_all_of_them_are_put_into_the_model(tmp_path: Path, apart: bool) -> None
 def test_a_model_may_go_once_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool
 ) -> None:
-    """What a compile writes at its end is what it has read, and says so by its hash."""
+    """A compile writes the model that it has read, and identifies it by its hash."""
     path = tmp_path / "m.onnx"
     onnx.save(_model(), path, save_as_external_data=apart, location="m.data", size_threshold=256)
     digest = file_sha256(path)

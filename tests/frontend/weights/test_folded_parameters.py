@@ -1,4 +1,4 @@
-"""What PyTorch's default exporter computed from a parameter is never taken for the parameter."""
+"""Tensors that PyTorch's default exporter folded from a parameter are never taken for it."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

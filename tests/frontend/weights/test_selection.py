@@ -1,4 +1,4 @@
-"""What is trained follows from the graph's structure: on drawn chains of layers."""
+"""The trained parameters follow from the graph's structure: on drawn chains of layers."""
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""What became of a state dict in a file: by value and by name, and with the right exit code."""
+"""A state dict's tensors are matched to a file's by value and name, with the right exit code."""
 
 from pathlib import Path
 

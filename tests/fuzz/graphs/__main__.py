@@ -32,7 +32,7 @@ _LIMITS = Limits(cases=1000)
 
 @dataclass
 class Tally:
-    """What became of mutants, by kind of model.
+    """Counts of mutants' outcomes, by kind of model.
 
     Attributes:
         ends: how many of a kind ended in a way.
@@ -76,7 +76,7 @@ def cases(count: int, seed: int, kinds: Sequence[str], minutes: float = math.inf
 
 
 def run(chosen: Sequence[Case], workers: int | None = None) -> Iterator[tuple[Case, Result, float]]:
-    """What becomes of each, and the processor's seconds that it took."""
+    """Runs the cases, and yields each with its result and processor seconds."""
     for ended in run_cases(attempt, chosen, workers=workers, limits=_LIMITS):
         result = ended.result
         if ended.failure:

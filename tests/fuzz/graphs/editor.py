@@ -1,4 +1,4 @@
-"""What edits see of a graph: which values there are, of which types, and who reads them."""
+"""A graph as edits see it: its values, their types, and their readers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -139,7 +139,7 @@ def _choose(rng: Random, editor: Editor, put: Put) -> str:
 
 
 def _spread(rng: Random, editor: Editor, put: Put) -> str:
-    """What a reduction leaves, for all that it was made of."""
+    """Broadcasts the result of a reduction back to the shape of its operand."""
     reduced = put(rng.choice("ReduceMax ReduceMean ReduceL2 ReduceProd".split()), put.name)
     return put("Expand", reduced, put("Shape", put.name))
 

@@ -78,7 +78,7 @@ def reordered(rng: Random, editor: Editor) -> None:
 
 
 def dropped_node(rng: Random, editor: Editor) -> None:
-    """What read its result reads its input."""
+    """Removes a node: readers of its result read its input instead."""
     chosen = pick(rng, [n for n in editor.nodes if n.input and n.input[0]])
     read, written = chosen.input[0], list(chosen.output)
     results = {item.name for item in editor.graph.output}

@@ -195,7 +195,7 @@ def _put(tensor: TensorProto, array: np.ndarray) -> None:
 
 
 def _put_behind(editor: Editor, tensor: TensorProto, op_type: str, **attributes: Any) -> None:
-    """What read the initializer reads what an operator makes of it."""
+    """Inserts an operator after an initializer: the initializer's readers read its result."""
     name = editor.fresh(f"{tensor.name}_{op_type.lower()}")
     _read_instead(editor, tensor.name, name)
     editor.graph.node.insert(0, _made(op_type, [tensor.name], name, **attributes))

@@ -15,7 +15,7 @@ STEPS = 3
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a mutant.
+    """The result of a mutant.
 
     Attributes:
         outcome: how it ended.

@@ -42,7 +42,7 @@ def of_several_plans(folder: Path, target: str, batch: int) -> Artifact:
 
 
 def apart(code: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What comes of a program in a process of its own."""
+    """Runs a program in a process of its own."""
     return subprocess.run(
         [sys.executable, "-c", "import sys, odtc, numpy as np\n" + code, *map(str, arguments)],
         env=os.environ | environment,
@@ -147,7 +147,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trained(folder: Path, failing: Path, **failure: int) -> subprocess.CompletedProcess[str]:
-    """What comes of `odtc train` of `m.odtc` with drivers that fail as the variables say."""
+    """Runs `odtc train` on `m.odtc` with drivers that fail as the variables say."""
     x, y, *_ = digits_data()
     np.savez(folder / "d.npz", x=x, y=y)
     command = ["train", "m.odtc", "--data", "d.npz", "--steps", "40", "--lr", "0.01"]

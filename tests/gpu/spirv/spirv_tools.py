@@ -23,7 +23,7 @@ def check_valid(shader: Shader) -> None:
 
 
 def capabilities(shader: Shader) -> set[int]:
-    """What a module asks of a device: instructions 17 after the header."""
+    """Returns the capabilities that a module asks for: instructions 17 after the header."""
     found, at = set(), 5
     while shader.words[at] & 0xFFFF == 17:
         found.add(shader.words[at + 1])

@@ -52,7 +52,7 @@ def masked(form: str) -> onnx.ModelProto:
 
 
 def drawn(nodes: str, count: int, saved, **constants: np.ndarray) -> np.ndarray:
-    """What a node `r = ...` gives in evaluation."""
+    """Evaluates a node `r = ...`."""
     text = f"{nodes} f = Cast <to = 1> (r) z = Mul (h, zero) s = ReduceSum (z) y = Add (f, s)"
     model = text_model(text, (1, 1), constants={**HALF, **constants}, opset=17)
     artifact = odtc.compile(saved(model), loss="mse", seed=SEED)

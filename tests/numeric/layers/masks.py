@@ -25,7 +25,7 @@ def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 
 
 def mask(shape: tuple[int, ...], ratio: float, stream: int, step: int, seed: int) -> np.ndarray:
-    """What dropout multiplies by, float64: zero, or one over the share that is kept."""
+    """Returns dropout's factor in float64: zero, or one over the share that is kept."""
     size = math.prod(shape)
     calls = np.arange(-(-size // 4))
     counter = np.stack(np.broadcast_arrays(calls, step, stream, 0))

@@ -99,7 +99,7 @@ def _made(text: list[str], outputs: list[str], values: Arrays) -> onnx.ModelProt
 
 
 def feeds_of(model: onnx.ModelProto) -> Arrays:
-    """What the inputs are fed; the second one has its infinities in other samples."""
+    """Returns values of the inputs; the second one has its infinities in other samples."""
     values = {"x": batch(), "y": np.roll(batch(5), 7, axis=0)}
     return {value.name: values[value.name] for value in model.graph.input}
 
@@ -179,7 +179,7 @@ def failures(
     save: Callable[..., Path],
     target: str,
 ) -> dict[str, str]:
-    """What differs of the operators, by name and what of it."""
+    """Returns the differences of operators, by the operator's name and the value that differs."""
     model, names = model_of(nodes, constants, parameters)
     total, gradients = by_odtc(model, names, save, target)
     expected, wanted = by_torch(model, names)

@@ -1,4 +1,4 @@
-"""What is not a number stays so, and infinities are PyTorch's: forward and backward, by operator.
+"""NaN stays NaN, and infinities are PyTorch's: forward and backward, by operator.
 
 A maximum that drops NaN hides it: the loss stays finite, and the step trains with numbers that
 were none.

@@ -1,4 +1,4 @@
-"""What is saved as float16 to keep within a budget: an exact loss, and gradients near the exact."""
+"""Activations saved as float16 to keep within a budget: exact loss, gradients close to exact."""
 
 import json
 from itertools import pairwise

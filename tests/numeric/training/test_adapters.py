@@ -40,7 +40,7 @@ BESIDE = {ConvNet: "head.bias", Tokens: "head.bias", Bert: "norm*"}
 
 
 def delta(weight: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """What adapters in PEFT's layout add to a weight."""
+    """Returns what adapters in PEFT's layout add to a weight."""
     product = b.flatten(1) @ a.flatten(1)
     return (ALPHA / RANK) * (product if product.shape == weight.flatten(1).shape else product.T)
 

@@ -1,4 +1,4 @@
-"""What is frozen stays as it is, and costs neither backward kernels nor gradient memory."""
+"""Frozen parameters stay as they are, and cost no backward kernels and no gradient memory."""
 
 import math
 from collections.abc import Sequence

@@ -47,7 +47,7 @@ def model_of(form: str) -> onnx.ModelProto:
 
 
 def trained(form: str, update: odtc.Update, folder: Path) -> tuple[dict[str, np.ndarray], int]:
-    """What becomes of the weights and their averages, and how many updates the step calls."""
+    """Returns the trained weights with their averages, and the step's number of update calls."""
     path = folder / "model.onnx"
     onnx.save(model_of(form), path)
     artifact = odtc.compile(path, loss="mse", optimizer=update)

@@ -30,7 +30,7 @@ FEW = settings(max_examples=examples(12), deadline=None, derandomize=True)
 def value_and_derivative(
     loss: Loss, output: np.ndarray, label: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """What the loss adds to the graph, compiled by TVM, with our kernels for our operators."""
+    """Compiles the loss's part of the graph by TVM, with our kernels, and returns its results."""
     spec = loss.label(TensorSpec("y", output.shape))
     assert spec is not None
     x = relax.Var("x", relax.TensorType(output.shape, "float32"))

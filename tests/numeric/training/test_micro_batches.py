@@ -450,7 +450,7 @@ def test_numbers_that_cannot_fit_are_not_prepared(tmp_path: Path) -> None:
 
 
 def test_where_only_plans_are_wanted_no_evaluation_is_lowered(tmp_path: Path) -> None:
-    """What there is to decide is the same."""
+    """The recomputation problem is the same."""
     onnx.save(tower(layers=2), tmp_path / "m.onnx")
     source = read_source(tmp_path / "m.onnx", "host-cpu{threads=1}", StepOptions(batch=4), silent)
     whole, plans = (next(iter(Cuts(source, silent, for_plans=only))) for only in (False, True))

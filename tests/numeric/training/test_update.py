@@ -1,4 +1,4 @@
-"""What is around the optimizer, on whole steps, against PyTorch."""
+"""Clipping, decay and averages around the optimizer, on whole steps, against PyTorch."""
 
 from collections.abc import Callable
 

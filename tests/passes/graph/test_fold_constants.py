@@ -25,7 +25,7 @@ def module(value: float, size: int = 7) -> tvm.IRModule:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was built meanwhile, for the first time."""
+    """Lists the modules that are built for the first time meanwhile."""
     texts: list[str] = []
     made = fold_constants._built.__wrapped__
 

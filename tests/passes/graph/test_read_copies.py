@@ -1,4 +1,4 @@
-"""What elementwise kernels of the backward read is read from copies, with the same values."""
+"""Elementwise kernels of the backward pass read copies, with the same values."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -73,7 +73,7 @@ def step(
 
 
 def backward_reads(module: tvm.IRModule) -> list[str]:
-    """What makes the first operand of each comparison."""
+    """Returns the operators that make the first operand of each comparison."""
     values = {b.var: b.value for b in bindings_of(module["step"])}
     compared = [v.args[0] for v in values.values() if operator_of(v) == "relax.greater"]
     return [operator_of(values[each]) for each in compared]

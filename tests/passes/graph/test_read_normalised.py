@@ -204,7 +204,7 @@ def test_steps_of_other_kinds(kind: str, model: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_budget(model: Path) -> None:
-    """What runs again is what is read: data of a normalisation, and its statistics."""
+    """Recomputed kernels make what is read: data of a normalisation, and its statistics."""
     whole = odtc.compile(model, TARGET)
     budget = int(0.8 * whole.memory.peak_bytes)
     within = odtc.compile(model, TARGET, memory_budget=budget)
@@ -214,7 +214,7 @@ def test_a_budget(model: Path) -> None:
 
 @pytest.mark.slow
 def test_mixed_precision(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits is the data, rounded, in place of what becomes of it: as near to float32."""
+    """The data waits, rounded, in place of the normalised data: as near to float32."""
     exact = odtc.compile(model, TARGET)
     after, before = both(monkeypatch, model, precision="mixed")
     trainers = [each.trainer() for each in (exact, after, before)]

@@ -30,7 +30,7 @@ def handed_on(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
 
 @T.prim_func(s_tir=True)
 def changed(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
-    """What is handed on changes afterwards: no work-item may read it again."""
+    """Its result changes after it is read: no work-item may read it again."""
     T.func_attr({"global_symbol": "main"})
     y[0] = x[1]
     kept: T.let = y[0]

@@ -140,7 +140,7 @@ def test_no_launch_has_more_buffers_than_a_gpu_takes() -> None:
 
 
 def test_none_waits_for_long_enough_to_be_read() -> None:
-    """What follows reads the new parameter, directly or as the update's result."""
+    """Later calls read the new parameter, directly or as the update's result."""
 
     def parameter(step: Step) -> list[relax.Expr]:
         first = step.update(step.u, step.call(step.x))

@@ -109,7 +109,7 @@ def test_integers_stay_as_they_are() -> None:
 
 
 def test_copies_are_counted() -> None:
-    """What is fused is cut by how large it becomes."""
+    """Fused expressions are cut by the size that they grow to."""
     x, y = (tirx.Var(name, "float32") for name in "xy")
     for form in (by_comparison, by_question):
         whole, sizes = tirx.max(x, y), {x: 10, y: 10}
@@ -118,7 +118,7 @@ def test_copies_are_counted() -> None:
 
 @pytest.mark.parametrize("op_type", ["Relu", "Max", "Clip"])
 def test_a_chain_of_extrema_compiles(op_type: str, tmp_path: Path) -> None:
-    """What an extremum compares is looked at several times for each one around it."""
+    """The operands of an extremum are read several times by each one around it."""
     count, others = 16, {"Relu": "", "Max": " c", "Clip": " low high"}[op_type]
     names = ["x", *(f"h{at}" for at in range(count))]
     nodes = [node(op_type, f"{a}{others}", b) for a, b in pairwise(names)]

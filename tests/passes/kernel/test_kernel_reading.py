@@ -1,4 +1,4 @@
-"""What is read from a kernel's loops: which results depend on which arguments, and its work."""
+"""Facts read from a kernel's loops: which results depend on which arguments, and its work."""
 
 from typing import Any
 

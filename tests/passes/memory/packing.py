@@ -1,4 +1,4 @@
-"""What the tests of the memory plan share: drawn problems, and plans found by trying all orders."""
+"""Helpers of the memory plan's tests: drawn problems, and plans found by trying all orders."""
 
 import math
 from itertools import permutations

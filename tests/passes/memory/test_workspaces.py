@@ -121,7 +121,7 @@ def test_places_are_counted_in_64_bits() -> None:
 
 
 def test_no_two_slots_share_a_place() -> None:
-    """What threads overwrite of each other shows in the values only where they run at once."""
+    """Values show that threads overwrite each other's slots only where these run at once."""
     places = places_of_slots(planned(4, 4))
 
     def at(place: ir.Expr, slot: int) -> int:

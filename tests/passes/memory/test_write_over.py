@@ -215,7 +215,7 @@ def test_a_plan_says_what_lies_in_a_tensor_and_when(tmp_path: Path) -> None:
 
 
 def test_a_step_fits_where_tensors_may_wait_if_it_fits_where_they_may_not(tmp_path: Path) -> None:
-    """What is written over cannot be fetched: so there are steps of both kinds to choose from."""
+    """Overwritten tensors cannot be fetched, so steps of both kinds are candidates."""
     onnx.save(network(64, 48), tmp_path / "m.onnx")
     floor = floor_of(tmp_path / "m.onnx")
     own, waiting = (

@@ -79,7 +79,7 @@ def greeted(at: At, source: str = "127.0.0.1") -> Iterator[socket.socket]:
 
 
 def say(connection: socket.socket, message: Any) -> Any:
-    """What is answered; an OSError where the connection is ended."""
+    """Sends a message and returns the answer; an OSError where the connection is ended."""
     connection.sendall(wire.frame(message))
     return wire.parsed(wire.receive(connection, wire.Received(1 << 20), 20))
 

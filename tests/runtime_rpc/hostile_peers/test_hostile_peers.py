@@ -278,7 +278,7 @@ def test_a_server_without_files_takes_them_back(tmp_path: Path) -> None:
 
 
 def seconds_of(pid: int) -> float:
-    """What a process has computed."""
+    """Returns the processor time that a process has used."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 

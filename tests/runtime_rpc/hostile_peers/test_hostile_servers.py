@@ -1,4 +1,4 @@
-"""What a device's server, or a tracker, may say to this host; the rest is an error of a device."""
+"""Answers of a device's server or a tracker: all that are not allowed are errors of a device."""
 
 import json
 import socket

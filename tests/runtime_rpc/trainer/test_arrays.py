@@ -1,4 +1,4 @@
-"""What callers feed becomes arrays, whatever it was, or is refused."""
+"""Whatever callers feed becomes arrays or is refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a caller feeds is fitted to the step, or refused."""
+"""Fed values are fitted to the step or refused."""
 
 import numpy as np
 import pytest

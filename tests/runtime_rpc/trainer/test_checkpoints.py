@@ -48,7 +48,7 @@ def header_bytes(data: bytes) -> int:
 
 
 def refusal(path: Path, data: bytes, manifest: Manifest) -> str:
-    """What is said of a checkpoint with these bytes."""
+    """Returns the error of a checkpoint with these bytes."""
     path.write_bytes(data)
     with pytest.raises(ArtifactError) as caught:
         read_checkpoint(path, manifest)

@@ -33,7 +33,7 @@ def model_of(nodes: str, opset: int = 17, outputs: str = "float[N, 2] y") -> onn
 
 
 def results(model: onnx.ModelProto) -> list[np.ndarray]:
-    """What a model gives for X, in onnxruntime."""
+    """Runs a model on X in onnxruntime."""
     onnx.checker.check_model(model, full_check=True)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     return session.run(None, {"x": X})
@@ -196,7 +196,7 @@ def test_a_mask_that_is_read_keeps_everything(opset: int, kind: str) -> None:
 
 
 def test_bodies_and_functions_are_rewritten_too() -> None:
-    """What fed a node of a body stood around it, and goes as well."""
+    """Nodes around a body that feed its nodes are removed as well."""
     inner = "h, rm, rv = BatchNormalization <training_mode = 1> (x, s, b, m, v)"
     model = model_of(
         f"y = If (yes) <then_branch = t () => (float[N, 2] a) {{ {inner}"

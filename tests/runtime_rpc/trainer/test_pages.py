@@ -119,7 +119,7 @@ def of_tvm(_: str) -> Iterator[Session]:
 
 @contextmanager
 def in_its_library(_: str) -> Iterator[Session]:
-    """What a GPU does: the library allocates."""
+    """Lets the library allocate, as on a GPU."""
 
     class WithoutPages(LocalSession):
         def pages(self) -> None:

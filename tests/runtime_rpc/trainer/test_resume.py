@@ -57,7 +57,7 @@ def train(trainer: Trainer, start: int, stop: int) -> list[float]:
 
 
 def everything(trainer: Trainer, path: Path) -> dict[str, bytes | str]:
-    """What a checkpoint holds: metadata, and the bytes of each tensor."""
+    """Returns the contents of a checkpoint: metadata, and the bytes of each tensor."""
     trainer.save_checkpoint(path)
     with safe_open(path, framework="numpy") as file:
         tensors = {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118
