@@ -1,1 +1,1 @@
-"""What odtc is measured and checked with: models, data, and the runs that use them."""
+"""Benchmarks and checks of odtc: models, data, and the runs that use them."""

@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: arithmetic and memory, for the roofline.
+"""Measured peaks of this machine for the roofline: arithmetic and memory bandwidth.
 
 Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009. Peaks
 are measured and not taken from a data sheet: a virtual machine or a neighbour may hold some of it

@@ -1,4 +1,4 @@
-"""What `odtc check` takes: `python -m benchmarks.check_cost`.
+"""The cost of `odtc check`: `python -m benchmarks.check_cost`.
 
 Each model is checked in a process of its own, several times; the least processor time is told, as
 what else the machine does only adds to it, and the most memory, beside the bytes of the file.
@@ -44,7 +44,7 @@ print(used.ru_utime + used.ru_stime, used.ru_maxrss)
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command took.
+    """The cost of a command.
 
     Attributes:
         seconds: of a processor, in the system too.
@@ -118,7 +118,7 @@ def chain(length: int) -> onnx.ModelProto:
 
 
 def measured(*command: str) -> Cost:
-    """What a command takes that ends well.
+    """Measures a command that succeeds.
 
     Raises:
         CalledProcessError: it ends otherwise.
@@ -131,7 +131,7 @@ def measured(*command: str) -> Cost:
 
 
 def check(path: str | os.PathLike[str]) -> Cost:
-    """What `odtc check` takes for a file."""
+    """Measures `odtc check` of a file."""
     return measured(sys.executable, "-m", "odtc", "check", os.fspath(path))
 
 

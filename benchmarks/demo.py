@@ -101,7 +101,7 @@ class Runner:
         self._losses.append(loss)
 
     def result(self) -> Training:
-        """What was measured so far."""
+        """Returns the measurements so far."""
         return Training(
             self._name,
             self._batch,
@@ -152,7 +152,7 @@ def onnxruntime_logits(file: Path, x: np.ndarray) -> np.ndarray:
 
 
 def failures(digits: Training, accuracy: Accuracy, noise: Training) -> list[str]:
-    """What did not come out as it has to; empty where all did."""
+    """Lists results that are not as they must be; empty where all are."""
     found = []
     if accuracy.odtc < ACCURACY:
         found.append(f"{digits.model} reached {accuracy.odtc:.1%}, not {ACCURACY:.0%}")

@@ -1,4 +1,4 @@
-"""What layouts bring to a step: `python -m benchmarks.layouts`.
+"""The gain of layouts in a step: `python -m benchmarks.layouts`.
 
 Each network is compiled with all images as ONNX has them, with channels last wherever an operator
 can, and with those that a model says are the cheapest. The three take the same first steps, and
@@ -155,7 +155,7 @@ def artifacts_of(case: Case, folder: Path) -> dict[str, odtc.Artifact]:
 
 
 def described(way: str, artifact: odtc.Artifact, cheapest: LayoutPlan) -> Way:
-    """What the layouts of an artifact are; without a plan it is what the cheapest is beside."""
+    """Describes an artifact's layouts; one without a plan runs as the cheapest plan's baseline."""
     plan = artifact.manifest.layouts
     if plan is None:
         return Way(way, {SECOND: len(cheapest.operators), LAST: 0}, 0, cheapest.native_seconds)

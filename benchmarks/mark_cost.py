@@ -1,4 +1,4 @@
-"""What it costs that a step knows if it wrote what is not finite: `python -m benchmarks.mark_cost`.
+"""The cost of marks for steps that wrote NaN or infinity: `python -m benchmarks.mark_cost`.
 
 Two artifacts of each model, of which one has the marks in its update kernels, take steps in turns
 in one process. Times are of the processor, of one thread. The dense network at a batch of 4 is the

@@ -70,7 +70,7 @@ _OF_A_RUN = ("machine", "versions", "commit", "date", "command", "threads")
 
 
 def about() -> dict[str, Any]:
-    """What every report says of a run."""
+    """Returns the facts about a run that every report has."""
     return {
         "machine": {**machine(), "instructions": instructions()},
         "versions": versions(),

@@ -1,4 +1,4 @@
-"""What sampling costs a training step: `python -m benchmarks.sampling_cost`.
+"""The cost of sampling to a training step: `python -m benchmarks.sampling_cost`.
 
 Blocks of steps with and without a sampler take turns in one process, and which of the two goes
 first changes from pair to pair: so what else the machine does meets both. A pair's cost is how much
@@ -62,7 +62,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Cost:
-    """What something costs.
+    """A measured cost.
 
     Attributes:
         what: `sampling` or `profile`.

@@ -1,4 +1,4 @@
-"""What Winograd's form of a convolution wins, by shape: `python -m benchmarks.winograd`.
+"""The gain of Winograd's form of a convolution, by shape: `python -m benchmarks.winograd`.
 
 Each convolution of 3x3 taps, and the gradient of its data, is compiled in both forms, whatever the
 model of the machine would take; they run in turns, with caches emptied before each call as in a

@@ -1,4 +1,4 @@
-"""What it takes to get memory from the system: `python -m benchmarks.budget.clearing`.
+"""The cost of getting memory from the system: `python -m benchmarks.budget.clearing`.
 
 A change to a larger plan asks for as much as it adds. Linux clears each page when it is first
 written; in a virtual machine, its host may have to find the page first. So one byte of each page is

@@ -1,4 +1,4 @@
-"""What was found, as a table, as a chart, and as JSON with raw samples."""
+"""Results as a table, as a chart, and as JSON with raw samples."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

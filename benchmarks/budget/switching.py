@@ -1,4 +1,4 @@
-"""What a change of plan costs: `python -m benchmarks.budget.switching`.
+"""The cost of a change of plan: `python -m benchmarks.budget.switching`.
 
 A step is compiled with several plans. A run changes from each plan to each other one, takes a step
 and then another one by the same plan: what change and first step take longer is the cost. A change

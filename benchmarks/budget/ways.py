@@ -67,12 +67,12 @@ class Way:
 
     @property
     def net(self) -> int | None:
-        """What a process grew by: the median."""
+        """Bytes that a process grew by: the median."""
         return round(median(each.net for each in self.samples)) if self.samples else None
 
     @property
     def beyond(self) -> int | None:
-        """What a process grew by beside its plan and what it is fed."""
+        """Bytes that a process grew by beyond its plan and what it is fed."""
         if self.net is None or self.plan is None:
             return None
         return self.net - self.plan.total - self.plan.fed
@@ -234,7 +234,7 @@ def _measure(
 
 
 def _tasks(way: Way) -> tuple[Sequence[str], str]:
-    """What prepares the measurement of a way, and what measures it."""
+    """Returns the tasks that prepare the measurement of a way, and the one that measures it."""
     tasks: Mapping[str, tuple[str, ...]] = {name: tasks for name, (_, tasks) in PEERS.items()}
     *before, task = tasks.get(way.name, (OURS,))
     return before, task

@@ -1,1 +1,1 @@
-"""What a compile takes: cold, again, and with an option changed; see `__main__`."""
+"""Time of a compile: cold, again, and with an option changed; see `__main__`."""

@@ -1,4 +1,4 @@
-"""What a compile takes: `python -m benchmarks.compile_time`.
+"""Time of a compile: `python -m benchmarks.compile_time`.
 
 Each model is compiled in processes of their own: with an empty cache, again, and with
 another optimizer. Beside it stands what TVM's own pipeline takes for a training step of the model,

@@ -1,4 +1,4 @@
-"""What images with channels last would win on a GPU: `python -m benchmarks.gpu.layouts`.
+"""The gain of images with channels last on a GPU: `python -m benchmarks.gpu.layouts`.
 
 Convolutions of one tap, a rectifier after each, as a chain: with channels second as odtc has them
 on GPUs; and with channels last, which makes each of them, and both of its gradients, one dense

@@ -1,4 +1,4 @@
-"""What a step does on the device, by the device's own timers."""
+"""Profile of a step on the device, by the device's own timers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Watch:
         self._watch(False)
 
     def commands(self) -> list[_Command]:
-        """What one step gives to the device."""
+        """Runs a step and returns its commands on the device."""
         self._take()
         self._step()
         lines = [line.split() for line in str(self._take()).splitlines()]

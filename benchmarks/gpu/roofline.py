@@ -1,4 +1,4 @@
-"""What each family of kernels reaches of what the GPU can do.
+"""Efficiency of each family of kernels against the GPU's roofline.
 
 A call cannot take less than its operations at the rate of a large product, nor less than the bytes
 of its tensors at the rate of a copy; the longer of the two is its bound. Both rates are measured in
@@ -32,7 +32,7 @@ _TRIES, _SIDE, _COPIED = 10, 8192, 1 << 28
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the GPU does at most.
+    """Measured peaks of the GPU.
 
     Attributes:
         product: operations a second, of a large float32 product of PyTorch's without TF32.

@@ -51,6 +51,6 @@ def medians(steps: Sequence[Sequence[Call]]) -> list[Call]:
 
 
 def _same(calls: Sequence[Call]) -> tuple[str, tuple[tuple[int, ...], ...], int]:
-    """What a call is in every step."""
+    """Returns a call's name, shapes and bytes, which must be the same in every step."""
     ((name, shapes, moved),) = {(call.name, call.shapes, call.bytes) for call in calls}
     return name, shapes, moved

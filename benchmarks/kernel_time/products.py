@@ -34,7 +34,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Product:
-    """What a call computes.
+    """The product that a call computes.
 
     Attributes:
         kind: `forward`, `data gradient` or `weight gradient`.
@@ -48,7 +48,7 @@ class Product:
 
 
 def products_of(calls: Sequence[Call], layers: Sequence[Layer]) -> list[Product | None]:
-    """What each call of a step computes, in the order of the step; None where it is no product."""
+    """Returns the product of each call of a step, in order; None where it is no product."""
     seen: Counter[tuple[Layer, str]] = Counter()
     found = []
     for call in calls:
@@ -62,7 +62,7 @@ def products_of(calls: Sequence[Call], layers: Sequence[Layer]) -> list[Product 
 def _product(
     call: Call, layers: Sequence[Layer], seen: Mapping[tuple[Layer, str], int]
 ) -> Product | None:
-    """What a call computes, after what was seen before it.
+    """Returns the product of a call, given those that were seen before it.
 
     Where the sizes fit several products, the kernel's name may say which one it is; else it is that
     whose operands come first in the call, since those of fused operators follow, and of these the
@@ -85,7 +85,7 @@ def _product(
 
 
 def _kinds(sizes: Sequence[int], layer: Layer) -> dict[str, tuple[int, int]]:
-    """What a kernel with tensors of these sizes may compute.
+    """Returns the products that a kernel with tensors of these sizes may compute.
 
     Returns:
         For each kind the number of products, above 1 where those that a weight gets from many steps

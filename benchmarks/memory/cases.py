@@ -1,4 +1,4 @@
-"""What is trained: a model and a batch, in a folder that the processes of a network share."""
+"""Cases: a model and a batch, in a folder that the processes of a network share."""
 
 import json
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def store(name: str, batch: int, threads: int, folder: Path) -> None:
 
 
 def stored(folder: Path) -> Stored:
-    """What was written there."""
+    """Reads the case that was written there."""
     return Stored(**json.loads((folder / _ABOUT).read_text()))
 
 

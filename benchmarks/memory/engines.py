@@ -1,4 +1,4 @@
-"""What each engine imports, and how it begins, in a process that is measured.
+"""Imports and start of each engine, in a process that is measured.
 
 Everything is imported before the first look at the process, nothing after it. Each loads what
 another process wrote, as on a device: neither a compiler nor a generator of graphs ran before.

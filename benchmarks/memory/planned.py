@@ -1,4 +1,4 @@
-"""What plans come to, in bytes."""
+"""Bytes of plans."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """What a step needs."""
+        """Bytes that a step needs."""
         return self.arena + self.parameters + self.optimizer
 
 

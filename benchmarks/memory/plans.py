@@ -1,4 +1,4 @@
-"""What is planned before a step runs: odtc's arena with its bound, and what TVM would plan."""
+"""Plans before a step runs: odtc's arena with its lower bound, and the plan of TVM."""
 
 from pathlib import Path
 

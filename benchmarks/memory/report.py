@@ -1,4 +1,4 @@
-"""What was found, as tables, as a chart, and as JSON with raw samples."""
+"""Results as tables, as a chart, and as JSON with raw samples."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def _megabytes(count: float | None) -> str:
 
 
 def plan_table(rows: Sequence[Row]) -> Table:
-    """What odtc plans, and what a process grows by beside it, in MB.
+    """The table of odtc's plans, and of what a process grows by beside each, in MB.
 
     `fed` is inputs and labels, `beyond` what a process grew by beside these and the total, `files`
     a part of that: pages of mapped files, the step's own library among them.

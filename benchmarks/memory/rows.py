@@ -45,13 +45,13 @@ class Row:
     failures: dict[str, str] = field(default_factory=dict)
 
     def net(self, engine: str) -> int | None:
-        """What a process of the engine grew by: the median."""
+        """Returns the bytes that a process of the engine grew by: the median."""
         samples = self.samples.get(engine)
         return round(median(sample.net for sample in samples)) if samples else None
 
     @property
     def beyond(self) -> int | None:
-        """What a process of odtc grew by beside its total and its batch."""
+        """Bytes that a process of odtc grew by beyond its total and its batch."""
         net = self.net(OURS)
         return None if self.plan is None or net is None else net - self.plan.total - self.plan.fed
 
@@ -106,7 +106,7 @@ def measured_row(
     row = Row(network, terms.batch)
 
     def attempt(engine: str, task: str, *arguments: str) -> Any:
-        """What the task returned; None where it failed, which is noted."""
+        """Runs a task and returns its result; notes a failure and returns None."""
         if engine in row.failures:
             return None
         tell(task)

@@ -1,4 +1,4 @@
-"""What the arena costs in time: `python -m benchmarks.memory.speed`.
+"""The cost of the arena in time: `python -m benchmarks.memory.speed`.
 
 The same step is compiled with odtc's arena and with TVM's planner, whose tensors begin where their
 storages do, so that kernels add no offset. Both run in one process, in turns, and in pages of one
@@ -57,7 +57,7 @@ def _compared(name: str, options: argparse.Namespace) -> Comparison:
 
 @contextmanager
 def _without_huge_pages() -> Iterator[None]:
-    """What this process writes within for the first time lies in pages of the usual size."""
+    """Keeps pages that this process first writes within the block at the usual size."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_DISABLE_HUGE_PAGES, 1, 0, 0, 0)
     try:

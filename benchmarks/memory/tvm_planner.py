@@ -42,7 +42,7 @@ def as_relax_training(passes: tuple[Pass, ...], step: str) -> tuple[Pass, ...]:
 
 @contextmanager
 def planned_by_tvm() -> Iterator[None]:
-    """What is compiled within has its memory planned by TVM."""
+    """Lets TVM plan the memory of what is compiled within the block."""
     plan_phase = lowering.plan_phase
     with (
         mock.patch.object(lowering, "plan_phase", lambda *of: planner_alone(plan_phase(*of))),
@@ -75,7 +75,7 @@ class IgnoreArena(Pass):
 
 @dataclass(frozen=True)
 class NewParameters(Pass):
-    """What changes a parameter of the step in place makes a new tensor instead.
+    """Gives calls new tensors for parameters that they would change in place.
 
     It is for planning alone: the functions that would write the new tensors do not exist.
 

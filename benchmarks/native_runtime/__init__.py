@@ -1,1 +1,1 @@
-"""What a training step costs without Python: sizes, start, memory, and time of a step."""
+"""The cost of a training step without Python: sizes, start, memory, and time of a step."""

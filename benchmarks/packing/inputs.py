@@ -1,4 +1,4 @@
-"""What is packed: the inputs of MiniMalloc, and drawn training steps."""
+"""Packing problems: the inputs of MiniMalloc, and drawn training steps."""
 
 import random
 from collections.abc import Callable

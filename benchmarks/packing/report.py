@@ -1,4 +1,4 @@
-"""What came out, as a table, as a chart, and as JSON."""
+"""Results as a table, as a chart, and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

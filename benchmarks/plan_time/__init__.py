@@ -1,1 +1,1 @@
-"""What it takes to plan: `odtc plan`, by its stages; see `__main__`."""
+"""Time of `odtc plan`, by its stages; see `__main__`."""

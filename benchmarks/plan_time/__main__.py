@@ -1,4 +1,4 @@
-"""What it takes to plan: `python -m benchmarks.plan_time`.
+"""Time of `odtc plan`: `python -m benchmarks.plan_time`.
 
 Each model is planned in a process of its own, as `odtc plan MODEL --batch N` does. Seconds are of
 the clock and of the processor, of all cores; where other programs run, the second tell more.

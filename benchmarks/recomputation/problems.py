@@ -1,4 +1,4 @@
-"""What is planned: training steps of networks, and drawn graphs in layers."""
+"""Recomputation problems: training steps of networks, and drawn graphs in layers."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What came out, as a table, as curves, and as JSON."""
+"""Results as a table, as curves, and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ OURS = "odtc"
 
 @dataclass(frozen=True)
 class Curve:
-    """What one way reaches.
+    """The curve of one way.
 
     Attributes:
         name: of the way.

@@ -1,4 +1,4 @@
-"""What every engine is given: a model, one batch of random data, and a learning rate."""
+"""The case of every engine: a model, one batch of random data, and a learning rate."""
 
 import dataclasses
 import tempfile

@@ -1,4 +1,4 @@
-"""What was measured, as a table, as charts, and as JSON with raw samples."""
+"""Results as a table, as charts, and as JSON with raw samples."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -28,7 +28,7 @@ def discriminator(width: int = 64) -> nn.Sequential:
 
 
 class Adversary(nn.Module):
-    """What the generator is trained on: the discriminator's logit of its images."""
+    """The generator's training graph: the discriminator's logit of its images."""
 
     def __init__(self, noise: int = 100, width: int = 64) -> None:
         super().__init__()

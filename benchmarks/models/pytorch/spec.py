@@ -1,4 +1,4 @@
-"""What a model of the table is: a module, and the data and loss that it is trained with."""
+"""A model of the table: a module, and the data and loss that it is trained with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the models are trained on: a task gives a module its inputs, its labels and its loss."""
+"""Training tasks of the models: a task gives a module its inputs, its labels and its loss."""
 
 from collections.abc import Callable
 
