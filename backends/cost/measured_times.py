@@ -20,8 +20,8 @@ class Measured:
     """Times of one workload. Seconds are of a call, times the threads that it keeps busy.
 
     Attributes:
-        usual: of the kernel that is told nothing.
-        told: of the kernel with the loops that records tell, where they tell any.
+        usual: of the usual kernel, with default decisions.
+        told: of the kernel with the choice that records give, if they give one.
         modelled: of the first one, by the model of the target.
     """
 
@@ -71,5 +71,5 @@ def measured_times(known: Mapping[str, Measured]) -> MeasuredTimes:
     return MeasuredTimes(known, factors, median(every) if every else 1.0)
 
 
-# What is known where nothing was measured: the model stands as it is.
+# Where nothing was measured, the model's times are used as they are.
 NOTHING = MeasuredTimes()

@@ -1,11 +1,11 @@
 """The GPUs that odtc knows, by the names that a target's option `gpu` takes.
 
-Limits are as published for the GPU or its family; docs/phones.md says where. What nobody has
-published is as of any phone's GPU, `PHONE`, whose limits all drivers that were reported keep:
+Limits are as published for the GPU or its family; docs/phones.md says where. Limits that
+are not published are those of `PHONE`, which every driver reported so far supports:
 
-- 256 items of a group and 16 KiB that they share are what WebGPU asks of every phone;
-- 16 buffers of a kernel are what all Vulkan drivers have that have the 8 WebGPU asks for;
-- 1,024 bytes of arguments are what OpenCL's full profile promises;
+- 256 items of a group and 16 KiB of shared memory, which WebGPU requires of every phone;
+- 16 buffers of a kernel, as all Vulkan drivers have that have the 8 that WebGPU requires;
+- 1,024 bytes of arguments, which OpenCL's full profile guarantees;
 - float16 is only held in memory.
 """
 

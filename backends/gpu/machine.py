@@ -11,16 +11,16 @@ class Gpu(MachineModel):
 
     Attributes:
         group: work-items of the groups that kernels are cut into, a power of two.
-        accumulators: that a work-item of a product keeps in registers, at most.
-        groups: that keep the GPU busy; sums are cut into parts to have as many.
-        split_bytes: of such parts, at most.
-        offset_bits: in which it can count the elements of an arena.
-        most_items: of a group, that it takes.
-        local_bytes: memory that a group shares, at most.
-        argument_bytes: of the arguments of a kernel, at most, through OpenCL.
-        buffers: that a kernel is given, at most, through Vulkan; None where the device is asked.
-        half: interfaces through which it computes with float16, as TVM calls their targets.
-        multiplies_half: whether products do so, where that pays.
+        accumulators: register budget of a product: the most sums that a work-item holds.
+        groups: work-groups that keep the GPU busy; sums are cut into parts to have as many.
+        split_bytes: most bytes of such parts.
+        offset_bits: width of an element's offset in an arena.
+        most_items: most work-items of a group.
+        local_bytes: most bytes of a group's shared memory.
+        argument_bytes: most bytes of a kernel's arguments in OpenCL.
+        buffers: most buffers of a kernel in Vulkan; None where the device is queried.
+        half: interfaces through which it computes with float16, by TVM's names of their targets.
+        multiplies_half: whether products multiply float16, where that pays.
     """
 
     group: int = 256

@@ -82,7 +82,7 @@ def _data_gradient(product: Product, gpu: Gpu) -> None:
         _data_gradient_with_holes(product, gpu)
         return
     pieces = itertools.product(*(axis.backward() for axis in axes))
-    # What is decided for the largest one stands for all.
+    # All take the decisions of the largest one.
     for walk in sorted(pieces, key=lambda piece: math.prod(each.taps for each in piece)):
         _piece_of_data_gradient(product, walk, gpu)
 

@@ -125,7 +125,7 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
     is_watching_ = on;
   }
 
-  // Where a command that is about to be queued leaves its event; null where nobody watches.
+  // Where to put the event of a command about to be queued; null unless commands are watched.
   cl_event* Watching(const std::string& name) {
     if (!is_watching_) return nullptr;
     std::lock_guard<std::mutex> guard(watched_mutex_);  // uploads are another thread's
@@ -133,7 +133,7 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
     return &watched_.back().event;
   }
 
-  // How many commands were queued since the last call of `TakeWatched`, while somebody watched.
+  // Commands queued since the last call of `TakeWatched`, while they were watched.
   int64_t CountWatched() {
     std::lock_guard<std::mutex> guard(watched_mutex_);
     return static_cast<int64_t>(watched_.size());

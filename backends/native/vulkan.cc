@@ -1,7 +1,7 @@
 // TVM's device interface and module loader for Vulkan, which the wheel of TVM does not have.
 //
 // Calls return when they are queued; a copy to the host waits. Copies between host and device go
-// through a staging buffer, in the queue as kernels are, so that an upload waits for nobody.
+// through a staging buffer, in the queue as kernels are, so that an upload does not wait.
 #include "vulkan_queue.h"
 
 namespace odtc {

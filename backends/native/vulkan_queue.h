@@ -32,7 +32,7 @@ class VulkanQueue {
     return memory_.Allocate(bytes);
   }
 
-  // Must not throw: tensors are freed where nobody can catch.
+  // Must not throw: tensors are freed where no caller can catch.
   void Free(VulkanBuffer* buffer) {
     Guard guard(mutex_);
     if (!VulkanMemory::IsPooled(buffer)) WaitForAll();
@@ -141,7 +141,7 @@ class VulkanQueue {
     is_watching_ = on;
   }
 
-  // How many commands were queued since the last call of `TakeWatched`, while somebody watched.
+  // Commands queued since the last call of `TakeWatched`, while they were watched.
   int64_t CountWatched() {
     Guard guard(mutex_);
     return watched_count_;

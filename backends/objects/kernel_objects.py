@@ -59,7 +59,7 @@ def kernel_objects(kernels: Mapping[str, tirx.PrimFunc], target: tvm.target.Targ
         target: of LLVM's.
 
     Raises:
-        NotKeptError: what an outline stands for is not kept any more.
+        NotKeptError: the code of an outline is not kept any more.
     """
     store, context = kernel_store(), pass_context()
     plain = {name: unmarked(made) for name, made in kernels.items() if not is_outline(made)}

@@ -1,4 +1,4 @@
-"""Kernels that were compiled before stand in a module as outlines, which nothing has to lower.
+"""Outlines: kernels that were compiled before, in a module without a body to lower.
 
     fused kernel ─JSON, all that makes code of it─→ hash ─┬─ kept ─→ outline ────────────→ its code
                                                           └─ lower, compile ─→ keep ─────→

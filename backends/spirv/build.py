@@ -1,4 +1,4 @@
-"""How TVM comes to our assembler when it compiles for Vulkan."""
+"""Lets TVM call our assembler when it compiles for Vulkan."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

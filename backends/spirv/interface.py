@@ -20,7 +20,7 @@ from odtc.backends.spirv.types import UINT32, Kind
 
 # Bytes of push constants that every device takes, and bytes of each scalar.
 _PUSHED, _SCALAR = 128, 8
-# What TVM's runtime can hand over.
+# Types of scalars that TVM's runtime can pass.
 _SCALARS = {
     Kind("int", 32),
     Kind("int", 64),

@@ -59,7 +59,7 @@ def masked(heads: Heads, score: ir.Expr, bias: ir.Expr | None) -> ir.Expr:
 
 
 def unmasked(heads: Heads, adjoint: ir.Expr, bias: ir.Expr | None) -> ir.Expr:
-    """The adjoint of a score from that of what `masked` makes of it."""
+    """The adjoint of a score from that of its result in `masked`."""
     if bias is None or not heads.replaces:
         return adjoint
     return tirx.Select(bias == _zeros(bias), adjoint, _zeros(bias))

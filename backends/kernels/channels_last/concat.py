@@ -1,7 +1,7 @@
 """Concats of the channels of images that have these last: pixel by pixel, in vectors.
 
 TVM asks for each element which tensor it is of. Where channels are second these are whole planes,
-and the question stands outside of loops; where they are last it would be asked for each lane.
+so the test is outside of loops; where they are last it would be made for each lane.
 """
 
 from collections.abc import Callable, Sequence

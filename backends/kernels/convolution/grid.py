@@ -3,8 +3,8 @@
 An image is copied once into rows with zeros around it. In the copy all outputs of a tap are
 neighbours: output `o` reads position `o + shift`, whatever its row, so that vectors run through
 whole rows and no position is tested in the inner loop. Where the window steps by more than one, a
-copy per remainder (a phase) keeps that so. At the ends of rows a few results are computed that
-nobody reads.
+copy per remainder (a phase) keeps that so. At the ends of rows a few results are computed and
+not used.
 """
 
 from collections.abc import Callable

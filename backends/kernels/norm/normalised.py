@@ -45,7 +45,7 @@ class Normal:
         return [self.activation, self.held, self.first]
 
     def arguments(self, shape: Sequence[int], dtype: str) -> dict[str, Argument]:
-        """Shapes and dtypes of the tensors that stand for the operand, by name.
+        """Shapes and dtypes of the tensors that replace the operand, by name.
 
         Args:
             shape: of the operand.

@@ -102,7 +102,7 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
             return None
         written = block.writes[0].source
         steps[written] = block
-        # A step stands in the place of each read of it.
+        # A step replaces each read of it.
         lengths[written] = 1 + sum(lengths.get(read.source, 0) for read in _loads(block))
         if lengths[written] > LONGEST_TAIL:
             return None
@@ -118,7 +118,7 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
 
 
 def _operands(product: s_tir.SBlock) -> list[ir.Var]:
-    """The tensors that a product reads, as its family names them; none where it cannot be told.
+    """The tensors that a product reads, as its family names them; none where that is ambiguous.
 
     A block names each tensor that it reads once, and a product may be of a tensor and itself.
     """
@@ -142,16 +142,16 @@ def _normal(product: s_tir.SBlock) -> Normal | None:
 
 
 def _inlined_beside(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The kernel, where a block that does not depend on the product stands where it is read.
+    """Inlines blocks that do not depend on the product where they are read.
 
     Such a block may have any shape: numbers of rows in the shape of a column, for one.
     """
-    hanging: set[ir.Var] = set()
+    dependent: set[ir.Var] = set()
     schedule = s_tir.Schedule(function)
     for handle in schedule.get_child_blocks(schedule.get_sblock("root")):
         block = schedule.get(handle)
-        if _is_product(block) or any(region.source in hanging for region in block.reads):
-            hanging.update(region.source for region in block.writes)
+        if _is_product(block) or any(region.source in dependent for region in block.reads):
+            dependent.update(region.source for region in block.writes)
         elif _stores_each(block) and schedule.get_consumers(handle):
             schedule.compute_inline(handle)
     return schedule.mod["main"]

@@ -64,7 +64,7 @@ def cross_entropy_kernel(shape: tuple[int, int], lanes: Lanes) -> tirx.PrimFunc:
 def cross_entropy_slope_kernel(shape: tuple[int, int], lanes: Lanes) -> tirx.PrimFunc:
     """A kernel `(x, label, top, level, factor, dx)`: `dx = factor * (softmax(x) - label)`.
 
-    The label stands for one at its class and zeros elsewhere.
+    In the formula the label is one-hot: one at its class, zeros elsewhere.
 
     Args:
         shape: rows and classes.
