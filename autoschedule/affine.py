@@ -1,4 +1,4 @@
-"""Which loops of an elementwise kernel may become one, so that indices stay affine.
+"""Finds the loops of an elementwise kernel that may be fused with indices still affine.
 
 A vector of elements is read at once where their place in memory moves on by one from lane to lane,
 or not at all. Fused loops keep that only if every tensor is read along them as if it were flat: a

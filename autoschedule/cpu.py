@@ -56,7 +56,7 @@ def is_alone(schedule: s_tir.Schedule) -> bool:
 
 
 def length_inlined(schedule: s_tir.Schedule, block: SBlockRV, reader: SBlockRV) -> int:
-    """How many operations a reader has with a block in the place of each read of it."""
+    """Counts the operations of a reader once a block is inlined at each read of it."""
     inner, outer = (schedule.get(each).body.value for each in (block, reader))
     (written,) = schedule.get(block).writes
     reads = [load for load in loads_and_variables(outer)[0] if load.source == written.source]
@@ -145,7 +145,7 @@ def is_short_of_pieces(extents: Sequence[int], first: int) -> bool:
 
 
 def pieces_of(size: int, lanes: int) -> int:
-    """Into how many equal pieces a loop is cut, of whole vectors if it has whole vectors."""
+    """Returns the number of equal pieces to cut a loop into, of whole vectors if it has any."""
     units = size // lanes if size % lanes == 0 else size
     return next(count for count in range(PIECES, 0, -1) if units % count == 0)
 

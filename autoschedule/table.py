@@ -1,4 +1,4 @@
-"""Which passes schedule the kernels of a target."""
+"""The passes that schedule the kernels of each target."""
 
 from odtc.autoschedule.cpu import ScheduleCpu
 from odtc.autoschedule.gpu import ScheduleGpu

@@ -147,7 +147,7 @@ def _outcome(
 
 
 def wrong(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> str:
-    """Why values are none of the usual kernel's; '' where they are."""
+    """Describes how values differ from the usual kernel's; '' where they agree."""
     largest = float(np.abs(wanted).max(initial=0.0)) or 1.0
     difference = float(np.abs(found - wanted).max(initial=0.0)) / largest
     # Not the other way round: a comparison with NaN is false.
@@ -234,7 +234,7 @@ def is_hopeless(seconds: Sequence[float], usual: Sequence[float], bar: float) ->
 
 
 def spread(samples: Sequence[float]) -> float:
-    """From the fastest sample to the typical one, over that."""
+    """Returns the gap between the fastest and the typical sample, relative to the latter."""
     return 1 - min(samples) / typical(samples)
 
 

@@ -19,7 +19,7 @@ LEAST_GAIN = 1.02
 
 
 class Fit(Enum):
-    """How well a record fits a place: its value says so in a sentence."""
+    """How well a record fits a place; the value is a phrase for people."""
 
     DEVICE = "this device"
     FAMILY = "another device of its family"
@@ -113,7 +113,7 @@ class Record:
         return (*of, frozen(self.choice), self.kept)
 
     def fit(self, place: Place) -> Fit | None:
-        """How well it fits a place; None where it does not."""
+        """Returns how well it fits a place; None where it does not."""
         mine, theirs = (self.target, self.odtc, self.tvm), (place.target, place.odtc, place.tvm)
         if mine != theirs or self.device.emulated != bool(place.device and place.device.emulated):
             return None

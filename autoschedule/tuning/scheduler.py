@@ -1,4 +1,4 @@
-"""Which task is worth the next trials, and when no task is: a pure function of what was measured.
+"""Chooses the tasks for the next trials, or none: a pure function of the measurements.
 
 What the next trials of a task may win is a part of the seconds that it takes in a step. That part
 is about what first trials win with products that a model cut, and halves with each batch that won
@@ -18,7 +18,7 @@ _UNKNOWN, _HOPE, _WORTH = 0.5, 0.06, 0.01
 
 @dataclass
 class Progress:
-    """How far a task is.
+    """The progress of a task.
 
     Attributes:
         estimated: seconds in a step, by a model.

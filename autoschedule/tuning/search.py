@@ -1,4 +1,4 @@
-"""Which choices of a task are tried next: a pure function of what was measured.
+"""Proposes the next choices of a task: a pure function of the measurements.
 
 Of all decisions in turns, the next candidate in the order in which the model of the machine has
 them, on top of the best choice so far: so the first trials of a task are of all that could be wrong

@@ -1,4 +1,4 @@
-"""Which records a kernel is written by: the user's own, and those that ship with odtc."""
+"""The records that serve a target: the user's own, and those that ship with odtc."""
 
 from contextlib import suppress
 from importlib.resources import files

@@ -65,7 +65,7 @@ class Writer:
 
     @property
     def family(self) -> Family:
-        """Of the target."""
+        """The family of the target."""
         return family_of(self.target, has_half=self.has_half)
 
     def written(self, kernel: tirx.PrimFunc, choice: Choice) -> tuple[tirx.PrimFunc, Decisions]:
@@ -144,10 +144,10 @@ def tasks_of(
 
 
 def part_of(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
-    """One of so many parts of a step's tasks, counted from 1: all are about as long."""
+    """Returns one of `count` parts of a step's tasks, counted from 1; all take about as long."""
     return list(tasks[number - 1 :: count])
 
 
 def _none(module: tvm.IRModule) -> dict[tvm.ir.GlobalVar, int]:
-    """No bytes of workspace for any kernel: nothing is planned here."""
+    """Gives no kernel a workspace, as nothing is planned here."""
     return {variable: 0 for variable, _ in module.functions_items()}

@@ -174,7 +174,7 @@ class Tuning:
         return choices
 
     def _config(self, number: int) -> MeasureConfig:
-        """How choices of a task are measured: until they are no better than the best so far."""
+        """Returns how to measure a task's choices: stops early at one that is no better."""
         return dataclasses.replace(FIRST, bar=BETTER * self._progress[number].gain)
 
     def _why(self, limits: Limits) -> str:
