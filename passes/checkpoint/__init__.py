@@ -1,1 +1,1 @@
-"""Which tensors of a step are dropped and computed again, so that it fits a budget of bytes."""
+"""Rematerialization: the tensors of a step that are dropped and computed again to fit a budget."""

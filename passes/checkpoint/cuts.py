@@ -71,12 +71,12 @@ class Cut(Generic[T]):
 
     @property
     def seconds(self) -> float:
-        """Of a step in which no task runs again."""
+        """Seconds of a step in which no task runs again."""
         return self.count * sum(self.problem.seconds)
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
-        """See `frontier`."""
+        """The plans of the frontier; see `frontier`."""
         return frontier(self.problem)
 
     @cached_property
@@ -121,7 +121,7 @@ class Way(Generic[T]):
 
     @property
     def nbytes(self) -> int:
-        """Of the arena, and of what is beside it."""
+        """Bytes of the arena, and of what is beside it."""
         return self.arena_bytes + self.cut.beside
 
 
@@ -210,7 +210,7 @@ def _packed(way: Way[T]) -> Way[T]:
 
 
 def _best(every: Iterable[Way[T]], packed: Callable[[Way[T]], Way[T]]) -> list[Way[T]]:
-    """Those of sorted ways that are not both slower and larger than another one, as packed."""
+    """Returns the sorted ways that are not both slower and larger than another one, as packed."""
     found: list[Way[T]] = []
     for way in every:
         if found and way.nbytes >= found[-1].nbytes:

@@ -1,4 +1,4 @@
-"""Which arguments of a kernel each of its results depends on.
+"""Finds the arguments of a kernel that each of its results depends on.
 
 A batch normalisation reads running statistics, but only new running statistics depend on them: its
 other results are the same whenever it runs.

@@ -1,4 +1,4 @@
-"""Which operators of a step can run with channels last, and how they say it.
+"""The operators of a step that can run with channels last, and their forms.
 
 Each works on images, tensors of samples, channels, rows and columns: some of what it reads, and
 what it makes unless that is the gradient of a weight. Weights stay as ONNX has them.

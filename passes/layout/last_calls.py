@@ -104,7 +104,7 @@ def split(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
 
 
 def strided_slice(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
-    """Some neighbouring channels."""
+    """A slice of channels."""
     _, begin, end, *_ = (numbers(each) for each in call.args[1:])
     return R.strided_slice(read[0], [_CHANNELS], begin, end)
 

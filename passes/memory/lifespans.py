@@ -1,4 +1,4 @@
-"""When the tensors of a step are alive.
+"""Lifespans of the tensors of a step.
 
 A step is a list of calls by now: each tensor is allocated, written by one kernel, and read by
 others. Views, tuples and other names of a tensor keep it alive.

@@ -130,7 +130,7 @@ class Planner:
     def evicting(
         self, limit: int, rules: Rules, choice: Choice | None, looks: int, look: Look
     ) -> list[int] | None:
-        """As `eviction.py` says; `looks` is how often `look` may be asked."""
+        """Does what `eviction.py` does; `look` may be asked `looks` times."""
         given, held = _Choice(), []
         if choice is not None:
             held.append(self._fill(given, choice, frozenset()))
@@ -177,7 +177,7 @@ class Planner:
         return out[:length].tolist()
 
     def repaired(self, limit: int, rules: Repairs, sequence: Sequence[int]) -> list[int] | None:
-        """As `repair.py` says."""
+        """Does what `repair.py` does."""
         given, length = np.array(sequence, np.int32), 2 * len(sequence)
         while True:
             out = np.empty(length, np.int32)

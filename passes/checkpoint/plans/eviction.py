@@ -105,7 +105,7 @@ class _Walk:
         }
 
     def unwanted(self, candidates: Mapping[int, int]) -> dict[int, int]:
-        """Those that the guide would drop first."""
+        """Returns the candidates that the guide would drop first."""
         return {
             tensor: due
             for tensor, due in candidates.items()
@@ -123,7 +123,7 @@ class _Walk:
             at.guide.turn_to(choice, at.alive - choice.kept - fixed)
 
     def lowest(self, candidates: Mapping[int, int], missing: int) -> list[int]:
-        """Those of the lowest ranks, as many as have the bytes that are missing."""
+        """Returns the candidates of the lowest ranks, with the bytes that are missing."""
         # What the guide would drop ranks before all else.
         unwanted = self.unwanted(candidates)
         if sum(self.at.sizes[tensor] for tensor in unwanted) >= missing:

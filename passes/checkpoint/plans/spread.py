@@ -12,7 +12,7 @@ COUNT = 5
 
 
 def spread(problem: Recomputation, count: int = COUNT) -> list[Plan]:
-    """At most `count` plans, each slower and smaller than the one before it.
+    """Returns at most `count` plans, each slower and smaller than the one before it.
 
     The first is the step as it is, the last the smallest that is found. To pack a plan takes longer
     than to find it, and no arena is below its plan's peak: so most plans are not packed.

@@ -111,7 +111,7 @@ def region_of(blocks: Blocks, rank: NDArray[np.float64]) -> Region:
 
 
 def empty_state(region: Region, height: int) -> State:
-    """No block has a place, and the plan may have that height."""
+    """The state in which no block has a place, for a plan of that height."""
     dtype = region.away.dtype
     load = region.blocks.load()
     zeros = np.zeros(len(load), dtype)

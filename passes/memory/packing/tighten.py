@@ -61,7 +61,7 @@ class _Best:
 
     @property
     def high(self) -> int:
-        """Its height."""
+        """The height of the plan."""
         return int((self.offsets + self.blocks.size).max())
 
     @property
