@@ -41,7 +41,7 @@ class Engine:
 
 
 def _nothing(case: Case, folder: Path) -> Known:
-    """It needs no files of its own."""
+    """Prepares nothing: it needs no files of its own."""
     return {}
 
 
@@ -114,7 +114,7 @@ def _start_compiled_torch(case: Case, folder: Path) -> Load:
 
 
 def _prepare_mnn(case: Case, _: Path) -> Known:
-    """It is handed one input of floats, and nothing else."""
+    """Checks the case: it can be fed one input of floats, and nothing else."""
     import onnx
 
     graph = onnx.load(case.model).graph

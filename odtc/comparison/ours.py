@@ -98,7 +98,7 @@ def is_gentle(losses: Sequence[float]) -> bool:
 
 
 def _losses(step: Callable[..., float], x: Arrays, y: Arrays, rate: float) -> list[float]:
-    """Of the first steps; one that is not finite ends them."""
+    """Returns the losses of the first steps; one that is not finite ends them."""
     from odtc.core.errors import NumericError
 
     found: list[float] = []

@@ -48,17 +48,17 @@ class Result:
 
     @property
     def outcome(self) -> Outcome:
-        """Of all rounds: trained where all of them did."""
+        """The outcome of all rounds: trained where all of them did."""
         return self.failed.outcome if self.failed else Outcome.TRAINED
 
     @property
     def reason(self) -> str:
-        """Why not all rounds have their times."""
+        """The reason why not all rounds have their times."""
         return self.failed.reason if self.failed else ""
 
     @property
     def seconds(self) -> list[float]:
-        """Of all steps of all rounds that went to their end."""
+        """Seconds of all steps of the rounds that finished."""
         return [time for row in self._whole for time in row.seconds]
 
     @property
@@ -94,7 +94,7 @@ class Result:
 
     @property
     def load_seconds(self) -> float | None:
-        """From the imports to the first step: of the last round that has it."""
+        """Seconds from the imports to the first step, of the last round that has them."""
         return next((r.load_seconds for r in reversed(self.rows) if r.load_seconds), None)
 
     @property
@@ -110,7 +110,7 @@ class Result:
 
     @property
     def ratios(self) -> list[list[float]]:
-        """Of each round, turn by turn: this engine's time over odtc's."""
+        """Ratios of this engine's time to odtc's, by round and turn."""
         return [
             [a / b for a, b in zip(row.seconds, ours.seconds, strict=True)]
             for row, ours in zip(self.rows, self.ours, strict=True)
@@ -119,13 +119,13 @@ class Result:
 
     @property
     def ratio(self) -> Spread | None:
-        """This engine's time over odtc's: above 1, odtc is the faster one."""
+        """Ratio of this engine's time to odtc's: above 1, odtc is the faster one."""
         every = [each for one in self.ratios for each in one]
         return spread(every) if every else None
 
     @property
     def memory_ratio(self) -> float | None:
-        """This engine's memory, net of imports, over odtc's: above 1, odtc needs less."""
+        """Ratio of this engine's memory, net of imports, to odtc's: above 1, odtc needs less."""
         ours = Result(self.ours, self.ours).net
         return self.net / ours if self.net and ours else None
 
@@ -167,7 +167,7 @@ def by_setting(results: Sequence[Result]) -> list[tuple[Setting, list[Result]]]:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of at least one positive number."""
+    """Returns the geometric mean of at least one positive number."""
     return math.exp(sum(map(math.log, values)) / len(values))
 
 

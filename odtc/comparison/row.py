@@ -27,13 +27,13 @@ class Setting:
     threads: int
 
     def text(self) -> str:
-        """For people."""
+        """Returns it as text for people."""
         return f"{self.model}, batch {self.batch}, threads {self.threads}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One engine.
+    """The measurement of one engine.
 
     Attributes:
         setting: what it was measured at.

@@ -41,7 +41,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """As rows have it."""
+        """Its name in rows."""
         return f"{self.engine}, {self.budget}" if self.budget else self.engine
 
 

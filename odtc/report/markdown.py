@@ -1,4 +1,4 @@
-"""The tables of the page as Markdown: what stands in a README, or in an issue."""
+"""Tables of the page as Markdown, for a README or an issue."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from odtc.report.read import Material
 
 
 def markdown(material: Material, title: str) -> str:
-    """Of each file of rows: where odtc loses, the means, and a line for each setting.
+    """For each file of rows: where odtc loses, the means, and a line for each setting.
 
     Args:
         material: what was read; only its rows are told.
@@ -165,7 +165,7 @@ def _absolute(result: Result | None) -> tuple[str, str]:
 
 
 def _relative(result: Result | None) -> tuple[str, str]:
-    """Of what has no counterpart of odtc's: its own times."""
+    """Returns the cells of a ratio, or of the engine's own figures where odtc has none."""
     if result is None or result.outcome is not Outcome.TRAINED:
         return result.outcome.value if result else "", ""
     if result.ratio is None:

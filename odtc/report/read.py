@@ -42,7 +42,7 @@ class Material:
 
     @property
     def results(self) -> list[Result]:
-        """Of each file, and only within it: engines of two files took no turns with each other."""
+        """Results of each file by itself: engines of two files took no turns with each other."""
         return [result for rows in self.rows for result in results_of(rows)]
 
 

@@ -10,7 +10,7 @@ _WIDE = 12.0
 
 
 class Scale(Protocol):
-    """From a value to a place."""
+    """A map from a value to a place."""
 
     def at(self, value: float) -> float:
         """The place, from 0 to 100."""
@@ -23,7 +23,7 @@ class Scale(Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """From 0 to `high`."""
+    """A linear scale from 0 to `high`."""
 
     high: float
 
@@ -40,7 +40,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """From `low` to `high`, both positive, by ratios."""
+    """A logarithmic scale from `low` to `high`, both positive."""
 
     low: float
     high: float

@@ -163,7 +163,7 @@ def _better(value: float | None, shown: str) -> Cell:
 
 
 def outcomes(results: Sequence[Result]) -> str:
-    """Who trains what, and why not."""
+    """Returns the section on which engines train which models, and why others do not."""
     engines = list(dict.fromkeys(each.engine for each in results))
     rows = []
     for _, group in by_setting(results):
@@ -181,7 +181,7 @@ def outcomes(results: Sequence[Result]) -> str:
 
 
 def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
-    """Why engines did not train, with the settings that this is true of."""
+    """Returns the reasons why engines did not train, with the settings where they apply."""
     found: dict[str, list[str]] = {}
     for each in results:
         if each.reason:
@@ -217,7 +217,7 @@ def values(files: Sequence[tuple[Mapping[str, Any], Sequence[Values]]]) -> str:
 
 
 def doubts(results: Sequence[Result]) -> str:
-    """Why these times may be wrong."""
+    """Returns the warnings that these times may be wrong."""
     lines = []
     busy = disturbed(row for each in results for row in each.rows)
     if busy is not None:

@@ -115,7 +115,7 @@ def export(
     output_names: Sequence[str] | None,
     batch_axis: BatchAxis,
 ) -> Exported:
-    """See `odtc.from_torch`."""
+    """Exports a module; see `odtc.from_torch`."""
     if not isinstance(module, nn.Module):
         raise UsageError(
             f"module is {shown(module)}, and no torch.nn.Module",

@@ -162,7 +162,7 @@ class _Reads(TorchDispatchMode):
 
 
 def _read(module: nn.Module, call: Call, names: Iterable[str]) -> set[str]:
-    """Those of the weights that a result of the forward depends on, in inference mode.
+    """Returns the weights that a result of the forward depends on, in inference mode.
 
     Autograd says it of floating-point tensors, but for the running statistics of batch
     normalisations; of all others it is told which an operator is given.

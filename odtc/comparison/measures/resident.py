@@ -25,7 +25,7 @@ def trim() -> None:
 
 
 def reset_peak() -> None:
-    """From here on `VmHWM` is the peak of what comes."""
+    """Resets `VmHWM`, so that it is the peak from here on."""
     (_SELF / "clear_refs").write_text(_RESET_PEAK)
 
 

@@ -262,7 +262,7 @@ def _lrn(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def _layer_norm(_: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """With the statistics as outputs: the gradient reads them."""
+    """Adds the statistics as outputs: the gradient reads them."""
     statistics = [f"{node.output[0]}_{part}" for part in ("mean", "inverse")]
     node.output.extend(statistics[len(node.output) - 1 :])
     return [node]

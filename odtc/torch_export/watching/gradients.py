@@ -141,7 +141,7 @@ def stops_of(module: nn.Module, call: Call, weights: WeightList) -> Stopped:
 
 
 def stopped(model: onnx.ModelProto, names: set[str]) -> list[str]:
-    """Those of the parameters without a gradient that the file reads: it would train them."""
+    """Returns parameters without a gradient that the file reads: it would train them."""
     read = {name for node in model.graph.node for name in names_read(node)}
     return sorted(names & read)
 

@@ -93,7 +93,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_output() -> Iterator[None]:
-    """Nothing reaches stdout, which is for data, whoever writes there."""
+    """Keeps all output within the block off stdout, which is for data."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             sys.__stdout__.flush()  # pyright: ignore[reportOptionalMemberAccess]
