@@ -130,7 +130,7 @@ def _soc(properties: dict[str, str]) -> str:
 
 
 def _cores(parts: str, frequencies: str) -> str:
-    """Such as `4 x Cortex-A55 1.8 GHz + 4 x Cortex-A76 2.4 GHz`."""
+    """Describes cores, such as `4 x Cortex-A55 1.8 GHz + 4 x Cortex-A76 2.4 GHz`."""
     numbers = [int(line.rpartition(":")[2], 16) for line in parts.splitlines()]
     names = [CORES.get(number, f"part {number:#x}") for number in numbers]
     kilohertz = [int(line) for line in frequencies.split()]
@@ -157,7 +157,7 @@ def _battery(text: str) -> dict[str, Any]:
 
 
 def _hottest(text: str) -> float | None:
-    """Of the zones that are the chip's; some phones give thousandths of a degree."""
+    """Returns the hottest of the chip's zones; some phones give thousandths of a degree."""
     degrees = []
     for line in text.splitlines():
         kind, _, value = line.rpartition(" ")

@@ -86,7 +86,7 @@ def _reference(path: str | os.PathLike[str]) -> Engine:
     from onnx.reference.op_run import OpRun
 
     class BatchNormalization(OpRun):
-        """In inference; that of the reference trains, in opsets from 7 to 13."""
+        """Batch normalisation in inference; the reference's trains, in opsets from 7 to 13."""
 
         def _run(self, x: Any, *given: Any, epsilon: float = 1e-5, **_: Any) -> tuple[Any]:
             along = (-1, *[1] * (x.ndim - 2))

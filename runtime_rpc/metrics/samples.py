@@ -1,4 +1,4 @@
-"""Samples of how a device felt, by time."""
+"""Time series of a device's state, such as load, frequency, temperature and power."""
 
 import json
 from bisect import bisect_left, bisect_right
@@ -73,7 +73,7 @@ class Samples:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Seconds that sampling lasted."""
         return self.ended - self.began
 
     @property

@@ -24,7 +24,7 @@ def busy_frequencies(samples: Samples) -> dict[str, float]:
 
 
 def throttling(start: Mapping[str, float], now: Mapping[str, float]) -> str:
-    """Which cores are slower than at the start, for people; '' where none is."""
+    """Describes the cores that are slower than at the start; '' where none is."""
     slower = [
         f"{core} {now[core] / 1e9:.2f} of {start[core] / 1e9:.2f} GHz"
         for core in now
@@ -34,7 +34,7 @@ def throttling(start: Mapping[str, float], now: Mapping[str, float]) -> str:
 
 
 def throttling_within(samples: Samples) -> str:
-    """Which cores are slower at a run's end than at its start, for people; '' where none is."""
+    """Describes the cores that are slower at a run's end than at its start; '' where none is."""
     part = samples.seconds * _PART
     start = samples.within(samples.began, samples.began + part)
     end = samples.within(samples.ended - part, samples.ended)

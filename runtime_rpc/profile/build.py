@@ -1,4 +1,4 @@
-"""From what a clock and a plan say to operators and runs."""
+"""Builds operators and runs from a clock's events and a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -98,7 +98,7 @@ def runs_of(
 
 
 def _begin(events: Sequence[Event], first: int) -> float:
-    """When the run began whose first kernel is that event."""
+    """Returns the time at which the run began whose first kernel is that event."""
     begin = events[first][1]
     for name, when, _ in reversed(events[:first]):
         if not name.startswith(BOOKKEEPING):

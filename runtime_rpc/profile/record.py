@@ -42,13 +42,13 @@ class Operator:
 
     @property
     def label(self) -> str:
-        """Its nodes, or its kernel where it has to do with none."""
+        """Names of its nodes, or of its kernel where it has none."""
         return ", ".join(self.nodes) or self.kernel
 
 
 @dataclass(frozen=True)
 class Timed:
-    """When an operator ran."""
+    """An operator's run, with the times at which it began and ended."""
 
     operator: int
     begin: float
@@ -56,7 +56,7 @@ class Timed:
 
     @property
     def seconds(self) -> float:
-        """How long."""
+        """Seconds that it took."""
         return self.end - self.begin
 
 
@@ -76,7 +76,7 @@ class StepCall:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Seconds that it took."""
         return self.end - self.begin
 
 
@@ -97,7 +97,7 @@ class Move:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Seconds that it took."""
         return self.end - self.begin
 
 
@@ -135,13 +135,13 @@ class Profile:
 
     @property
     def began(self) -> float:
-        """When the first thing began that was noted."""
+        """The time at which the first recorded event began."""
         runs = (run.begin for step in self.steps for run in step)
         return min([*runs, *(move.begin for move in self.moves), self.samples.began])
 
     @property
     def ended(self) -> float:
-        """When the last one ended."""
+        """The time at which the last one ended."""
         runs = (run.end for step in self.steps for run in step)
         return max([*runs, *(move.end for move in self.moves), self.samples.ended])
 

@@ -195,7 +195,7 @@ class Server:
             self._registration.offer()
 
     def _serve(self, connection: socket.socket, folder: Path) -> None:
-        """In the session's process: nothing of the server may stay open there."""
+        """Runs in the session's process: nothing of the server may stay open there."""
         self._files.close()
         for one in (
             self._listener,

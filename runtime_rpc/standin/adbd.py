@@ -63,7 +63,7 @@ class Stream:
             self._connection.send(b"WRTE", self.number, self.peer, data[start : start + _PART])
 
     def read(self, count: int | None = None) -> bytes:
-        """So many bytes; or what there is, at least one.
+        """Reads so many bytes; or those that have come, at least one.
 
         Raises:
             EOFError: the other side has closed.

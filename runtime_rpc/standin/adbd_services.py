@@ -271,7 +271,7 @@ def _send_file(stream: "Stream", path: Path) -> None:
 
 
 def _reverse(stream: "Stream", connection: "Connection", command: str) -> None:
-    """Lets the phone reach the host: what connects to an address of the phone is carried there."""
+    """Lets the phone reach the host: connections to an address of the phone are forwarded there."""
     kind, _, rest = command.partition(":")
     known = connection.reversed
     match kind:

@@ -1,4 +1,4 @@
-"""Which configurations a sweep has, and in what order they are measured."""
+"""The configurations of a sweep, and the order in which they are measured."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Choices:
 def configurations(
     model: str, batch: int, choices: Choices, speeds: Speeds | None
 ) -> list[Configuration]:
-    """Those of a model with one batch; some may be impossible, and are told so when measured."""
+    """Returns the configurations of a model with one batch; some may turn out impossible."""
     return [
         Configuration(model, batch, cores, threads, frequency)
         for frequency in choices.frequencies

@@ -94,12 +94,12 @@ class Result:
 
     @property
     def reason(self) -> str:
-        """Why it cannot be measured; '' where it can."""
+        """The reason why it cannot be measured; '' where it can."""
         return next((row.reason for row in self.rows if row.reason), "")
 
     @property
     def seconds(self) -> list[float]:
-        """Of all steps, rising."""
+        """Seconds of all steps, rising."""
         return sorted(time for row in self.rows for time in row.seconds)
 
     @property

@@ -193,7 +193,7 @@ def described(configuration: Configuration) -> str:
 
 
 def frequencies_at_start(rows: Iterable[Row], level: str) -> dict[str, float]:
-    """Those of each core when it was first busy at a level of frequency."""
+    """Returns the frequency of each core when it was first busy at a level."""
     found: dict[str, float] = {}
     for row in rows:
         if row.configuration.frequency == level:

@@ -51,7 +51,7 @@ class Connection(tracker.TCPEventHandler):
         return "key" in self._info
 
     def on_message(self, message: bytes) -> None:
-        """Whatever is wrong with what comes ends this connection alone."""
+        """Handles a message; an error in it ends this connection alone."""
         try:
             super().on_message(message)
         except Exception as error:
@@ -159,14 +159,14 @@ class GuardedTracker(tracker.TrackerServerHandler):
         super().request(key, user, priority, callback)
 
     def close(self, connection: Connection) -> None:
-        """Gives devices of who has gone to nobody."""
+        """Withdraws the devices of a connection that has ended."""
         self._connections.discard(connection)
         for value in connection.put_values:
             if known := self._scheduler_map.get(value[-1].rpartition(":")[0]):
                 known.remove(value)
 
     def forget(self, connection: Connection, keys: list[str]) -> None:
-        """Nothing waits for who has gone."""
+        """Drops requests of a connection that has ended."""
         for key in set(keys):
             waiting = self._scheduler_map[key]._requests
             waiting[:] = [one for one in waiting if one[-1].connection is not connection]
@@ -200,7 +200,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
             Connection(self, connection, at)
 
     def _make_room(self) -> bool:
-        """Ends the connection of who was of no use for longest, if somebody waits for its file."""
+        """Ends the least recently useful connection, if another waits for its file."""
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         if not poll.poll(0):
@@ -220,7 +220,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
 
 
 class _FewLines(logging.Filter):
-    """Lets no more than `bounds.LINES_A_MINUTE` through: the log is on somebody's disk."""
+    """Lets no more than `bounds.LINES_A_MINUTE` through, since the log is on a user's disk."""
 
     _minute, _said = -1, 0
 

@@ -1,4 +1,4 @@
-"""Which messages a tracker takes: TVM's looks at none before it does what one says."""
+"""The forms of messages that a tracker takes: TVM's own checks none before it acts on one."""
 
 from collections.abc import Callable
 from typing import Any

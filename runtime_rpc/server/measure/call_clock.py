@@ -76,7 +76,7 @@ class CallClock:
 
 
 def _times(call: _Call, commands: list[Command]) -> tuple[float, float]:
-    """When a call began and ended, by the device's timers if they have commands of it."""
+    """Returns the begin and end of a call, by the device's timers if they have commands of it."""
     name, begin, end, first, last = call
     kernels = [each for each in commands[first:last] if each.name not in COPIES]
     if not kernels or name.startswith(BOOKKEEPING):

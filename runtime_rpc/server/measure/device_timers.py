@@ -1,4 +1,4 @@
-"""When a GPU ran what it was given, by its own clock, told by the clock of this process."""
+"""Times of a GPU's commands by its own timers, converted to the clock of this process."""
 
 import time
 from dataclasses import dataclass

@@ -94,7 +94,7 @@ def is_trusted(connection: socket.socket) -> bool:
 
 
 def owner(connection: socket.socket, address: Any) -> str:
-    """Whose a connection is, as far as the system tells: an address, or a user of this device."""
+    """Names the owner of a connection: an address, or a user of this device."""
     if connection.family != socket.AF_UNIX:
         return str(address[0])
     return f"user {_user(connection)}"

@@ -1,4 +1,4 @@
-"""Bytes on their way to somebody who may not take them: nothing waits for him."""
+"""Bytes to send to a peer that may not read them; sending never blocks."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""All who are connected to the server, and who of them goes when there is no room for one more."""
+"""The table of connected peers, and the choice of the one to drop when there is no room."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from odtc.runtime_rpc.server.net import bounds
 
 
 class Member(Protocol):
-    """Somebody who is connected.
+    """A connected peer.
 
     Attributes:
         socket: the connection; open.
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Member)
 
 
 class PeerTable(Generic[M]):
-    """Peers by the number of their file, in the order of when they were last of use.
+    """Peers by the number of their file, least recently useful first.
 
     Args:
         most: of them.
@@ -50,25 +50,25 @@ class PeerTable(Generic[M]):
         return self._peers.get(number)
 
     def add(self, peer: M) -> None:
-        """Takes one more."""
+        """Adds a peer."""
         self._peers[peer.socket.fileno()] = peer
         self._owners[peer.owner] += 1
 
     def remove(self, peer: M) -> None:
-        """Lets one go; its socket is still open."""
+        """Removes a peer; its socket is still open."""
         del self._peers[peer.socket.fileno()]
         self._owners[peer.owner] -= 1
         self._owners += Counter()
 
     def was_useful(self, peer: M) -> None:
-        """Puts a peer after all others."""
+        """Moves a peer behind all others."""
         number = peer.socket.fileno()
         self._peers[number] = self._peers.pop(number)
 
     def one_too_many(self, owner: str) -> tuple[str, M | None] | None:
-        """Why one has to go before an owner gets one more, and who; None if nobody has to.
+        """Returns why a peer must be dropped before an owner gets one more, and which, or None.
 
-        There may be nobody who can go.
+        The peer is None if none may be dropped.
         """
         if self._owners[owner] >= self._of_one:
             return f"{self._of_one} connections of one peer are the most", self.last(owner)
@@ -77,6 +77,6 @@ class PeerTable(Generic[M]):
         return None
 
     def last(self, owner: str | None = None) -> M | None:
-        """Who has been of no use for longest, of all or of an owner's, and may go."""
+        """Returns the least recently useful peer that may be dropped, of all or of an owner's."""
         found = (peer for peer in self._peers.values() if owner in (None, peer.owner))
         return next((peer for peer in found if not self._stays(peer)), None)

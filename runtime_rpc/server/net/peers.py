@@ -1,4 +1,4 @@
-"""Those who connect to the server, until it is clear what they want; and those who only ask.
+"""Peers of the server: connections until they ask for a session, and those that only ask.
 
 Nothing here waits: a peer has its turn when something came of it, takes one message in a turn, and
 is sent away at a bound of `bounds`.
@@ -90,7 +90,7 @@ class Peer:
         return self._left is not None
 
     def why_late(self) -> str:
-        """Which time it is over; '' for none."""
+        """Returns which of its time limits has passed; '' for none."""
         now = time.monotonic()
         if self._left is not None:
             return "it was refused" if now - self._left > bounds.LEAVING_SECONDS else ""

@@ -55,7 +55,7 @@ def frame(message: object) -> bytes:
 
 
 def refusal(why: str) -> bytes:
-    """The last message to somebody who is sent away."""
+    """Returns the last message to a peer that is refused."""
     return frame({_REFUSED: why})
 
 
