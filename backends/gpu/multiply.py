@@ -40,7 +40,7 @@ class Arithmetic:
 
     @property
     def term_bytes(self) -> int:
-        """Of an element that a group shares."""
+        """Bytes of an operand's element in shared memory."""
         return size_of(self.dtype)
 
 
@@ -79,7 +79,7 @@ class Accumulators:
         self._clear(self.results)
 
     def column(self, number: int | ir.Expr, x: ir.Expr) -> ir.Expr:
-        """Which column of the tile one of the item's is; `x` is the item's number across."""
+        """Returns the tile's column for an item's column number; `x` is the item's index across."""
         wide = self._wide
         return (
             number * ACROSS + x if wide == 1 else _across(number // wide, x, wide) + number % wide
@@ -146,7 +146,7 @@ def _across(vector: int | ir.Expr, x: ir.Expr, wide: int) -> ir.Expr:
 
 
 def _neighbours(count: int) -> int:
-    """How many are read at once."""
+    """Returns the number of elements to read at once."""
     return next(n for n in (4, 2, 1) if count % n == 0)
 
 

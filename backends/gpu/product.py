@@ -41,7 +41,7 @@ class Term:
     terms: int
 
     def split(self, period: int) -> tuple[ir.Expr, ir.Expr]:
-        """In which run of so many terms it is, and where in it.
+        """Returns its quotient and remainder by a period of so many terms.
 
         Where slices do not cross from one run to the next, the first is the same for a whole slice,
         and plainly so.
@@ -241,7 +241,7 @@ class _Copy:
                     write()
 
     def _place(self, turn: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Which element an item copies in a turn: neighbours in memory, one after the other."""
+        """Returns the element that an item copies in a turn; neighbours in memory are adjacent."""
         flat = turn * self._items + self._number
         if self._operand.along_sum:
             return flat % self._near.terms, flat // self._near.terms

@@ -64,7 +64,7 @@ class Tiling:
 
     @property
     def local_bytes(self) -> int:
-        """Of a slice of both operands, at most."""
+        """Most bytes of a slice of both operands in shared memory."""
         terms = self.arithmetic.terms
         return terms * (self.height + self.width + 2 * apart(terms)) * self.arithmetic.term_bytes
 

@@ -16,7 +16,7 @@ Split = Callable[[int], tuple[ir.Expr, ir.Expr]]
 def by_tap_or_channel(
     channels: int, taps: Sequence[int], run: int, gpu: Gpu
 ) -> Callable[[Split], tuple[ir.Expr, list[ir.Expr]]]:
-    """From a number to its channel and tap: all channels of a tap come first, or all its taps.
+    """Returns a map from a number to its channel and tap, channels first or taps first.
 
     In the first order a run of numbers that items take side by side has one tap: whether a window
     is inside of the image there, and where, is found once for the run and not for each element.

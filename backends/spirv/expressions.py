@@ -31,7 +31,7 @@ class ByKind:
     bools: Op | None = None
 
     def op(self, kernel: Kernel, kind: Kind) -> Op:
-        """That of a kind."""
+        """Returns the opcode for a kind of number."""
         columns = {"float": self.floats, "int": self.signed, "uint": self.unsigned}
         found = columns.get(kind.code, self.bools)
         if found is None:
@@ -106,7 +106,7 @@ def _extremum(name: str) -> Translate:
 
 
 def _remainder(kernel: Kernel, node: Any) -> Value:
-    """With the sign of what is divided; SPIR-V's own is undefined of negative numbers."""
+    """Emits a remainder with the dividend's sign; SPIR-V's is undefined for negative numbers."""
     kind = kernel.kind(node)
     own = {"float": Op.F_REM, "uint": Op.U_MOD}.get(kind.code)
 

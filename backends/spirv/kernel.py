@@ -76,7 +76,7 @@ class Kernel:
         return translate(self, expression)
 
     def scalar(self, expression: ir.Expr) -> int:
-        """The same, of an expression with one lane."""
+        """Writes what computes an expression of one lane; returns its id."""
         (found,) = self.value(expression)
         return found
 
@@ -104,7 +104,7 @@ class Kernel:
         return self.body.pure(op, self.types.computed(kind), *operands)
 
     def extended(self, instruction: Glsl, kind: Kind, *operands: int) -> int:
-        """The same, by an instruction of GLSL's."""
+        """A scalar that depends on its operands only, by an instruction of GLSL's."""
         return self.compute(Op.EXT_INST, kind, self.module.glsl, instruction, *operands)
 
     def constant(self, kind: Kind, value: float) -> int:

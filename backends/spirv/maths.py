@@ -53,7 +53,7 @@ def log(x: Expr) -> Expr:
 
 
 def log1p(x: Expr) -> Expr:
-    """Near zero by the series of 2 artanh(x / (2 + x)), which cancels nothing."""
+    """Logarithm of 1 + x, near zero by the series of 2 artanh(x / (2 + x)): no cancellation."""
 
     def series(s: Expr) -> Expr:
         square = s * s
@@ -70,7 +70,7 @@ def log1p(x: Expr) -> Expr:
 
 
 def power(x: Expr, y: Expr) -> Expr:
-    """Of a negative number too, if the exponent is whole."""
+    """Power `x ** y`; of a negative number too, if the exponent is whole."""
     if isinstance(y, tirx.FloatImm) and y.value in range(1, _MOST_FACTORS + 1):
         return named(x, lambda v: math.prod([v] * (int(y.value) - 1), start=v))
 

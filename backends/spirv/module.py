@@ -77,7 +77,7 @@ class Module:
         return self._interned((op, *operands), lambda new: instruction(op, new, *operands))
 
     def type_once(self, op: Op, *operands: int) -> tuple[int, bool]:
-        """The same, and whether this is the first time, so that it wants its decorations."""
+        """The id of a type, and whether it is new, so that it needs its decorations."""
         last = self._last
         found = self.type(op, *operands)
         return found, found > last

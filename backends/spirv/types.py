@@ -78,7 +78,7 @@ class Types:
         return found
 
     def computed(self, kind: Kind) -> int:
-        """The same, of a value that is computed, and not only loaded, converted and stored."""
+        """The id of the type of a value that is computed, not only loaded, converted and stored."""
         needed = _ARITHMETIC.get(_family(kind))
         if needed is not None:
             self._module.capabilities.add(needed)

@@ -41,7 +41,7 @@ class Blocks:
 
     @staticmethod
     def of(heads: Heads, machine: Machine) -> "Blocks":
-        """Those of an attention."""
+        """Returns the blocks of an attention."""
         parts = -(-heads.keys // KEYS)
         block = -(-heads.keys // parts)
         tile = machine.tile(block, heads.queries)

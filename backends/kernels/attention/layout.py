@@ -98,7 +98,7 @@ class Matrix:
         return [self.b, *middle, at]
 
     def read(self, step: ir.Expr, at: ir.Expr) -> ir.Expr:
-        """That element, as float32."""
+        """Loads an element as float32."""
         return load(self.argument.buffer, self.place(step, at))
 
     def near(

@@ -123,7 +123,7 @@ def _matrix(tensor: tirx.Buffer) -> tuple[int, int]:
 
 
 def _pixel(tensor: tirx.Buffer) -> Read:
-    """From a pixel and a channel to an element; pixels are counted through all samples."""
+    """Returns a load by pixel and channel; pixels are counted through all samples."""
     outer = [index(0) for _ in tensor.shape[2:]]
     return lambda _, p, c: load(tensor, [*outer, p, c])
 

@@ -68,7 +68,7 @@ def relayout(shape: list[int], to: str, lanes: int, dtype: str = "float32") -> t
 
 
 def _of_few_channels(shape: list[int], to: str, lanes: int, dtype: str) -> tirx.PrimFunc:
-    """The same where a vector of each channel is woven into pixels, or taken out of them."""
+    """The kernel for few channels: interleaves a vector of each into pixels, or the reverse."""
     result, is_last = permuted(shape, to), to == LAST
     batch, channels, rows, columns = shape if is_last else result
     pixels = rows * columns

@@ -62,7 +62,7 @@ class Line:
 
     @property
     def runs(self) -> int:
-        """Such runs."""
+        """Number of runs."""
         return self.taps if self.run == 1 else 1
 
     def span(self, out: int) -> int:

@@ -39,7 +39,7 @@ def pieces(total: int, size: int) -> list[tuple[int, int, int]]:
 
 
 def divisors(number: int) -> list[int]:
-    """All of them, rising."""
+    """Returns all divisors of a number in rising order."""
     return [n for n in range(1, number + 1) if number % n == 0]
 
 

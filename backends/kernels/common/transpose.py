@@ -86,7 +86,7 @@ def _square(
 
 
 def _zips(lanes: int, part: int, run: int) -> list[list[int]]:
-    """Of two vectors: runs of elements in turns, from the first and the last half of every part."""
+    """Shuffles of two vectors: runs alternate, from the first and the last half of every part."""
     return [
         [
             vector * lanes + start + half + element
@@ -100,7 +100,7 @@ def _zips(lanes: int, part: int, run: int) -> list[list[int]]:
 
 
 def _halves(lanes: int, part: int) -> list[list[int]]:
-    """Of two vectors, one after the other: the parts at even places, and those at odd ones."""
+    """Shuffles of two concatenated vectors: the parts at even places, and those at odd ones."""
     return [
         [
             start + element

@@ -108,7 +108,7 @@ def _data_gradient(product: Product, machine: Machine) -> None:
                 return _weight(w, c * filters + filter_, tap, width) * read
 
             def rows(first: Index, phase: int, row: Index, count: int) -> None:
-                """Those of the image that are `phase` beyond a multiple of the stride."""
+                """Emits rows of the image that are `phase` beyond a multiple of the stride."""
                 is_full = height % down == 0 or phase < height % down
 
                 def block(at: Index, ways: int, width: int) -> None:
@@ -295,7 +295,7 @@ def _moved(at: Place, tap: Tap) -> Place:
 
 
 def _back(tap: Tap) -> Tap:
-    """From what a step reads by a tap to that step."""
+    """Inverts a tap: from what a step reads by it to that step."""
     return Tap(tap.at, tap.phase, (-tap.shift[0], -tap.shift[1]))
 
 

@@ -45,7 +45,7 @@ class Block:
         return self.images * (self.vectors + self.has_rest) * self.lanes
 
     def part(self, number: ir.Expr) -> "Part":
-        """One of the blocks."""
+        """Returns one of the blocks."""
         group, band = unflatten(number, (self.groups, self.bands))
         whole = self.positions // self.lanes
         count, left = index(self.vectors), index(self.images)

@@ -122,7 +122,7 @@ def _copy(run: VectorRun, rows: int, read: Read, near: tirx.Buffer) -> None:
 def _rows(
     runs: Sequence[VectorRun], read: Read, first: ir.Expr, rows: int, copy: tirx.Buffer | None
 ) -> Callable[..., ir.Expr]:
-    """From a run, a row and a place to a vector; emits a copy of the rows, if there is one."""
+    """Returns a load of vectors by run, row and place; emits the copy of rows if one is given."""
     if copy is None:
 
         def where_it_lies(run: VectorRun, row: int, *k: ir.Expr) -> ir.Expr:

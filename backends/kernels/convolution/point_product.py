@@ -133,7 +133,7 @@ def _spread(kept: tirx.Buffer, product: Product, axes: Sequence[Axis], lanes: in
 
 
 def _nothing(*_: ir.Expr) -> None:
-    """Nothing of a dense workspace is worth asking for ahead."""
+    """Prefetches nothing, as it would gain nothing for a dense workspace."""
 
 
 def _position(axes: Sequence[Axis], at: Sequence[ir.Expr]) -> ir.Expr:

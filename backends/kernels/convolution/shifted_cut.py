@@ -73,7 +73,7 @@ class Cut:
 
     @property
     def blocks(self) -> int:
-        """All of them."""
+        """Number of blocks."""
         return self.groups * self.bands
 
 
@@ -171,7 +171,7 @@ def _usual_block(
     machine: Machine,
     dtype: str,
 ) -> Block:
-    """As much as a core has room for near it: a band of rows of an image, or several images."""
+    """Returns the largest block that stays near a core: a band of an image, or several images."""
     inner = math.prod(axis.span for axis in axes[1:])
     rows, staged = max(walk[0].out for walk in walks), axes[0].span
     row_bytes = size_of(dtype) * shape.channels * planes * inner

@@ -157,7 +157,7 @@ def _weights(
     *,
     scattered: bool,
 ) -> Read:
-    """From a row of the tile, a channel of the round and a place in the kernel to a weight.
+    """Returns a load of weights by the tile's row, the round's channel and the place in the kernel.
 
     Emits a copy of the tile's weights if need be; weights that are multiplied in float16 are copied
     for their rounding.

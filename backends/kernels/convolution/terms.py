@@ -50,7 +50,7 @@ class ChannelsLast:
 
     @property
     def shape(self) -> list[ir.Expr]:
-        """As it is read."""
+        """The shape as it is read."""
         return channels_second(self.stored.shape)
 
     def __getitem__(self, index: Sequence[ir.Expr]) -> ir.Expr:

@@ -41,7 +41,7 @@ class Normal:
 
     @property
     def mark(self) -> list[str | int]:
-        """As the mark of a product has it."""
+        """Its value in the mark of a product."""
         return [self.activation, self.held, self.first]
 
     def arguments(self, shape: Sequence[int], dtype: str) -> dict[str, Argument]:
@@ -81,7 +81,7 @@ class Normalised:
 
     @property
     def shape(self) -> list[Any]:
-        """As it is read."""
+        """The shape as it is read."""
         batch, _, *rest = self.data.shape
         return [batch, self.mean.shape[0], *rest]
 

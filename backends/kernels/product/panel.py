@@ -94,7 +94,7 @@ def near_rows(depth: int, tile: Tile, left: Read, pitch: int) -> Read:
 def _vectors(
     depth: int, tile: Tile, columns: Columns, right: Panels, start: tuple[ir.Expr, ir.Expr]
 ) -> Callable[[int, ir.Expr], ir.Expr]:
-    """From a vector of the tile and `k` to the right operand; emits its copy if it needs one."""
+    """Returns a load of the right operand by the tile's vector and `k`; emits a copy if needed."""
     n, at = start
     if right.is_dense and columns.total >= tile.columns and not collides(right.pitch):
         return lambda v, k: right.read(n, k, tile.span(v, at))

@@ -52,7 +52,7 @@ class _Backward(LayerKernel):
     carried: list[tirx.Buffer]
 
     def product(self, first: int, gates: int) -> StepProduct:
-        """From the adjoints of some gates to that of the state that they were made from."""
+        """Returns the product from adjoints of gates to that of the state they depend on."""
         hidden = self.layer.hidden
         return StepProduct(
             self.layer.batch,

@@ -173,11 +173,11 @@ class Units:
     width: int
 
     def at(self, gate: int = 0) -> ir.Expr:
-        """Their indices where gates lie one after the other."""
+        """Returns their indices where gates lie one after the other."""
         return ramp(self.first + gate * self.hidden, self.width)
 
     def zero(self) -> ir.Expr:
-        """As many zeros."""
+        """Returns zeros for all of them."""
         return splat(tirx.const(0.0, "float32"), self.width)
 
     def hold(self, value: ir.Expr) -> ir.Expr:

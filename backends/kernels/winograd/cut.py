@@ -60,7 +60,7 @@ class PatchCut:
 
     @property
     def blocks(self) -> int:
-        """All of them; the last one reaches back over the one before it."""
+        """Number of blocks; the last one reaches back over the one before it."""
         return -(-self.total // self.rows)
 
     @property
@@ -146,14 +146,14 @@ def _is_plain(walk: Walk) -> bool:
 def _direct_cycles(
     shape: Shape, walks: Sequence[Sequence[Walk]], cut: Cut, machine: Machine
 ) -> float:
-    """Of the form that multiplies every tap."""
+    """Returns the cycles of the form that multiplies every tap."""
     products = cut.tile.cycles(shape.rows, cut.columns) / 2 * shape.channels * TAPS * TAPS
     moved = shape.channels * cut.staged + shape.rows * cut.columns
     return cut.blocks * (products + moved / machine.lanes * _NEAR)
 
 
 def _patch_cycles(shape: Shape, cut: PatchCut, machine: Machine) -> float:
-    """Of Winograd's form."""
+    """Returns the cycles of Winograd's form."""
     vectors = POINTS * cut.columns / machine.lanes
     beyond = _NEAR + _BEYOND * 4 * machine.lanes
     products = cut.tile.cycles(shape.rows, cut.columns) / 2 * shape.channels * POINTS
