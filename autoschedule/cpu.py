@@ -72,9 +72,9 @@ def is_boolean_step(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
 def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) -> None:
     """A loop along which every tensor is read as if it were flat, with parallel ones around it.
 
-    Vectors run along it where what is read lies side by side; elsewhere LLVM finds some. A vector
-    of booleans is not handed on within a kernel: TVM takes what it has just stored, bits, for what
-    it would have loaded, bytes.
+    Vectors run along it where what is read is contiguous; elsewhere LLVM finds some. A vector of
+    booleans is not forwarded within a kernel: TVM would take the bits that it has just stored for
+    the bytes that it would have loaded.
     """
     loops = list(schedule.get_loops(block))
     extents = [extent(schedule, loop) for loop in loops]

@@ -26,7 +26,7 @@ class Order:
 
     Attributes:
         kernel: a product without loops, as JSON.
-        choice: that it is told.
+        choice: of its decisions.
         path: of the library, which is new.
     """
 

@@ -1,14 +1,14 @@
-"""Measures kernels in turns with the one that is told nothing, until their times agree.
+"""Measures kernels in turns with the usual one, until their times agree.
 
 A time alone says little: clocks rise and sink, others use the machine. So each sample of a choice
-has one of the usual kernel beside it, taken just before, and what is kept of a choice is how much
-faster it is. That kernel is the reference for values, too. What
-drifts, such as clocks, so meets both alike, and what else the machine does makes samples longer,
-never shorter: the time that a quarter of them are below is what counts.
+is paired with one of the usual kernel, taken just before, and the result is how much faster the
+choice is. The usual kernel is the reference for values, too. Drift, such as that of clocks, then
+affects both alike, and other load only makes samples longer, never shorter: so the lower quartile
+is what counts.
 
-In a step a kernel never finds what it reads near a core: other kernels ran since that was written.
-So on a CPU caches are emptied before every call. With what it reads near a core, the kernel that is
-best is another one: SqueezeNet's products of one tap take up to twice as long without.
+In a step a kernel never finds its operands in a near cache: other kernels ran since they were
+written. So on a CPU caches are flushed before every call. With warm caches another kernel would be
+best: SqueezeNet's products of one tap take up to twice as long with cold ones.
 """
 
 import time
@@ -101,7 +101,7 @@ class MeasureInput:
     """Kernels that compute the same.
 
     Attributes:
-        usual: library of the one that is told nothing.
+        usual: library of the usual kernel.
         others: libraries of choices.
         inputs: shape and dtype of each argument.
     """

@@ -50,8 +50,8 @@ class Place:
 
     Attributes:
         target: see `identity_of`.
-        device: that it runs on; None where nobody knows.
-        family: of such a device; '' where nobody knows that either.
+        device: that it runs on; None where unknown.
+        family: of such a device; '' where unknown.
         odtc: version.
         tvm: version.
     """
@@ -73,14 +73,14 @@ class Record:
         device: that measured it.
         odtc: version.
         tvm: version.
-        choice: what the kernel was told; empty for what the model of the machine takes.
+        choice: decisions of the kernel; empty for those of the machine's model.
         seconds: of each call.
-        usual: of each call of the kernel that is told nothing, in turns with those.
+        usual: of each call of the usual kernel, in turns with those.
         reason: why there are no times; '' where there are.
         kept: whether it was measured again, as the best choice of its workload.
         date: of the measurement, UTC.
         modelled: seconds of a call of the usual kernel on one core, by the model of the target; 0
-            where nobody asked it.
+            where it was not asked.
     """
 
     workload: str
@@ -103,7 +103,7 @@ class Record:
 
     @property
     def is_better(self) -> bool:
-        """Whether it is worth to be told."""
+        """Whether the choice is worth using."""
         return bool(self.choice) and self.gain >= LEAST_GAIN
 
     @property

@@ -22,7 +22,7 @@ class Progress:
 
     Attributes:
         estimated: seconds in a step, by a model.
-        usual: measured seconds in a step of the kernel that is told nothing; None before.
+        usual: measured seconds in a step of the usual kernel; None before.
         gain: of the best choice.
         trials: measured, or failed.
         misses: batches since one won something.

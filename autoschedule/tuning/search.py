@@ -4,7 +4,7 @@ Of all decisions in turns, the next candidate in the order in which the model of
 them, on top of the best choice so far: so the first trials of a task are of all that could be wrong
 with it. A decision is left alone after some candidates that were no better, and all is over after a
 round that changed nothing. So a search needs neither a clock nor
-chance: whoever goes on with one, with the same measurements, makes the same proposals.
+randomness: resumed with the same measurements, it makes the same proposals.
 """
 
 from collections import Counter, deque

@@ -13,13 +13,13 @@ def times_of(
     """The times of workloads at a place.
 
     Trials count, too: each has samples of the usual kernel beside it. Those of this device go
-    before those of its family. Records of an emulated device say nothing of time.
+    before those of its family. Records of an emulated device are left out.
 
     Args:
         records: of any place.
         place: where calls will run.
         threads: that a call keeps busy there.
-        gains: of workloads whose kernels are told something, over the usual ones. They are ratios
+        gains: of workloads that have a recorded choice, over the usual kernels. They are ratios
             of samples in turns, so they hold whatever the clocks were at other times.
     """
     found: dict[str, dict[Fit, list[Record]]] = {}

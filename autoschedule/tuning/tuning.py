@@ -1,10 +1,10 @@
-"""Tunes tasks: proposes, has measured, and writes down, until it is not worth more.
+"""Tunes tasks: proposes choices, has them measured and records them, until it no longer pays.
 
     tasks ─scheduler→ wave ─search→ choices ─measurer→ outcomes ─→ records ─→ scheduler ...
 
 All but the measurer is a pure function of what was measured, and all that was measured is in the
-database. So whoever begins again, after Ctrl-C or a crash, begins at the start, and is at once
-where the other one was: what has a record is not measured a second time.
+database. So a run after Ctrl-C or a crash begins at the start, and is at once where the last
+one was: what has a record is not measured a second time.
 """
 
 import dataclasses
@@ -112,7 +112,7 @@ class Tuning:
         place: where, with the device.
         file: the database.
         width: tasks that are measured at once; another one may lead to other choices.
-        watch: is told the state whenever it changes.
+        watch: called with the state whenever it changes.
         now: the clock.
     """
 

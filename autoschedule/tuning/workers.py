@@ -1,7 +1,7 @@
 """Processes that stay alive and answer one request after the other.
 
 Kernels are compiled and run by these: a fault of LLVM's, or of a kernel that was never run before,
-ends a process that nobody misses. A new one takes its place, and the request has a reason.
+ends a worker only. A new one takes its place, and the request has a reason.
 
 None outlives the process that asks: it ends when that has closed its pipe, or was killed, whatever
 it is doing, and removes its temporary files first.
@@ -129,7 +129,7 @@ class _Process:
 
 
 def _serve(begin: bytes, pipe: Connection) -> None:
-    """Answers requests until nobody is at the other end of the pipe.
+    """Answers requests until the other end of the pipe is closed.
 
     Args:
         begin: what answers, as a pickled `Start`.
@@ -154,7 +154,7 @@ def _serve(begin: bytes, pipe: Connection) -> None:
 
 
 def _end_with(pipe: int) -> None:
-    """Ends this process when nobody is at the other end of its pipe: a kernel may take minutes."""
+    """Ends this process when the other end of its pipe is closed: a kernel may take minutes."""
     poll = select.poll()
     poll.register(pipe, 0)
     poll.poll()
@@ -163,6 +163,6 @@ def _end_with(pipe: int) -> None:
 
 
 def _said(error: Exception) -> str:
-    """The last line of an error that says something: TVM's are whole stacks of C++."""
+    """The last meaningful line of an error: TVM's are whole stacks of C++."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1][:200] if lines else ''}"
