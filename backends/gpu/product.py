@@ -43,8 +43,8 @@ class Term:
     def split(self, period: int) -> tuple[ir.Expr, ir.Expr]:
         """Returns its quotient and remainder by a period of so many terms.
 
-        Where slices do not cross from one run to the next, the first is the same for a whole slice,
-        and plainly so.
+        Where slices do not cross from one period to the next, the quotient is the same for a whole
+        slice, and its expression shows it.
         """
         if period % self.terms:
             return self.flat // period, self.flat % period
