@@ -4,7 +4,7 @@ Where too many bytes are alive, a tensor that waits there for its next reader is
 that reader instead. What it is made from waits longer then, or is made again too. Each change is
 the one that frees most for the time that it takes, weighed by how far each moment is above the
 limit, and is kept if less is above it in all. So all moments are seen at once, where a walk sees
-the one that it has come to, and `stage_program.py` one.
+the current one, and `stage_program.py` one.
 
 `passes/native/repair.h` does the same in C++, and changes with it.
 """

@@ -7,8 +7,8 @@ MLSys 2020) at one of its stages. Only the limit joins its choices, so its linea
 nearly integral, and solved within milliseconds. No plan within the limit takes less time than the
 relaxation.
 
-The same is asked of a plan that is being made, for the task that it has come to and the tensors
-that are alive then.
+The same program is solved during a walk, for its current task and the tensors that are alive
+then.
 """
 
 from collections.abc import Collection

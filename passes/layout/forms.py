@@ -62,7 +62,7 @@ class Rule:
 
 
 def is_image(expression: relax.Expr) -> bool:
-    """Whether an expression is a batch of images, or says something of each element of one."""
+    """Whether an expression is a batch of images, or a mask or index for each element of one."""
     type_ = expression.ty
     is_tensor = isinstance(type_, relax.TensorType)
     return is_tensor and type_.ndim == IMAGE and str(type_.dtype) in _IMAGES

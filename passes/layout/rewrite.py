@@ -1,4 +1,4 @@
-"""Writes a step with the layouts of a plan: copies stand before their first reader, once."""
+"""Rewrites a step with the layouts of a plan: each copy is made once, before its first reader."""
 
 import tvm
 from tvm import ir, relax

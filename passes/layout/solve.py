@@ -1,9 +1,9 @@
 """The plan of layouts that costs least: in time, and in bytes where these have a price.
 
 A variable for each operator is its form, and one for each tensor the set of layouts in which it is
-there: so that a copy counts once, whoever reads it. Tables say what these cost: an operator by
-itself; a tensor with its maker, which makes it in one layout and is followed by copies; a tensor
-with each reader, which costs nothing if its layout is there.
+there: so that a copy counts once for all its readers. Tables hold the costs: of an operator by
+itself; of a tensor with its maker, which makes it in one layout and is followed by copies; of a
+tensor with each reader, which costs nothing if its layout is there.
 """
 
 from itertools import combinations

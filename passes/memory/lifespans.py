@@ -47,7 +47,7 @@ def _is_allocation(value: relax.Expr) -> bool:
 
 def lifespans_of(function: relax.Function) -> Lifespans:
     """The lifespans of a function's tensors, counted in bindings."""
-    # The tensors that a variable may stand for; of a tuple those of each field.
+    # The tensors that a variable may alias; of a tuple those of each field.
     named: dict[relax.Var, _Names] = {}
     spans: dict[int, tuple[int, int]] = {}
     sizes: dict[int, int] = {}
@@ -73,7 +73,7 @@ _NOTHING: frozenset[int] = frozenset()
 
 
 def _names(value: relax.Expr, named: Mapping[relax.Var, _Names]) -> _Names:
-    """The tensors that a value stands for, where it is not a new one."""
+    """The tensors that a value aliases, where it is not a new one."""
     if isinstance(value, relax.Var):
         return named.get(value, _NOTHING)
     if isinstance(value, relax.Tuple):

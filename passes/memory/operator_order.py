@@ -171,7 +171,7 @@ def peak_of(tasks: Tasks, order: Sequence[int]) -> int:
 def lower_bound(tasks: Tasks) -> int:
     """The most bytes that are alive while some task runs, whatever the order.
 
-    A tensor is alive at a task if who makes it comes before, and one who reads it after.
+    A tensor is alive at a task if its maker runs before, and one of its readers after.
     """
     count = len(tasks.tasks)
     before, behind = [0] * count, [0] * count

@@ -104,7 +104,7 @@ def _is_allocation(binding: relax.Binding) -> bool:
 
 
 def _in_calls(calls: Sequence[int], lower: int, upper: int) -> tuple[int, int]:
-    """The calls in which a buffer is alive, of a lifespan that is told in bindings."""
+    """The calls in which a buffer is alive, by its lifespan in bindings."""
     first = min(bisect_left(calls, lower), len(calls) - 1)
     return first, max(first, bisect_right(calls, upper - 1) - 1)
 
@@ -151,7 +151,7 @@ def _first_backward(calls: int, values: Sequence[_Value], tags: Mapping[relax.Va
 
 
 def named(tags: Tags, origins: Sequence[Origin]) -> tuple[Origin, ...]:
-    """The nodes that tags stand for: the tensor's name only where it is that tensor."""
+    """The nodes that tags refer to: the tensor's name only where it is that tensor."""
     named = dict[tuple[str, bool], Origin]()
     for tag in tags:
         origin = origins[tag.number]

@@ -14,7 +14,7 @@ struct Choice {
   uint8_t* kept;
   uint8_t* fetched;
   uint8_t* again;
-  // What was alive when the choice was made where the walk stands, and is not to be.
+  // Of a choice for the current moment: what was alive then, and is not to be.
   uint8_t* unwanted;
 };
 

@@ -80,8 +80,8 @@ inline Ints lowest_starts(const State& state) {
   return std::move(table[0]);
 }
 
-// The same with each floor at the lowest offset of an open block; what is below stays free. Sections
-// without an open block are told.
+// The same with each floor at the lowest offset of an open block; what is below stays free. Marks
+// sections that have an open block.
 inline State raised(const State& state, std::vector<char>& covered) {
   State made{state.region, state.start, lowest_starts(state), state.slack};
   covered.assign(made.floor.size(), 1);

@@ -58,7 +58,7 @@ class Score:
 
 @dataclass
 class _Walk:
-    """A walk through a step: where it stands, and the sequence so far."""
+    """A walk through a step: its current position, and the sequence so far."""
 
     at: WalkState
     limit: int
@@ -229,7 +229,7 @@ def evicting(
         limit: bytes.
         score: how tensors are chosen.
         choice: of what is alive at a moment; goes before the score.
-        slack: whether another one is asked for where the walk stands, once all is gone that the
+        slack: whether another one is asked for at the current task, once all is gone that the
             last one does not keep: the part of the room that it leaves free, so that it lasts for
             some tasks, or None.
     """

@@ -10,7 +10,7 @@ from odtc.passes.checkpoint.problem import Recomputation
 
 
 class Guide:
-    """Follows a choice of what is alive at a moment: one ahead, or where the walk stands.
+    """Follows a choice of what is alive at a moment: one ahead, or the current one.
 
     Args:
         problem: the step.
@@ -19,12 +19,12 @@ class Guide:
 
     def __init__(self, problem: Recomputation, choice: Choice | None = None) -> None:
         self._problem, self._choice = problem, choice
-        # Of a choice where the walk stands: what was alive then, and is not to be.
+        # Of a choice for the current moment: what was alive then, and is not to be.
         self._unwanted: set[int] | None = None
         self._set_again()
 
     def turn_to(self, choice: Choice, unwanted: Collection[int]) -> None:
-        """Follows a choice where the walk stands, which does not keep some tensors."""
+        """Follows a choice for the current moment, which does not keep some tensors."""
         self._choice, self._unwanted = choice, set(unwanted)
         self._set_again()
 
@@ -41,7 +41,7 @@ class Guide:
         Args:
             tensor: the tensor.
             use: the task before which it has to be there.
-            now: the task that the walk has come to.
+            now: the current task of the walk.
         """
         choice = self._choice
         if choice is None:

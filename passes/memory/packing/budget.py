@@ -9,7 +9,7 @@ STEPS_PER_SECOND = 700_000
 
 @dataclass(frozen=True)
 class Limit:
-    """When a search ends, whatever it has found.
+    """A limit at which a search ends, whatever it has found.
 
     Attributes:
         steps: work, in units of about a microsecond. The same problem and steps give the same plan.

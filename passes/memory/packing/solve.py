@@ -11,7 +11,7 @@ from odtc.passes.memory.packing.greedy import place
 from odtc.passes.memory.packing.problem import Problem, Solution
 from odtc.passes.memory.packing.tighten import tighten
 
-# Above it, blocks times sections, a search takes too long to come to an end.
+# Above it, blocks times sections, a search takes too long to finish.
 _LARGEST_SEARCH = 8_000_000
 
 
