@@ -1,4 +1,4 @@
-"""All cases of a comparison, in rounds, into a file that goes on where it was interrupted."""
+"""Runs all cases of a comparison, in rounds; the file of rows lets it resume after an interrupt."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,7 +52,7 @@ def compare(case: Case, name: str, terms: Terms, file: RowFile[Row], tell: Progr
         name: of the model, for rows.
         terms: how.
         file: for rows.
-        tell: is told what is done now.
+        tell: called with a description of the current activity.
 
     Raises:
         OutputError: a row cannot be written.

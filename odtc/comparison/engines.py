@@ -28,7 +28,7 @@ _CLASSES = "cross-entropy"
 
 @dataclass(frozen=True)
 class Engine:
-    """One that trains.
+    """A library that trains.
 
     Attributes:
         prepare: compiles or converts, from the case and the engine's folder; returns what is known

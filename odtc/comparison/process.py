@@ -1,4 +1,4 @@
-"""The other end of a worker: a process that is asked, and may fail, die or hang."""
+"""The parent's end of a worker process, which may fail, die or hang."""
 
 import contextlib
 import json
@@ -122,7 +122,7 @@ class Worker:
         name = signal.Signals(-code).name
         known = outcome_of("\n".join(lines[-5:]))
         if code == -signal.SIGKILL:
-            # Nobody else ends it so than a system that has no memory left.
+            # Only a system that is out of memory ends it so.
             known = Outcome.MEMORY
         outcome = known if known is Outcome.MEMORY else Outcome.CRASHED
         return WorkerError(outcome, f"it died of {name}: {last}")

@@ -3,8 +3,8 @@
     data ─→ odtc prepares, chooses the rate ─→ each peer prepares ─→ all load and take three steps
          ─→ losses compared ─→ A B C A B C … ─→ a row each
 
-An engine that fails in whatever way has a row that says so, and the others go on. Where odtc itself
-cannot train, there is nothing to agree with: the peers' rows have no ratio, but stand.
+An engine that fails in any way has a row that says so, and the others go on. Where odtc itself
+cannot train, there is nothing to agree with: the peers' rows are kept, without a ratio.
 """
 
 import datetime
@@ -82,7 +82,7 @@ def prepared(
         entries: odtc first.
         folder: a new one, for the case.
         limit: seconds for each.
-        tell: is told what is done now.
+        tell: called with a description of the current activity.
     """
     found = Prepared(case, folder)
     first = entries[0]
@@ -135,7 +135,7 @@ class Round:
         setting: as rows have it.
         number: of the round.
         limit: seconds for each answer of an engine.
-        tell: is told what is done now.
+        tell: called with a description of the current activity.
     """
 
     def __init__(

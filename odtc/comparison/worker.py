@@ -3,8 +3,8 @@
 `data` draws the batch, `rate` chooses the learning rate, `ceilings` measures what a machine can do
 at most, `prepare` compiles or converts; `serve` imports, loads and takes the first steps, and then
 one step for each line that it reads. It answers in lines of JSON on what was standard output;
-whatever libraries print goes to standard error. A process that dies has said why in its last
-lines, or not at all.
+whatever libraries print goes to standard error. A process that dies leaves the reason in its last
+lines, if anywhere.
 """
 
 import json

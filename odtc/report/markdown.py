@@ -20,7 +20,7 @@ def markdown(material: Material, title: str) -> str:
     """For each file of rows: where odtc loses, the means, and a line for each setting.
 
     Args:
-        material: what was read; only its rows are told.
+        material: of the page; only its rows are used.
         title: of it all.
     """
     lines = [f"# {title}", "", *_KEY]

@@ -248,7 +248,7 @@ def _given(names: Sequence[str], own: list[str]) -> list[str]:
 
 
 def _check_names(inputs: Mapping[str, Tensor], outputs: Sequence[str], weights: WeightList) -> None:
-    """Checks that no name stands for two things.
+    """Checks that no name is used twice.
 
     Raises:
         UsageError: one does.

@@ -164,8 +164,8 @@ class _Reads(TorchDispatchMode):
 def _read(module: nn.Module, call: Call, names: Iterable[str]) -> set[str]:
     """Returns the weights that a result of the forward depends on, in inference mode.
 
-    Autograd says it of floating-point tensors, but for the running statistics of batch
-    normalisations; of all others it is told which an operator is given.
+    Autograd knows this of floating-point tensors, except running statistics of batch
+    normalisations; of all other tensors, those that are operands of an operator count.
     """
     tensors = {name: tensor for name, tensor in state_tensors(module).items() if name in set(names)}
     norms = _norm_buffers(module)

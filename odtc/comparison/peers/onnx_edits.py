@@ -47,7 +47,7 @@ def specialized(
 
 
 def default_parameters(model: onnx.ModelProto) -> frozenset[str]:
-    """Names of the tensors that odtc trains where nobody says what: a peer trains the same."""
+    """Names of the tensors that odtc trains by default: a peer trains the same."""
     from odtc.frontend.file.onnx_file import modern
     from odtc.frontend.file.specialize import read_graph
     from odtc.frontend.trained.selection import select

@@ -1,7 +1,7 @@
-"""Where PyTorch's gradient is another one than that of what the forward computes.
+"""Detects where PyTorch's gradient is not the derivative of what the forward computes.
 
-ONNX has values alone: a tensor that is detached, a block under `no_grad`, the padding row of an
-embedding are nothing to it, and whoever differentiates the file trains through them.
+ONNX has values alone: it cannot express a detached tensor, a block under `no_grad` or the padding
+row of an embedding, and a derivative of the file goes through them.
 """
 
 import dataclasses
@@ -88,7 +88,7 @@ def padding_notes(module: nn.Module) -> list[str]:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Where a training forward has no gradient, or another one.
+    """Places where a training forward has no gradient, or another one.
 
     Attributes:
         parameters: names of those that no output has a derivative by.
@@ -116,7 +116,7 @@ class Stopped:
 
 
 def stops_of(module: nn.Module, call: Call, weights: WeightList) -> Stopped:
-    """Where a forward stops or changes the gradient while the module trains."""
+    """Finds where a forward stops or changes the gradient while the module trains."""
     own, parts = own_tensors(module), hooked_parts(module)
     leaves = {name: own[name] for name in weights.parameters if name in own}
     names = set(leaves)

@@ -1,6 +1,6 @@
-"""Gradients that the module's own code changes on their way: hooks, and autograd functions.
+"""Gradients that the module's own code changes: by hooks, and by autograd functions.
 
-A file has the values that they see, and whoever differentiates it has the gradient of those.
+A file has the values that they see, and its derivative is that of those values.
 """
 
 import inspect

@@ -51,9 +51,9 @@ class Stops(TorchFunctionMode):
         sys.setprofile(self._profiled)
 
     def _note_call(self, frame: FrameType, event: str, called: Any) -> None:
-        """Notes hooks of autograd's nodes, and passes all on to who profiled before."""
+        """Notes hooks of autograd's nodes, and passes all on to the former profiler."""
         hooks = event == "c_call" and called.__name__ in _HOOKING_NODES
-        # PyTorch's own are those of parts of a module, which are told as such.
+        # PyTorch's own are those of parts of a module, which are reported as such.
         is_own = _TORCH in Path(frame.f_code.co_filename).parents if hooks else True
         if not is_own and isinstance(called.__self__, autograd.graph.Node):
             self.hooked.add(user_line())
