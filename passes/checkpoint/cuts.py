@@ -3,11 +3,11 @@
 A step may run as several micro-batches, each of which may compute some of its results again; what
 the backward pass reads of the forward pass may wait as float16; and convolutions may do without the
 workspaces of a faster form. Of all these ways the fastest one is taken that fits. More micro-
-batches are taken to be never faster: each of them reads all weights, makes all calls, and adds to
+batches are assumed never to be faster: each of them reads all weights, makes all calls, and adds to
 all gradients. Where the model of the target says otherwise, as it does not know all that a kernel
-does, it is given that of fewer. So once a way takes no longer than the least time for its
-number of micro-batches, no larger number has to be looked at. Nor are other kernels taken to be
-faster than the usual ones: they are only for what does not fit otherwise.
+does, the time of fewer is used. So once a way takes no longer than the least time for its number of
+micro-batches, no larger number has to be tried. Other kernels are not assumed to be faster than the
+usual ones either: they are only for what does not fit otherwise.
 """
 
 import math
