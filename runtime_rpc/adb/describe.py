@@ -57,7 +57,7 @@ class Found:
     Attributes:
         serial: as adb has it.
         state: adb's word; `device` if all is well.
-        facts: what the phone says of itself; a key is missing where it says nothing.
+        facts: what the phone reports of itself; a key is missing where it reports nothing.
         key: that it was set up under, or None.
         url: what `odtc.connect` takes, or None.
         busy: whether a session runs; None where no server answers.

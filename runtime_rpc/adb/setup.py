@@ -47,7 +47,7 @@ def set_up(
         serial: of the phone, as adb has it.
         key: that it gets at the tracker; as before, or made of its serial.
         tracker: its port on loopback; it is started if nothing listens there.
-        progress: is told what is being done.
+        progress: called with what is being done.
 
     Raises:
         DeviceError: the phone is not there, has another ABI, or its server does not start.
@@ -220,7 +220,7 @@ def _start(adb: Adb, phone: Phone) -> None:
         f"--listen abstract:{server_name(phone)} --tracker abstract:{tracker_name(phone)} "
         f"--key {phone.key} --port {phone.port} --odtc {version('odtc')} --files {server_hash()}"
     )
-    # The end of this shell may hang up on what has not left its session yet.
+    # When this shell ends, processes that are still in its session may get SIGHUP.
     adb.shell(
         f"cd {FOLDER} && rm -f pid && trap '' HUP && "
         f"{{ setsid sh ./start {options} </dev/null >log 2>&1 & }}"
@@ -244,7 +244,7 @@ def _had_time(deadline: float) -> bool:
 
 
 def _wait_until_registered(phone: Phone, adb: Adb) -> None:
-    """The server comes to its tracker by itself, a moment after ports were led to it."""
+    """Waits until the server has found its tracker, soon after ports were forwarded to it."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         with tracker_at((LOOPBACK, phone.tracker), _ASK_SECONDS, phone.url) as tracker:

@@ -148,7 +148,7 @@ class _Checking:
             for name, each in expected.items():
                 places = filter(None, (name, fronts.get(name)))
                 self._compare(name, [results[place] for place in places], each, count)
-            # What odtc does not compute is the same of a sample, whatever stands beside it.
+            # Outputs that odtc does not compute must not depend on a sample's neighbours.
             if count == self.batches.compiled:
                 expected = {n: v for n, v in results.items() if _is_float(v)} | expected
         if not self.check.batches:

@@ -69,8 +69,8 @@ class Cooldown:
         """Waits until the device is cool enough.
 
         Args:
-            look: reads the temperature; None where it is not readable, which is told once.
-            progress: told of the wait.
+            look: reads the temperature; None where it is not readable, which is reported once.
+            progress: called with the state of the wait.
 
         Returns:
             A note where the device stayed hotter; else ''.

@@ -96,7 +96,7 @@ class Samples:
     def utilization(self, unit: str) -> Series:
         """How busy a core, or `gpu`, was in percent; empty where that is not known.
 
-        What is counted in ticks says nothing of an interval without one: it joins the next one.
+        Counts of ticks do not resolve an interval without one: it is merged with the next one.
         """
         told = self.series.get(f"{unit}.{_UTILIZATION}")
         if told or f"{unit}.{_BUSY}" not in self.series:

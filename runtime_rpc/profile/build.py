@@ -10,7 +10,7 @@ from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 
 # With what a function of the virtual machine begins: it checks its arguments.
 _CHECK = "vm.builtin.check_tensor_info"
-_FELT = frozenset({Kind.ACTIVATION, Kind.SAVED})
+_ACTIVATIONS = frozenset({Kind.ACTIVATION, Kind.SAVED})
 
 # Name, begin, end.
 Event = tuple[str, float, float]
@@ -45,7 +45,7 @@ def _phase(
         return Phase.FORWARD
     if any(tensor.origins for tensor in written):
         return Phase.BACKWARD
-    return Phase.FORWARD if any(t.kind in _FELT for t in finished) else Phase.UPDATE
+    return Phase.FORWARD if any(t.kind in _ACTIVATIONS for t in finished) else Phase.UPDATE
 
 
 def _nodes(tensors: Iterable[PlannedTensor]) -> tuple[str, ...]:

@@ -200,11 +200,11 @@ class Profile:
             `gpu` in percent; `power` in watts; those that are known.
         """
         calls = self.calls_of(numbers)
-        found = {name: _mean(group, calls) for name, group in self._felt_series.items()}
+        found = {name: _mean(group, calls) for name, group in self._state_series.items()}
         return {name: value for name, value in found.items() if value is not None}
 
     @cached_property
-    def _felt_series(self) -> dict[str, list[Series]]:
+    def _state_series(self) -> dict[str, list[Series]]:
         samples = self.samples
         frequencies = (samples.series.get(f"{core}.frequency") for core in samples.cores)
         return {

@@ -13,7 +13,7 @@ from odtc.core.disk.files import atomic_write
 from odtc.runtime_rpc.profile.record import Profile
 from odtc.runtime_rpc.server.measure.sources import unit_of
 
-_DEVICE, _HOST, _FELT = 1, 2, 3
+_DEVICE, _HOST, _STATE = 1, 2, 3
 _STEPS, _OPERATORS, _MEMORY = 1, 2, "arena, bytes alive"
 EMULATED = "emulated, not a measurement"
 
@@ -50,7 +50,7 @@ def _names(profile: Profile) -> Iterator[_Event]:
     processes = {
         _DEVICE: f"{profile.device}{stamp}",
         _HOST: "data movement, as the host saw it",
-        _FELT: f"what the device felt{stamp}{fixture}",
+        _STATE: f"state of the device{stamp}{fixture}",
     }
     for process, name in processes.items():
         yield _meta("process_name", process, 0, name)
@@ -140,7 +140,7 @@ def _counter(name: str, when: float, began: float, value: float) -> _Event:
         "name": name,
         "ph": "C",
         "ts": _micro(when - began),
-        "pid": _DEVICE if name == _MEMORY else _FELT,
+        "pid": _DEVICE if name == _MEMORY else _STATE,
         "tid": 0,
         "args": {"value": value},
     }

@@ -1,4 +1,4 @@
-"""`python -m odtc.runtime_rpc.server`: serves on this device, until it is told to stop."""
+"""`python -m odtc.runtime_rpc.server`: serves on this device, until it is asked to stop."""
 
 import argparse
 import ctypes

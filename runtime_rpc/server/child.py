@@ -19,7 +19,7 @@ from tvm.rpc import _ffi_api
 
 from odtc.runtime_rpc.server.log import say
 
-# A client that has gone leaves its session this long to come to the end of what it computes.
+# The session of a client that has gone has this long to finish what it computes.
 _GRACE_SECONDS = 3.0
 # As the system has it: seconds, microseconds.
 _ONE_SECOND = struct.pack("ll", 1, 0)
@@ -30,7 +30,7 @@ _prctl = ctypes.CDLL(None).prctl
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a session may last.
+    """Time limits of a session.
 
     Attributes:
         session: seconds in all; 0 is without end.
@@ -47,7 +47,7 @@ class Child:
     Attributes:
         key: of the session.
         pid: of the process, which leads a group of its own.
-        why: what its client is told of its end; '' as long as all is well.
+        why: the reason of its end, for its client; '' as long as all is well.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ def _how(status: int) -> str:
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Whether the other side has closed a connection, whatever waits to be read from it."""
+    """Whether the other side has closed a connection, even if there is data left to read."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP)
     return bool(poll.poll(0))

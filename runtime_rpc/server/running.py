@@ -35,7 +35,7 @@ def run_steps(
                 _copy_row(stack, row, arguments[number])
             losses.append(float(function(*arguments).numpy()))
     except Exception as error:
-        # The client decides whether it goes on from there: what was done is not done again.
+        # The client decides whether to go on from there: finished steps are not repeated.
         failure = str(error)
     return json.dumps({"losses": losses, "failure": failure})
 

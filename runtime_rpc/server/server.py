@@ -62,7 +62,7 @@ class Server:
         registration.closes = self._files.forget
 
     def run(self, until_closed: int | None = None) -> None:
-        """Serves until it is told to stop.
+        """Serves until it is asked to stop.
 
         Args:
             until_closed: a file; its end ends the server, too.
@@ -73,7 +73,7 @@ class Server:
             try:
                 self._files.want(until_closed, READ)
             except PermissionError:
-                # A file on a disk has come to its end at any time.
+                # A file on a disk is always at its end.
                 return
         self._registration.offer()
         try:
@@ -111,7 +111,7 @@ class Server:
                 break
             self._take_turn(peer, ready[peer.socket.fileno()])
         self._send_late_away()
-        # After the peers: the file of one that has gone may be that of one who comes.
+        # After the peers: the number of a closed file may be reused by a new one.
         if self._accepting.is_due(ready):
             self._accept()
 
@@ -139,7 +139,7 @@ class Server:
             self._files.want(connection, peer.wants)
 
     def _make_room(self) -> bool:
-        """Gives the file of one peer back; whether there was one."""
+        """Closes the connection of the last peer to free its file; whether there was one."""
         goes = self._peer_table.last()
         if goes:
             self._drop(goes, "no file is left for one more connection")
@@ -241,7 +241,7 @@ class Server:
 
 
 def _wake_on_signals() -> int:
-    """A file that has something to read when a child ends, or the server is told to."""
+    """Returns a file that is readable when a child ends, or on SIGTERM."""
     read, write = os.pipe()
     for end in (read, write):
         os.set_blocking(end, False)

@@ -77,7 +77,7 @@ def _use_cores(cores: str, bind_caller: int) -> None:
 
 
 def _load_runtime(kind: str) -> None:
-    """Lets this process use devices of a kind; what is pushed to a phone has no such runtimes.
+    """Lets this process use devices of a kind; the files pushed to a phone have no such runtimes.
 
     Raises:
         BuildError: the runtime does not compile, or cannot be loaded.

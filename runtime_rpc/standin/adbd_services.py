@@ -49,7 +49,7 @@ class Phone:
         return f"device::{said}features=shell_v2,cmd\0".encode()
 
     def path(self, name: str) -> Path:
-        """Where a file of the phone lies here; never outside of the root."""
+        """Returns the path here of a file of the phone; never outside of the root."""
         return self.root / os.path.normpath(f"/{name}").lstrip("/")
 
     def start(self, command: str) -> subprocess.Popen[bytes]:
@@ -125,7 +125,7 @@ class Reversed:
 
 
 def _shell(stream: "Stream", phone: Phone, command: str, *, framed: bool) -> None:
-    """Runs a command; framed, its two outputs are told apart, and its status is sent."""
+    """Runs a command; framed, its two outputs are separate, and its status is sent."""
     process = phone.start(command)
     assert process.stdin
     assert process.stdout

@@ -90,7 +90,7 @@ class Phone:
     Args:
         key: the device key that it registers.
         tracker_port: the tracker's port; 0 is one that is free.
-        progress: is told what the start is about.
+        progress: called with the stage of the start.
         gpu: whether it has an OpenCL device.
     """
 
@@ -207,7 +207,7 @@ def _enter(root: Path, server: Path, preload: str) -> list[str]:
     """The command that enters the root and starts the server there; its arguments follow."""
     emulator = find_tool("qemu-aarch64-static")
     unshare = [find_tool("unshare"), "--mount", "--pid", "--fork", "--kill-child"]
-    # Whoever is not root becomes it, but only in there.
+    # A user other than root becomes root, but only in there.
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     places = [str(root), emulator, str(server), preload, _kept(root) if preload else ""]
     return [*unshare, *user, "sh", "-euc", _ENTER, "sh", *places]

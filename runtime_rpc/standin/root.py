@@ -95,7 +95,7 @@ def build_root(progress: Progress = silent, extra: Extra = NOTHING) -> Path:
     """The root folder; it is built unless it is in the cache already.
 
     Args:
-        progress: told what is done.
+        progress: called with what is being done.
         extra: what the root is to have, too.
 
     Raises:

@@ -54,7 +54,7 @@ def _threads_by_cores(
 def _count(cores: str, speeds: Speeds) -> int:
     try:
         return len(cores_of(cores, speeds))
-    except UsageError:  # it is told when it is measured
+    except UsageError:  # reported when it is measured
         return 1
 
 

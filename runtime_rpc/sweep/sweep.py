@@ -21,7 +21,7 @@ from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, Row
 from odtc.runtime_rpc.trainer import Trainer
 
-# Steps that nobody looks at, before each measurement: threads move, clocks rise.
+# Warm-up steps before each measurement: threads move, clocks rise.
 _WARM_UP = 2
 # Of one call of a device: else its clocks sink and its power with them while it waits for the link.
 _STEPS_PER_CALL = 5
@@ -70,7 +70,7 @@ class Sweep:
         choices: what is varied.
         config: how it is measured.
         connect: opens a session of the device.
-        progress: told what is measured.
+        progress: called with what is being measured.
 
     Attributes:
         frequency_note: why frequencies cannot be set, where they were to be; else empty.

@@ -33,7 +33,7 @@ def greet(address: Address, seconds: float) -> socket.socket:
     """A connection that questions can be asked over; each wait ends after so many seconds.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: nothing listens there.
     """
     connection = socket.create_connection(address, seconds)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

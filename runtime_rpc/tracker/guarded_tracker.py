@@ -1,8 +1,8 @@
-"""TVM's tracker, with bounds on who connects to it and what they say.
+"""TVM's tracker, with limits on connections and their messages.
 
-TVM's own spins for ever when no file is left for a connection, keeps whatever waits for whoever has
-gone, and one device with a number for a name ends the connection of everybody who asks for the
-devices. The protocol is the same: whoever connects can still register devices of his own.
+TVM's own spins for ever when no file is left for a connection, keeps requests of clients that have
+gone, and one device with a number for a name ends the connection of every client that asks for the
+devices. The protocol is the same: any client can still register devices of its own.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from odtc.runtime_rpc.tracker.tracker_forms import FORMS
 MOST_WAITING = 64
 # Of all: names of devices.
 MOST_KEYS = 4096
-# Bytes, and parts of answers, that wait for somebody who does not read.
+# Bytes, and parts of answers, that wait for a peer that does not read.
 MOST_UNREAD, MOST_UNREAD_PARTS = 4 << 20, 64
 _NO_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -233,7 +233,7 @@ class _FewLines(logging.Filter):
 
 
 def track(listener: socket.socket, stop_key: str) -> None:
-    """Tracks until it is told to end.
+    """Tracks until it is asked to end.
 
     Args:
         listener: where clients and devices connect.

@@ -3,7 +3,7 @@
     python -m odtc.runtime_rpc.tracker.tracker_server LISTENER [--detached]
 
 LISTENER is the number of an inherited socket. It listens before the process starts, so the port is
-known and nobody who connects is refused. The process ends when its standard input is closed; if it
+known and no connection is refused. The process ends when its standard input is closed; if it
 is detached, standard input is the key of the message that ends it.
 """
 
@@ -24,7 +24,7 @@ def _exit_with_stdin() -> None:
 
 
 def main(listener: int, *, detached: bool) -> None:
-    """Tracks until it is told to end."""
+    """Tracks until it is asked to end."""
     leave_out_torch()
     from odtc.runtime_rpc.tracker.guarded_tracker import track
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-# Of the levels that a core has, at which share of their list each stands.
+# Position of each level in the list of a core's frequencies.
 LEVELS = {"low": 0.0, "mid": 0.5, "high": 1.0}
 _POLICIES = "sys/devices/system/cpu/cpufreq"
 _LIMIT = "scaling_max_freq"
@@ -35,7 +35,7 @@ def cap_frequency(level: str, root: str) -> str:
 
 
 def uncap_frequency() -> str:
-    """Gives back what was changed; '' in any case: the device's file says what became of it."""
+    """Restores what was changed; always '': the device's file shows the result."""
     while _before:
         limit, text = _before.popitem()
         try:

@@ -177,7 +177,7 @@ class Sampler:
     def _open(
         self, source: Source, path: Path, failed: Callable[[OSError | ValueError], None]
     ) -> _Reader | None:
-        """A reader of a file that says something."""
+        """Opens a reader of a file; None unless the file has a value."""
         file = -1
         try:
             file = os.open(path, os.O_RDONLY)

@@ -23,15 +23,15 @@ Parse = Callable[[str, str], Values]
 
 @dataclass(frozen=True)
 class Source:
-    """Something that a device may say of itself.
+    """A quantity that a device may report.
 
     Attributes:
         name: of the source.
-        files: below the root; `*` stands for any part of a name. Of several, the first that can be
+        files: below the root; `*` matches any part of a name. Of several, the first that can be
             read is taken.
         parse: reads one of its files; a `ValueError` says that it is none of these.
         label: of a file, from its path.
-        until: what stands after all that is of use in a file.
+        until: the text after which a file has nothing of use.
         rarely: whether it is read at every tenth sample.
         remark: what a reader of its values has to know.
     """
@@ -82,7 +82,7 @@ def _status(text: str, _: str) -> Values:
 
 
 def _gpu(text: str, path: str) -> Values:
-    """How busy a GPU is, in each of the ways that drivers say it."""
+    """Load of a GPU, in each of the forms that drivers report it in."""
     name = Path(path).name
     if name == "gpubusy":
         # Adreno: microseconds of work, and of the window that they are of.

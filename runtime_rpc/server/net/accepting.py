@@ -57,9 +57,9 @@ class Accepting:
                 return
             except OSError as error:
                 if error.errno not in _NO_FILES:
-                    # Somebody went before he was let in.
+                    # The peer left before it was accepted.
                     continue
-                # The system looks for a file first, and then whether anybody waits.
+                # The system looks for a free file first, and only then whether a peer waits.
                 if not self._waits():
                     return
                 if not make_room():

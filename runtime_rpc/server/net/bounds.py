@@ -1,8 +1,8 @@
 """Limits on what those who connect may take of the server; docs/security.md repeats the table.
 
-A peer is sent away at its bound, with a reason where it can still read one. When there is no room
-for one more, whoever has been of no use for longest goes: so newcomers always come in, and the
-client of the running session stays.
+A peer is dropped at its limit, with a reason if it can still read one. When there is no room for
+one more, the least recently useful peer is dropped: so newcomers always get in, and the client of
+the running session stays.
 """
 
 import resource
@@ -18,21 +18,21 @@ PEERS_OF_ONE = 768
 # Connections that may wait to be accepted, and how many are accepted in a turn.
 BACKLOG = 1024
 ACCEPTED_AT_ONCE = 64
-# Seconds of turns from one look at who comes to the next; who had no turn for longest is first, and
-# who has just come is taken for one who had none for so long.
+# Seconds of turns between two looks at new connections; the peer that waited longest for a turn is
+# first, and a newcomer counts as one that has waited so long.
 TURNS_SECONDS = 0.05
 NEWCOMER_SECONDS = 1.0
 # Seconds from a connection to its greeting, or the whole header of TVM's.
 GREETING_SECONDS = 10.0
 # Seconds from one whole question to the next, as a multiple of a session's limit of silence.
 IDLE_FACTOR = 2.0
-# Answers that wait for who asks and does not read: nothing more is read of it above the bytes, and
-# it is sent away when some have waited for so long.
+# Answers to a peer that does not read them: above these bytes nothing more is read from it, and it
+# is dropped when some have waited for so long.
 WAITING_BYTES = 16384
 WAITING_SECONDS = 5.0
 # Of the system's own buffer for such answers.
 SEND_BUFFER_BYTES = 16384
-# Who is sent away may take this long to read why, and send as much meanwhile.
+# A refused peer may take this long to read the reason, and send as much meanwhile.
 LEAVING_SECONDS = 1.0
 LEAVING_BYTES = 1 << 20
 # Lines a minute in the log of what peers did.
@@ -44,7 +44,7 @@ NO_FILES_SECONDS = 0.5
 
 
 def most_peers() -> int:
-    """Lets this process open as many files as it may and wants, and says how many peers fit."""
+    """Raises the limit of open files as far as allowed; returns how many peers fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = PEERS + SPARE_FILES
     if hard != resource.RLIM_INFINITY:

@@ -13,7 +13,7 @@ class Member(Protocol):
 
     Attributes:
         socket: the connection; open.
-        owner: whose it is, as far as the system tells.
+        owner: of the connection; see `accepting.owner`.
     """
 
     socket: socket
@@ -28,7 +28,7 @@ class PeerTable(Generic[M]):
 
     Args:
         most: of them.
-        stays: whether a peer is not to go for another one.
+        stays: whether a peer must not be dropped for another one.
     """
 
     def __init__(self, most: int, stays: Callable[[M], bool]) -> None:

@@ -1,7 +1,7 @@
 """Peers of the server: connections until they ask for a session, and those that only ask.
 
-Nothing here waits: a peer has its turn when something came of it, takes one message in a turn, and
-is sent away at a bound of `bounds`.
+Nothing here blocks: a peer has its turn when data has come from it, takes one message in a turn,
+and is dropped at a limit of `bounds`.
 """
 
 import math
@@ -39,14 +39,14 @@ class Peer:
 
     Args:
         connection: accepted.
-        owner: whose it is, as far as the system tells.
+        owner: of the connection; see `accepting.owner`.
         answer: gives the answer to a question of this peer.
         idle: seconds from one question to the next.
 
     Attributes:
         socket: the connection.
         owner: as given.
-        call: it wants a session; its socket is for that from then on.
+        call: its request for a session; its socket is for that from then on.
         had_turn: when, by the monotonic clock.
         has_more: it has sent more than was taken in its last turn.
         session: key of the session that it gave a sign of life of; '' for none.
@@ -81,12 +81,12 @@ class Peer:
 
     @property
     def is_greeted(self) -> bool:
-        """Whether it has said that it wants to ask."""
+        """Whether its greeting has come."""
         return self._magic == wire.GREETING
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it was told to go."""
+        """Whether it was refused, and is to leave."""
         return self._left is not None
 
     def why_late(self) -> str:
@@ -106,11 +106,11 @@ class Peer:
         """Takes what has come, up to one message, and sends what is taken.
 
         Returns:
-            Whether it came to a whole message.
+            Whether a whole message has come.
 
         Raises:
             OSError: it has gone.
-            ValueError: it speaks another language, or says too much.
+            ValueError: it speaks another protocol, or sends too much.
         """
         self.had_turn = time.monotonic()
         if events & WRITE:

@@ -1,8 +1,8 @@
-"""The server's place at a tracker: it comes back after a tracker that goes, for as long as it runs.
+"""The server's registration at a tracker, renewed whenever the tracker returns.
 
-TVM's own server gives up when a tracker stays away for a minute, and stops to listen when a session
-crashes. The messages are TVM's, so that any tracker of its version will do. Nothing here waits for
-the tracker, and whatever it sends, the worst is that it is lost.
+TVM's own server gives up when a tracker is away for a minute, and stops listening when a session
+crashes. The messages are TVM's, so that any tracker of its version will do. Nothing here blocks on
+the tracker, and nothing that it sends can do worse than lose the connection.
 """
 
 import random
@@ -21,9 +21,9 @@ from odtc.runtime_rpc.server.net.files import READ, WRITE
 from odtc.runtime_rpc.server.net.outgoing import Outgoing
 
 _AGAIN_SECONDS = 1.0
-# A key that the tracker gave to a client who does not come, as one that was killed, is replaced
-# after this time. With that between two questions it is less than the next client waits for
-# (`Limits.request`). Who comes later still gets the device, unless others have it.
+# A key that the tracker gave to a client that does not come, such as one that was killed, is
+# replaced after this time. With the time between two questions it is less than the next client
+# waits (`Limits.request`). A client that comes later still gets the device, unless others have it.
 _ASK_SECONDS, _UNUSED_SECONDS = 1.0, 3.0
 _SILENT_SECONDS = 10.0
 
@@ -39,7 +39,7 @@ class Registration:
     Attributes:
         match: what the next client has to show; None while a session runs.
         socket: the connection; None while there is none.
-        closes: is told of the connection before it is closed.
+        closes: called with the connection before it is closed.
     """
 
     def __init__(self, tracker: str, key: str, at: tuple[str, int]) -> None:
@@ -180,7 +180,7 @@ class Registration:
             self._former = late
 
     def _lose(self, why: Exception | str) -> None:
-        # While none is there, nobody wants to read that once a second.
+        # While there is no tracker, this would be in the log every second.
         if not isinstance(why, ConnectionRefusedError):
             self._limited_log.say(f"the tracker at {self._tracker} is lost: {str(why)[:200]}")
         if self.socket:

@@ -8,7 +8,7 @@ objects, one answer to each question, for as long as both like. It is served whi
                                              session is alive, and why it is not
     {"ask": "stop"}                          ends the server
 
-Whoever is sent away is told why, as far as it can still read that: {"refused": WHY}.
+A peer that is refused gets the reason, if it can still read it: {"refused": WHY}.
 """
 
 import json
@@ -145,7 +145,7 @@ def connect(address: str) -> socket.socket:
     """Begins to connect to an address such as `listen` takes; the socket does not block.
 
     Raises:
-        OSError: nobody listens there, or it has no room for one more.
+        OSError: nothing listens there, or its backlog is full.
         ValueError: the text has another form.
     """
     kind, name = _parts(address)
