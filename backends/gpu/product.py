@@ -19,13 +19,13 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, Accumulators
-from odtc.backends.gpu.tiling import Extent, Tiling, apart, parts_of, tiling_of
+from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, parts_of, tiling_of
 from odtc.backends.kernels.common.places import index, rounded
 from odtc.backends.kernels.common.vectors import ramp
 
 
 @dataclass(frozen=True)
-class Term:
+class ProductTerm:
     """A term of a sum.
 
     Attributes:
@@ -52,11 +52,11 @@ class Term:
         return self.slice // slices, self.slice % slices * self.terms + self.k
 
 
-Read = Callable[[ir.Expr, ir.Expr, Term], ir.Expr]
+Read = Callable[[ir.Expr, ir.Expr, ProductTerm], ir.Expr]
 
 
 @dataclass(frozen=True)
-class Operand:
+class ProductOperand:
     """One side of a product.
 
     Attributes:
@@ -69,7 +69,11 @@ class Operand:
 
 
 def emit_product(
-    extent: Extent, left: Operand, right: Operand, store: Callable[..., None], gpu: Gpu
+    extent: ProductExtent,
+    left: ProductOperand,
+    right: ProductOperand,
+    store: Callable[..., None],
+    gpu: Gpu,
 ) -> None:
     """Emits a product into the open block of an IR builder.
 
@@ -101,7 +105,11 @@ def emit_product(
 
 
 def _emit_tiles(
-    extent: Extent, tiling: Tiling, left: Operand, right: Operand, store: Callable[..., None]
+    extent: ProductExtent,
+    tiling: Tiling,
+    left: ProductOperand,
+    right: ProductOperand,
+    store: Callable[..., None],
 ) -> None:
     """Emits the kernel of the tiles; `store(part, n, m, p, value)` takes results."""
     height, width = tiling.height, tiling.width
@@ -180,11 +188,11 @@ class Slices:
         """Number of slices."""
         return parts_of(self.depth, self.terms)
 
-    def term(self, number: ir.Expr, k: ir.Expr) -> tuple["Term", list[ir.Expr]]:
+    def term(self, number: ir.Expr, k: ir.Expr) -> tuple["ProductTerm", list[ir.Expr]]:
         """A term of a slice; and when there is one."""
         flat = number * self.terms + k
         is_whole = self.depth % self.terms == 0
-        return Term(flat, number, k, self.terms), [] if is_whole else [flat < self.depth]
+        return ProductTerm(flat, number, k, self.terms), [] if is_whole else [flat < self.depth]
 
 
 class _Copy:
@@ -201,7 +209,7 @@ class _Copy:
     def __init__(
         self,
         near: Shared,
-        operand: Operand,
+        operand: ProductOperand,
         slices: Slices,
         place: tuple[ir.Expr, ir.Expr, int],
         item: tuple[ir.Expr, int],
@@ -249,7 +257,7 @@ class _Copy:
 
 
 def _emit_sums(
-    extent: Extent, parts: tirx.Buffer | None, store: Callable[..., None], gpu: Gpu
+    extent: ProductExtent, parts: tirx.Buffer | None, store: Callable[..., None], gpu: Gpu
 ) -> None:
     """Emits the kernel that adds up the parts of each sum, or of none."""
     size = extent.batch * extent.rows * extent.columns

@@ -13,10 +13,10 @@ from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
-from odtc.backends.gpu.product import Extent, Operand, Term, emit_product
+from odtc.backends.gpu.product import ProductExtent, ProductOperand, ProductTerm, emit_product
 from odtc.backends.gpu.windows import by_tap_or_channel, in_window, inside, load_at, padded
 from odtc.backends.kernels.common.places import index, load, unflatten
-from odtc.backends.kernels.convolution.grid import Axis, Walk
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
 from odtc.backends.kernels.product.fused import Product
 
 
@@ -26,16 +26,16 @@ def _matmul(product: Product, gpu: Gpu) -> None:
     *batch, rows, depth = _matrix(a, trans_left)
     columns = _matrix(b, trans_right)[-1]
 
-    def left(n: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
+    def left(n: ir.Expr, m: ir.Expr, k: ProductTerm) -> ir.Expr:
         return load(a, [*unflatten(n, batch), *((k.flat, m) if trans_left else (m, k.flat))])
 
-    def right(n: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+    def right(n: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         return load(b, [*unflatten(n, batch), *((p, k.flat) if trans_right else (k.flat, p))])
 
     emit_product(
-        Extent(math.prod(batch), rows, depth, columns),
-        Operand(left, not trans_left),
-        Operand(right, trans_right),
+        ProductExtent(math.prod(batch), rows, depth, columns),
+        ProductOperand(left, not trans_left),
+        ProductOperand(right, trans_right),
         lambda n, m, p, value: product.store([*unflatten(n, batch), m, p], value),
         gpu,
     )
@@ -49,11 +49,11 @@ def _forward(product: Product, gpu: Gpu) -> None:
     positions = math.prod(out)
     of_term = by_tap_or_channel(channels, taps, SINGLE.terms, gpu)
 
-    def weight(_: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
+    def weight(_: ir.Expr, m: ir.Expr, k: ProductTerm) -> ir.Expr:
         c, t = of_term(k.split)
         return load_at(w, [m, c], t)
 
-    def image(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+    def image(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
         c, t = of_term(k.split)
         return in_window(x, [n, c], axes, o, t)
@@ -63,9 +63,9 @@ def _forward(product: Product, gpu: Gpu) -> None:
         product.store([n, m, *o], value)
 
     emit_product(
-        Extent(1, _sizes(w)[0], channels * math.prod(taps), batch * positions),
-        Operand(weight, True),
-        Operand(image, False),
+        ProductExtent(1, _sizes(w)[0], channels * math.prod(taps), batch * positions),
+        ProductOperand(weight, True),
+        ProductOperand(image, False),
         store,
         gpu,
     )
@@ -94,11 +94,11 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
     out, taps = [each.out for each in walk], [each.taps for each in walk]
     of_term = by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
 
-    def weight(_: ir.Expr, c: ir.Expr, k: Term) -> ir.Expr:
+    def weight(_: ir.Expr, c: ir.Expr, k: ProductTerm) -> ir.Expr:
         m, t = of_term(k.split)
         return load_at(w, [m, c], [each.weight(tap) for each, tap in zip(walk, t, strict=True)])
 
-    def adjoint(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+    def adjoint(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
         m, t = of_term(k.split)
         at = [
@@ -116,9 +116,9 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
         product.store([n, c, *i], value)
 
     emit_product(
-        Extent(1, channels, rows * math.prod(taps), batch * math.prod(out)),
-        Operand(weight, False),
-        Operand(adjoint, False),
+        ProductExtent(1, channels, rows * math.prod(taps), batch * math.prod(out)),
+        ProductOperand(weight, False),
+        ProductOperand(adjoint, False),
         store,
         gpu,
     )
@@ -132,11 +132,11 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
     image, taps = [axis.size for axis in axes], [axis.kernel for axis in axes]
     of_term = by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
 
-    def weight(_: ir.Expr, c: ir.Expr, k: Term) -> ir.Expr:
+    def weight(_: ir.Expr, c: ir.Expr, k: ProductTerm) -> ir.Expr:
         m, t = of_term(k.split)
         return load_at(w, [m, c], t)
 
-    def adjoint(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+    def adjoint(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, *i = unflatten(p, [batch, *image])
         m, t = of_term(k.split)
         steps = [
@@ -156,9 +156,9 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
         product.store([n, c, *i], value)
 
     emit_product(
-        Extent(1, channels, rows * math.prod(taps), batch * math.prod(image)),
-        Operand(weight, False),
-        Operand(adjoint, False),
+        ProductExtent(1, channels, rows * math.prod(taps), batch * math.prod(image)),
+        ProductOperand(weight, False),
+        ProductOperand(adjoint, False),
         store,
         gpu,
     )
@@ -173,16 +173,16 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
     taps = [axis.kernel for axis in axes]
     of_column = by_tap_or_channel(channels, taps, ACROSS, gpu)
 
-    def position(k: Term) -> tuple[ir.Expr, list[ir.Expr]]:
+    def position(k: ProductTerm) -> tuple[ir.Expr, list[ir.Expr]]:
         line, place = k.split(last)
         n, *o = unflatten(line, [batch, *rest])
         return n, [*o, place]
 
-    def adjoint(_: ir.Expr, m: ir.Expr, k: Term) -> ir.Expr:
+    def adjoint(_: ir.Expr, m: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, o = position(k)
         return load_at(dy, [n, m], o)
 
-    def image(_: ir.Expr, p: ir.Expr, k: Term) -> ir.Expr:
+    def image(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         c, t = of_column(lambda period: (p // period, p % period))
         n, o = position(k)
         return in_window(x, [n, c], axes, o, t)
@@ -192,9 +192,9 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
         product.store([m, c, *padded(product.result, t)], value)
 
     emit_product(
-        Extent(1, rows, batch * math.prod([*rest, last]), channels * math.prod(taps)),
-        Operand(adjoint, True),
-        Operand(image, True),
+        ProductExtent(1, rows, batch * math.prod([*rest, last]), channels * math.prod(taps)),
+        ProductOperand(adjoint, True),
+        ProductOperand(image, True),
         store,
         gpu,
     )
@@ -208,14 +208,14 @@ GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {
 }
 
 
-def _axes(numbers: Sequence[int]) -> tuple[list[Axis], list[Axis]]:
+def _axes(numbers: Sequence[int]) -> tuple[list[ConvolutionAxis], list[ConvolutionAxis]]:
     """The axes to walk along, and those that there are.
 
     Where every output is of one element in its place, a position is one number, whatever the rank.
     """
-    given = [Axis(*numbers[at : at + 6]) for at in range(0, len(numbers), 6)]
+    given = [ConvolutionAxis(*numbers[at : at + 6]) for at in range(0, len(numbers), 6)]
     if all(axis.is_point for axis in given):
-        return [Axis.points(math.prod(axis.out for axis in given))], given
+        return [ConvolutionAxis.points(math.prod(axis.out for axis in given))], given
     return given, given
 
 

@@ -25,7 +25,7 @@ _MORE_SPLITS = (0.5, 2, 0.25, 4, 0.125, 8)
 
 
 @dataclass(frozen=True)
-class Extent:
+class ProductExtent:
     """Sizes of a product: so many matrices of `rows` by `columns`, each a sum of `depth` terms."""
 
     batch: int
@@ -68,19 +68,19 @@ class Tiling:
         terms = self.arithmetic.terms
         return terms * (self.height + self.width + 2 * apart(terms)) * self.arithmetic.term_bytes
 
-    def tiles(self, extent: Extent) -> int:
+    def tiles(self, extent: ProductExtent) -> int:
         """Number of tiles of a product."""
         return (
             extent.batch * parts_of(extent.rows, self.height) * parts_of(extent.columns, self.width)
         )
 
-    def use(self, extent: Extent) -> float:
+    def use(self, extent: ProductExtent) -> float:
         """The share of its results that are wanted."""
         wanted = extent.batch * extent.rows * extent.columns
         return wanted / (self.tiles(extent) * self.height * self.width)
 
 
-def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
+def tiling_of(extent: ProductExtent, gpu: Gpu) -> Tiling:
     """The fastest tiles, and sums in as many parts as it takes to keep the GPU busy."""
     chosen = _tile(extent, gpu)
     most = max(extent.depth // chosen.arithmetic.terms, 1)
@@ -99,7 +99,7 @@ def tiling_of(extent: Extent, gpu: Gpu) -> Tiling:
     return replace(chosen, splits=splits)
 
 
-def _tile(extent: Extent, gpu: Gpu) -> Tiling:
+def _tile(extent: ProductExtent, gpu: Gpu) -> Tiling:
     """The tile that is the fastest by its speed and by how much of it is wanted."""
     down, arithmetic = gpu.group // ACROSS, _arithmetic(extent, gpu)
     tilings = {
@@ -135,7 +135,7 @@ def _sliced(tile: Tiling, gpu: Gpu) -> Tiling:
     return tiles[terms]
 
 
-def _arithmetic(extent: Extent, gpu: Gpu) -> Arithmetic:
+def _arithmetic(extent: ProductExtent, gpu: Gpu) -> Arithmetic:
     least = min(extent.rows, extent.depth, extent.columns)
     return HALF if gpu.multiplies_half and least >= _LEAST_OF_HALF else SINGLE
 

@@ -7,7 +7,7 @@ from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.kernels.common.places import index, load, unflatten
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 
 # From the length of runs of a number to which of them it is in, and where.
 Split = Callable[[int], tuple[ir.Expr, ir.Expr]]
@@ -44,7 +44,7 @@ def by_tap_or_channel(
 def in_window(
     image: tirx.Buffer,
     outer: Sequence[ir.Expr],
-    axes: Sequence[Axis],
+    axes: Sequence[ConvolutionAxis],
     o: Sequence[ir.Expr],
     t: Sequence[ir.Expr],
 ) -> ir.Expr:
@@ -60,7 +60,7 @@ def inside(
     tensor: tirx.Buffer,
     outer: Sequence[ir.Expr],
     at: Sequence[ir.Expr],
-    axes: Sequence[Axis],
+    axes: Sequence[ConvolutionAxis],
     conditions: Sequence[ir.Expr],
     *,
     out: bool = False,

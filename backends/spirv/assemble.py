@@ -8,8 +8,8 @@ from tvm import tirx
 
 from odtc.backends.spirv.expressions import EXPRESSIONS
 from odtc.backends.spirv.interface import Interface, declare
-from odtc.backends.spirv.kernel import Kernel, Translators
-from odtc.backends.spirv.module import Entry
+from odtc.backends.spirv.kernel import KernelWriter, Translators
+from odtc.backends.spirv.module import EntryPoint
 from odtc.backends.spirv.statements import STATEMENTS
 
 _TRANSLATORS = Translators(EXPRESSIONS, STATEMENTS)
@@ -41,10 +41,10 @@ def assemble(function: tirx.PrimFunc) -> Shader:
         BuildError: it has something that cannot be written as SPIR-V.
     """
     name = str(function.attrs["global_symbol"])
-    kernel = Kernel(name, _TRANSLATORS)
+    kernel = KernelWriter(name, _TRANSLATORS)
     interface = declare(kernel, function)
     kernel.run(function.body)
-    entry = Entry(name, list(kernel.inputs.values()), kernel.group)
+    entry = EntryPoint(name, list(kernel.inputs.values()), kernel.group)
     words = kernel.module.words(entry, kernel.body.words())
     launch = tuple(str(each) for each in function.attrs["tirx.kernel_launch_params"])
     return Shader(name, interface, launch, tuple(words))

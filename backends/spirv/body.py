@@ -16,9 +16,9 @@ from odtc.backends.spirv.opcodes import (
     WORKGROUP_MEMORY,
     WORKGROUP_SCOPE,
     Op,
-    Storage,
+    StorageClass,
 )
-from odtc.backends.spirv.types import BOOL, UINT32, Kind, Types
+from odtc.backends.spirv.types import BOOL, UINT32, ScalarKind, Types
 
 # The ids of a value: one for each lane.
 Value = tuple[int, ...]
@@ -60,8 +60,8 @@ class Body:
     def private(self, of: int) -> int:
         """A variable of the work-item's own."""
         new = self._module.new_id()
-        pointer = self._types.pointer(Storage.FUNCTION, of)
-        self._variables += instruction(Op.VARIABLE, pointer, new, Storage.FUNCTION)
+        pointer = self._types.pointer(StorageClass.FUNCTION, of)
+        self._variables += instruction(Op.VARIABLE, pointer, new, StorageClass.FUNCTION)
         return new
 
     def barrier(self) -> None:
@@ -88,7 +88,11 @@ class Body:
         self._start(after)
 
     def choice(
-        self, condition: int, kind: Kind, then: Callable[[], Value], otherwise: Callable[[], Value]
+        self,
+        condition: int,
+        kind: ScalarKind,
+        then: Callable[[], Value],
+        otherwise: Callable[[], Value],
     ) -> Value:
         """One of two values, of which only that one is computed."""
         arms: list[tuple[Value, int]] = []
@@ -105,7 +109,7 @@ class Body:
         )
 
     def loop(
-        self, kind: Kind, bounds: Sequence[int], run: Callable[[int], None], *, unroll: bool
+        self, kind: ScalarKind, bounds: Sequence[int], run: Callable[[int], None], *, unroll: bool
     ) -> None:
         """Runs code for each of some numbers.
 

@@ -4,9 +4,9 @@ Integers change their width and their sign in two steps, the sign always at the 
 a device needs to compute with it, while small integers may be something that it can only store.
 """
 
-from odtc.backends.spirv.kernel import Kernel
+from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import Op
-from odtc.backends.spirv.types import BOOL, INT32, UINT32, Kind
+from odtc.backends.spirv.types import BOOL, INT32, UINT32, ScalarKind
 
 # From and to a float, by whether the integer has a sign.
 _TO_FLOAT = {"int": Op.CONVERT_S_TO_F, "uint": Op.CONVERT_U_TO_F}
@@ -14,7 +14,7 @@ _FROM_FLOAT = {"int": Op.CONVERT_F_TO_S, "uint": Op.CONVERT_F_TO_U}
 _WIDTH = {"int": Op.S_CONVERT, "uint": Op.U_CONVERT}
 
 
-def cast(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+def cast(kernel: KernelWriter, source: ScalarKind, target: ScalarKind, value: int) -> int:
     """The value as another kind, as a cast of C's."""
     if source == target:
         return value
@@ -23,12 +23,12 @@ def cast(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
     return _FROM[source.code](kernel, source, target, value)
 
 
-def _converted(kernel: Kernel, op: Op, target: Kind, value: int) -> int:
+def _converted(kernel: KernelWriter, op: Op, target: ScalarKind, value: int) -> int:
     """A conversion, which a device may do of what it cannot compute with."""
     return kernel.body.pure(op, kernel.types.scalar(target), value)
 
 
-def _is_not_zero(kernel: Kernel, source: Kind, value: int) -> int:
+def _is_not_zero(kernel: KernelWriter, source: ScalarKind, value: int) -> int:
     if source.code == "float":
         zero = kernel.constant(source, 0.0)
         return kernel.compute(Op.F_UNORD_NOT_EQUAL, BOOL, value, zero)
@@ -37,14 +37,14 @@ def _is_not_zero(kernel: Kernel, source: Kind, value: int) -> int:
     return kernel.compute(Op.I_NOT_EQUAL, BOOL, value, kernel.constant(source, 0))
 
 
-def _of_bool(kernel: Kernel, _: Kind, target: Kind, value: int) -> int:
+def _of_bool(kernel: KernelWriter, _: ScalarKind, target: ScalarKind, value: int) -> int:
     if target.is_integer and target.bits < 32:
         return cast(kernel, UINT32, target, cast(kernel, BOOL, UINT32, value))
     one, zero = kernel.constant(target, 1), kernel.constant(target, 0)
     return kernel.compute(Op.SELECT, target, value, one, zero)
 
 
-def _of_float(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+def _of_float(kernel: KernelWriter, source: ScalarKind, target: ScalarKind, value: int) -> int:
     if target.code == "float":
         return _converted(kernel, Op.F_CONVERT, target, value)
     if target.bits < 32:
@@ -52,29 +52,31 @@ def _of_float(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
     return kernel.compute(_FROM_FLOAT[target.code], target, value)
 
 
-def _to_float(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+def _to_float(kernel: KernelWriter, source: ScalarKind, target: ScalarKind, value: int) -> int:
     if source.bits < 32:
         value, source = cast(kernel, source, INT32, value), INT32
     return kernel.compute(_TO_FLOAT[source.code], target, value)
 
 
-def _of_integer(kernel: Kernel, source: Kind, target: Kind, value: int) -> int:
+def _of_integer(kernel: KernelWriter, source: ScalarKind, target: ScalarKind, value: int) -> int:
     if target.code == "float":
         return _to_float(kernel, source, target, value)
     if source.bits > target.bits:
         source, value = _signed(kernel, source, target.code, value)
         return _converted(kernel, _WIDTH[target.code], target, value)
     if source.bits < target.bits:
-        wide = Kind(source.code, target.bits)
+        wide = ScalarKind(source.code, target.bits)
         source, value = wide, _converted(kernel, _WIDTH[source.code], wide, value)
     return _signed(kernel, source, target.code, value)[1]
 
 
-def _signed(kernel: Kernel, source: Kind, code: str, value: int) -> tuple[Kind, int]:
+def _signed(
+    kernel: KernelWriter, source: ScalarKind, code: str, value: int
+) -> tuple[ScalarKind, int]:
     """The same bits, with a sign or without one."""
     if source.code == code:
         return source, value
-    target = Kind(code, source.bits)
+    target = ScalarKind(code, source.bits)
     return target, kernel.compute(Op.BITCAST, target, value)
 
 

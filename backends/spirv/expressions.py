@@ -14,11 +14,11 @@ from tvm import ir
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.intrinsics import call
-from odtc.backends.spirv.kernel import Kernel
-from odtc.backends.spirv.opcodes import Glsl, Op, Storage
-from odtc.backends.spirv.types import BOOL, Kind
+from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
+from odtc.backends.spirv.types import BOOL, ScalarKind
 
-Translate = Callable[[Kernel, Any], Value]
+Translate = Callable[[KernelWriter, Any], Value]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ByKind:
     unsigned: Op | None
     bools: Op | None = None
 
-    def op(self, kernel: Kernel, kind: Kind) -> Op:
+    def op(self, kernel: KernelWriter, kind: ScalarKind) -> Op:
         """Returns the opcode for a kind of number."""
         columns = {"float": self.floats, "int": self.signed, "uint": self.unsigned}
         found = columns.get(kind.code, self.bools)
@@ -64,13 +64,13 @@ _COMPARISONS = {
 _EXTREMA = {"Min": (Glsl.S_MIN, Glsl.U_MIN), "Max": (Glsl.S_MAX, Glsl.U_MAX)}
 
 
-def _lanes_of(kernel: Kernel, node: Any) -> list[tuple[int, int]]:
+def _lanes_of(kernel: KernelWriter, node: Any) -> list[tuple[int, int]]:
     """The operands of a node, lane by lane."""
     return list(zip(kernel.value(node.a), kernel.value(node.b), strict=True))
 
 
 def _arithmetic(table: ByKind) -> Translate:
-    def translate(kernel: Kernel, node: Any) -> Value:
+    def translate(kernel: KernelWriter, node: Any) -> Value:
         kind = kernel.kind(node)
         op = table.op(kernel, kind)
         return tuple(kernel.compute(op, kind, a, b) for a, b in _lanes_of(kernel, node))
@@ -79,7 +79,7 @@ def _arithmetic(table: ByKind) -> Translate:
 
 
 def _comparison(table: ByKind) -> Translate:
-    def translate(kernel: Kernel, node: Any) -> Value:
+    def translate(kernel: KernelWriter, node: Any) -> Value:
         kind = kernel.kind(node.a)
         kernel.types.computed(kind)
         op = table.op(kernel, kind)
@@ -91,21 +91,21 @@ def _comparison(table: ByKind) -> Translate:
 def _extremum(name: str) -> Translate:
     signed, unsigned = _EXTREMA[name]
 
-    def one(kernel: Kernel, kind: Kind, a: int, b: int) -> int:
+    def one(kernel: KernelWriter, kind: ScalarKind, a: int, b: int) -> int:
         if kind.is_integer:
             return kernel.extended(signed if kind.code == "int" else unsigned, kind, a, b)
         pair = (a, b) if name == "Max" else (b, a)
         less = kernel.compute(Op.F_ORD_LESS_THAN, BOOL, *pair)
         return kernel.compute(Op.SELECT, kind, less, b, a)
 
-    def translate(kernel: Kernel, node: Any) -> Value:
+    def translate(kernel: KernelWriter, node: Any) -> Value:
         kind = kernel.kind(node)
         return tuple(one(kernel, kind, a, b) for a, b in _lanes_of(kernel, node))
 
     return translate
 
 
-def _remainder(kernel: Kernel, node: Any) -> Value:
+def _remainder(kernel: KernelWriter, node: Any) -> Value:
     """Emits a remainder with the dividend's sign; SPIR-V's is undefined for negative numbers."""
     kind = kernel.kind(node)
     own = {"float": Op.F_REM, "uint": Op.U_MOD}.get(kind.code)
@@ -120,7 +120,7 @@ def _remainder(kernel: Kernel, node: Any) -> Value:
 
 
 def _logical(op: Op) -> Translate:
-    def translate(kernel: Kernel, node: Any) -> Value:
+    def translate(kernel: KernelWriter, node: Any) -> Value:
         """Skips what reads memory on the right where the left operand decides, as in C."""
         left, *more = kernel.value(node.a)
         if more or not _reads(node.b):
@@ -140,16 +140,16 @@ def _reads(expression: ir.Expr) -> bool:
     return bool(loads)
 
 
-def _not(kernel: Kernel, node: Any) -> Value:
+def _not(kernel: KernelWriter, node: Any) -> Value:
     return tuple(kernel.compute(Op.LOGICAL_NOT, BOOL, a) for a in kernel.value(node.a))
 
 
-def _inverse(kernel: Kernel, node: Any) -> Value:
+def _inverse(kernel: KernelWriter, node: Any) -> Value:
     kind = kernel.kind(node)
     return tuple(kernel.compute(Op.NOT, kind, a) for a in kernel.value(node.a))
 
 
-def _select(kernel: Kernel, node: Any) -> Value:
+def _select(kernel: KernelWriter, node: Any) -> Value:
     kind = kernel.kind(node)
     conditions, yes, no = map(kernel.value, (node.condition, node.true_value, node.false_value))
     conditions *= len(yes) if len(conditions) == 1 else 1
@@ -158,29 +158,29 @@ def _select(kernel: Kernel, node: Any) -> Value:
     )
 
 
-def _cast(kernel: Kernel, node: Any) -> Value:
+def _cast(kernel: KernelWriter, node: Any) -> Value:
     source, target = kernel.kind(node.value), kernel.kind(node)
     return tuple(cast(kernel, source, target, each) for each in kernel.value(node.value))
 
 
-def _number(kernel: Kernel, node: Any) -> Value:
+def _number(kernel: KernelWriter, node: Any) -> Value:
     return (kernel.constant(kernel.kind(node), node.value),)
 
 
-def _variable(kernel: Kernel, node: Any) -> Value:
+def _variable(kernel: KernelWriter, node: Any) -> Value:
     return kernel.values[node]
 
 
-def _let(kernel: Kernel, node: Any) -> Value:
+def _let(kernel: KernelWriter, node: Any) -> Value:
     kernel.values[node.var] = kernel.value(node.value)
     return kernel.value(node.body)
 
 
-def _broadcast(kernel: Kernel, node: Any) -> Value:
+def _broadcast(kernel: KernelWriter, node: Any) -> Value:
     return kernel.value(node.value) * int(node.lanes)
 
 
-def _ramp(kernel: Kernel, node: Any) -> Value:
+def _ramp(kernel: KernelWriter, node: Any) -> Value:
     kind, base, stride = kernel.kind(node), kernel.scalar(node.base), kernel.scalar(node.stride)
 
     def at(lane: int) -> int:
@@ -190,17 +190,17 @@ def _ramp(kernel: Kernel, node: Any) -> Value:
     return (base, *(at(lane) for lane in range(1, int(node.lanes))))
 
 
-def _shuffle(kernel: Kernel, node: Any) -> Value:
+def _shuffle(kernel: KernelWriter, node: Any) -> Value:
     lanes = [lane for vector in node.vectors for lane in kernel.value(vector)]
     return tuple(lanes[int(index)] for index in node.indices)
 
 
-def _load(kernel: Kernel, node: Any) -> Value:
+def _load(kernel: KernelWriter, node: Any) -> Value:
     place, kind = kernel.buffers[node.source], kernel.kind(node)
     (index,) = node.indices
     of = kernel.types.scalar(place.stored)
     loaded = [kernel.body.value(Op.LOAD, of, each) for each in kernel.elements(place, index)]
-    if place.storage is Storage.STORAGE_BUFFER:
+    if place.storage is StorageClass.STORAGE_BUFFER:
         return tuple(cast(kernel, place.stored, kind, each) for each in loaded)
     return tuple(loaded)
 

@@ -14,19 +14,19 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from odtc.backends.spirv.kernel import Kernel, Place
-from odtc.backends.spirv.opcodes import Decoration, Op, Storage
-from odtc.backends.spirv.types import UINT32, Kind
+from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
+from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
+from odtc.backends.spirv.types import UINT32, ScalarKind
 
 # Bytes of push constants that every device takes, and bytes of each scalar.
 _PUSHED, _SCALAR = 128, 8
 # Types of scalars that TVM's runtime can pass.
 _SCALARS = {
-    Kind("int", 32),
-    Kind("int", 64),
-    Kind("uint", 32),
-    Kind("float", 32),
-    Kind("float", 64),
+    ScalarKind("int", 32),
+    ScalarKind("int", 64),
+    ScalarKind("uint", 32),
+    ScalarKind("float", 32),
+    ScalarKind("float", 64),
 }
 _HANDLE = (3, 64, 1)
 _CODES = {"int": 0, "uint": 1, "float": 2}
@@ -45,7 +45,7 @@ class Interface:
     is_uniform: bool
 
 
-def declare(kernel: Kernel, function: tirx.PrimFunc) -> Interface:
+def declare(kernel: KernelWriter, function: tirx.PrimFunc) -> Interface:
     """Gives the kernel's parameters their places and values."""
     buffers = [each for each in function.params if isinstance(each.ty, ir.PointerType)]
     scalars = [each for each in function.params if not isinstance(each.ty, ir.PointerType)]
@@ -54,7 +54,7 @@ def declare(kernel: Kernel, function: tirx.PrimFunc) -> Interface:
     kinds = [_scalar_kind(kernel, each) for each in scalars]
     is_uniform = _SCALAR * len(scalars) > _PUSHED
     if scalars:
-        storage = Storage.UNIFORM if is_uniform else Storage.PUSH_CONSTANT
+        storage = StorageClass.UNIFORM if is_uniform else StorageClass.PUSH_CONSTANT
         variable = _block(kernel, kinds, storage)
         if is_uniform:
             _bind(kernel, variable, len(buffers))
@@ -67,7 +67,7 @@ def declare(kernel: Kernel, function: tirx.PrimFunc) -> Interface:
     return Interface((*[_HANDLE] * len(buffers), *described), is_uniform)
 
 
-def _storage_buffer(kernel: Kernel, buffer: Any, binding: int) -> Place:
+def _storage_buffer(kernel: KernelWriter, buffer: Any, binding: int) -> BufferPlace:
     kind = kernel.type_of(buffer.ty.element_type)[0].stored
     kernel.types.in_buffer(kind)
     array = kernel.module.type(Op.TYPE_RUNTIME_ARRAY, kernel.types.scalar(kind))
@@ -76,13 +76,13 @@ def _storage_buffer(kernel: Kernel, buffer: Any, binding: int) -> Place:
         kernel.module.decorate(array, Decoration.ARRAY_STRIDE, kind.bits // 8)
         kernel.module.decorate(struct, Decoration.BLOCK)
         kernel.module.place_member(struct, 0, 0)
-    pointer = kernel.types.pointer(Storage.STORAGE_BUFFER, struct)
-    variable = kernel.module.variable(pointer, Storage.STORAGE_BUFFER)
+    pointer = kernel.types.pointer(StorageClass.STORAGE_BUFFER, struct)
+    variable = kernel.module.variable(pointer, StorageClass.STORAGE_BUFFER)
     _bind(kernel, variable, binding)
-    return Place(variable, Storage.STORAGE_BUFFER, kind)
+    return BufferPlace(variable, StorageClass.STORAGE_BUFFER, kind)
 
 
-def _block(kernel: Kernel, kinds: Sequence[Kind], storage: Storage) -> int:
+def _block(kernel: KernelWriter, kinds: Sequence[ScalarKind], storage: StorageClass) -> int:
     struct = kernel.module.struct(*(kernel.types.scalar(kind) for kind in kinds))
     kernel.module.decorate(struct, Decoration.BLOCK)
     for member in range(len(kinds)):
@@ -90,12 +90,12 @@ def _block(kernel: Kernel, kinds: Sequence[Kind], storage: Storage) -> int:
     return kernel.module.variable(kernel.types.pointer(storage, struct), storage)
 
 
-def _bind(kernel: Kernel, variable: int, binding: int) -> None:
+def _bind(kernel: KernelWriter, variable: int, binding: int) -> None:
     kernel.module.decorate(variable, Decoration.DESCRIPTOR_SET, 0)
     kernel.module.decorate(variable, Decoration.BINDING, binding)
 
 
-def _scalar_kind(kernel: Kernel, scalar: Any) -> Kind:
+def _scalar_kind(kernel: KernelWriter, scalar: Any) -> ScalarKind:
     kind, lanes = kernel.type_of(scalar.ty)
     if kind not in _SCALARS or lanes > 1:
         raise kernel.unknown(f"an argument of type {scalar.ty}")

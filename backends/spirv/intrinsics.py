@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from odtc.backends.spirv.body import Value
-from odtc.backends.spirv.kernel import Kernel
+from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import Glsl, Op
-from odtc.backends.spirv.types import BOOL, UINT32, Kind
+from odtc.backends.spirv.types import BOOL, UINT32, ScalarKind
 
-_SINGLE = Kind("float", 32)
+_SINGLE = ScalarKind("float", 32)
 # Of the bits of a float32: all but the sign, and where NaN begins.
 _MAGNITUDE, _INFINITE = 0x7FFFFFFF, 0x7F800000
 
@@ -49,7 +49,7 @@ _KEEPING = frozenset("floor ceil trunc round nearbyint fabs fma".split())
 _EXTERN = ("tirx.call_pure_extern", "tirx.call_extern")
 
 
-def call(kernel: Kernel, node: Any) -> Value:
+def call(kernel: KernelWriter, node: Any) -> Value:
     """The value of a call; none of one that only does something."""
     name, arguments = str(node.op.name), list(node.args)
     if name in _EXTERN:
@@ -61,7 +61,7 @@ def call(kernel: Kernel, node: Any) -> Value:
     return _function(kernel, node, name.removeprefix("tirx."), arguments)
 
 
-def _function(kernel: Kernel, node: Any, name: str, arguments: list[Any]) -> Value:
+def _function(kernel: KernelWriter, node: Any, name: str, arguments: list[Any]) -> Value:
     name = name if name in _GLSL else name.removesuffix("f")
     instruction = _GLSL.get(name)
     if instruction is None:
@@ -76,7 +76,7 @@ def _function(kernel: Kernel, node: Any, name: str, arguments: list[Any]) -> Val
     return tuple(one(*each) for each in zip(*map(kernel.value, arguments), strict=True))
 
 
-def _kept(kernel: Kernel, value: int, operands: tuple[int, ...]) -> int:
+def _kept(kernel: KernelWriter, value: int, operands: tuple[int, ...]) -> int:
     """A float32 value, or the operand that is not a number; by bits, see `maths.py`."""
     for operand in operands:
         bits = kernel.compute(Op.BITCAST, UINT32, operand)
@@ -86,7 +86,7 @@ def _kept(kernel: Kernel, value: int, operands: tuple[int, ...]) -> int:
     return value
 
 
-def _if_then_else(kernel: Kernel, node: Any) -> Value:
+def _if_then_else(kernel: KernelWriter, node: Any) -> Value:
     condition, yes, no = node.args
     return kernel.body.choice(
         kernel.scalar(condition),
@@ -96,7 +96,7 @@ def _if_then_else(kernel: Kernel, node: Any) -> Value:
     )
 
 
-def _reinterpret(kernel: Kernel, node: Any) -> Value:
+def _reinterpret(kernel: KernelWriter, node: Any) -> Value:
     (value,) = node.args
     source, target = kernel.kind(value), kernel.kind(node)
     if source == target:
@@ -105,7 +105,7 @@ def _reinterpret(kernel: Kernel, node: Any) -> Value:
     return tuple(kernel.compute(Op.BITCAST, target, each) for each in kernel.value(value))
 
 
-def _barrier(kernel: Kernel, node: Any) -> Value:
+def _barrier(kernel: KernelWriter, node: Any) -> Value:
     scope = str(node.args[0].value)
     if scope not in ("shared", "warp"):
         raise kernel.unknown(f"a barrier of {scope} memory")
@@ -114,11 +114,11 @@ def _barrier(kernel: Kernel, node: Any) -> Value:
     return ()
 
 
-def _likely(kernel: Kernel, node: Any) -> Value:
+def _likely(kernel: KernelWriter, node: Any) -> Value:
     return kernel.value(node.args[0])
 
 
-_OWN: dict[str, Callable[[Kernel, Any], Value]] = {
+_OWN: dict[str, Callable[[KernelWriter, Any], Value]] = {
     "prim.if_then_else": _if_then_else,
     "tirx.if_then_else": _if_then_else,
     "tirx.reinterpret": _reinterpret,

@@ -12,13 +12,13 @@ from tvm import ir, tirx
 
 from odtc.backends.spirv.body import Body, Value
 from odtc.backends.spirv.module import Module
-from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, Storage
-from odtc.backends.spirv.types import INT32, UINT32, Kind, Types, parse
+from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, StorageClass
+from odtc.backends.spirv.types import INT32, UINT32, ScalarKind, Types, parse
 from odtc.core.errors import BuildError
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferPlace:
     """Where a buffer's elements lie.
 
     Attributes:
@@ -29,8 +29,8 @@ class Place:
     """
 
     variable: int
-    storage: Storage
-    stored: Kind
+    storage: StorageClass
+    stored: ScalarKind
     lanes: int = 1
 
 
@@ -38,11 +38,11 @@ class Place:
 class Translators:
     """Functions by the name of a node's class; each takes the kernel and the node."""
 
-    expressions: Mapping[str, Callable[["Kernel", Any], Value]]
-    statements: Mapping[str, Callable[["Kernel", Any], None]]
+    expressions: Mapping[str, Callable[["KernelWriter", Any], Value]]
+    statements: Mapping[str, Callable[["KernelWriter", Any], None]]
 
 
-class Kernel:
+class KernelWriter:
     """One kernel, and the module that it is all of.
 
     Attributes:
@@ -62,7 +62,7 @@ class Kernel:
         self.types = Types(self.module)
         self.body = Body(self.module, self.types)
         self.values: dict[Any, Value] = {}
-        self.buffers: dict[Any, Place] = {}
+        self.buffers: dict[Any, BufferPlace] = {}
         self.group = [1, 1, 1]
         self.inputs: dict[int, int] = {}
         self._translators = translators
@@ -88,30 +88,30 @@ class Kernel:
             raise self.unknown(f"a statement {name}")
         translate(self, statement)
 
-    def kind(self, expression: ir.Expr) -> Kind:
+    def kind(self, expression: ir.Expr) -> ScalarKind:
         """The kind of an expression's lanes."""
         return self.type_of(expression.ty)[0]
 
-    def type_of(self, ty: Any) -> tuple[Kind, int]:
+    def type_of(self, ty: Any) -> tuple[ScalarKind, int]:
         """Kind and lanes of a type."""
         try:
             return parse(str(ty.dtype))
         except ValueError as error:
             raise self.unknown(str(error)) from None
 
-    def compute(self, op: Op, kind: Kind, *operands: int) -> int:
+    def compute(self, op: Op, kind: ScalarKind, *operands: int) -> int:
         """A scalar that depends on its operands only."""
         return self.body.pure(op, self.types.computed(kind), *operands)
 
-    def extended(self, instruction: Glsl, kind: Kind, *operands: int) -> int:
+    def extended(self, instruction: Glsl, kind: ScalarKind, *operands: int) -> int:
         """A scalar that depends on its operands only, by an instruction of GLSL's."""
         return self.compute(Op.EXT_INST, kind, self.module.glsl, instruction, *operands)
 
-    def constant(self, kind: Kind, value: float) -> int:
+    def constant(self, kind: ScalarKind, value: float) -> int:
         """A number."""
         return self.types.constant(kind, value)
 
-    def elements(self, place: Place, index: ir.Expr) -> list[int]:
+    def elements(self, place: BufferPlace, index: ir.Expr) -> list[int]:
         """Pointers to the scalars that an index means: of each of its lanes, all of an element."""
         kind, first = self.kind(index), self.value(index)
         if place.lanes == 1:
@@ -131,27 +131,29 @@ class Kernel:
             for lane in range(place.lanes)
         ]
 
-    def _pointer(self, place: Place, index: int) -> int:
+    def _pointer(self, place: BufferPlace, index: int) -> int:
         of = self.types.pointer(place.storage, self.types.scalar(place.stored))
-        path = [self.constant(INT32, 0)] if place.storage is Storage.STORAGE_BUFFER else []
+        path = [self.constant(INT32, 0)] if place.storage is StorageClass.STORAGE_BUFFER else []
         return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *path, index)
 
-    def allocate(self, storage: Storage, kind: Kind, lanes: int, length: int) -> Place:
+    def allocate(
+        self, storage: StorageClass, kind: ScalarKind, lanes: int, length: int
+    ) -> BufferPlace:
         """An array of private or shared memory, of so many elements."""
         array = self.types.array(kind, lanes * length)
-        if storage is Storage.FUNCTION:
-            return Place(self.body.private(array), storage, kind, lanes)
+        if storage is StorageClass.FUNCTION:
+            return BufferPlace(self.body.private(array), storage, kind, lanes)
         pointer = self.types.pointer(storage, array)
-        return Place(self.module.variable(pointer, storage), storage, kind, lanes)
+        return BufferPlace(self.module.variable(pointer, storage), storage, kind, lanes)
 
     def input(self, which: int, axis: int) -> int:
         """A number that the device gives to a work-item, as uint32."""
         triple = self.types.vector(UINT32, 3)
         if which not in self.inputs:
-            pointer = self.types.pointer(Storage.INPUT, triple)
-            self.inputs[which] = self.module.variable(pointer, Storage.INPUT)
+            pointer = self.types.pointer(StorageClass.INPUT, triple)
+            self.inputs[which] = self.module.variable(pointer, StorageClass.INPUT)
             self.module.decorate(self.inputs[which], Decoration.BUILT_IN, which)
-        of = self.types.pointer(Storage.INPUT, self.types.scalar(UINT32))
+        of = self.types.pointer(StorageClass.INPUT, self.types.scalar(UINT32))
         at = self.body.pure(Op.ACCESS_CHAIN, of, self.inputs[which], self.constant(UINT32, axis))
         return self.body.pure(Op.LOAD, self.types.scalar(UINT32), at)
 

@@ -16,7 +16,7 @@ from odtc.backends.spirv.opcodes import (
     Capability,
     Decoration,
     Op,
-    Storage,
+    StorageClass,
 )
 
 _MAGIC, _VERSION = 0x07230203, 0x00010300
@@ -37,7 +37,7 @@ def text(value: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntryPoint:
     """The entry point of a kernel, as a device needs it.
 
     Attributes:
@@ -92,7 +92,7 @@ class Module:
         self._declarations += instruction(Op.TYPE_STRUCT, new, *members)
         return new
 
-    def variable(self, pointer: int, storage: Storage) -> int:
+    def variable(self, pointer: int, storage: StorageClass) -> int:
         """A variable outside of the function, of a pointer's type."""
         new = self.new_id()
         self._declarations += instruction(Op.VARIABLE, pointer, new, storage)
@@ -108,7 +108,7 @@ class Module:
             Op.MEMBER_DECORATE, struct, member, Decoration.OFFSET, offset
         )
 
-    def words(self, entry: Entry, code: Sequence[int]) -> list[int]:
+    def words(self, entry: EntryPoint, code: Sequence[int]) -> list[int]:
         """The whole module, around the code of its function."""
         void = self.type(Op.TYPE_VOID)
         signature = self.type(Op.TYPE_FUNCTION, void)

@@ -138,7 +138,7 @@ class Capability(IntEnum):
     STORAGE_BUFFER_8BIT = 4448
 
 
-class Storage(IntEnum):
+class StorageClass(IntEnum):
     """Where a variable lies."""
 
     INPUT = 1

@@ -8,29 +8,29 @@ from typing import Any
 from tvm import ir, tirx
 
 from odtc.backends.spirv.conversions import cast
-from odtc.backends.spirv.kernel import Kernel
-from odtc.backends.spirv.opcodes import BuiltIn, Op, Storage
+from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.opcodes import BuiltIn, Op, StorageClass
 from odtc.backends.spirv.types import UINT32
 
-_SCOPES = {"local": Storage.FUNCTION, "shared": Storage.WORKGROUP}
+_SCOPES = {"local": StorageClass.FUNCTION, "shared": StorageClass.WORKGROUP}
 _BUILT_INS = {"blockIdx": BuiltIn.WORKGROUP_ID, "threadIdx": BuiltIn.LOCAL_INVOCATION_ID}
 
 
-def _sequence(kernel: Kernel, node: Any) -> None:
+def _sequence(kernel: KernelWriter, node: Any) -> None:
     for each in node.seq:
         kernel.run(each)
 
 
-def _evaluate(kernel: Kernel, node: Any) -> None:
+def _evaluate(kernel: KernelWriter, node: Any) -> None:
     if isinstance(node.value, ir.Call):
         kernel.value(node.value)
 
 
-def _bind(kernel: Kernel, node: Any) -> None:
+def _bind(kernel: KernelWriter, node: Any) -> None:
     kernel.values[node.var] = kernel.value(node.value)
 
 
-def _if(kernel: Kernel, node: Any) -> None:
+def _if(kernel: KernelWriter, node: Any) -> None:
     otherwise = node.else_case
     kernel.body.when(
         kernel.scalar(node.condition),
@@ -39,7 +39,7 @@ def _if(kernel: Kernel, node: Any) -> None:
     )
 
 
-def _for(kernel: Kernel, node: Any) -> None:
+def _for(kernel: KernelWriter, node: Any) -> None:
     kind = kernel.kind(node.loop_var)
     begin, extent = kernel.scalar(node.min), kernel.scalar(node.extent)
     end = extent if _is_zero(node.min) else kernel.compute(Op.I_ADD, kind, begin, extent)
@@ -57,11 +57,11 @@ def _is_zero(expression: Any) -> bool:
     return isinstance(expression, tirx.IntImm) and expression.value == 0
 
 
-def _while(kernel: Kernel, node: Any) -> None:
+def _while(kernel: KernelWriter, node: Any) -> None:
     kernel.body.repeat(lambda: kernel.scalar(node.condition), lambda: kernel.run(node.body))
 
 
-def _store(kernel: Kernel, node: Any) -> None:
+def _store(kernel: KernelWriter, node: Any) -> None:
     place, kind = kernel.buffers[node.buffer], kernel.kind(node.value)
     (index,) = node.indices
     values = kernel.value(node.value)
@@ -69,7 +69,7 @@ def _store(kernel: Kernel, node: Any) -> None:
         kernel.body.do(Op.STORE, pointer, cast(kernel, kind, place.stored, value))
 
 
-def _declare(kernel: Kernel, node: Any) -> None:
+def _declare(kernel: KernelWriter, node: Any) -> None:
     """A view of a pointer, or of another buffer's memory."""
     source = node.data.args[0] if isinstance(node.data, ir.Call) else node.data
     place = kernel.buffers[source]
@@ -79,7 +79,7 @@ def _declare(kernel: Kernel, node: Any) -> None:
     kernel.buffers[node.buffer] = replace(place, lanes=lanes)
 
 
-def _allocate(kernel: Kernel, node: Any) -> None:
+def _allocate(kernel: KernelWriter, node: Any) -> None:
     buffer, scope = node.buffer, str(node.buffer.scope())
     if scope not in _SCOPES:
         raise kernel.unknown(f"{scope or 'global'} memory of its own")
@@ -88,7 +88,7 @@ def _allocate(kernel: Kernel, node: Any) -> None:
     kernel.buffers[buffer] = kernel.allocate(_SCOPES[scope], kind, lanes, length)
 
 
-def _attribute(kernel: Kernel, node: Any) -> None:
+def _attribute(kernel: KernelWriter, node: Any) -> None:
     """A work-item's number along an axis; other attributes are hints that matter no more."""
     if node.attr_key == "thread_extent":
         name, _, axis = str(node.node.thread_tag).partition(".")
@@ -103,7 +103,7 @@ def _attribute(kernel: Kernel, node: Any) -> None:
     kernel.run(node.body)
 
 
-STATEMENTS: dict[str, Callable[[Kernel, Any], None]] = {
+STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     "SeqStmt": _sequence,
     "Evaluate": _evaluate,
     "Bind": _bind,

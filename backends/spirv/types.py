@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from odtc.backends.spirv.module import Module
-from odtc.backends.spirv.opcodes import Capability, Op, Storage
+from odtc.backends.spirv.opcodes import Capability, Op, StorageClass
 
 _ARITHMETIC = {
     ("float", 16): Capability.FLOAT16,
@@ -24,7 +24,7 @@ _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class ScalarKind:
     """The type of a scalar.
 
     Attributes:
@@ -41,17 +41,17 @@ class Kind:
         return self.code in ("int", "uint")
 
     @property
-    def stored(self) -> "Kind":
+    def stored(self) -> "ScalarKind":
         """Returns the kind in a buffer: a bool has no size there, so it is stored as a byte."""
         return UINT8 if self.code == "bool" else self
 
 
-BOOL, UINT8 = Kind("bool", 8), Kind("uint", 8)
-INT32, UINT32 = Kind("int", 32), Kind("uint", 32)
+BOOL, UINT8 = ScalarKind("bool", 8), ScalarKind("uint", 8)
+INT32, UINT32 = ScalarKind("int", 32), ScalarKind("uint", 32)
 
 
 @functools.cache
-def parse(dtype: str) -> tuple[Kind, int]:
+def parse(dtype: str) -> tuple[ScalarKind, int]:
     """Kind and lanes of a dtype such as `float32x4`.
 
     Raises:
@@ -60,7 +60,7 @@ def parse(dtype: str) -> tuple[Kind, int]:
     match = re.fullmatch(r"(bool|int|uint|float)(8|16|32|64)?(?:x(\d+))?", dtype)
     if match is None or (match[1] != "bool" and match[2] is None) or dtype.startswith("float8"):
         raise ValueError(f"{dtype} is no type of a kernel for a GPU")
-    return Kind(match[1], int(match[2] or 8)), int(match[3] or 1)
+    return ScalarKind(match[1], int(match[2] or 8)), int(match[3] or 1)
 
 
 class Types:
@@ -68,48 +68,48 @@ class Types:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._scalars: dict[Kind, int] = {}
+        self._scalars: dict[ScalarKind, int] = {}
 
-    def scalar(self, kind: Kind) -> int:
+    def scalar(self, kind: ScalarKind) -> int:
         """The id of a scalar's type."""
         found = self._scalars.get(kind)
         if found is None:
             found = self._scalars[kind] = self._declared(kind)
         return found
 
-    def computed(self, kind: Kind) -> int:
+    def computed(self, kind: ScalarKind) -> int:
         """The id of the type of a value that is computed, not only loaded, converted and stored."""
         needed = _ARITHMETIC.get(_family(kind))
         if needed is not None:
             self._module.capabilities.add(needed)
         return self.scalar(kind)
 
-    def pointer(self, storage: Storage, to: int) -> int:
+    def pointer(self, storage: StorageClass, to: int) -> int:
         """The id of a pointer's type."""
         return self._module.type(Op.TYPE_POINTER, storage, to)
 
-    def vector(self, kind: Kind, lanes: int) -> int:
+    def vector(self, kind: ScalarKind, lanes: int) -> int:
         """The id of a vector's type."""
         return self._module.type(Op.TYPE_VECTOR, self.scalar(kind), lanes)
 
-    def array(self, kind: Kind, length: int) -> int:
+    def array(self, kind: ScalarKind, length: int) -> int:
         """The id of the type of an array in private or shared memory."""
         size = self.constant(UINT32, length)
         return self._module.type(Op.TYPE_ARRAY, self.computed(kind), size)
 
-    def in_buffer(self, kind: Kind) -> None:
+    def in_buffer(self, kind: ScalarKind) -> None:
         """Asks that a buffer can hold the kind."""
         if kind.bits in _IN_BUFFERS:
             self._module.capabilities.add(_IN_BUFFERS[kind.bits])
 
-    def constant(self, kind: Kind, value: float) -> int:
+    def constant(self, kind: ScalarKind, value: float) -> int:
         """The id of a number; what is too large for a float is infinite."""
         of = self.computed(kind)
         if kind.code == "bool":
             return self._module.constant(Op.CONSTANT_TRUE if value else Op.CONSTANT_FALSE, of)
         return self._module.constant(Op.CONSTANT, of, *_words(kind, value))
 
-    def _declared(self, kind: Kind) -> int:
+    def _declared(self, kind: ScalarKind) -> int:
         if kind.code == "bool":
             return self._module.type(Op.TYPE_BOOL)
         if kind.bits == 64:
@@ -119,11 +119,11 @@ class Types:
         return self._module.type(Op.TYPE_INT, kind.bits, int(kind.code == "int"))
 
 
-def _family(kind: Kind) -> tuple[str, int]:
+def _family(kind: ScalarKind) -> tuple[str, int]:
     return ("int" if kind.is_integer else kind.code), kind.bits
 
 
-def _words(kind: Kind, value: float) -> tuple[int, ...]:
+def _words(kind: ScalarKind, value: float) -> tuple[int, ...]:
     """Little endian; what is shorter than a word is extended by its sign."""
     if kind.code == "float":
         try:

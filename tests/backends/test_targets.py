@@ -12,7 +12,7 @@ from odtc.backends import targets as module
 from odtc.backends.cpus import CORES, CPU, llvm_features, on_this_machine
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import PHONE
-from odtc.backends.gpu.tiling import Extent, tiling_of
+from odtc.backends.gpu.tiling import ProductExtent, tiling_of
 from odtc.backends.targets import Target, gpu_of, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
 
@@ -290,7 +290,7 @@ def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str):
     # What is known of a GPU is never less than what is taken for granted of all.
     assert gpu.most_items >= PHONE.most_items
     assert gpu.local_bytes >= PHONE.local_bytes
-    assert tiling_of(Extent(8, 512, 512, 512), gpu).local_bytes <= gpu.local_bytes
+    assert tiling_of(ProductExtent(8, 512, 512, 512), gpu).local_bytes <= gpu.local_bytes
 
 
 def test_tvm_is_told_of_the_groups_of_a_gpu():

@@ -15,7 +15,7 @@ from odtc.backends.gpu import product_loops
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
-from odtc.backends.gpu.tiling import Extent, apart, tiling_of
+from odtc.backends.gpu.tiling import ProductExtent, apart, tiling_of
 from odtc.backends.kernels.product.fused import Product
 from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel
@@ -105,7 +105,7 @@ def test_convolutions(
 
 @given(st.integers(1, 64), st.integers(1, 4096), st.integers(1, 1 << 16), st.integers(1, 1 << 16))
 def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int) -> None:
-    extent = Extent(batch, rows, depth, columns)
+    extent = ProductExtent(batch, rows, depth, columns)
     for gpu in MACHINES.values():
         tiling = tiling_of(extent, gpu)
         assert tiling.tiles(extent) * tiling.height * tiling.width >= batch * rows * columns
@@ -116,7 +116,7 @@ def test_tiles_cover_the_product(batch: int, rows: int, depth: int, columns: int
 
 @given(st.integers(1, 4096), st.integers(1, 4096), st.sampled_from([2 << 10, 4 << 10, 8 << 10]))
 def test_slices_fit_the_memory_of_a_group(rows: int, columns: int, local_bytes: int) -> None:
-    tiling = tiling_of(Extent(1, rows, 64, columns), Gpu(local_bytes=local_bytes))
+    tiling = tiling_of(ProductExtent(1, rows, 64, columns), Gpu(local_bytes=local_bytes))
     apart_by = 2 * apart(tiling.arithmetic.terms)
     assert 8 * (tiling.height + tiling.width + apart_by) * 4 <= local_bytes
 
@@ -131,16 +131,16 @@ def test_items_write_to_banks_of_their_own() -> None:
 
 def test_vectors_of_shared_memory_lie_at_multiples_of_their_size() -> None:
     for machine in MACHINES.values():
-        tiling = tiling_of(Extent(1, 512, 512, 512), machine)
+        tiling = tiling_of(ProductExtent(1, 512, 512, 512), machine)
         assert tiling.height % 4 == tiling.width % 4 == 0
     assert all(apart(terms) % 4 == 0 for terms in (4, 8, 16, 32))
 
 
 def test_a_gradient_of_a_window_that_steps_takes_no_product_that_is_nothing() -> None:
     """The multiply-adds of its launches are those of the forward pass, but for edges of tiles."""
-    extents: list[Extent] = []
+    extents: list[ProductExtent] = []
 
-    def record(extent: Extent, *_: object) -> None:
+    def record(extent: ProductExtent, *_: object) -> None:
         extents.append(extent)
 
     numbers = [56, 3, 2, 1, 1, 28] * 2

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.attention.blocks import Blocks, Span
-from odtc.backends.kernels.attention.layout import Argument, Heads, Matrix, fill_rows, zeros
+from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
+from odtc.backends.kernels.attention.layout import Heads, HeadTensor, Matrix, fill_rows, zeros
 from odtc.backends.kernels.attention.scores import (
     Bias,
     add_product,
@@ -36,7 +36,7 @@ def attention_gradient(heads: Heads, dtypes: Sequence[str], machine: Machine) ->
         dtypes: as stored, of `q`, `k`, `v` and `out`.
         machine: the CPU.
     """
-    blocks, lanes = Blocks.of(heads, machine), machine.lanes
+    blocks, lanes = AttentionBlocks.of(heads, machine), machine.lanes
     of_q, of_k, of_v, of_out = heads.inner
     sizes = {
         "q": (heads.queries, heads.width, of_q),
@@ -93,7 +93,7 @@ class _Sum:
         machine: the CPU.
     """
 
-    def __init__(self, argument: Argument, b: ir.Expr, h: ir.Expr, machine: Machine) -> None:
+    def __init__(self, argument: HeadTensor, b: ir.Expr, h: ir.Expr, machine: Machine) -> None:
         self._matrix, self._lanes = argument.of(b, h), machine.lanes
         self._buffer = argument.buffer
         self._steps = int(argument.buffer.shape[1 if argument.inner else 2])
@@ -135,7 +135,9 @@ class _Block:
         machine: the CPU.
     """
 
-    def __init__(self, heads: Heads, blocks: Blocks, span: Span, machine: Machine) -> None:
+    def __init__(
+        self, heads: Heads, blocks: AttentionBlocks, span: QuerySpan, machine: Machine
+    ) -> None:
         self._heads, self._blocks, self._span, self._machine = heads, blocks, span, machine
         lanes = machine.lanes
         self._width, self._depth = (

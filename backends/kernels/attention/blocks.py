@@ -22,7 +22,7 @@ QUERIES, KEYS = 64, 256
 
 
 @dataclass(frozen=True)
-class Blocks:
+class AttentionBlocks:
     """How queries and keys are cut.
 
     Attributes:
@@ -40,13 +40,13 @@ class Blocks:
     block: int
 
     @staticmethod
-    def of(heads: Heads, machine: Machine) -> "Blocks":
+    def of(heads: Heads, machine: Machine) -> "AttentionBlocks":
         """Returns the blocks of an attention."""
         parts = -(-heads.keys // KEYS)
         block = -(-heads.keys // parts)
         tile = machine.tile(block, heads.queries)
         columns = min(heads.queries, QUERIES)
-        return Blocks(tile, -(-columns // tile.columns), heads.queries, heads.keys, block)
+        return AttentionBlocks(tile, -(-columns // tile.columns), heads.queries, heads.keys, block)
 
     @property
     def most(self) -> int:
@@ -63,18 +63,18 @@ class Blocks:
         """Number of blocks of keys."""
         return -(-self.keys // self.block)
 
-    def span(self, block: ir.Expr) -> "Span":
+    def span(self, block: ir.Expr) -> "QuerySpan":
         """The queries of a block; the last panel reaches back over queries of the block before."""
         columns, panels = self.tile.columns, index(self.panels)
         if self.queries <= self.most:
-            return Span(self, index(0), panels, index(0), index(self.queries))
+            return QuerySpan(self, index(0), panels, index(0), index(self.queries))
         first = block * self.most
         if self.queries % self.most == 0:
-            return Span(self, T.Bind(first), panels, index(0), index(self.most))
+            return QuerySpan(self, T.Bind(first), panels, index(0), index(self.most))
         rest = self.queries - first
         panels = T.Bind(tirx.min(panels, (rest + (columns - 1)) // columns))
         start = T.Bind(tirx.min(first, self.queries - panels * columns))
-        return Span(self, start, panels, T.Bind(first - start), panels * columns)
+        return QuerySpan(self, start, panels, T.Bind(first - start), panels * columns)
 
     def each_vector(
         self, first: ir.Expr, at: ir.Expr, body: Callable[[ir.Expr, ir.Expr], None]
@@ -103,7 +103,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Span:
+class QuerySpan:
     """The queries of a block.
 
     Attributes:
@@ -114,7 +114,7 @@ class Span:
         count: how many they are; panels may be longer where there is one block.
     """
 
-    blocks: Blocks
+    blocks: AttentionBlocks
     start: ir.Expr
     panels: ir.Expr
     done: ir.Expr

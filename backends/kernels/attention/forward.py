@@ -8,7 +8,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.attention.blocks import Blocks, Span
+from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
 from odtc.backends.kernels.attention.layout import Heads, Matrix, fill_rows, zeros
 from odtc.backends.kernels.attention.scores import (
     Bias,
@@ -38,7 +38,7 @@ def attention_kernel(heads: Heads, machine: Machine) -> tirx.PrimFunc:
         heads: sizes and layout.
         machine: the CPU.
     """
-    blocks, lanes = Blocks.of(heads, machine), machine.lanes
+    blocks, lanes = AttentionBlocks.of(heads, machine), machine.lanes
     of_q, of_k, of_v, of_out = heads.inner
     with row_kernel("attention") as made:
         q = heads.argument("q", heads.queries, heads.width, of_q)
@@ -81,7 +81,9 @@ class _Rows:
         machine: the CPU.
     """
 
-    def __init__(self, heads: Heads, blocks: Blocks, span: Span, machine: Machine) -> None:
+    def __init__(
+        self, heads: Heads, blocks: AttentionBlocks, span: QuerySpan, machine: Machine
+    ) -> None:
         self._heads, self._blocks, self._span = heads, blocks, span
         self._lanes = machine.lanes
         self._tile = tile_within(machine, blocks.most, heads.depth, blocks.tile.columns)

@@ -45,10 +45,10 @@ class Heads:
 
     def argument(
         self, name: str, steps: int, size: int, inner: bool, dtype: str = "float32"
-    ) -> "Argument":
+    ) -> "HeadTensor":
         """An argument of a kernel, with elements for each step of each head."""
         middle = (steps, self.heads) if inner else (self.heads, steps)
-        return Argument(T.arg(name, T.buffer((self.batch, *middle, size), dtype)), inner)
+        return HeadTensor(T.arg(name, T.buffer((self.batch, *middle, size), dtype)), inner)
 
     def of_queries(self, name: str) -> tirx.Buffer:
         """An argument of a kernel with a number for each query."""
@@ -56,7 +56,7 @@ class Heads:
 
 
 @dataclass(frozen=True)
-class Argument:
+class HeadTensor:
     """A tensor in memory.
 
     Attributes:
@@ -88,7 +88,7 @@ class Matrix:
         h: the head.
     """
 
-    argument: Argument
+    argument: HeadTensor
     b: ir.Expr
     h: ir.Expr
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.attention.blocks import Blocks, Span
+from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
 from odtc.backends.kernels.attention.layout import Heads, shifted
 from odtc.backends.kernels.common.places import index
 from odtc.backends.kernels.common.vectors import splat
@@ -23,7 +23,7 @@ def bias_of(
     heads: Heads,
     mask: tirx.Buffer | None,
     place: tuple[ir.Expr, ir.Expr],
-    span: Span,
+    span: QuerySpan,
     first_key: ir.Expr,
     lanes: int,
 ) -> Bias | None:
@@ -71,7 +71,12 @@ def _zeros(like: ir.Expr) -> ir.Expr:
 
 
 def scores(
-    blocks: Blocks, at: ir.Expr, width: int, keys: Read, right: tirx.Buffer, result: tirx.Buffer
+    blocks: AttentionBlocks,
+    at: ir.Expr,
+    width: int,
+    keys: Read,
+    right: tirx.Buffer,
+    result: tirx.Buffer,
 ) -> None:
     """Emits `result[n, at + m] = sum over d of keys(n, d) * right[d, at + m]` for a panel.
 

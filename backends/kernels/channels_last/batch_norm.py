@@ -6,7 +6,7 @@ They compute what `batch_norm.py` says, in passes over whole pixels: `pixel_rows
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.channels_last.pixel_rows import Pixels, Place
+from odtc.backends.kernels.channels_last.pixel_rows import ChannelVector, Pixels
 from odtc.backends.kernels.common.activations import activated
 from odtc.backends.kernels.rows.passes import row_kernel
 
@@ -44,7 +44,7 @@ def batch_norm_last(
                 T.buffer_store(factors, of.load(gamma, [at.channels]) * scale, [at.slot])
                 T.buffer_store(shifts, of.load(beta, [at.channels]), [at.slot])
 
-            def write(p: ir.Expr, at: Place) -> None:
+            def write(p: ir.Expr, at: ChannelVector) -> None:
                 mean, factor, shift = (of.load(row, [at.slot]) for row in (means, factors, shifts))
                 value = (of.load(x, [p, at.channels]) - mean) * factor + shift
                 T.buffer_store(y, activated(activation, value, of.number), [p, at.channels])
@@ -72,12 +72,12 @@ def batch_norm_last_gradient(
         dx = T.arg("dx", T.buffer(matrix, "float32"))
         dgamma, dbeta = _per_channel(of, "dgamma", "dbeta")
 
-        def both(p: ir.Expr, at: Place) -> tuple[ir.Expr, ir.Expr]:
+        def both(p: ir.Expr, at: ChannelVector) -> tuple[ir.Expr, ir.Expr]:
             """The adjoint, and the distance from the mean."""
             mean = of.load(mean_in, [at.channels])
             return of.load(dy, [p, at.channels]), of.load(x, [p, at.channels]) - mean
 
-        def terms(p: ir.Expr, at: Place) -> list[ir.Expr]:
+        def terms(p: ir.Expr, at: ChannelVector) -> list[ir.Expr]:
             adjoint, distance = both(p, at)
             return [adjoint, adjoint * distance]
 
@@ -92,7 +92,7 @@ def batch_norm_last_gradient(
                 T.buffer_store(levels, of.load(totals, [at.slot]) * share, [at.slot])
                 T.buffer_store(slopes, along * scale * scale * share, [at.slot])
 
-            def write(p: ir.Expr, at: Place) -> None:
+            def write(p: ir.Expr, at: ChannelVector) -> None:
                 adjoint, distance = both(p, at)
                 factor, level, slope = (of.load(r, [at.slot]) for r in (factors, levels, slopes))
                 rest = adjoint - level - distance * slope

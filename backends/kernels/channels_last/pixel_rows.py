@@ -24,11 +24,11 @@ _RUN, _MOMENTS = 4, 8
 _PARALLEL = 1 << 14
 
 # From a pixel and the channels of a vector to the terms of sums there, or to nothing: it stores.
-Terms = Callable[[ir.Expr, "Place"], Sequence[ir.Expr]]
+Terms = Callable[[ir.Expr, "ChannelVector"], Sequence[ir.Expr]]
 
 
 @dataclass(frozen=True)
-class Place:
+class ChannelVector:
     """The channels of a vector.
 
     Attributes:
@@ -84,12 +84,12 @@ class Pixels:
         return T.sblock_alloc_buffer((self.vectors * self.width,), "float32")
 
     @contextmanager
-    def each_vector(self) -> Iterator[Place]:
+    def each_vector(self) -> Iterator[ChannelVector]:
         """A loop over the vectors of a pixel."""
         with T.serial(self.vectors) as vector:
             slot = vector * self.width
             first = tirx.min(slot, index(self.channels - self.width))
-            yield Place(ramp(first, self.width), ramp(slot, self.width))
+            yield ChannelVector(ramp(first, self.width), ramp(slot, self.width))
 
     def sums(self, terms: Terms, count: int = 1) -> list[tirx.Buffer]:
         """Emits sums over all pixels, of so many terms; gives their rows."""
@@ -119,7 +119,9 @@ class Pixels:
             rows.append(row)
         return rows
 
-    def moments(self, value: Callable[[ir.Expr, Place], ir.Expr]) -> tuple[tirx.Buffer, ...]:
+    def moments(
+        self, value: Callable[[ir.Expr, ChannelVector], ir.Expr]
+    ) -> tuple[tirx.Buffer, ...]:
         """Emits means and variances over all pixels, in one pass; gives their rows.
 
         The squares are of distances from the mean of few pixels, and join those of all before them
@@ -160,7 +162,7 @@ class Pixels:
         self,
         of_tasks: tirx.Buffer,
         task: ir.Expr,
-        place: Place,
+        place: ChannelVector,
         found: Sequence[ir.Expr],
         scalars: tuple[ir.Expr, ir.Expr],
     ) -> None:
@@ -178,7 +180,7 @@ class Pixels:
         total = tirx.BufferLoad(of_tasks, squares_at)
         T.buffer_store(of_tasks, total + squares + between, squares_at)
 
-    def write(self, body: Callable[[ir.Expr, Place], None]) -> None:
+    def write(self, body: Callable[[ir.Expr, ChannelVector], None]) -> None:
         """Runs a body that stores for the vectors of all pixels."""
         each = self.count // self.tasks
         with T.parallel(self.tasks) as task, T.serial(each) as step:

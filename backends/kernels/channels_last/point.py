@@ -15,7 +15,7 @@ from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.kernels.product.half_runs import add_into
 from odtc.backends.kernels.product.loops import matrix_product
-from odtc.backends.kernels.product.panel import Sizes, split_rows
+from odtc.backends.kernels.product.panel import ProductSizes, split_rows
 from odtc.backends.kernels.product.panels import Panels, Read, Results, pack, store_tile
 from odtc.backends.kernels.product.tile import Machine, Tile, accumulator
 
@@ -28,7 +28,7 @@ def forward(product: Product, machine: Machine) -> None:
     x, w = product.operands
     pixels, channels, rows = *_matrix(x), int(w.shape[0])
     matrix_product(
-        Sizes(1, pixels, channels, rows),
+        ProductSizes(1, pixels, channels, rows),
         _pixel(x),
         Panels(lambda _, c, m: load(w, _weight(w, m, c)), False, rows),
         _stores(product),
@@ -42,7 +42,7 @@ def data_gradient(product: Product, machine: Machine) -> None:
     dy, w = product.operands
     pixels, rows, channels = *_matrix(dy), int(w.shape[1])
     matrix_product(
-        Sizes(1, pixels, rows, channels),
+        ProductSizes(1, pixels, rows, channels),
         _pixel(dy),
         Panels(lambda _, m, c: load(w, _weight(w, m, c)), True, channels),
         _stores(product),

@@ -16,7 +16,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import divisors, index, load, unflatten
 from odtc.backends.kernels.common.transpose import copy_transposed
-from odtc.backends.kernels.convolution.grid import Axis, Walk
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
 from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.kernels.product.panels import Results, foresee_tile, store_tile
@@ -27,7 +27,7 @@ Weight = Callable[[ir.Expr, ir.Expr, Sequence[int]], ir.Expr]
 
 
 @dataclass(frozen=True)
-class Line:
+class WindowAxis:
     """One axis: result `o` reads, under tap `t`, the position `o * step + first + t * gap`.
 
     Positions are counted from `before` zeros in front of the image.
@@ -75,23 +75,25 @@ class Line:
         return self.before == 0 and self.span(self.out) <= self.size
 
 
-def forward_line(axis: Axis) -> Line:
+def forward_line(axis: ConvolutionAxis) -> WindowAxis:
     """`y[o] = sum over t of x[o * stride + t * dilation - pad] * w[t]`."""
     taps = tuple(range(axis.kernel))
-    return Line(axis.size, axis.pad, axis.stride, 0, axis.dilation, taps, axis.out, lambda o: o)
+    return WindowAxis(
+        axis.size, axis.pad, axis.stride, 0, axis.dilation, taps, axis.out, lambda o: o
+    )
 
 
-def backward_line(walk: Walk) -> Line:
+def backward_line(walk: Walk) -> WindowAxis:
     """A part of the gradient's data, as `Axis.backward` has it."""
     found = sorted((int(walk.shift(tap)), int(walk.weight(tap))) for tap in range(walk.taps))
     shifts, weights = [shift for shift, _ in found], tuple(weight for _, weight in found)
     gap = shifts[1] - shifts[0] if len(shifts) > 1 else 1
     first = shifts[0] if shifts else 0
     staged = walk.staged
-    return Line(staged.size, staged.before, 1, first, gap, weights, walk.out, walk.target)
+    return WindowAxis(staged.size, staged.before, 1, first, gap, weights, walk.out, walk.target)
 
 
-def forward(product: Product, axes: Sequence[Axis], machine: Machine) -> None:
+def forward(product: Product, axes: Sequence[ConvolutionAxis], machine: Machine) -> None:
     """Emits `y[n, o, m] = sum over t, c of x[n, o * stride + t * gap - pad, c] * w[m, c, t]`."""
     (x, w), lines = product.operands, [forward_line(axis) for axis in axes]
     kernel = [axis.kernel for axis in axes]
@@ -115,7 +117,7 @@ def forward(product: Product, axes: Sequence[Axis], machine: Machine) -> None:
     _product(product, x, lines, (int(w.shape[0]), pack), machine)
 
 
-def data_gradient(product: Product, axes: Sequence[Axis], machine: Machine) -> None:
+def data_gradient(product: Product, axes: Sequence[ConvolutionAxis], machine: Machine) -> None:
     """Emits the gradient of the data; each remainder of a stride is a product of its own."""
     dy, w = product.operands
     filters = int(w.shape[0])
@@ -137,7 +139,7 @@ def data_gradient(product: Product, axes: Sequence[Axis], machine: Machine) -> N
 def _product(
     product: Product,
     source: tirx.Buffer,
-    lines: Sequence[Line],
+    lines: Sequence[WindowAxis],
     weights: tuple[int, Callable[[tirx.Buffer, ir.Expr, int, Tile], None]],
     machine: Machine,
 ) -> None:
@@ -210,7 +212,9 @@ class _Stage:
         bands: of them in an image.
     """
 
-    def __init__(self, source: tirx.Buffer, rows: Line, across: Line, machine: Machine) -> None:
+    def __init__(
+        self, source: tirx.Buffer, rows: WindowAxis, across: WindowAxis, machine: Machine
+    ) -> None:
         self._source, self._rows, self._across = source, rows, across
         self._depth = int(source.shape[3])
         self._is_copied = not (rows.is_inside and across.is_inside)

@@ -16,7 +16,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import divisors, index, load, unflatten
 from odtc.backends.kernels.common.transpose import copy_transposed
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.kernels.product.half_runs import add_into
@@ -41,7 +41,7 @@ class _Block:
     rows: int
 
 
-def weight_gradient(product: Product, axes: Sequence[Axis], machine: Machine) -> None:
+def weight_gradient(product: Product, axes: Sequence[ConvolutionAxis], machine: Machine) -> None:
     """Emits the gradient."""
     (x, dy), dw, (down, across) = product.operands, product.result, axes
     batch, *_, channels = (int(size) for size in x.shape)
@@ -94,7 +94,7 @@ def _add(
     buffers: tuple[tirx.Buffer, tirx.Buffer, tirx.Buffer],
     tile: Tile,
     t: ir.Expr,
-    axes: Sequence[Axis],
+    axes: Sequence[ConvolutionAxis],
     block: _Block,
     tap: Sequence[ir.Expr],
     start: Sequence[ir.Expr],
@@ -125,7 +125,7 @@ def _add(
 def _fill(
     left: tirx.Buffer,
     x: tirx.Buffer,
-    axes: Sequence[Axis],
+    axes: Sequence[ConvolutionAxis],
     start: tuple[ir.Expr, ir.Expr],
     channel: ir.Expr,
 ) -> None:
@@ -149,12 +149,12 @@ def _pixel(tensor: tirx.Buffer, position: ir.Expr, channel: ir.Expr) -> ir.Expr:
     return load(tensor, [index(0), index(0), position, channel])
 
 
-def _span(axis: Axis, out: int) -> int:
+def _span(axis: ConvolutionAxis, out: int) -> int:
     """Positions of the image that so many outputs read."""
     return (out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1
 
 
-def _block(batch: int, axes: Sequence[Axis], tile: Tile, machine: Machine) -> _Block:
+def _block(batch: int, axes: Sequence[ConvolutionAxis], tile: Tile, machine: Machine) -> _Block:
     """Whole images, or rows that divide those of one, of which the copies have room near a core."""
     down, across = axes
 

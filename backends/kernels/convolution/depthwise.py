@@ -24,7 +24,7 @@ from odtc.backends.kernels.common.vectors import (
     splat,
     widest,
 )
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.pool.bands import (
     Band,
     decided,
@@ -276,7 +276,7 @@ def _store(product: Product, at: Sequence[Index], value: ir.Expr, width: int) ->
 
 
 def _window(numbers: Sequence[int]) -> Window:
-    axes = [Axis(*numbers[:_NUMBERS]), Axis(*numbers[_NUMBERS:])]
+    axes = [ConvolutionAxis(*numbers[:_NUMBERS]), ConvolutionAxis(*numbers[_NUMBERS:])]
     names = ("size", "out", "kernel", "stride", "dilation", "pad")
     return Window(*(pair([getattr(axis, name) for axis in axes]) for name in names))
 

@@ -74,7 +74,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ConvolutionAxis:
     """One spatial axis of a convolution.
 
     Attributes:
@@ -94,7 +94,7 @@ class Axis:
     out: int
 
     @classmethod
-    def points(cls, size: int) -> "Axis":
+    def points(cls, size: int) -> "ConvolutionAxis":
         """An axis along which every output is of one element, in its place."""
         return cls(size, 1, 1, 1, 0, size)
 
@@ -134,7 +134,9 @@ class Axis:
         """
         if self.stride == 1:
             back = (self.kernel - 1) * self.dilation - self.pad
-            mirrored = Axis(self.out, self.kernel, 1, self.dilation, back, self.size).forward()
+            mirrored = ConvolutionAxis(
+                self.out, self.kernel, 1, self.dilation, back, self.size
+            ).forward()
             return [replace(mirrored, weight=lambda t: self.kernel - 1 - t)]
         pieces = [self.remainder(which) for which in range(self.stride)]
         first = min(start - max(taps - 1, 0) for start, _, taps in pieces)
@@ -151,7 +153,7 @@ class Axis:
         return start, max(end - start + 1, 0), len(range(which, self.kernel, self.stride))
 
 
-def _piece(axis: Axis, staged: Staged, which: int, first: int) -> Walk:
+def _piece(axis: ConvolutionAxis, staged: Staged, which: int, first: int) -> Walk:
     """Elements `which + stride * u - pad`: their tap `j` reads the output `u - j`.
 
     The staged axis begins with the output `first`.

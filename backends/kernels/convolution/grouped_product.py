@@ -11,7 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import Readable, index, load
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.convolution.shifted_product import staged_product
 from odtc.backends.kernels.convolution.weight_gradient import weight_gradient
@@ -37,7 +37,7 @@ class Grouped:
     groups: int
     channels: int
     filters: int
-    axes: tuple[Axis, ...]
+    axes: tuple[ConvolutionAxis, ...]
 
     @property
     def image(self) -> list[int]:

@@ -13,7 +13,7 @@ from odtc.backends.kernels.channels_last import depthwise as depthwise_last
 from odtc.backends.kernels.common.operand import shape_of
 from odtc.backends.kernels.convolution import grouped_product
 from odtc.backends.kernels.convolution.depthwise import FAMILIES
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.convolution.grouped_product import Grouped
 from odtc.backends.kernels.convolution.rules import marked
 from odtc.backends.kernels.convolution.terms import Convolution
@@ -131,7 +131,7 @@ def _kernel(
     ):
         return None
     rows, columns = zip(*(image[2:], weight[2:], stride, dilation, pad, out[2:]), strict=True)
-    axes = (Axis(*rows), Axis(*columns))
+    axes = (ConvolutionAxis(*rows), ConvolutionAxis(*columns))
     grouped = Grouped(image[0], groups, image[1] // groups, out[1] // groups, axes)
     # The gradient of the data reads no image.
     return form.grouped(grouped, machine, *dtypes, *((normal,) if normal else ()))

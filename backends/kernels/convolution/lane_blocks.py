@@ -15,7 +15,7 @@ PART, _BLOCKS = 8, 8
 
 
 @dataclass(frozen=True)
-class Block:
+class LaneBlock:
     """Positions of which the columns are copied at once, as whole vectors.
 
     Attributes:
@@ -67,7 +67,7 @@ class Part:
         left: images with positions left.
     """
 
-    block: Block
+    block: LaneBlock
     image: ir.Expr
     vector: ir.Expr
     count: ir.Expr
@@ -111,7 +111,7 @@ class VectorRun:
     known: int = 0
 
 
-def block_of(batch: int, positions: int, columns: int, machine: Machine) -> Block:
+def block_of(batch: int, positions: int, columns: int, machine: Machine) -> LaneBlock:
     """Parts of an image that are alike, or whole images: as many as have room, of enough blocks."""
     lanes = machine.lanes
     vectors = positions // lanes
@@ -125,4 +125,4 @@ def block_of(batch: int, positions: int, columns: int, machine: Machine) -> Bloc
         usual = (1, -(-vectors // -(-vectors // room)))
     cuts.sort(key=lambda cut: abs(math.log(math.prod(cut) / math.prod(usual))))
     images, each = machine.decide("block", cuts[:_BLOCKS], usual)
-    return Block(images, each, -(-vectors // each), batch // images, lanes, positions)
+    return LaneBlock(images, each, -(-vectors // each), batch // images, lanes, positions)

@@ -11,7 +11,7 @@ from odtc.backends.kernels.channels_last import point as point_last
 from odtc.backends.kernels.channels_last import window as window_last
 from odtc.backends.kernels.channels_last import window_gradient as window_gradient_last
 from odtc.backends.kernels.common.places import Readable, index, load, unflatten
-from odtc.backends.kernels.convolution.grid import Axis, Walk
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
 from odtc.backends.kernels.convolution.lane_gradient import is_worth_lanes, lane_gradient
 from odtc.backends.kernels.convolution.point_product import (
     is_point_product,
@@ -23,7 +23,7 @@ from odtc.backends.kernels.convolution.shifted_product import Store, staged_prod
 from odtc.backends.kernels.convolution.staging import Read
 from odtc.backends.kernels.convolution.weight_gradient import WORTH_A_COPY, weight_gradient
 from odtc.backends.kernels.product.fused import Product
-from odtc.backends.kernels.product.panel import Sizes, collides
+from odtc.backends.kernels.product.panel import ProductSizes, collides
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.winograd.cut import is_winograd
 from odtc.backends.kernels.winograd.product import winograd_product
@@ -45,7 +45,7 @@ class _Space:
         given: the axes as they are.
     """
 
-    given: list[Axis]
+    given: list[ConvolutionAxis]
 
     @property
     def is_points(self) -> bool:
@@ -58,10 +58,10 @@ class _Space:
         return math.prod(axis.out for axis in self.given)
 
     @property
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[ConvolutionAxis]:
         """The axes to walk along, at least two."""
         if self.is_points:
-            return [Axis.points(1), Axis.points(self.positions)]
+            return [ConvolutionAxis.points(1), ConvolutionAxis.points(self.positions)]
         return self.given
 
     def flat(self, at: Sequence[ir.Expr]) -> list[ir.Expr]:
@@ -128,9 +128,9 @@ def _windowed(
     staged_product(shape, walks, image, weight, store, machine, scattered=scattered)
 
 
-def _matrix(shape: Shape, space: _Space) -> Sizes:
+def _matrix(shape: Shape, space: _Space) -> ProductSizes:
     """The product as one of matrices, if it has one tap."""
-    return Sizes(shape.batch, shape.rows, shape.channels, space.positions)
+    return ProductSizes(shape.batch, shape.rows, shape.channels, space.positions)
 
 
 def _weight_gradient(product: Product, machine: Machine) -> None:
@@ -192,8 +192,8 @@ def _has_lane_sums(shape: Shape, space: _Space, machine: Machine) -> bool:
 
 
 def _unrolled(
-    shape: Shape, axes: Sequence[Axis], image: Callable[..., ir.Expr]
-) -> tuple[Shape, list[Axis], Callable[..., ir.Expr]]:
+    shape: Shape, axes: Sequence[ConvolutionAxis], image: Callable[..., ir.Expr]
+) -> tuple[Shape, list[ConvolutionAxis], Callable[..., ir.Expr]]:
     """The same convolution, with a channel of the image for each tap of the first axis.
 
     A tile of so few channels would wait for each of its sums.
@@ -207,11 +207,15 @@ def _unrolled(
         return tirx.if_then_else(inside, image(n, c // first.kernel, row, *at), zero)
 
     channels = shape.channels * first.kernel
-    return Shape(shape.batch, channels, shape.rows), [Axis.points(first.out), *axes[1:]], read
+    return (
+        Shape(shape.batch, channels, shape.rows),
+        [ConvolutionAxis.points(first.out), *axes[1:]],
+        read,
+    )
 
 
 Loops = Callable[[Product, Machine], None]
-WindowLoops = Callable[[Product, Sequence[Axis], Machine], None]
+WindowLoops = Callable[[Product, Sequence[ConvolutionAxis], Machine], None]
 
 
 def _either(second: Loops, last: Loops) -> Loops:
@@ -248,7 +252,9 @@ CONVOLUTION_LOOPS: dict[str, Loops] = {
 
 
 def _space(numbers: Sequence[int]) -> _Space:
-    return _Space([Axis(*numbers[at : at + _NUMBERS]) for at in range(0, len(numbers), _NUMBERS)])
+    return _Space(
+        [ConvolutionAxis(*numbers[at : at + _NUMBERS]) for at in range(0, len(numbers), _NUMBERS)]
+    )
 
 
 def _shape(image: tirx.Buffer, rows: int) -> Shape:

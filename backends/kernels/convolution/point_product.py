@@ -14,15 +14,17 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import index, load, unflatten
 from odtc.backends.kernels.common.vectors import Index, each_block
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.kernels.product.packed import LeftOperand, is_worth_packing, packed_product
-from odtc.backends.kernels.product.panel import Sizes, collides
+from odtc.backends.kernels.product.panel import ProductSizes, collides
 from odtc.backends.kernels.product.panels import Panels, Read, Results
 from odtc.backends.kernels.product.tile import Machine
 
 
-def is_point_product(axes: Sequence[Axis], sizes: Sizes, machine: Machine) -> bool:
+def is_point_product(
+    axes: Sequence[ConvolutionAxis], sizes: ProductSizes, machine: Machine
+) -> bool:
     """Whether a convolution, or the gradient of its data, is written as such a product."""
     if not all(
         axis.kernel == 1 and axis.pad == 0 and (axis.out - 1) * axis.stride < axis.size
@@ -33,7 +35,9 @@ def is_point_product(axes: Sequence[Axis], sizes: Sizes, machine: Machine) -> bo
     return bool(packed)
 
 
-def point_forward(product: Product, axes: Sequence[Axis], sizes: Sizes, machine: Machine) -> None:
+def point_forward(
+    product: Product, axes: Sequence[ConvolutionAxis], sizes: ProductSizes, machine: Machine
+) -> None:
     """Emits `y[n, m, o] = sum over c of x[n, c, o * stride] * w[m, c]`."""
     x, w = product.operands
     tap = [index(0) for _ in axes]
@@ -59,7 +63,7 @@ def point_forward(product: Product, axes: Sequence[Axis], sizes: Sizes, machine:
 
 
 def point_data_gradient(
-    product: Product, axes: Sequence[Axis], sizes: Sizes, machine: Machine
+    product: Product, axes: Sequence[ConvolutionAxis], sizes: ProductSizes, machine: Machine
 ) -> None:
     """Emits `dx[n, c, o * stride] = sum over m of dy[n, m, o] * w[m, c]`, with zeros between."""
     dy, w = product.operands
@@ -85,7 +89,7 @@ def point_data_gradient(
         _spread(kept, product, axes, machine.lanes)
 
 
-def _side_by_side(x: tirx.Buffer, axes: Sequence[Axis]) -> Read:
+def _side_by_side(x: tirx.Buffer, axes: Sequence[ConvolutionAxis]) -> Read:
     """Emits a copy of the positions that have outputs; returns what reads it."""
     batch, channels, *_ = (int(size) for size in x.shape)
     outs = [axis.out for axis in axes]
@@ -99,7 +103,9 @@ def _side_by_side(x: tirx.Buffer, axes: Sequence[Axis]) -> Read:
     return lambda n, c, p: tirx.BufferLoad(copy, [n, c, p])
 
 
-def _spread(kept: tirx.Buffer, product: Product, axes: Sequence[Axis], lanes: int) -> None:
+def _spread(
+    kept: tirx.Buffer, product: Product, axes: Sequence[ConvolutionAxis], lanes: int
+) -> None:
     """Emits the stores of whole lines of the image: products in their places, zeros between."""
     batch, channels, *image = (int(size) for size in product.result.shape)
     zero, last = tirx.const(0.0, "float32"), axes[-1]
@@ -136,7 +142,7 @@ def _nothing(*_: ir.Expr) -> None:
     """Prefetches nothing, as it would gain nothing for a dense workspace."""
 
 
-def _position(axes: Sequence[Axis], at: Sequence[ir.Expr]) -> ir.Expr:
+def _position(axes: Sequence[ConvolutionAxis], at: Sequence[ir.Expr]) -> ir.Expr:
     """The number of an output among all of them."""
     position = index(0)
     for axis, o in zip(axes, at, strict=True):
@@ -144,15 +150,15 @@ def _position(axes: Sequence[Axis], at: Sequence[ir.Expr]) -> ir.Expr:
     return position
 
 
-def _flat(axes: Sequence[Axis], p: ir.Expr) -> list[ir.Expr]:
+def _flat(axes: Sequence[ConvolutionAxis], p: ir.Expr) -> list[ir.Expr]:
     """The index of a dense tensor, where the last one counts through all axes: may be a vector."""
     return [*(index(0) for _ in axes[1:]), p]
 
 
-def _output(axes: Sequence[Axis], p: ir.Expr) -> list[ir.Expr]:
+def _output(axes: Sequence[ConvolutionAxis], p: ir.Expr) -> list[ir.Expr]:
     """The index of an output, by axis."""
     return unflatten(p, [axis.out for axis in axes])
 
 
-def _dtype(sizes: Sizes, machine: Machine) -> str:
+def _dtype(sizes: ProductSizes, machine: Machine) -> str:
     return machine.dtype(sizes.depth, sizes.rows, sizes.batch * sizes.columns)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from odtc.backends.kernels.common.places import divisors, size_of
 from odtc.backends.kernels.convolution.grid import Staged, Walk
-from odtc.backends.kernels.convolution.staging import Block, phases_of, reach_of, strides_of
+from odtc.backends.kernels.convolution.staging import StagedBlock, phases_of, reach_of, strides_of
 from odtc.backends.kernels.product.panel import split_rows
 from odtc.backends.kernels.product.tile import Machine, Tile
 
@@ -36,7 +36,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ShiftedCut:
     """Blocks of positions, times splits of the rows, for each part of the channels.
 
     Attributes:
@@ -56,7 +56,7 @@ class Cut:
         rounds: in which a task reads as many parts as have room near a core.
     """
 
-    block: Block
+    block: StagedBlock
     phases: list[list[int]]
     staged: int
     rows: int
@@ -77,7 +77,7 @@ class Cut:
         return self.groups * self.bands
 
 
-def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> Cut:
+def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> ShiftedCut:
     """The cut of a product for these walks over the same staged image."""
     axes = [walk.staged for walk in walks[0]]
     phases = [phases_of(set().union(*(w[d].phases for w in walks))) for d in range(len(axes))]
@@ -94,7 +94,7 @@ def cut_of(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> C
     is_shared = splits > 1 and groups * bands <= _FEW_BLOCKS
     copying = groups * bands if is_shared else machine.tasks
     parts = _parts(shape.channels, _taps(walks), near, machine.tasks / copying)
-    return Cut(
+    return ShiftedCut(
         block,
         phases,
         staged,
@@ -147,7 +147,7 @@ def _block(
     planes: int,
     machine: Machine,
     dtype: str,
-) -> Block:
+) -> StagedBlock:
     """Returns the block to stage: the model's, or another candidate of the same kind."""
     usual = _usual_block(shape, walks, axes, planes, machine, dtype)
     rows, staged, inner = usual.rows, axes[0].span, usual.inner
@@ -160,7 +160,7 @@ def _block(
     if (images, band) == (usual.images, rows):
         return usual
     # A band ends among other rows, not at an edge whose zeros it could share.
-    return Block(images, band, staged if band == out else band + walks[0][0].reach, inner)
+    return StagedBlock(images, band, staged if band == out else band + walks[0][0].reach, inner)
 
 
 def _usual_block(
@@ -170,7 +170,7 @@ def _usual_block(
     planes: int,
     machine: Machine,
     dtype: str,
-) -> Block:
+) -> StagedBlock:
     """Returns the largest block that stays near a core: a band of an image, or several images."""
     inner = math.prod(axis.span for axis in axes[1:])
     rows, staged = max(walk[0].out for walk in walks), axes[0].span
@@ -181,6 +181,6 @@ def _usual_block(
         between = walks[0][0].reach
         most = max(room - between, -(-wide // inner))
         band = -(-rows // -(-rows // most))
-        return Block(1, band, band + between, inner)
-    blocks = [Block(images, rows, staged, inner) for images in divisors(shape.batch)]
+        return StagedBlock(1, band, band + between, inner)
+    blocks = [StagedBlock(images, rows, staged, inner) for images in divisors(shape.batch)]
     return next((block for block in blocks if block.positions >= wide), blocks[-1])

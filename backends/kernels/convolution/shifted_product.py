@@ -17,7 +17,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.places import index, rounded, unflatten
 from odtc.backends.kernels.common.vectors import each_block
 from odtc.backends.kernels.convolution.grid import Walk
-from odtc.backends.kernels.convolution.shifted_cut import Cut, Shape, cut_of
+from odtc.backends.kernels.convolution.shifted_cut import Shape, ShiftedCut, cut_of
 from odtc.backends.kernels.convolution.staging import (
     Read,
     phase_at,
@@ -121,7 +121,7 @@ class _Staged:
         return tirx.BufferLoad(self.buffer, [*outer, *at])
 
 
-def _start(cut: Cut, which: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+def _start(cut: ShiftedCut, which: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     """First image of a block, and first row of its results."""
     group, band = unflatten(which, (cut.groups, cut.bands))
     first = T.Bind(tirx.min(band * cut.block.rows, cut.rows - cut.block.rows))
@@ -133,7 +133,7 @@ def _stage(
     outer: Sequence[ir.Expr],
     image: Read,
     walks: Sequence[Sequence[Walk]],
-    cut: Cut,
+    cut: ShiftedCut,
     place: tuple[ir.Expr, ir.Expr],
 ) -> None:
     """Emits the copy of a part of a block, from its first channel on."""
@@ -150,7 +150,7 @@ def _stage(
 
 
 def _weights(
-    cut: Cut,
+    cut: ShiftedCut,
     walks: Sequence[Sequence[Walk]],
     weight: Read,
     start: tuple[ir.Expr, ir.Expr],
@@ -178,7 +178,7 @@ def _weights(
 
 
 def _multiply(
-    cut: Cut,
+    cut: ShiftedCut,
     walk: Sequence[Walk],
     staged: _Staged,
     weight: Read,
@@ -221,7 +221,7 @@ def _write(
     sums: tirx.Buffer,
     place: list[ir.Expr],
     line: Sequence[Sequence[Walk]],
-    cut: Cut,
+    cut: ShiftedCut,
     store: Store,
     start: tuple[ir.Expr, ir.Expr, ir.Expr],
 ) -> None:

@@ -19,7 +19,7 @@ Read = Callable[..., ir.Expr]
 
 
 @dataclass(frozen=True)
-class Block:
+class StagedBlock:
     """The part of a batch that is staged at once: some rows of some images.
 
     Attributes:
@@ -78,7 +78,7 @@ def stage_block(
     axes: Sequence[Staged],
     phases: Sequence[Sequence[int]],
     start: tuple[ir.Expr, ir.Expr],
-    block: Block,
+    block: StagedBlock,
     outer: Sequence[ir.Expr] = (),
 ) -> None:
     """Emits the copy of a block.

@@ -11,7 +11,7 @@ from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.common.operand import placeholder, shape_of
 from odtc.backends.kernels.common.places import Readable
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.norm.normalised import Normal, read_operands
 
 
@@ -59,7 +59,8 @@ class ChannelsLast:
 
 # The product at an element of the result, given the operands, the axes, that element and the terms.
 Term = Callable[
-    [Sequence[Readable], Sequence[Axis], Groups, Sequence[ir.Expr], Sequence[ir.Expr]], ir.Expr
+    [Sequence[Readable], Sequence[ConvolutionAxis], Groups, Sequence[ir.Expr], Sequence[ir.Expr]],
+    ir.Expr,
 ]
 
 
@@ -77,7 +78,7 @@ def channels_second(of: Sequence[Any]) -> list[Any]:
 
 def _forward(
     operands: Sequence[Readable],
-    axes: Sequence[Axis],
+    axes: Sequence[ConvolutionAxis],
     groups: Groups,
     at: Sequence[ir.Expr],
     k: Sequence[ir.Expr],
@@ -89,7 +90,7 @@ def _forward(
 
 def _data_gradient(
     operands: Sequence[Readable],
-    axes: Sequence[Axis],
+    axes: Sequence[ConvolutionAxis],
     groups: Groups,
     at: Sequence[ir.Expr],
     k: Sequence[ir.Expr],
@@ -105,7 +106,7 @@ def _data_gradient(
 
 def _weight_gradient(
     operands: Sequence[Readable],
-    axes: Sequence[Axis],
+    axes: Sequence[ConvolutionAxis],
     groups: Groups,
     at: Sequence[ir.Expr],
     k: Sequence[ir.Expr],
@@ -143,12 +144,12 @@ class Convolution:
     groups: int = 1
     last: bool = False
 
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[ConvolutionAxis]:
         """The spatial axes, as those of the convolution forward."""
         image, weight, out = self._roles()
         steps = self.strides, self.dilations, self.pads
         sizes = zip(image[2:], weight[2:], *steps, out[2:], strict=False)
-        return [Axis(*numbers) for numbers in sizes]
+        return [ConvolutionAxis(*numbers) for numbers in sizes]
 
     def sums(
         self, operands: Sequence[relax.Expr], normal: Normal | None = None, **options: object
@@ -202,7 +203,9 @@ def shapes_of(call: relax.Call) -> list[Sequence[int]]:
     return [*(shape_of(argument) for argument in call.args), shape_of(call)]
 
 
-def _positions(axes: Sequence[Axis], o: Sequence[ir.Expr], t: Sequence[ir.Expr]) -> list[ir.Expr]:
+def _positions(
+    axes: Sequence[ConvolutionAxis], o: Sequence[ir.Expr], t: Sequence[ir.Expr]
+) -> list[ir.Expr]:
     """Where in the image the taps of an output read."""
     return [
         position * axis.stride + tap * axis.dilation - axis.pad

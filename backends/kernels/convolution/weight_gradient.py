@@ -20,7 +20,7 @@ from odtc.backends.kernels.common.vectors import further
 from odtc.backends.kernels.convolution.grid import Walk
 from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.convolution.staging import (
-    Block,
+    StagedBlock,
     phase_at,
     phases_of,
     reach_of,
@@ -146,7 +146,7 @@ def _add(
     place: tuple[ir.Expr, ir.Expr],
     tap: Sequence[ir.Expr],
     walk: Sequence[Walk],
-    block: Block,
+    block: StagedBlock,
     phases: Sequence[Sequence[int]],
 ) -> None:
     """Emits what a block adds to a tile of the sums: some channels of a panel, under one tap."""
@@ -204,7 +204,7 @@ def _cut(shape: Shape, taps: int, machine: Machine, dtype: str) -> _Cut:
 
 def _block(
     batch: int, planes: int, walk: Sequence[Walk], tile: Tile, near: int, machine: Machine
-) -> Block:
+) -> StagedBlock:
     """Whole images, or bands of rows that divide one."""
     inner = math.prod(each.staged.span for each in walk[1:])
     room = near / (size_of(tile.dtype) * inner * (planes + tile.columns))
@@ -215,7 +215,7 @@ def _block(
     # A band ends among other rows, not at an edge whose zeros it could share.
     is_whole = rows == out and 2 * walk[0].staged.span <= room
     staged = walk[0].staged.span if images > 1 or is_whole else rows + walk[0].reach
-    return Block(images, rows, staged, inner)
+    return StagedBlock(images, rows, staged, inner)
 
 
 def _usual_rows(batch: int, walk: Walk, room: float) -> tuple[int, int]:

@@ -104,7 +104,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Line:
+class PlaneLine:
     """Where the elements of a plane lie in a line.
 
     Attributes:
@@ -132,7 +132,7 @@ class Line:
         return self.base - shift[0] * self.pitch - shift[1]
 
 
-def line_of(source: Pair, target: Pair, shifts: list[Pair], lanes: int) -> Line:
+def line_of(source: Pair, target: Pair, shifts: list[Pair], lanes: int) -> PlaneLine:
     """The line for results of the sizes `target`, each read from `source` by all the shifts."""
     before = [max(0, -min(each)) for each in zip(*shifts, strict=True)]
     behind = [max(0, *each) for each in zip(*shifts, strict=True)]
@@ -141,15 +141,15 @@ def line_of(source: Pair, target: Pair, shifts: list[Pair], lanes: int) -> Line:
     vectors = -(-((target[0] - 1) * pitch + target[1]) // lanes)
     last_read = vectors * lanes + behind[0] * pitch + behind[1]
     size = base + max(last_read, source[0] * pitch)
-    return Line(pitch, base, -(-size // lanes) * lanes, vectors)
+    return PlaneLine(pitch, base, -(-size // lanes) * lanes, vectors)
 
 
-def input_line(window: Window, lanes: int) -> Line:
+def input_line(window: Window, lanes: int) -> PlaneLine:
     """The line of the image's phases, for results as the window's steps."""
     return line_of(window.phase_size, window.out, [tap.shift for tap in window.taps()], lanes)
 
 
-def output_line(window: Window, lanes: int) -> Line:
+def output_line(window: Window, lanes: int) -> PlaneLine:
     """The line of what belongs to the steps, for results as the image's phases."""
     shifts = [(-tap.shift[0], -tap.shift[1]) for tap in window.taps()]
     return line_of(window.out, window.phase_size, shifts, lanes)
@@ -172,7 +172,7 @@ def copy_rows(sizes: Pair, lanes: int, emit: Callable[[Index, Index, int], None]
         each_block(sizes[1], lanes, lambda column, width: emit(row, column, width))
 
 
-def stage(buffer: tirx.Buffer, line: Line, window: Window, lanes: int, read: Read) -> None:
+def stage(buffer: tirx.Buffer, line: PlaneLine, window: Window, lanes: int, read: Read) -> None:
     """Emits: the phases of an image into their lines, whose padding is there already.
 
     Args:

@@ -14,7 +14,7 @@ from tvm import ir, tirx
 from odtc.backends.kernels.common.places import load, unflatten
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.kernels.product.packed import LeftOperand, is_worth_packing, packed_product
-from odtc.backends.kernels.product.panel import WAYS, Sizes, collides, panel_product
+from odtc.backends.kernels.product.panel import WAYS, ProductSizes, collides, panel_product
 from odtc.backends.kernels.product.panels import Panels, Read, Results
 from odtc.backends.kernels.product.row import is_of_rows, row_product
 from odtc.backends.kernels.product.thin import is_thin, thin_product
@@ -40,12 +40,12 @@ def _matmul(product: Product, machine: Machine) -> None:
     def ahead(n: ir.Expr, m: ir.Expr, p: ir.Expr) -> None:
         product.ahead([*unflatten(n, batch), m, p])
 
-    sizes = Sizes(count, rows, depth, columns)
+    sizes = ProductSizes(count, rows, depth, columns)
     if trans_right and not trans_left and is_of_rows(sizes, machine):
         row_product(sizes, left, right, Results(store, ahead), machine)
     elif _runs_along_rows(trans_left, trans_right, rows, columns):
         matrix_product(
-            Sizes(count, columns, depth, rows),
+            ProductSizes(count, columns, depth, rows),
             lambda n, p, k: right(n, k, p),
             Panels(lambda n, k, m: left(n, m, k), trans_left, rows),
             Results(
@@ -68,7 +68,7 @@ def _matmul(product: Product, machine: Machine) -> None:
 
 
 def matrix_product(
-    sizes: Sizes,
+    sizes: ProductSizes,
     left: Read,
     right: Panels,
     results: Results,

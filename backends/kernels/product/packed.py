@@ -23,7 +23,7 @@ from odtc.backends.kernels.common.places import index, size_of, unflatten
 from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.deep import Rows, deep_product, is_deep
 from odtc.backends.kernels.product.half_runs import multiply_into
-from odtc.backends.kernels.product.panel import WAYS, Sizes, evenly, groups_of, split_rows
+from odtc.backends.kernels.product.panel import WAYS, ProductSizes, evenly, groups_of, split_rows
 from odtc.backends.kernels.product.panels import (
     Panels,
     Read,
@@ -58,13 +58,13 @@ class LeftOperand:
     shared: bool = False
 
 
-def is_worth_packing(sizes: Sizes) -> bool:
+def is_worth_packing(sizes: ProductSizes) -> bool:
     """Whether each element of either operand is multiplied often, in sums that are not short."""
     return min(sizes.rows, sizes.depth, sizes.batch * sizes.columns) >= _WORTH_A_COPY
 
 
 def packed_product(
-    sizes: Sizes,
+    sizes: ProductSizes,
     left: LeftOperand,
     right: Panels,
     results: Results,

@@ -26,7 +26,7 @@ from odtc.backends.kernels.product.tile import Machine, Tile, accumulator, keep,
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ProductSizes:
     """Sizes of a product: matrices, rows, terms of the sum and columns of each."""
 
     batch: int
@@ -42,7 +42,7 @@ def collides(pitch: int) -> bool:
 
 
 def panel_product(
-    sizes: Sizes,
+    sizes: ProductSizes,
     left: Read,
     right: Panels,
     results: Results,

@@ -9,7 +9,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import index, unflatten
-from odtc.backends.kernels.product.panel import Sizes, split_rows
+from odtc.backends.kernels.product.panel import ProductSizes, split_rows
 from odtc.backends.kernels.product.panels import Read, Results
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.rows.passes import VECTORS, Row
@@ -18,7 +18,7 @@ from odtc.backends.kernels.rows.passes import VECTORS, Row
 _LANES_ADDED = 8
 
 
-def is_of_rows(sizes: Sizes, machine: Machine) -> bool:
+def is_of_rows(sizes: ProductSizes, machine: Machine) -> bool:
     """Whether sums along vectors take less time than sums in lanes, most of which are empty."""
     if machine.dtype(sizes.depth, sizes.rows, sizes.columns) != "float32":
         return False
@@ -26,7 +26,9 @@ def is_of_rows(sizes: Sizes, machine: Machine) -> bool:
     return sizes.rows * VECTORS <= machine.accumulators and vectors < sizes.depth
 
 
-def row_product(sizes: Sizes, left: Read, right: Read, results: Results, machine: Machine) -> None:
+def row_product(
+    sizes: ProductSizes, left: Read, right: Read, results: Results, machine: Machine
+) -> None:
     """Emits a product.
 
     Args:

@@ -20,7 +20,7 @@ Place = Callable[[ir.Expr, ir.Expr], list[ir.Expr]]
 
 
 @dataclass(frozen=True)
-class Results:
+class SharedSums:
     """Where tasks put their sums: at once to their place, or one share after the other.
 
     Attributes:
@@ -52,11 +52,11 @@ class Results:
             each_block(columns, lanes, put)
 
 
-def results_of(shares: int, shape: Sequence[int], wanted: tirx.Buffer, place: Place) -> Results:
+def results_of(shares: int, shape: Sequence[int], wanted: tirx.Buffer, place: Place) -> SharedSums:
     """Room for what so many shares add up to: rows by columns each."""
     if shares == 1:
-        return Results(wanted, place, wanted)
-    return Results(T.sblock_alloc_buffer((shares, *shape), "float32"), place, wanted)
+        return SharedSums(wanted, place, wanted)
+    return SharedSums(T.sblock_alloc_buffer((shares, *shape), "float32"), place, wanted)
 
 
 def total(terms: Sequence[ir.Expr]) -> ir.Expr:

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import unflatten
 from odtc.backends.kernels.product.half_runs import add_into
-from odtc.backends.kernels.product.panel import Sizes
+from odtc.backends.kernels.product.panel import ProductSizes
 from odtc.backends.kernels.product.panels import Panels, Read, Results
 from odtc.backends.kernels.product.tile import Machine, Tile, accumulator
 
@@ -18,14 +18,14 @@ from odtc.backends.kernels.product.tile import Machine, Tile, accumulator
 THIN, _WIDE, _RUN = 8, 1024, 4
 
 
-def is_thin(sizes: Sizes, right: Panels, machine: Machine) -> bool:
+def is_thin(sizes: ProductSizes, right: Panels, machine: Machine) -> bool:
     """Whether a product is bound by reading its right operand, and that is dense."""
     is_large = 4 * sizes.depth * sizes.columns > machine.cache_bytes
     return sizes.rows <= THIN and right.is_dense and is_large and sizes.columns >= _WIDE
 
 
 def thin_product(
-    sizes: Sizes, left: Read, right: Panels, results: Results, machine: Machine
+    sizes: ProductSizes, left: Read, right: Panels, results: Results, machine: Machine
 ) -> None:
     """Emits a product.
 

@@ -14,8 +14,8 @@ from odtc.backends.kernels.common.places import index, load
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.recurrent.parts import (
     Body,
-    Layer,
     LayerKernel,
+    RecurrentLayer,
     Step,
     StepProduct,
     Units,
@@ -210,7 +210,9 @@ _CELLS: dict[str, Cell] = {
 }
 
 
-def recurrent_gradient(layer: Layer, stored: Sequence[str], machine: Machine) -> tirx.PrimFunc:
+def recurrent_gradient(
+    layer: RecurrentLayer, stored: Sequence[str], machine: Machine
+) -> tirx.PrimFunc:
     """A kernel with the adjoints of a recurrent layer.
 
     Its arguments are `(dy, adjoints of last states..., weights, first hidden state, y, saved...,

@@ -12,8 +12,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.recurrent.parts import (
-    Layer,
     LayerKernel,
+    RecurrentLayer,
     Step,
     StepProduct,
     Units,
@@ -177,7 +177,7 @@ _STEPS: dict[str, Callable[[_Forward], Step]] = {
 }
 
 
-def recurrent_kernel(layer: Layer, machine: Machine, *, saves: bool) -> tirx.PrimFunc:
+def recurrent_kernel(layer: RecurrentLayer, machine: Machine, *, saves: bool) -> tirx.PrimFunc:
     """A kernel `(x, weights, [bias], states..., [lengths], y, last states..., saved...)`, float32.
 
     `x` are the inputs' projections `[steps, batch, gates * hidden]`. A sequence that has ended
@@ -208,7 +208,7 @@ def recurrent_kernel(layer: Layer, machine: Machine, *, saves: bool) -> tirx.Pri
     return made()
 
 
-def _clear(layer: Layer, y: tirx.Buffer, lanes: int) -> None:
+def _clear(layer: RecurrentLayer, y: tirx.Buffer, lanes: int) -> None:
     """Emits zeros for the steps that no sequence may have."""
     with T.serial(layer.steps) as t:
 

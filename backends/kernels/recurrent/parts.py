@@ -15,7 +15,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.places import index, unflatten
 from odtc.backends.kernels.common.vectors import ramp, splat
 from odtc.backends.kernels.product.columns import Columns
-from odtc.backends.kernels.product.panel import Sizes, near_rows, split_rows
+from odtc.backends.kernels.product.panel import ProductSizes, near_rows, split_rows
 from odtc.backends.kernels.product.panels import Panels, Read, pack
 from odtc.backends.kernels.product.tile import TASKS, Machine, accumulator, multiply
 from odtc.backends.kernels.rows.passes import PARALLEL_ELEMENTS
@@ -25,7 +25,7 @@ PARALLEL_PRODUCT = 1 << 17
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """One direction of a recurrent layer.
 
     Attributes:
@@ -80,7 +80,7 @@ class StepProduct:
     def __init__(
         self, rows: int, depth: int, columns: int, right: Read, is_dense: bool, machine: Machine
     ) -> None:
-        self._sizes = Sizes(1, rows, depth, columns)
+        self._sizes = ProductSizes(1, rows, depth, columns)
         self._tile = machine.tile(rows, columns)
         self._panels = -(-columns // self._tile.columns)
         self._packed = T.sblock_alloc_buffer((self._panels, depth, self._tile.columns), "float32")
@@ -141,14 +141,14 @@ class StepProduct:
         return T.Bind(tirx.min(panel * self._tile.columns, index(last)))
 
 
-def each_sample(layer: Layer, work: int, body: Callable[[ir.Expr], None]) -> None:
+def each_sample(layer: RecurrentLayer, work: int, body: Callable[[ir.Expr], None]) -> None:
     """Emits a loop over samples, on several threads where `work` elements of each are many."""
     is_large = layer.batch > 1 and layer.batch * work >= PARALLEL_ELEMENTS
     with (T.parallel if is_large else T.serial)(layer.batch) as b:
         body(b)
 
 
-def each_unit(layer: Layer, lanes: int, body: Callable[["Units"], None]) -> None:
+def each_unit(layer: RecurrentLayer, lanes: int, body: Callable[["Units"], None]) -> None:
     """Emits a loop over the elements of a state, in vectors."""
     full, rest = divmod(layer.hidden, lanes)
     if full:
@@ -189,7 +189,10 @@ class Units:
 
 
 def fill(
-    layer: Layer, target: tirx.Buffer, value: Callable[[ir.Expr, Units], ir.Expr], lanes: int
+    layer: RecurrentLayer,
+    target: tirx.Buffer,
+    value: Callable[[ir.Expr, Units], ir.Expr],
+    lanes: int,
 ) -> None:
     """Emits `target[b, u] = value(b, u)` for a state of every sample."""
 
@@ -215,7 +218,7 @@ class LayerKernel:
         lengths: of the sequences, or None.
     """
 
-    layer: Layer
+    layer: RecurrentLayer
     machine: Machine
     weights: tirx.Buffer
     lengths: tirx.Buffer | None

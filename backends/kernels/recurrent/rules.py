@@ -11,7 +11,7 @@ from odtc.backends.kernels.common.operand import call_kernel, stored
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.recurrent.backward import recurrent_gradient
 from odtc.backends.kernels.recurrent.forward import recurrent_kernel
-from odtc.backends.kernels.recurrent.parts import Layer
+from odtc.backends.kernels.recurrent.parts import RecurrentLayer
 from odtc.core.ir.kernel_marks import RECURRENT, RECURRENT_BACKWARD
 from odtc.core.ir.recurrent_cells import CELLS
 
@@ -26,11 +26,11 @@ def recurrent_rules(machine: Machine) -> dict[str, Rule]:
     }
 
 
-def _layer(call: relax.Call, sequence: relax.Type, operands: int) -> Layer:
+def _layer(call: relax.Call, sequence: relax.Type, operands: int) -> RecurrentLayer:
     """The layer of a call, by the type of its hidden states; one more operand are lengths."""
     steps, batch, hidden = (int(size) for size in sequence.shape)
     cell, ragged = str(call.attrs["cell"]), len(call.args) > operands
-    return Layer(cell, steps, batch, hidden, bool(call.attrs["reverse"]), ragged)
+    return RecurrentLayer(cell, steps, batch, hidden, bool(call.attrs["reverse"]), ragged)
 
 
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:

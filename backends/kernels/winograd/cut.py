@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odtc.backends.kernels.convolution.grid import Walk
-from odtc.backends.kernels.convolution.shifted_cut import Cut, Shape, cut_of, staged_dtype
+from odtc.backends.kernels.convolution.shifted_cut import Shape, ShiftedCut, cut_of, staged_dtype
 from odtc.backends.kernels.product.panel import split_rows
 from odtc.backends.kernels.product.tile import Machine, Tile
 
@@ -144,7 +144,7 @@ def _is_plain(walk: Walk) -> bool:
 
 
 def _direct_cycles(
-    shape: Shape, walks: Sequence[Sequence[Walk]], cut: Cut, machine: Machine
+    shape: Shape, walks: Sequence[Sequence[Walk]], cut: ShiftedCut, machine: Machine
 ) -> float:
     """Returns the cycles of the form that multiplies every tap."""
     products = cut.tile.cycles(shape.rows, cut.columns) / 2 * shape.channels * TAPS * TAPS

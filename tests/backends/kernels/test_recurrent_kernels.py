@@ -16,7 +16,7 @@ from benchmarks.reference.recurrent import RECURRENT
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.kernels.recurrent.backward import recurrent_gradient
 from odtc.backends.kernels.recurrent.forward import recurrent_kernel
-from odtc.backends.kernels.recurrent.parts import Layer
+from odtc.backends.kernels.recurrent.parts import RecurrentLayer
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.ir.recurrent_cells import CELLS
 from tests.fast import examples, fast_if
@@ -38,7 +38,7 @@ def run(kernel: tvm.tirx.PrimFunc, tensors: Sequence[np.ndarray], shapes: Sequen
 class Drawn:
     """A layer with tensors, and what the reference makes of them."""
 
-    def __init__(self, layer: Layer, seed: int) -> None:
+    def __init__(self, layer: RecurrentLayer, seed: int) -> None:
         rng = np.random.default_rng(seed)
         cell = CELLS[layer.cell]
         gates = cell.gates * layer.hidden
@@ -131,7 +131,7 @@ def check(found: Arrays, expected: Arrays, bound: float) -> None:
 # More rows than a tile, columns that its panels overlap, work for two threads.
 @example(sizes=(3, 27, 72), lanes=16, reverse=True, ragged=True, seed=0)
 def test_values_and_gradients(cell, sizes, lanes, reverse, ragged, seed) -> None:
-    drawn = Drawn(Layer(cell, *sizes, reverse, ragged), seed)
+    drawn = Drawn(RecurrentLayer(cell, *sizes, reverse, ragged), seed)
     expected, gradients = drawn.reference()
     count = len(expected)
     results = drawn.forward(lanes, saves=True)
@@ -145,7 +145,7 @@ def test_values_and_gradients(cell, sizes, lanes, reverse, ragged, seed) -> None
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_from_half_precision(cell: str) -> None:
     """Saved tensors may be stored in half precision."""
-    drawn = Drawn(Layer(cell, 4, 3, 20, ragged=True), 1)
+    drawn = Drawn(RecurrentLayer(cell, 4, 3, 20, ragged=True), 1)
     expected, gradients = drawn.reference()
     y, *saved = (np.nan_to_num(each).astype(np.float16) for each in drawn.forward(16, saves=True))
     check(drawn.backward(16, y, saved[len(expected) - 1 :]), gradients, 5e-3)

@@ -22,7 +22,7 @@ from odtc.backends.kernels.attention.layout import Heads
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.kernels.recurrent.backward import recurrent_gradient
 from odtc.backends.kernels.recurrent.forward import recurrent_kernel
-from odtc.backends.kernels.recurrent.parts import Layer
+from odtc.backends.kernels.recurrent.parts import RecurrentLayer
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.objects.library import export_library
 from odtc.backends.targets import parse_target
@@ -186,7 +186,10 @@ def test_products_keep_the_multiply_adders_of_a_cortex_a76_busy(family, side):
 @pytest.mark.parametrize("cell", ["gru-after", "lstm"])
 def test_recurrent_products_keep_them_busy(cell):
     """The product of a step, with weights that were packed before."""
-    machine, layer = machine_of(parse_target(TARGET).vector_bits), Layer(cell, 5, BATCH, 64)
+    machine, layer = (
+        machine_of(parse_target(TARGET).vector_bits),
+        RecurrentLayer(cell, 5, BATCH, 64),
+    )
     for kernel in (
         recurrent_kernel(layer, machine, saves=True),
         recurrent_gradient(layer, ["float32"] * 3, machine),

@@ -9,7 +9,7 @@ from tvm import relax
 from odtc.backends.families import CPU_LOOPS
 from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.kernels.product.matmul import matmul
-from odtc.backends.kernels.product.panel import Sizes
+from odtc.backends.kernels.product.panel import ProductSizes
 from odtc.backends.kernels.product.row import is_of_rows
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.write_products import write_product
@@ -49,8 +49,8 @@ def test_values(sizes, batch, bits: int, stored: str) -> None:
 )
 def test_few_rows_are_summed_along_vectors(bits: int, most: int) -> None:
     machine = machine_of(bits)
-    taken = [rows for rows in range(1, 20) if is_of_rows(Sizes(1, rows, 400, 120), machine)]
+    taken = [rows for rows in range(1, 20) if is_of_rows(ProductSizes(1, rows, 400, 120), machine)]
     assert taken == list(range(1, most + 1))
-    assert not is_of_rows(Sizes(1, 1, 8, 120), machine)
+    assert not is_of_rows(ProductSizes(1, 1, 8, 120), machine)
     half = machine_of(bits, has_half=True)
-    assert is_of_rows(Sizes(1, 1, 400, 120), half)
+    assert is_of_rows(ProductSizes(1, 1, 400, 120), half)

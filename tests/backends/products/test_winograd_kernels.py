@@ -15,7 +15,7 @@ from tvm import relax, tirx
 import odtc
 from odtc.backends.built import winograd_kernels
 from odtc.backends.families import CPU_LOOPS
-from odtc.backends.kernels.convolution.grid import Axis
+from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
@@ -174,24 +174,24 @@ NOT_MUCH_FASTER = [
 )
 def test_the_form_is_taken_where_it_was_faster_when_measured(sizes, is_faster: bool) -> None:
     batch, channels, filters, side = sizes
-    walk = [Axis(side, 3, 1, 1, 1, side).forward()] * 2
+    walk = [ConvolutionAxis(side, 3, 1, 1, 1, side).forward()] * 2
     assert is_winograd(Shape(batch, channels, filters), [walk], machine_of(512)) == is_faster
 
 
-PLAIN = Axis(56, 3, 1, 1, 1, 56)
+PLAIN = ConvolutionAxis(56, 3, 1, 1, 1, 56)
 
 
 @pytest.mark.parametrize(
     "walks",
     [
-        [[Axis(57, 3, 2, 1, 1, 29).forward()] * 2],
-        [[Axis(57, 3, 1, 2, 2, 57).forward()] * 2],
-        [[Axis(57, 5, 1, 1, 2, 57).forward()] * 2],
-        [[PLAIN.forward(), Axis.points(56).forward()]],
+        [[ConvolutionAxis(57, 3, 2, 1, 1, 29).forward()] * 2],
+        [[ConvolutionAxis(57, 3, 1, 2, 2, 57).forward()] * 2],
+        [[ConvolutionAxis(57, 5, 1, 1, 2, 57).forward()] * 2],
+        [[PLAIN.forward(), ConvolutionAxis.points(56).forward()]],
         [[PLAIN.forward()] * 3],
-        [*itertools.product(*[Axis(56, 3, 2, 1, 1, 28).backward()] * 2)],
+        [*itertools.product(*[ConvolutionAxis(56, 3, 2, 1, 1, 28).backward()] * 2)],
         # The gradient where zeros were more than the window reaches.
-        [[Axis(56, 3, 1, 1, 3, 60).backward()[0]] * 2],
+        [[ConvolutionAxis(56, 3, 1, 1, 3, 60).backward()[0]] * 2],
     ],
     ids=["steps", "dilated", "five taps", "one row", "three axes", "remainders", "cut"],
 )
