@@ -11,7 +11,7 @@ from benchmarks.output import about, add_files, introduce, terminal, write_json
 from benchmarks.packing.inputs import CAPACITY, CHALLENGING, INPUTS
 from benchmarks.packing.report import Packed, draw, table_of
 from odtc.passes.memory.packing.budget import STEPS_PER_SECOND, Limit
-from odtc.passes.memory.packing.problem import Problem
+from odtc.passes.memory.packing.problem import PackingProblem
 from odtc.passes.memory.packing.solve import solve
 from odtc.passes.memory.packing.validate import validate
 
@@ -19,7 +19,7 @@ from odtc.passes.memory.packing.validate import validate
 def packed(name: str, limit: Limit) -> Packed:
     """Solves one input, and checks its plan."""
     buffers = INPUTS[name]()
-    problem = Problem(buffers)
+    problem = PackingProblem(buffers)
     began = time.perf_counter()
     solution = solve(problem, limit)
     seconds = time.perf_counter() - began

@@ -2,7 +2,7 @@
 
 from odtc.passes.checkpoint.problem import Plan, Recomputation
 from odtc.passes.memory.packing.budget import Limit
-from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.problem import Buffer, PackingProblem
 from odtc.passes.memory.packing.solve import solve
 
 # Of the search, about a second's worth.
@@ -27,4 +27,4 @@ def arena_of(problem: Recomputation, plan: Plan) -> int:
         for tensor, (first, last) in (*ended, *newest.items())
         if sizes[tensor]
     ]
-    return solve(Problem(buffers), Limit(steps=_STEPS)).height
+    return solve(PackingProblem(buffers), Limit(steps=_STEPS)).height

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Choice:
+class StageChoice:
     """A choice of the tensors that are alive at a moment.
 
     Attributes:

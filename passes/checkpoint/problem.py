@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from odtc.passes.checkpoint.program import Program
+from odtc.passes.checkpoint.program import StageConstraints
 from odtc.passes.memory.operator_order import Task, Tasks
 from odtc.passes.native.planner import Planner, planner_of
 
@@ -150,9 +150,9 @@ class Recomputation:
         return found
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> StageConstraints:
         """The linear program of its stages; see `stage_program.py`."""
-        return Program(self.tasks, self.uses, self.until, has_storage=self.storage is not None)
+        return StageConstraints(self.tasks, self.uses, self.until, has_storage=self.storage is not None)
 
     @cached_property
     def native(self) -> Planner | None:

@@ -16,7 +16,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class ConstraintRows:
     """Rows of a program, as a solver takes them: each begins at one of the places `starts`.
 
     Attributes:
@@ -32,7 +32,7 @@ class Rows:
     least: NDArray[np.float64]
 
 
-class Program:
+class StageConstraints:
     """Rows that say which tensors have to be there, by the moments at which they hold.
 
     The variables of a moment are, in this order: whether each earlier task runs again; whether each
@@ -75,7 +75,7 @@ class Program:
         """The tensors with bytes that tasks before one make, in order."""
         return np.flatnonzero((self._makers < task) & (self._sizes > 0))
 
-    def rows(self, task: int) -> Rows:
+    def rows(self, task: int) -> ConstraintRows:
         """The rows of the moment at which a task runs first."""
         made = self.made(task)
         place = np.full(len(self._sizes), -1)
@@ -91,7 +91,7 @@ class Program:
         there = columns >= 0
         values = np.broadcast_to([1.0, 1.0, 1.0, -1.0], columns.shape)[there]
         starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])[: len(tensor)]
-        return Rows(
+        return ConstraintRows(
             starts.astype(np.int32),
             columns[there].astype(np.int32),
             values,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from odtc.passes.checkpoint.problem import Plan, Recomputation
 from odtc.passes.memory.packing.budget import Limit
-from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.problem import Buffer, PackingProblem
 from odtc.passes.memory.packing.solve import solve
 from odtc.passes.memory.packing.validate import validate
 
@@ -14,7 +14,7 @@ _STEPS = 100_000
 
 
 @dataclass(frozen=True)
-class Region:
+class StorageRegion:
     """The bytes of a storage that a plan needs.
 
     Attributes:
@@ -26,7 +26,7 @@ class Region:
     offsets: Mapping[int, int] = field(default_factory=dict)
 
 
-def region_of(problem: Recomputation, plan: Plan) -> Region:
+def region_of(problem: Recomputation, plan: Plan) -> StorageRegion:
     """A place for each tensor, from where it is stored until it is fetched for the last time."""
     spans: dict[int, tuple[int, int]] = {}
     for place, number in enumerate(plan.sequence):
@@ -34,12 +34,14 @@ def region_of(problem: Recomputation, plan: Plan) -> Region:
             tensor = problem.moved(number)
             spans[tensor] = spans.get(tensor, (place, place))[0], place
     if not spans:
-        return Region()
+        return StorageRegion()
     buffers = [
         Buffer(str(tensor), first, last + 1, problem.tasks.sizes[tensor])
         for tensor, (first, last) in spans.items()
     ]
-    packing = Problem(buffers)
+    packing = PackingProblem(buffers)
     solution = solve(packing, Limit(steps=_STEPS))
     validate(packing, solution)
-    return Region(solution.height, {tensor: solution.offsets[str(tensor)] for tensor in spans})
+    return StorageRegion(
+        solution.height, {tensor: solution.offsets[str(tensor)] for tensor in spans}
+    )

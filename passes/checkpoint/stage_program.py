@@ -16,7 +16,7 @@ from collections.abc import Collection
 import highspy
 import numpy as np
 
-from odtc.passes.checkpoint.choice import Choice
+from odtc.passes.checkpoint.choice import StageChoice
 from odtc.passes.checkpoint.problem import Recomputation
 
 # The row that limits bytes.
@@ -68,18 +68,18 @@ class StageProgram:
         self._solver.addVars(len(seconds), least, most)
         self._add_rows()
 
-    def cheapest(self, limit: float) -> Choice | None:
+    def cheapest(self, limit: float) -> StageChoice | None:
         """The choice that takes the least time within a limit of bytes.
 
         None where there is none: no plan is within the limit then.
         """
         return self.within(limit - self._problem.grown[self._task])
 
-    def within(self, room: float) -> Choice | None:
+    def within(self, room: float) -> StageChoice | None:
         """The choice that takes the least time whose tensors have so many bytes at most."""
         return self._least(self._seconds, np.ones(self._task), room, fetched=1.0)
 
-    def smallest(self, again: Collection[int]) -> Choice | None:
+    def smallest(self, again: Collection[int]) -> StageChoice | None:
         """The choice of fewest bytes of those in which only certain tasks run again.
 
         It is a minimum cut between what was made and what is going to be read.
@@ -89,10 +89,10 @@ class StageProgram:
 
     def _least(
         self, costs: np.ndarray, again: np.ndarray, room: float, *, fetched: float
-    ) -> Choice | None:
+    ) -> StageChoice | None:
         """The choice of least costs, by how much each task may run again and tensors be fetched."""
         if not len(costs):
-            return None if room < 0 else Choice(self._task, frozenset(), 0.0)
+            return None if room < 0 else StageChoice(self._task, frozenset(), 0.0)
         solver, places = self._solver, np.arange(len(costs), dtype=np.int32)
         solver.changeColsCost(len(costs), places, costs)
         solver.changeColsBounds(self._task, places[: self._task], np.zeros(self._task), again)
@@ -112,7 +112,7 @@ class StageProgram:
         )
         run = frozenset(np.flatnonzero(values[: self._task] >= _KEPT).tolist())
         seconds = float(self._seconds @ values) * self._whole
-        return Choice(self._task, kept, max(0.0, seconds), waiting, run)
+        return StageChoice(self._task, kept, max(0.0, seconds), waiting, run)
 
     def _add_rows(self) -> None:
         """Gives the solver the limit, and what has to be there after the moment."""

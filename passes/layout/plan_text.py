@@ -8,7 +8,7 @@ t12__adjoint NHWC  # a comment
 from collections.abc import Mapping
 
 from odtc.core.errors import UsageError
-from odtc.passes.layout.problem import Problem, Solution
+from odtc.passes.layout.problem import LayoutProblem, LayoutSolution
 from odtc.passes.layout.solve import solution_of
 
 # An operator and its layout.
@@ -38,7 +38,7 @@ def parse_plan(text: str, where: str) -> dict[str, str]:
     return found
 
 
-def forced(problem: Problem, plan: Mapping[str, str]) -> Solution:
+def forced(problem: LayoutProblem, plan: Mapping[str, str]) -> LayoutSolution:
     """The solution that a plan asks for; its bound is that of no proof.
 
     Raises:

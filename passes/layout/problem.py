@@ -60,7 +60,7 @@ class OperatorForm:
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorNode:
     """One call.
 
     Attributes:
@@ -77,7 +77,7 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Problem:
+class LayoutProblem:
     """Tensors, and the operators that make and read them.
 
     Attributes:
@@ -87,7 +87,7 @@ class Problem:
     """
 
     tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
+    operators: tuple[OperatorNode, ...]
     price: float = 0.0
 
     @cached_property
@@ -112,7 +112,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Copy:
+class LayoutConversion:
     """A tensor that is copied into another layout.
 
     Attributes:
@@ -125,7 +125,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Solution:
+class LayoutSolution:
     """A plan.
 
     Attributes:
@@ -148,7 +148,7 @@ class Solution:
         return self.cost <= self.bound + 1e-9 * max(abs(self.cost), 1e-9)
 
 
-def made_in(problem: Problem, forms: Sequence[int], tensor: int) -> str:
+def made_in(problem: LayoutProblem, forms: Sequence[int], tensor: int) -> str:
     """The layout in which a tensor is made."""
     if tensor not in problem.makers:
         return problem.tensors[tensor].layouts[0]
@@ -156,7 +156,7 @@ def made_in(problem: Problem, forms: Sequence[int], tensor: int) -> str:
     return problem.operators[operator].forms[forms[operator]].writes[place]
 
 
-def copies_of(problem: Problem, forms: Sequence[int]) -> Iterator[Copy]:
+def copies_of(problem: LayoutProblem, forms: Sequence[int]) -> Iterator[LayoutConversion]:
     """The copies that a plan makes."""
     for number in range(len(problem.tensors)):
         made = made_in(problem, forms, number)
@@ -164,9 +164,9 @@ def copies_of(problem: Problem, forms: Sequence[int]) -> Iterator[Copy]:
             problem.operators[operator].forms[forms[operator]].reads[place]
             for operator, place in problem.readers[number]
         }
-        yield from (Copy(number, layout) for layout in sorted(wanted - {made}))
+        yield from (LayoutConversion(number, layout) for layout in sorted(wanted - {made}))
 
 
-def native_of(problem: Problem) -> tuple[int, ...]:
+def native_of(problem: LayoutProblem) -> tuple[int, ...]:
     """The plan of the graph as it is."""
     return (0,) * len(problem.operators)

@@ -10,7 +10,7 @@ from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.ir.bindings import bind, bindings_of, rebuilding
 from odtc.passes.layout.element_kernels import permuted_kernel
 from odtc.passes.layout.forms import CALL_TIR, read_by
-from odtc.passes.layout.problem import Solution
+from odtc.passes.layout.problem import LayoutSolution
 from odtc.passes.layout.step_graph import StepGraph
 
 
@@ -34,7 +34,7 @@ def relayout(image: relax.Expr, to: str) -> relax.Call:
 
 
 def rewritten(
-    module: tvm.IRModule, name: str, graph: StepGraph, solution: Solution
+    module: tvm.IRModule, name: str, graph: StepGraph, solution: LayoutSolution
 ) -> tvm.IRModule:
     """The module with the step as the plan has it."""
     with rebuilding(module, name) as builder:
@@ -56,7 +56,7 @@ class _Writer:
         builder: relax.BlockBuilder,
         module: tvm.IRModule,
         graph: StepGraph,
-        solution: Solution,
+        solution: LayoutSolution,
     ) -> None:
         self._builder, self._module, self._graph = builder, module, graph
         self._forms = solution.forms

@@ -11,7 +11,7 @@ import tvm
 from odtc.core.artifact.layout_plan import LayoutCopy, LayoutOperator, LayoutPlan
 from odtc.passes.contract import Pass
 from odtc.passes.layout.plan_text import forced
-from odtc.passes.layout.problem import Problem, Solution, copies_of, native_of
+from odtc.passes.layout.problem import LayoutProblem, LayoutSolution, copies_of, native_of
 from odtc.passes.layout.rewrite import rewritten
 from odtc.passes.layout.solve import solution_of, solve
 from odtc.passes.layout.step_graph import Costs, graph_of
@@ -56,14 +56,14 @@ class SelectLayouts(Pass):
         module.update_func(variable, module[self.function].with_attr(LAYOUTS, said))
         return module
 
-    def _best(self, problem: Problem) -> Solution:
+    def _best(self, problem: LayoutProblem) -> LayoutSolution:
         """The plan that costs least, or the step as it is where that costs not much more."""
         best = solve(problem)
         native = solution_of(problem, native_of(problem), best.bound)
         return best if best.cost * (1 + self.margin) < native.cost else native
 
 
-def record_of(problem: Problem, solution: Solution) -> LayoutPlan:
+def record_of(problem: LayoutProblem, solution: LayoutSolution) -> LayoutPlan:
     """Returns the record of a plan, as an artifact keeps it."""
     operators = (
         LayoutOperator(

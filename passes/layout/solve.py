@@ -10,11 +10,11 @@ from itertools import combinations
 
 import numpy as np
 
-from odtc.passes.layout.problem import Problem, Solution, Tensor, made_in
+from odtc.passes.layout.problem import LayoutProblem, LayoutSolution, Tensor, made_in
 from odtc.passes.layout.tables import MOST, Table, least
 
 
-def solve(problem: Problem, most: int = MOST) -> Solution:
+def solve(problem: LayoutProblem, most: int = MOST) -> LayoutSolution:
     """The best plan; with a bound below it, where tables of `most` numbers do not prove it best."""
     operators, tensors, price = len(problem.operators), problem.tensors, problem.price
     sets = [_sets(tensor.layouts) for tensor in tensors]
@@ -43,7 +43,7 @@ def solve(problem: Problem, most: int = MOST) -> Solution:
     return solution_of(problem, tuple(values[:operators]), bound)
 
 
-def solution_of(problem: Problem, forms: tuple[int, ...], bound: float) -> Solution:
+def solution_of(problem: LayoutProblem, forms: tuple[int, ...], bound: float) -> LayoutSolution:
     """A plan: its operators, and a copy for each layout that a tensor is not made in."""
     seconds = sum(
         each.forms[taken].seconds for each, taken in zip(problem.operators, forms, strict=True)
@@ -57,7 +57,7 @@ def solution_of(problem: Problem, forms: tuple[int, ...], bound: float) -> Solut
         made = made_in(problem, forms, number)
         seconds += tensor.seconds_of(made, wanted | {made})
         nbytes += tensor.nbytes_of(wanted | {made})
-    return Solution(forms, seconds, nbytes, seconds + problem.price * nbytes, bound)
+    return LayoutSolution(forms, seconds, nbytes, seconds + problem.price * nbytes, bound)
 
 
 def _made_so(tensor: Tensor, price: float, made: str, there: frozenset[str]) -> float:

@@ -13,7 +13,7 @@ from odtc.passes.graph.read_normalised import RESULT, Readers
 from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.ir.tensor_bytes import tensor_bytes, variable_bytes
 from odtc.passes.layout.forms import Rule, images_of, is_image, rule_of
-from odtc.passes.layout.problem import Operator, OperatorForm, Problem, Tensor
+from odtc.passes.layout.problem import LayoutProblem, OperatorForm, OperatorNode, Tensor
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StepGraph:
     operators: dict[relax.Var, int] = field(default_factory=dict)
     plumbing: set[relax.Var] = field(default_factory=set)
     unwritten: frozenset[relax.Var] = frozenset()
-    problem: Problem = field(default_factory=lambda: Problem((), ()))
+    problem: LayoutProblem = field(default_factory=lambda: LayoutProblem((), ()))
 
     def source(self, variable: relax.Var) -> relax.Var:
         """The variable that an operator makes, of one that may be another name of it."""
@@ -113,7 +113,7 @@ class _Reader:
     ) -> None:
         self._graph, self._firsts, self._costs = graph, firsts, costs
         self._tensors: list[Tensor] = []
-        self._operators: list[Operator] = []
+        self._operators: list[OperatorNode] = []
         self._names: Counter[str] = Counter()
 
     def read(self, bindings: list[relax.Binding]) -> None:
@@ -127,7 +127,9 @@ class _Reader:
             self._operator(binding)
         results = list(self._read_by(graph.function.body.body))
         self._operators.append(_fixed("result", results, ()))
-        graph.problem = Problem(tuple(self._tensors), tuple(self._operators), self._costs.price)
+        graph.problem = LayoutProblem(
+            tuple(self._tensors), tuple(self._operators), self._costs.price
+        )
 
     def _given(self, bindings: list[relax.Binding]) -> Iterator[relax.Var]:
         """The images that the step is given."""
@@ -169,7 +171,7 @@ class _Reader:
             )
             for layout, spared in ((SECOND, written), (LAST, 0.0))
         )
-        self._operators.append(Operator(self._name(variable), tuple(reads), writes, forms))
+        self._operators.append(OperatorNode(self._name(variable), tuple(reads), writes, forms))
 
     def _written(self, variable: relax.Var) -> float:
         """Seconds that the readers of a batch normalisation save that they can compute."""
@@ -211,7 +213,7 @@ def _type_bytes(type_: relax.TensorType) -> int:
     return tensor_bytes(type_.shape, str(type_.dtype))
 
 
-def _fixed(name: str, reads: list[int], writes: tuple[int, ...]) -> Operator:
+def _fixed(name: str, reads: list[int], writes: tuple[int, ...]) -> OperatorNode:
     """An operator that runs as it is."""
     form = OperatorForm(SECOND, (SECOND,) * len(reads), (SECOND,) * len(writes), 0.0)
-    return Operator(name, tuple(reads), writes, (form,))
+    return OperatorNode(name, tuple(reads), writes, (form,))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from odtc.passes.layout.problem import Problem, Solution, Tensor
+from odtc.passes.layout.problem import LayoutProblem, LayoutSolution, Tensor
 
 # Seconds are sums of floats in another order.
 _ROUNDING = 1e-9
@@ -12,7 +12,7 @@ class LayoutPlanError(ValueError):
     """A plan is none, or its cost is another one: a fault of the solver."""
 
 
-def validate(problem: Problem, solution: Solution) -> None:
+def validate(problem: LayoutProblem, solution: LayoutSolution) -> None:
     """Runs through the operators, with the layouts in which each tensor is there.
 
     Raises:
@@ -34,7 +34,7 @@ def validate(problem: Problem, solution: Solution) -> None:
         raise LayoutPlanError(f"the plan costs {cost} s, below its bound of {solution.bound} s")
 
 
-def _played(problem: Problem, forms: Sequence[int]) -> tuple[float, int]:
+def _played(problem: LayoutProblem, forms: Sequence[int]) -> tuple[float, int]:
     """Seconds of a plan, and bytes that are in memory because of it."""
     there = {number: {each.layouts[0]} for number, each in enumerate(problem.tensors)}
     seconds = 0.0

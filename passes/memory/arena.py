@@ -20,7 +20,7 @@ from odtc.passes.contract import Pass
 from odtc.passes.ir.bindings import bindings_of, with_bindings
 from odtc.passes.memory.lifespans import lifespans_of
 from odtc.passes.memory.packing.budget import Limit
-from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT, Solution
+from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT, PackingSolution
 from odtc.passes.memory.packing.solve import solve
 from odtc.passes.memory.packing.validate import validate
 from odtc.passes.memory.record import record_of
@@ -66,7 +66,7 @@ def _planned(function: relax.Function, origins: Sequence[Origin] | None) -> rela
     return planned.with_attr(RECORD, record.to_json())
 
 
-def _placed(function: relax.Function, solution: Solution) -> relax.Function:
+def _placed(function: relax.Function, solution: PackingSolution) -> relax.Function:
     """The function with its tensors in one arena."""
     builder = relax.BlockBuilder()
     size = relax.ShapeExpr([solution.height])

@@ -12,7 +12,7 @@ from tvm import ir, relax
 from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.ir.tensor_bytes import tensor_bytes
-from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.problem import Buffer, PackingProblem
 
 _ALLOCATION = "relax.builtin.alloc_tensor"
 
@@ -30,9 +30,9 @@ class Lifespans:
     tensors: Mapping[int, tuple[int, int]]
     bytes: Mapping[int, int]
 
-    def problem(self) -> Problem:
+    def problem(self) -> PackingProblem:
         """Returns the packing problem: a buffer for each tensor, named by its number."""
-        return Problem(
+        return PackingProblem(
             [
                 Buffer(str(number), first, last + 1, self.bytes[number])
                 for number, (first, last) in self.tensors.items()

@@ -121,7 +121,7 @@ class Tasks:
 
 
 @dataclass(frozen=True)
-class Order:
+class TaskOrder:
     """An order of tasks.
 
     Attributes:
@@ -135,7 +135,7 @@ class Order:
     lower_bound: int
 
 
-def lowest_order(tasks: Tasks) -> Order:
+def lowest_order(tasks: Tasks) -> TaskOrder:
     """An order of a low peak; the given one where none is found that is lower."""
     order = tuple(range(len(tasks.tasks)))
     best, bound = peak_of(tasks, order), lower_bound(tasks)
@@ -154,7 +154,7 @@ def lowest_order(tasks: Tasks) -> Order:
             lowest = limit + unit
             bound = lowest if is_complete else bound
         limit = (lowest + best) // 2 // unit * unit
-    return Order(order, best, bound)
+    return TaskOrder(order, best, bound)
 
 
 def peak_of(tasks: Tasks, order: Sequence[int]) -> int:

@@ -17,7 +17,7 @@ from odtc.core.ir.relax_calls import is_call
 from odtc.core.ir.tensor_tags import Tags
 from odtc.core.specs import TensorSpec
 from odtc.passes.graph.name_tensors import tags_in
-from odtc.passes.memory.packing.problem import Problem, Solution
+from odtc.passes.memory.packing.problem import PackingProblem, PackingSolution
 
 # What a kernel's own buffers are called.
 WORKSPACE = "workspace"
@@ -47,8 +47,8 @@ class _Value:
 
 def record_of(
     bindings: Sequence[relax.Binding],
-    problem: Problem,
-    solution: Solution,
+    problem: PackingProblem,
+    solution: PackingSolution,
     origins: Sequence[Origin],
 ) -> MemoryPlan:
     """The record of a plan.

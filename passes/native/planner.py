@@ -8,14 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from odtc.passes.checkpoint.choice import Choice
+from odtc.passes.checkpoint.choice import StageChoice
 from odtc.passes.memory.operator_order import Tasks
 from odtc.passes.native.library import library
 
 Flags = NDArray[np.uint8]
 # Asks what of all that is alive is worth keeping: the task that comes next, tensors that are alive,
 # those of them that may not be dropped, the bytes of these, and the bytes that are left.
-Look = Callable[[int, frozenset[int], frozenset[int], int, int], Choice | None]
+Look = Callable[[int, frozenset[int], frozenset[int], int, int], StageChoice | None]
 
 _INTS = ctypes.POINTER(ctypes.c_int32)
 _FLAGS = ctypes.POINTER(ctypes.c_uint8)
@@ -128,7 +128,7 @@ class Planner:
         )
 
     def evicting(
-        self, limit: int, rules: Rules, choice: Choice | None, looks: int, look: Look
+        self, limit: int, rules: Rules, choice: StageChoice | None, looks: int, look: Look
     ) -> list[int] | None:
         """Does what `eviction.py` does; `look` may be asked `looks` times."""
         given, held = _Choice(), []
@@ -199,7 +199,7 @@ class Planner:
         where = ctypes.byref(self._problem), self._pointer(given, ctypes.c_int32)
         return self._functions.odtc_peak(*where, len(given))
 
-    def _fill(self, into: _Choice, choice: Choice, unwanted: frozenset[int]) -> list[Flags]:
+    def _fill(self, into: _Choice, choice: StageChoice, unwanted: frozenset[int]) -> list[Flags]:
         """Writes a choice; returns what has to live as long as it is read."""
         into.task = choice.task
         flags = [

@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from odtc.passes.checkpoint.problem import Plan, Recomputation
-from odtc.passes.checkpoint.region import Region, region_of
+from odtc.passes.checkpoint.region import StorageRegion, region_of
 from odtc.passes.checkpoint.validate import validate
 from odtc.passes.contract import Pass
 from odtc.passes.ir.bindings import with_bindings
@@ -79,7 +79,7 @@ def _replayed(
     calls: Calls,
     problem: Recomputation,
     plan: Plan,
-    region: Region,
+    region: StorageRegion,
     copies: StorageCopies | None,
 ) -> relax.Function:
     waiting = Waiting(copies, copies.argument(), region.offsets) if copies else None
@@ -94,7 +94,7 @@ def _replayed(
     return made.with_attr(REPEATED, _said(problem, plan, region)).with_attr(STORED, region.nbytes)
 
 
-def _said(problem: Recomputation, plan: Plan, region: Region) -> str:
+def _said(problem: Recomputation, plan: Plan, region: StorageRegion) -> str:
     calls, once = len(plan.sequence), len(problem.tasks.tasks)
     if calls == once:
         return "no call runs again: the step fits the budget"

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from odtc.passes.memory import arena
 from odtc.passes.memory.packing.budget import Limit
 from odtc.passes.memory.packing.families import families_of
-from odtc.passes.memory.packing.problem import Problem, Solution
+from odtc.passes.memory.packing.problem import PackingProblem, PackingSolution
 from tests.guarded.memory import PAGE, end_aligned, whole_pages
 
 # Offset and bytes of each tensor.
@@ -19,7 +19,7 @@ def apart() -> Iterator[dict[int, Tensors]]:
     """Steps that are compiled within the block have such plans: by the bytes of their arenas."""
     plans: dict[int, Tensors] = {}
 
-    def solve(problem: Problem, limit: Limit | None = None) -> Solution:
+    def solve(problem: PackingProblem, limit: Limit | None = None) -> PackingSolution:
         solution, tensors = solve_apart(problem)
         if tensors:
             # Two functions may need as much: what is no tensor of either is guarded.
@@ -30,7 +30,7 @@ def apart() -> Iterator[dict[int, Tensors]]:
         yield plans
 
 
-def solve_apart(problem: Problem) -> tuple[Solution, Tensors]:
+def solve_apart(problem: PackingProblem) -> tuple[PackingSolution, Tensors]:
     """No two tensors share a page, whenever they are alive."""
     offsets, tensors, end = {}, [], 0
     for family in families_of(problem.buffers):
@@ -39,4 +39,4 @@ def solve_apart(problem: Problem) -> tuple[Solution, Tensors]:
         if family.size:
             tensors.append((begin, family.size))
             end = begin // PAGE * PAGE + whole_pages(begin % PAGE + family.size)
-    return Solution(offsets, end + PAGE, 0), tensors
+    return PackingSolution(offsets, end + PAGE, 0), tensors

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import odtc
-from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.problem import Buffer, PackingProblem
 from odtc.passes.memory.packing.validate import validate
 from tests.fuzz.verdict import fed
 from tests.guarded.memory import PAGE, Guarded, end_aligned, whole_pages
@@ -58,7 +58,7 @@ def test_a_plan_apart_is_one() -> None:
         Buffer("d", 3, 4, 64, 256),
         Buffer("e", 1, 2, 64, 64, "c", 128),
     ]
-    problem = Problem(buffers)
+    problem = PackingProblem(buffers)
     solution, tensors = solve_apart(problem)
     validate(problem, solution)
     pages = [set(range(start // PAGE, -(-(start + size) // PAGE))) for start, size in tensors]

@@ -4,13 +4,13 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from odtc.passes.layout.problem import Operator, OperatorForm, Problem, Tensor
+from odtc.passes.layout.problem import LayoutProblem, OperatorForm, OperatorNode, Tensor
 
 LAYOUTS = ("NCHW", "NHWC", "CNHW")
 
 
 @st.composite
-def problems(draw, most_operators: int = 6) -> Problem:
+def problems(draw, most_operators: int = 6) -> LayoutProblem:
     """Small graphs: each operator reads some tensors made before it, and makes one or two."""
     cost = st.integers(0, 20).map(float)
     count = draw(st.integers(1, len(LAYOUTS)))
@@ -34,23 +34,23 @@ def problems(draw, most_operators: int = 6) -> Problem:
             )
             for n in range(draw(st.integers(1, 3)))
         )
-        operators.append(Operator(f"op{number}", tuple(reads), tuple(writes), forms))
-    return Problem(tuple(tensors), tuple(operators), float(draw(st.integers(0, 3))))
+        operators.append(OperatorNode(f"op{number}", tuple(reads), tuple(writes), forms))
+    return LayoutProblem(tuple(tensors), tuple(operators), float(draw(st.integers(0, 3))))
 
 
-def best_by_trying(problem: Problem) -> float:
+def best_by_trying(problem: LayoutProblem) -> float:
     """The least cost of all plans, each played."""
     choices = product(*(range(len(each.forms)) for each in problem.operators))
     return min(cost_of(problem, choice) for choice in choices)
 
 
-def cost_of(problem: Problem, choice: tuple[int, ...]) -> float:
+def cost_of(problem: LayoutProblem, choice: tuple[int, ...]) -> float:
     """Returns the cost of a plan: its seconds, and its bytes at their price."""
     seconds, nbytes = played(problem, choice)
     return seconds + problem.price * nbytes
 
 
-def played(problem: Problem, choice: tuple[int, ...]) -> tuple[float, int]:
+def played(problem: LayoutProblem, choice: tuple[int, ...]) -> tuple[float, int]:
     """Seconds of a plan, with copies of layouts that are not there; and bytes more than usual."""
     there = {(number, each.layouts[0]) for number, each in enumerate(problem.tensors)}
     for operator in problem.operators:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 from odtc.passes.layout.problem import (
-    Operator,
+    LayoutProblem,
+    LayoutSolution,
     OperatorForm,
-    Problem,
-    Solution,
+    OperatorNode,
     Tensor,
     copies_of,
     native_of,
@@ -22,11 +22,11 @@ from tests.passes.layouts import best_by_trying, cost_of, played, problems
 A, B = "NCHW", "NHWC"
 
 
-def chain(costs: list[tuple[float, float]], copy: float) -> Problem:
+def chain(costs: list[tuple[float, float]], copy: float) -> LayoutProblem:
     """Operators one after the other, each as fast in either layout as it says."""
     tensors = tuple(Tensor(f"t{n}", (A, B), copy, 64) for n in range(len(costs) + 1))
     operators = tuple(
-        Operator(
+        OperatorNode(
             f"op{n}",
             (n,),
             (n + 1,),
@@ -34,12 +34,12 @@ def chain(costs: list[tuple[float, float]], copy: float) -> Problem:
         )
         for n, (native, other) in enumerate(costs)
     )
-    return Problem(tensors, operators)
+    return LayoutProblem(tensors, operators)
 
 
 @given(problems())
 @settings(max_examples=300, deadline=None)
-def test_no_plan_is_better(problem: Problem) -> None:
+def test_no_plan_is_better(problem: LayoutProblem) -> None:
     solution = solve(problem)
     validate(problem, solution)
     assert solution.is_optimal
@@ -48,7 +48,7 @@ def test_no_plan_is_better(problem: Problem) -> None:
 
 @given(problems())
 @settings(max_examples=200, deadline=None)
-def test_with_small_tables_the_bound_is_one(problem: Problem) -> None:
+def test_with_small_tables_the_bound_is_one(problem: LayoutProblem) -> None:
     solution = solve(problem, most=4)
     validate(problem, solution)
     assert solution.bound <= best_by_trying(problem) <= solution.cost
@@ -56,7 +56,7 @@ def test_with_small_tables_the_bound_is_one(problem: Problem) -> None:
 
 @given(problems())
 @settings(max_examples=100, deadline=None)
-def test_seconds_and_bytes_are_those_of_the_plan_played(problem: Problem) -> None:
+def test_seconds_and_bytes_are_those_of_the_plan_played(problem: LayoutProblem) -> None:
     for forms in (native_of(problem), tuple(len(each.forms) - 1 for each in problem.operators)):
         found = solution_of(problem, forms, 0.0)
         assert (found.seconds, found.nbytes) == played(problem, forms)
@@ -67,11 +67,11 @@ def test_a_copy_is_made_once_for_all_its_readers() -> None:
     problem = chain([(1, 1)], 0)
     first = problem.operators[0]
     readers = tuple(
-        Operator(f"r{n}", (1,), (2 + n,), (OperatorForm(B, (B,), (B,), 1.0),)) for n in range(3)
+        OperatorNode(f"r{n}", (1,), (2 + n,), (OperatorForm(B, (B,), (B,), 1.0),)) for n in range(3)
     )
-    made = Operator("made", (0,), (1,), (first.forms[0],))
+    made = OperatorNode("made", (0,), (1,), (first.forms[0],))
     tensors = (Tensor("x", (A, B)), *(Tensor(f"t{n}", (A, B), 5.0) for n in range(4)))
-    problem = Problem(tensors, (made, *readers))
+    problem = LayoutProblem(tensors, (made, *readers))
     solution = solve(problem)
     assert solution.seconds == 1 + 3 + 5
     assert [(copy.tensor, copy.layout) for copy in copies_of(problem, solution.forms)] == [(1, B)]
@@ -110,9 +110,9 @@ def test_a_step_of_a_thousand_operators_is_proven_within_seconds() -> None:
         back = 999 - number
         other = max(number - 3, 0) if number < 500 else back
         tensors.append(Tensor(f"t{number}", (A, B), 1.0 + number % 7))
-        operators.append(Operator(f"op{number}", (number, other), (number + 1,), forms))
+        operators.append(OperatorNode(f"op{number}", (number, other), (number + 1,), forms))
     begin = time.process_time()
-    solution = solve(Problem(tuple(tensors), tuple(operators)))
+    solution = solve(LayoutProblem(tuple(tensors), tuple(operators)))
     assert solution.is_optimal
     assert time.process_time() - begin < 10
 
@@ -122,12 +122,12 @@ def test_an_operator_may_read_more_tensors_than_an_array_has_axes() -> None:
     count = 80
     forms = (OperatorForm(A, (A,), (A,), 3.0), OperatorForm(B, (B,), (B,), 2.0))
     tensors = tuple(Tensor(f"t{n}", (A, B), 0.5) for n in range(count + 2))
-    makers = tuple(Operator(f"op{n}", (0,), (n + 1,), forms) for n in range(count))
+    makers = tuple(OperatorNode(f"op{n}", (0,), (n + 1,), forms) for n in range(count))
     layouts = (A,) * count
-    concat = Operator(
+    concat = OperatorNode(
         "concat", tuple(range(1, count + 1)), (count + 1,), (OperatorForm(A, layouts, (A,), 0.0),)
     )
-    solution = solve(Problem(tensors, (*makers, concat)))
+    solution = solve(LayoutProblem(tensors, (*makers, concat)))
     assert solution.is_optimal
     assert solution.seconds == 0.5 + count * 2.5
 
@@ -156,4 +156,4 @@ def test_the_validator_refuses_a_layout_that_a_tensor_cannot_have() -> None:
     problem = chain([(5, 2)], 2)
     tensors = (replace(problem.tensors[0], layouts=(A,)), problem.tensors[1])
     with pytest.raises(LayoutPlanError, match="t0 is never NHWC"):
-        validate(replace(problem, tensors=tensors), Solution((1,), 4.0, 64, 4.0, 4.0))
+        validate(replace(problem, tensors=tensors), LayoutSolution((1,), 4.0, 64, 4.0, 4.0))

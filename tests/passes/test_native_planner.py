@@ -24,7 +24,7 @@ from odtc.passes.memory.packing import search
 from odtc.passes.memory.packing.blocks import blocks_of
 from odtc.passes.memory.packing.budget import Budget, Limit
 from odtc.passes.memory.packing.families import families_of
-from odtc.passes.memory.packing.problem import Problem
+from odtc.passes.memory.packing.problem import PackingProblem
 from odtc.passes.memory.packing.search import searched
 from odtc.passes.memory.packing.solve import solve
 from odtc.passes.memory.packing.validate import validate
@@ -132,7 +132,7 @@ def test_an_error_where_a_walk_asks_is_raised(monkeypatch: pytest.MonkeyPatch) -
 
 @settings(max_examples=100, deadline=None)
 @given(problems(most=14), st.data())
-def test_searches_are_those_of_python(problem: Problem, data: st.DataObject) -> None:
+def test_searches_are_those_of_python(problem: PackingProblem, data: st.DataObject) -> None:
     families = [family for family in families_of(problem.buffers) if family.size]
     if not families:
         return
@@ -159,7 +159,7 @@ def test_searches_are_those_of_python(problem: Problem, data: st.DataObject) -> 
 @pytest.mark.parametrize("name", CHALLENGING)
 def test_challenging_inputs_are_within_their_capacity_soon(name: str) -> None:
     """In less than a second: three million steps are a few tenths of one here."""
-    problem = Problem(INPUTS[name](), CAPACITY)
+    problem = PackingProblem(INPUTS[name](), CAPACITY)
     solution = solve(problem, Limit(3_500_000))
     validate(problem, solution)
     assert solution.height <= CAPACITY

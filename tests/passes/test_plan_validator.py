@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odtc.passes.memory.packing.budget import Limit
-from odtc.passes.memory.packing.problem import Buffer, Problem, Solution
+from odtc.passes.memory.packing.problem import Buffer, PackingProblem, PackingSolution
 from odtc.passes.memory.packing.solve import solve
 from odtc.passes.memory.packing.validate import InvalidPlanError, validate
 from tests.passes.memory.packing import problems
@@ -25,7 +25,7 @@ PLACES = {"a": 0, "b": 100, "c": 152, "v": 8, "n": 7}
 
 def check(height=252, lower_bound=1, leave_out=(), **places):
     offsets = {name: at for name, at in (PLACES | places).items() if name not in leave_out}
-    validate(Problem(BUFFERS), Solution(offsets, height, lower_bound))
+    validate(PackingProblem(BUFFERS), PackingSolution(offsets, height, lower_bound))
 
 
 def test_a_right_plan_passes():
@@ -88,9 +88,9 @@ def test_rows_beyond_one_look_are_compared():
     """Among a thousand buffers, wherever the two are that overlap."""
     buffers = [Buffer(str(n), 0, 1, 10, 1) for n in range(1000)]
     places = {buffer.id: 10 * n for n, buffer in enumerate(buffers)}
-    problem = Problem(buffers)
-    validate(problem, Solution(places, 10_000, 0))
+    problem = PackingProblem(buffers)
+    validate(problem, PackingSolution(places, 10_000, 0))
     for one, other in ((0, 999), (255, 256), (998, 999), (300, 20), (511, 512)):
         wrong = places | {str(one): places[str(other)]}
         with pytest.raises(InvalidPlanError, match=f"{min(one, other)} and {max(one, other)} "):
-            validate(problem, Solution(wrong, 10_000, 0))
+            validate(problem, PackingSolution(wrong, 10_000, 0))

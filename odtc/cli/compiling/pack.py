@@ -11,7 +11,7 @@ from odtc.core.disk.files import check_writable
 from odtc.core.errors import BudgetError, ExitCode
 
 if TYPE_CHECKING:
-    from odtc.passes.memory.packing.problem import Solution
+    from odtc.passes.memory.packing.problem import PackingSolution
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -52,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
     """
     from odtc.passes.memory.packing.budget import Limit
     from odtc.passes.memory.packing.csv_file import read_buffers, write_plan
-    from odtc.passes.memory.packing.problem import Problem
+    from odtc.passes.memory.packing.problem import PackingProblem
     from odtc.passes.memory.packing.search import steps_per_second
     from odtc.passes.memory.packing.solve import solve
     from odtc.passes.memory.packing.validate import validate
 
     check_writable(args.output)
     buffers = read_buffers(args.table)
-    problem = Problem(buffers, args.capacity)
+    problem = PackingProblem(buffers, args.capacity)
     began = time.perf_counter()
     with stages() as stage:
         stage(f"pack {len(buffers)} buffers")
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _too_high(solution: "Solution", capacity: int, table: Path) -> BudgetError:
+def _too_high(solution: "PackingSolution", capacity: int, table: Path) -> BudgetError:
     """What to say of a plan that needs more than there is."""
     need = f"the lowest found has {solution.height} bytes, and none has less than "
     return BudgetError(
@@ -89,7 +89,9 @@ def _too_high(solution: "Solution", capacity: int, table: Path) -> BudgetError:
     )
 
 
-def _data(solution: "Solution", buffers: int, output: Path, seconds: float) -> dict[str, Any]:
+def _data(
+    solution: "PackingSolution", buffers: int, output: Path, seconds: float
+) -> dict[str, Any]:
     return {
         "plan": str(output),
         "buffers": buffers,
@@ -102,7 +104,7 @@ def _data(solution: "Solution", buffers: int, output: Path, seconds: float) -> d
 
 
 def _rows(
-    solution: "Solution", buffers: int, output: Path, seconds: float
+    solution: "PackingSolution", buffers: int, output: Path, seconds: float
 ) -> list[tuple[str, str]]:
     gap = solution.height - solution.lower_bound
     share = gap / max(1, solution.lower_bound)

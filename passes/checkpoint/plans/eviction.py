@@ -22,7 +22,7 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
-from odtc.passes.checkpoint.choice import Choice
+from odtc.passes.checkpoint.choice import StageChoice
 from odtc.passes.checkpoint.plans.guide import Guide
 from odtc.passes.checkpoint.plans.walk_state import WalkState
 from odtc.passes.checkpoint.problem import Recomputation
@@ -219,7 +219,7 @@ def evicting(
     problem: Recomputation,
     limit: int,
     score: Score,
-    choice: Choice | None = None,
+    choice: StageChoice | None = None,
     slack: float | None = None,
 ) -> list[int] | None:
     """A sequence whose peak is at most `limit`, or None where this finds none.
@@ -238,7 +238,7 @@ def evicting(
 
         def look(
             now: int, alive: Collection[int], fixed: Collection[int], held: int, room: int
-        ) -> Choice | None:
+        ) -> StageChoice | None:
             return worth_keeping(problem, now, alive, fixed, held, room, slack or 0.0)
 
         constants = _LEAST, _MOST, _FOLLOWED, _FURTHER
@@ -259,7 +259,7 @@ def worth_keeping(
     held: int,
     room: int,
     slack: float,
-) -> Choice | None:
+) -> StageChoice | None:
     """Returns the choice of which live tensors are worth keeping; None where none fits.
 
     Args:

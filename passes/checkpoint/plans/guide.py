@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Iterator
 
-from odtc.passes.checkpoint.choice import Choice
+from odtc.passes.checkpoint.choice import StageChoice
 from odtc.passes.checkpoint.problem import Recomputation
 
 
@@ -17,13 +17,13 @@ class Guide:
         choice: for a moment ahead; without one nothing is dropped first.
     """
 
-    def __init__(self, problem: Recomputation, choice: Choice | None = None) -> None:
+    def __init__(self, problem: Recomputation, choice: StageChoice | None = None) -> None:
         self._problem, self._choice = problem, choice
         # Of a choice for the current moment: what was alive then, and is not to be.
         self._unwanted: set[int] | None = None
         self._set_again()
 
-    def turn_to(self, choice: Choice, unwanted: Collection[int]) -> None:
+    def turn_to(self, choice: StageChoice, unwanted: Collection[int]) -> None:
         """Follows a choice for the current moment, which does not keep some tensors."""
         self._choice, self._unwanted = choice, set(unwanted)
         self._set_again()

@@ -10,7 +10,7 @@ def keeping(problem: Recomputation, kept: Collection[int]) -> list[int]:
 
     It is made again for the backward pass. What cannot be made again is kept in any case.
     """
-    walk = Walk(problem)
+    walk = KeepingWalk(problem)
     ending: list[list[int]] = [[] for _ in range(problem.turn)]
     for tensor, uses in enumerate(problem.uses):
         forward = [each for each in uses if each < problem.turn]
@@ -25,7 +25,7 @@ def keeping(problem: Recomputation, kept: Collection[int]) -> list[int]:
     return walk.sequence
 
 
-class Walk:
+class KeepingWalk:
     """A step so far: its tasks, and the tensors that are there.
 
     Args:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import comb
 
-from odtc.passes.checkpoint.plans.keeping import Walk
+from odtc.passes.checkpoint.plans.keeping import KeepingWalk
 from odtc.passes.checkpoint.plans.segments import borders_of, crossing_of
 from odtc.passes.checkpoint.problem import Recomputation
 
@@ -77,7 +77,7 @@ class _Reversal:
 
     def sequence(self) -> list[int]:
         """The sequence of tasks."""
-        walk = Walk(self._problem)
+        walk = KeepingWalk(self._problem)
         self._advance(len(self._states) - 1)
         for number, task in enumerate(self._problem.tasks.tasks):
             if number < self._problem.turn:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from odtc.passes.memory.packing.families import Family
+from odtc.passes.memory.packing.families import BufferFamily
 
 Ints = NDArray[np.int64]
 
@@ -71,7 +71,7 @@ class Blocks:
         )
 
 
-def blocks_of(families: Sequence[Family]) -> tuple[Blocks, int]:
+def blocks_of(families: Sequence[BufferFamily]) -> tuple[Blocks, int]:
     """Families of at least one byte as blocks, and the bytes in a unit.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from odtc.core.disk.files import atomic_write
 from odtc.core.errors import DataError
-from odtc.passes.memory.packing.problem import Buffer, Solution, fault_of
+from odtc.passes.memory.packing.problem import Buffer, PackingSolution, fault_of
 
 _NEEDED = ("id", "lower", "upper", "size")
 _OPTIONAL = {"alignment": "1"}
@@ -96,7 +96,9 @@ def _buffer(cells: dict[str, str], where: str) -> Buffer:
     return buffer
 
 
-def write_plan(path: str | os.PathLike[str], buffers: Sequence[Buffer], solution: Solution) -> None:
+def write_plan(
+    path: str | os.PathLike[str], buffers: Sequence[Buffer], solution: PackingSolution
+) -> None:
     """Writes buffers with their offsets, all of the file or nothing.
 
     Raises:

@@ -12,7 +12,7 @@ from odtc.passes.memory.packing.problem import LARGEST, Buffer
 
 
 @dataclass(frozen=True)
-class Family:
+class BufferFamily:
     """Buffers that are placed together.
 
     Attributes:
@@ -30,7 +30,7 @@ class Family:
     members: tuple[tuple[str, int], ...]
 
 
-def families_of(buffers: Sequence[Buffer]) -> list[Family]:
+def families_of(buffers: Sequence[Buffer]) -> list[BufferFamily]:
     """Families in the order of their hosts.
 
     Raises:
@@ -70,11 +70,11 @@ def _root(buffer: Buffer, by_id: dict[str, Buffer]) -> tuple[str, int]:
     raise ValueError(f"buffer {buffer.id} is within itself")
 
 
-def _family(root: Buffer, found: list[tuple[Buffer, int]]) -> Family:
+def _family(root: Buffer, found: list[tuple[Buffer, int]]) -> BufferFamily:
     alignment = math.lcm(*(buffer.alignment for buffer, _ in found))
     if alignment >= LARGEST:
         raise ValueError(f"alignments within buffer {root.id} have no common multiple below 2**40")
-    return Family(
+    return BufferFamily(
         lower=min(buffer.lower for buffer, _ in found),
         upper=max(buffer.upper for buffer, _ in found),
         size=root.size,

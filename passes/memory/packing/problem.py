@@ -55,7 +55,7 @@ def fault_of(buffer: Buffer) -> Fault | None:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PackingProblem:
     """Buffers to be packed.
 
     Attributes:
@@ -82,7 +82,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Solution:
+class PackingSolution:
     """Where buffers lie.
 
     Attributes:

@@ -17,9 +17,9 @@ from odtc.passes.memory.packing.blocks import Blocks, Ints
 from odtc.passes.memory.packing.budget import STEPS_PER_SECOND, Budget
 from odtc.passes.memory.packing.skyline import (
     NOTHING,
-    Choice,
-    Region,
-    State,
+    Branching,
+    PackingRegion,
+    PackingState,
     choose,
     empty_state,
     followed,
@@ -37,7 +37,7 @@ _FASTER = 10
 class _Task(NamedTuple):
     """A state to be completed, the frame to go back to if it cannot be, and what comes after it."""
 
-    state: State
+    state: PackingState
     frame: int
     rest: "_Task | None"
 
@@ -45,12 +45,12 @@ class _Task(NamedTuple):
 class _Frame(NamedTuple):
     """A choice of which branches are left."""
 
-    choice: Choice
+    choice: Branching
     task: _Task
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """How a search ended.
 
     Attributes:
@@ -76,7 +76,7 @@ def searched(
     learn: bool,
     nodes: int,
     budget: Budget,
-) -> Outcome:
+) -> SearchOutcome:
     """One search, in C++ where there is a compiler; see `Search` for arguments."""
     functions = library()
     if functions is None:
@@ -85,8 +85,8 @@ def searched(
     found = search_blocks(functions, blocks, rank, height, weight, learn, spend)
     budget.steps = found.steps
     if found.ended is Ended.FOUND:
-        return Outcome(found.offsets, None)
-    return Outcome(None, found.bound if found.ended is Ended.NONE else None)
+        return SearchOutcome(found.offsets, None)
+    return SearchOutcome(None, found.bound if found.ended is Ended.NONE else None)
 
 
 class Search:
@@ -100,7 +100,7 @@ class Search:
     """
 
     def __init__(
-        self, region: Region, height: int, weight: NDArray[np.float64], learn: bool
+        self, region: PackingRegion, height: int, weight: NDArray[np.float64], learn: bool
     ) -> None:
         self._region, self._height, self._weight, self._learn = region, height, weight, learn
         self._offsets = np.zeros(len(region.rows), np.int64)
@@ -108,21 +108,21 @@ class Search:
         # The least height of which it is not known that there is no plan.
         self._next = np.iinfo(np.int64).max
 
-    def run(self, nodes: int, budget: Budget) -> Outcome:
+    def run(self, nodes: int, budget: Budget) -> SearchOutcome:
         """Searches until a plan is found, none is left, or so many nodes have been looked at."""
         task: _Task | None = _Task(empty_state(self._region, self._height), -1, None)
         while task is not None:
             if not nodes or not budget.spend(task.state.region.cost):
-                return Outcome(None, None)
+                return SearchOutcome(None, None)
             nodes -= 1
             frame = self._look(task)
             while frame >= 0 and not self._frames[frame].choice.branches:
                 frame = self._frames[frame].task.frame
             if frame < 0:
-                return Outcome(None, self._next)
+                return SearchOutcome(None, self._next)
             del self._frames[frame + 1 :]
             task = self._descend(frame)
-        return Outcome(self._offsets, None)
+        return SearchOutcome(self._offsets, None)
 
     def _look(self, task: _Task) -> int:
         """Makes a frame of a state, if it may lead to a plan; returns the frame to go on from."""

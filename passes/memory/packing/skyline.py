@@ -23,7 +23,7 @@ NOTHING = -1
 
 
 @dataclass(frozen=True)
-class Region:
+class PackingRegion:
     """Blocks that meet directly or through others, with what about them does not change.
 
     Attributes:
@@ -49,11 +49,11 @@ class Region:
         """Steps to look at it once."""
         return 45 + self.away.size // 2000
 
-    def part(self, rows: Ints) -> "Region":
+    def part(self, rows: Ints) -> "PackingRegion":
         """Some of its blocks, with their sections."""
         blocks = self.blocks.take(rows)
         begin = int(self.blocks.lower[rows].min())
-        return Region(
+        return PackingRegion(
             self.rows[rows],
             self.first + begin,
             blocks,
@@ -65,7 +65,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class State:
+class PackingState:
     """The part of a region that the placed blocks leave free.
 
     Attributes:
@@ -75,14 +75,14 @@ class State:
         slack: of each section: units that may stay free in it if the plan is to be low enough.
     """
 
-    region: Region
+    region: PackingRegion
     start: NDArray[Any]
     floor: NDArray[Any]
     slack: NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Branching:
     """The branches of a search in a section.
 
     Attributes:
@@ -98,7 +98,7 @@ class Choice:
     missing: int | None
 
 
-def region_of(blocks: Blocks, rank: NDArray[np.float64]) -> Region:
+def region_of(blocks: Blocks, rank: NDArray[np.float64]) -> PackingRegion:
     """All blocks as one region."""
     small = int(blocks.size.sum() + blocks.alignment.sum()) < 2**28
     dtype, far = (np.int32, 2**29) if small else (np.int64, 2**60)
@@ -107,28 +107,30 @@ def region_of(blocks: Blocks, rank: NDArray[np.float64]) -> Region:
     away = np.where((lower <= section) & (section < upper), 0, far).astype(dtype)
     meets = (lower < blocks.upper) & (blocks.lower < upper)
     np.fill_diagonal(meets, False)
-    return Region(np.arange(len(blocks)), 0, blocks, rank, away, meets, far)
+    return PackingRegion(np.arange(len(blocks)), 0, blocks, rank, away, meets, far)
 
 
-def empty_state(region: Region, height: int) -> State:
+def empty_state(region: PackingRegion, height: int) -> PackingState:
     """The state in which no block has a place, for a plan of that height."""
     dtype = region.away.dtype
     load = region.blocks.load()
     zeros = np.zeros(len(load), dtype)
-    return State(region, np.zeros(len(region.rows), dtype), zeros, (height - load).astype(dtype))
+    return PackingState(
+        region, np.zeros(len(region.rows), dtype), zeros, (height - load).astype(dtype)
+    )
 
 
-def raised(state: State) -> State:
+def raised(state: PackingState) -> PackingState:
     """The same with each floor at the lowest offset of an open block; what is below stays free.
 
     Where the slack of a section is below zero, there is no low enough plan.
     """
     lowest = (state.region.away + state.start[:, None]).min(axis=0)
     lowest = np.where(lowest < state.region.far, lowest, state.floor)
-    return State(state.region, state.start, lowest, state.slack - (lowest - state.floor))
+    return PackingState(state.region, state.start, lowest, state.slack - (lowest - state.floor))
 
 
-def choose(state: State, weight: NDArray[np.float64]) -> Choice:
+def choose(state: PackingState, weight: NDArray[np.float64]) -> Branching:
     """Takes the section with the fewest branches; one that often failed may have more.
 
     Args:
@@ -154,7 +156,7 @@ def choose(state: State, weight: NDArray[np.float64]) -> Choice:
     return _branches(state, section, there)
 
 
-def _covered(state: State) -> NDArray[np.bool_]:
+def _covered(state: PackingState) -> NDArray[np.bool_]:
     """Sections in which an open block is alive."""
     blocks, still = state.region.blocks, state.start < state.region.far
     count = np.bincount(blocks.lower[still], minlength=blocks.sections + 1)
@@ -172,7 +174,7 @@ def _valleys(floor: NDArray[Any], covered: NDArray[np.bool_]) -> NDArray[np.bool
     return np.repeat(lower, np.diff(np.append(begin, len(floor)))) & covered
 
 
-def _branches(state: State, section: int, there: Ints) -> Choice:
+def _branches(state: PackingState, section: int, there: Ints) -> Branching:
     """The branches of a section in which those blocks lie on the floor."""
     region, blocks = state.region, state.region.blocks
     bottom = int(state.floor[section])
@@ -182,15 +184,15 @@ def _branches(state: State, section: int, there: Ints) -> Choice:
     start = np.where(meeting, state.start, region.far).min(axis=1)
     if (start >= bottom + blocks.size[there]).any():
         # One of them could be moved down to here in every plan of that branch.
-        return Choice(bottom, branches, state.start, None)
+        return Branching(bottom, branches, state.start, None)
     end = np.where(meeting, state.start + blocks.size, 2 * region.far).min(axis=1)
     lifted = state.start.copy()
     lifted[there] = end
     lowest = int((region.away[:, section] + lifted).min())
     missing = lowest - bottom - int(state.slack[section])
     if missing > 0:
-        return Choice(bottom, branches, lifted, missing)
-    return Choice(bottom, [NOTHING, *branches], lifted, None)
+        return Branching(bottom, branches, lifted, missing)
+    return Branching(bottom, [NOTHING, *branches], lifted, None)
 
 
 def _unlike(blocks: Blocks, rows: Ints) -> list[int]:
@@ -202,18 +204,18 @@ def _unlike(blocks: Blocks, rows: Ints) -> list[int]:
     return list(found.values())
 
 
-def followed(state: State, choice: Choice, branch: int) -> State:
+def followed(state: PackingState, choice: Branching, branch: int) -> PackingState:
     """The state after a branch of a choice."""
     region, blocks = state.region, state.region.blocks
     if branch == NOTHING:
-        return State(region, choice.lifted, state.floor, state.slack)
+        return PackingState(region, choice.lifted, state.floor, state.slack)
     top = choice.bottom + int(blocks.size[branch])
     meets = region.meets[branch]
     start = np.where(meets, np.maximum(state.start, _aligned(top, blocks)), state.start)
     start[branch] = region.far
     floor = state.floor.copy()
     floor[blocks.lower[branch] : blocks.upper[branch]] = top
-    return State(region, start.astype(state.start.dtype, copy=False), floor, state.slack)
+    return PackingState(region, start.astype(state.start.dtype, copy=False), floor, state.slack)
 
 
 def _aligned(offset: int, blocks: Blocks) -> Any:
@@ -223,7 +225,7 @@ def _aligned(offset: int, blocks: Blocks) -> Any:
     return -(-offset // blocks.alignment) * blocks.alignment
 
 
-def split(state: State) -> list[State]:
+def split(state: PackingState) -> list[PackingState]:
     """The open blocks as states that have nothing to do with each other, the tightest first.
 
     A state in one piece comes back as it is, until most of its blocks have a place.
@@ -239,8 +241,8 @@ def split(state: State) -> list[State]:
     return sorted(states, key=lambda piece: int(piece.slack.sum()))
 
 
-def _piece(state: State, rows: Ints) -> State:
+def _piece(state: PackingState, rows: Ints) -> PackingState:
     region = state.region.part(rows)
     begin = region.first - state.region.first
     sections = slice(begin, begin + region.blocks.sections)
-    return State(region, state.start[rows], state.floor[sections], state.slack[sections])
+    return PackingState(region, state.start[rows], state.floor[sections], state.slack[sections])

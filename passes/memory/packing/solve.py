@@ -6,16 +6,16 @@ import numpy as np
 
 from odtc.passes.memory.packing.blocks import Blocks, Ints, blocks_of
 from odtc.passes.memory.packing.budget import Budget, Limit
-from odtc.passes.memory.packing.families import Family, families_of
+from odtc.passes.memory.packing.families import BufferFamily, families_of
 from odtc.passes.memory.packing.greedy import place
-from odtc.passes.memory.packing.problem import Problem, Solution
+from odtc.passes.memory.packing.problem import PackingProblem, PackingSolution
 from odtc.passes.memory.packing.tighten import tighten
 
 # Above it, blocks times sections, a search takes too long to finish.
 _LARGEST_SEARCH = 8_000_000
 
 
-def solve(problem: Problem, limit: Limit | None = None) -> Solution:
+def solve(problem: PackingProblem, limit: Limit | None = None) -> PackingSolution:
     """Gives every buffer an offset, so that no two that are alive at one time overlap.
 
     Args:
@@ -29,12 +29,12 @@ def solve(problem: Problem, limit: Limit | None = None) -> Solution:
     solid = [family for family in families if family.size]
     offsets = {member: 0 for family in families for member, _ in family.members}
     if not solid:
-        return Solution(offsets, 0, 0)
+        return PackingSolution(offsets, 0, 0)
     blocks, unit = blocks_of(solid)
     enough = 0 if problem.capacity is None else problem.capacity // unit
     places, bound = _solve_parts(blocks, enough, Budget(limit or Limit()))
     offsets |= _offsets(solid, places * unit)
-    return Solution(offsets, int((places + blocks.size).max()) * unit, bound * unit)
+    return PackingSolution(offsets, int((places + blocks.size).max()) * unit, bound * unit)
 
 
 def _solve_parts(blocks: Blocks, enough: int, budget: Budget) -> tuple[Ints, int]:
@@ -58,7 +58,7 @@ def _solve_parts(blocks: Blocks, enough: int, budget: Budget) -> tuple[Ints, int
     return places, bound
 
 
-def _offsets(families: Sequence[Family], starts: Ints) -> dict[str, int]:
+def _offsets(families: Sequence[BufferFamily], starts: Ints) -> dict[str, int]:
     """Offset of each member in bytes."""
     return {
         member: start + at

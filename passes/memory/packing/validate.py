@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from odtc.passes.memory.packing.problem import Problem, Solution
+from odtc.passes.memory.packing.problem import PackingProblem, PackingSolution
 
 # Buffers that are compared with all others at once.
 _ROWS = 256
@@ -14,7 +14,7 @@ class InvalidPlanError(RuntimeError):
     """A plan in which buffers overlap, or that breaks another promise: a fault of odtc."""
 
 
-def validate(problem: Problem, solution: Solution) -> None:
+def validate(problem: PackingProblem, solution: PackingSolution) -> None:
     """Checks a plan.
 
     Raises:
@@ -25,7 +25,7 @@ def validate(problem: Problem, solution: Solution) -> None:
         raise InvalidPlanError(fault)
 
 
-def _faults(problem: Problem, solution: Solution) -> Iterator[str]:
+def _faults(problem: PackingProblem, solution: PackingSolution) -> Iterator[str]:
     hosts = {buffer.id: (buffer.host, buffer.at) for buffer in problem.buffers}
     if solution.offsets.keys() != hosts.keys():
         yield f"not both planned and asked for: {sorted(solution.offsets.keys() ^ hosts.keys())}"
@@ -44,7 +44,7 @@ def _faults(problem: Problem, solution: Solution) -> Iterator[str]:
 
 
 def _overlaps(
-    problem: Problem, solution: Solution, hosts: dict[str, tuple[str | None, int]]
+    problem: PackingProblem, solution: PackingSolution, hosts: dict[str, tuple[str | None, int]]
 ) -> Iterator[str]:
     """Pairs that share a byte at some time, but for those of which one is within the other."""
     names = [buffer.id for buffer in problem.buffers]

@@ -5,11 +5,11 @@ from itertools import permutations
 
 from hypothesis import strategies as st
 
-from odtc.passes.memory.packing.problem import Buffer, Problem
+from odtc.passes.memory.packing.problem import Buffer, PackingProblem
 
 
 @st.composite
-def problems(draw: st.DrawFn, most: int, views: bool = True) -> Problem:
+def problems(draw: st.DrawFn, most: int, views: bool = True) -> PackingProblem:
     """Problems of a few buffers, some of them parts of earlier ones."""
     buffers: list[Buffer] = []
     for number in range(draw(st.integers(0, most))):
@@ -27,10 +27,10 @@ def problems(draw: st.DrawFn, most: int, views: bool = True) -> Problem:
         # Aligned at its outermost host too.
         alignment = math.gcd(alignment, host.alignment) if host.host else alignment
         buffers.append(Buffer(str(number), lower, upper, size, alignment, host.id, at))
-    return Problem(buffers)
+    return PackingProblem(buffers)
 
 
-def lowest_height(problem: Problem, common: int) -> int:
+def lowest_height(problem: PackingProblem, common: int) -> int:
     """The least height of any plan of at most a few buffers that are not parts of others.
 
     A height is that of the highest end of a buffer, with sizes rounded up to `common`.
@@ -53,7 +53,7 @@ def _height(order: tuple[Buffer, ...], common: int) -> int:
     return max((top for _, top in tops), default=0)
 
 
-def merged(problem: Problem) -> tuple[Problem, int]:
+def merged(problem: PackingProblem) -> tuple[PackingProblem, int]:
     """The same problem with each outermost host in place of all its parts; what divides offsets."""
     root = {buffer.id: buffer.host or buffer.id for buffer in problem.buffers}
     while any(root[host] != host for host in root.values()):
@@ -71,4 +71,4 @@ def merged(problem: Problem) -> tuple[Problem, int]:
                     math.lcm(*(b.alignment for b in family)),
                 )
             )
-    return Problem(hosts), math.gcd(*(host.alignment for host in hosts if host.size))
+    return PackingProblem(hosts), math.gcd(*(host.alignment for host in hosts if host.size))

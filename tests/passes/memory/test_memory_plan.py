@@ -15,7 +15,7 @@ from odtc.passes.memory.packing.budget import Budget, Limit
 from odtc.passes.memory.packing.families import families_of
 from odtc.passes.memory.packing.greedy import ORDERS, first_fit
 from odtc.passes.memory.packing.orders import highest_load, order_of
-from odtc.passes.memory.packing.problem import LARGEST, Buffer, Problem
+from odtc.passes.memory.packing.problem import LARGEST, Buffer, PackingProblem
 from odtc.passes.memory.packing.search import Search
 from odtc.passes.memory.packing.skyline import region_of
 from odtc.passes.memory.packing.solve import solve
@@ -43,10 +43,10 @@ def parts_of(problem):
         yield from (whole.take(rows) for rows in whole.parts())
 
 
-def as_problem(blocks: Blocks) -> Problem:
+def as_problem(blocks: Blocks) -> PackingProblem:
     columns = (blocks.lower, blocks.upper, blocks.size, blocks.alignment)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return Problem([Buffer(str(number), *row) for number, row in enumerate(rows)])
+    return PackingProblem([Buffer(str(number), *row) for number, row in enumerate(rows)])
 
 
 def live_bytes(buffers):
@@ -103,9 +103,11 @@ def test_times_may_be_reversed_and_stretched(problem):
         Buffer(b.id, 900 - 70 * b.upper, 900 - 70 * b.lower, b.size, b.alignment)
         for b in problem.buffers
     ]
-    bounds = [solve(Problem(each), Limit(1)).lower_bound for each in (problem.buffers, turned)]
+    bounds = [
+        solve(PackingProblem(each), Limit(1)).lower_bound for each in (problem.buffers, turned)
+    ]
     assert bounds[0] == bounds[1]
-    solved(Problem(turned), Limit(20_000))
+    solved(PackingProblem(turned), Limit(20_000))
 
 
 @settings(max_examples=100, deadline=None)
@@ -159,7 +161,7 @@ def test_a_gap_is_used():
 
 def test_parts_at_other_times_share_their_bytes():
     buffers = [Buffer(str(n), 10 * n, 10 * n + 5, 100 + n, alignment=1) for n in range(50)]
-    solution = solved(Problem(buffers))
+    solution = solved(PackingProblem(buffers))
     assert set(solution.offsets.values()) == {0}
     assert (solution.height, solution.proven_optimal) == (149, True)
 
@@ -172,25 +174,25 @@ def test_the_highest_part_decides_what_the_others_need():
         for copy in range(3)
         for number, (lower, upper, size) in enumerate(hard)
     ]
-    assert solved(Problem(buffers)).height == 12
+    assert solved(PackingProblem(buffers)).height == 12
 
 
 def test_parts_too_large_for_a_search_have_their_bound(monkeypatch):
     monkeypatch.setattr(solving, "_LARGEST_SEARCH", 0)
     buffers = INPUTS["A"]()
     late = [Buffer(f"late{n}", 2_000_000, 2_000_001 + n, 10, 1) for n in range(3)]
-    solution = solved(Problem([*late, *buffers]))
+    solution = solved(PackingProblem([*late, *buffers]))
     assert solution.lower_bound == live_bytes(buffers) < solution.height
 
 
 def test_no_buffers_and_no_bytes():
-    assert solved(Problem([])).height == 0
-    solution = solved(Problem([Buffer("a", 0, 1, 0), Buffer("b", 0, 1, 0, host="a")]))
+    assert solved(PackingProblem([])).height == 0
+    solution = solved(PackingProblem([Buffer("a", 0, 1, 0), Buffer("b", 0, 1, 0, host="a")]))
     assert (solution.height, solution.offsets) == (0, {"a": 0, "b": 0})
 
 
 def test_tensors_are_aligned_and_the_arena_too():
-    solution = solved(Problem([Buffer("a", 0, 2, 10), Buffer("b", 0, 2, 65)]))
+    solution = solved(PackingProblem([Buffer("a", 0, 2, 10), Buffer("b", 0, 2, 65)]))
     assert sorted(solution.offsets.values()) in ([0, 64], [0, 128])
     assert (solution.height, solution.proven_optimal) == (192, True)
 
@@ -202,7 +204,7 @@ def test_views_keep_their_host_alive():
         Buffer("inner", 5, 9, 8, 4, host="view", at=4),
         Buffer("other", 7, 9, 50, 1),
     ]
-    solution = solved(Problem(buffers))
+    solution = solved(PackingProblem(buffers))
     host = solution.offsets["host"]
     assert solution.offsets["view"] == host + 16
     assert solution.offsets["inner"] == host + 20
@@ -229,21 +231,21 @@ def test_views_keep_their_host_alive():
 def test_what_is_no_problem_is_refused(changed, text):
     view = {"id": "v", "lower": 0, "upper": 5, "size": 10, "alignment": 1, "host": "h"} | changed
     with pytest.raises(ValueError, match=text):
-        solve(Problem([Buffer("h", 0, 9, 70, 64), Buffer(**view)]))
+        solve(PackingProblem([Buffer("h", 0, 9, 70, 64), Buffer(**view)]))
 
 
 def test_a_capacity_is_enough():
     """A search for the lowest plan would go on; one for a plan that fits ends at once."""
     buffers = INPUTS["J"]()
     began = time.process_time()
-    solution = solved(Problem(buffers, 1_100_000), Limit(10**9))
+    solution = solved(PackingProblem(buffers, 1_100_000), Limit(10**9))
     assert solution.lower_bound < solution.height <= 1_100_000
     assert time.process_time() - began < 10
 
 
 def test_seconds_end_the_search():
     # Its steps alone would take days.
-    solution = solved(Problem(INPUTS["D"]()), Limit(10**12, seconds=0.5))
+    solution = solved(PackingProblem(INPUTS["D"]()), Limit(10**12, seconds=0.5))
     assert not solution.proven_optimal
 
 
@@ -251,7 +253,7 @@ def test_sizes_beyond_32_bits_change_nothing():
     small = INPUTS["B"]()
     large = [Buffer(b.id, b.lower, b.upper, b.size << 18, 1) for b in small]
     large[0] = dataclasses.replace(large[0], size=large[0].size + 1)
-    solution = solved(Problem(large))
+    solution = solved(PackingProblem(large))
     assert solution.height == (CAPACITY << 18) + 1
     assert solution.proven_optimal
 
@@ -259,20 +261,20 @@ def test_sizes_beyond_32_bits_change_nothing():
 @pytest.mark.parametrize("name", ["input.12", *"ABCEFHIK"])
 def test_challenging_inputs_are_solved_to_the_end(name):
     buffers = INPUTS[name]()
-    solution = solved(Problem(buffers), Limit(7_000_000))
+    solution = solved(PackingProblem(buffers), Limit(7_000_000))
     assert solution.height == live_bytes(buffers)
     assert solution.proven_optimal
 
 
 @pytest.mark.parametrize("name", "DJ")
 def test_challenging_inputs_keep_their_capacity(name):
-    assert solved(Problem(INPUTS[name](), CAPACITY)).height <= CAPACITY
+    assert solved(PackingProblem(INPUTS[name](), CAPACITY)).height <= CAPACITY
 
 
 def test_a_step_of_thousands_of_buffers():
     buffers = training_step(4_000)
     began = time.process_time()
-    solution = solved(Problem(buffers))
+    solution = solved(PackingProblem(buffers))
     assert solution.height <= 1.01 * solution.lower_bound
     assert time.process_time() - began < 20
 
@@ -280,7 +282,7 @@ def test_a_step_of_thousands_of_buffers():
 @pytest.mark.parametrize("count", fast_if((12_000).__eq__, [12_000, 30_000]))
 def test_a_step_of_very_many_buffers(count):
     """Each is called for, and not each for each of the others."""
-    few, many = Problem(training_step(4_000)), Problem(training_step(count))
+    few, many = PackingProblem(training_step(4_000)), PackingProblem(training_step(count))
     # It did not search on.
     assert solved(few).proven_optimal
     solution = solved(many)
@@ -291,7 +293,7 @@ def test_a_step_of_very_many_buffers(count):
 @pytest.mark.timed
 @pytest.mark.parametrize("count", [12_000, 30_000])
 def test_very_many_buffers_take_less_than_by_the_square_of_their_number(count):
-    few, many = Problem(training_step(4_000)), Problem(training_step(count))
+    few, many = PackingProblem(training_step(4_000)), PackingProblem(training_step(count))
     each = seconds(lambda: solve(many))
     assert each.median < 1e-3 * count, each
     found = ratio(lambda: solve(many), lambda: solve(few))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from odtc.core.errors import DataError
 from odtc.passes.memory.packing.budget import Limit
 from odtc.passes.memory.packing.csv_file import read_buffers, write_plan
-from odtc.passes.memory.packing.problem import Buffer, Solution
+from odtc.passes.memory.packing.problem import Buffer, PackingSolution
 from odtc.passes.memory.packing.solve import solve
 from tests.passes.memory.packing import problems
 
@@ -19,7 +19,7 @@ def test_columns_may_come_in_any_order(tmp_path):
 
 
 def test_a_plan_has_offsets_and_alignments_only_where_there_are_some(tmp_path):
-    path, plan = tmp_path / "x.csv", Solution({"a": 3, 'b,"': 0}, 9, 9)
+    path, plan = tmp_path / "x.csv", PackingSolution({"a": 3, 'b,"': 0}, 9, 9)
     write_plan(path, [Buffer("a", 0, 1, 6, 1), Buffer('b,"', 0, 1, 3, 1)], plan)
     assert path.read_text() == 'id,lower,upper,size,offset\na,0,1,6,3\n"b,""",0,1,3,0\n'
     write_plan(path, [Buffer("a", 0, 1, 6, 3)], plan)
