@@ -21,7 +21,7 @@ KERNEL = "main"
 
 
 @dataclass(frozen=True)
-class Order:
+class BuildOrder:
     """A library to build.
 
     Attributes:
@@ -35,7 +35,7 @@ class Order:
     path: Path
 
 
-def build(writer: Writer, order: Order) -> Path:
+def build(writer: Writer, order: BuildOrder) -> Path:
     """Builds a library; returns its path.
 
     Raises:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odtc.autoschedule.tuning.record import Fit, Place, Record, record_of
+from odtc.autoschedule.tuning.record import Fit, Record, TuningPlace, record_of
 from odtc.autoschedule.tuning.times import times_of
 from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.decisions import TunedChoice
@@ -132,7 +132,7 @@ class Tuned:
         times: what calls take there, by these and by trials.
     """
 
-    place: Place
+    place: TuningPlace
     known: dict[str, tuple[Record, Fit]] = field(default_factory=dict)
     times: MeasuredTimes = NOTHING
 
@@ -144,7 +144,7 @@ class Tuned:
         return TunedChoice(record.choice, f"{fit.value}, {record.device.name}, {record.date[:10]}")
 
 
-def tuned(records: Sequence[Record], place: Place, threads: int = 1) -> Tuned:
+def tuned(records: Sequence[Record], place: TuningPlace, threads: int = 1) -> Tuned:
     """The records that serve a place, whose kernels keep so many threads busy.
 
     Of those of a workload that were kept, the best one of this device, else of its family.

@@ -27,7 +27,7 @@ from odtc.autoschedule.tuning.build import KERNEL
 from odtc.autoschedule.tuning.record import LEAST_GAIN, typical
 
 
-class Bench(Protocol):
+class KernelSession(Protocol):
     """Where kernels run: a session of this process or of a device."""
 
     @property
@@ -82,7 +82,7 @@ _AT_FIRST, _MORE = 0.7, 0.075
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MeasureResult:
     """The measurement of a choice.
 
     Attributes:
@@ -115,7 +115,9 @@ class MeasureInput:
 Clock = Callable[[int], float]
 
 
-def measure(bench: Bench, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
+def measure(
+    bench: KernelSession, subject: MeasureInput, config: MeasureConfig
+) -> list[MeasureResult]:
     """Measures each choice.
 
     Raises:
@@ -130,20 +132,20 @@ def measure(bench: Bench, subject: MeasureInput, config: MeasureConfig) -> list[
 
 
 def _outcome(
-    bench: Bench,
+    bench: KernelSession,
     path: Path,
     arguments: Sequence[Any],
     usual: "_Kernel",
     wanted: np.ndarray,
     config: MeasureConfig,
-) -> Outcome:
+) -> MeasureResult:
     kernel = _Kernel(bench, path, arguments)
     error = wrong(kernel.value(), wanted, config.tolerance)
     if error:
-        return Outcome(reason=error)
+        return MeasureResult(reason=error)
     calls = _COLD_CALLS if is_cold(bench.device) else _CALLS
     seconds, beside = in_turns(kernel.clock(), usual.clock(), config, calls=calls)
-    return Outcome(tuple(seconds), tuple(beside))
+    return MeasureResult(tuple(seconds), tuple(beside))
 
 
 def wrong(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> str:
@@ -159,7 +161,7 @@ def wrong(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> str:
 class _Kernel:
     """A kernel in its place, with its arguments."""
 
-    def __init__(self, bench: Bench, library: Path, arguments: Sequence[Any]) -> None:
+    def __init__(self, bench: KernelSession, library: Path, arguments: Sequence[Any]) -> None:
         self._bench, self._arguments = bench, arguments
         self._machine = bench.load(library)
 

@@ -45,7 +45,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Place:
+class TuningPlace:
     """The place that a kernel is made for.
 
     Attributes:
@@ -112,7 +112,7 @@ class Record:
         of = (self.workload, self.target, self.device, self.odtc, self.tvm)
         return (*of, frozen(self.choice), self.kept)
 
-    def fit(self, place: Place) -> Fit | None:
+    def fit(self, place: TuningPlace) -> Fit | None:
         """Returns how well it fits a place; None where it does not."""
         mine, theirs = (self.target, self.odtc, self.tvm), (place.target, place.odtc, place.tvm)
         if mine != theirs or self.device.emulated != bool(place.device and place.device.emulated):
@@ -169,11 +169,11 @@ def identity_of(target: Target) -> str:
     return f"{target.kind} gpu={target.gpu or 'any'}"
 
 
-def place_of(target: Target, device: Device | None) -> Place:
+def place_of(target: Target, device: Device | None) -> TuningPlace:
     """The place of a resolved target; without a device, its family may follow from the target."""
     known = target.mcpu if target.kind == CPU else target.gpu
     family = device.family if device else known or ""
-    return Place(identity_of(target), device, family, VERSION, version("apache-tvm"))
+    return TuningPlace(identity_of(target), device, family, VERSION, version("apache-tvm"))
 
 
 # Fields of /proc/cpuinfo that name the processor: of x86, and of ARM under Android.

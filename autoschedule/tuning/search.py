@@ -26,7 +26,7 @@ Search = Generator[list[Choice], Sequence[float], "Best"]
 
 
 @dataclass(frozen=True)
-class Draft:
+class KernelDraft:
     """A kernel that was written, and not compiled.
 
     Attributes:
@@ -39,7 +39,7 @@ class Draft:
 
 
 # From a choice to the kernel; None where no kernel can have it.
-Write = Callable[[Choice], Draft | None]
+Write = Callable[[Choice], KernelDraft | None]
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,6 @@ def _batch(
     return batch
 
 
-def _told(choice: Choice, draft: Draft) -> Choice:
+def _told(choice: Choice, draft: KernelDraft) -> Choice:
     """A choice without what the model would take anyway."""
     return {name: value for name, value in choice.items() if draft.decisions[name].default != value}

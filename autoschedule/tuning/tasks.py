@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from odtc.autoschedule.tuning.search import Draft
+from odtc.autoschedule.tuning.search import KernelDraft
 from odtc.backends.cost.call_cost import call_cost
 from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Choice, Decisions
@@ -26,7 +26,7 @@ LEAST_SHARE = 0.003
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TuningTask:
     """One workload of a step.
 
     Attributes:
@@ -85,13 +85,13 @@ class Writer:
             raise ValueError(f"the kernel has no such choice: {decisions.unknown}")
         return function, decisions
 
-    def draft(self, kernel: tirx.PrimFunc, choice: Choice) -> Draft | None:
+    def draft(self, kernel: tirx.PrimFunc, choice: Choice) -> KernelDraft | None:
         """Writes a kernel with a choice for a search; None where it has no such choice."""
         try:
             function, decisions = self.written(kernel, choice)
         except ValueError:
             return None
-        return Draft(decisions.made, tvm_ffi.structural_hash(function))
+        return KernelDraft(decisions.made, tvm_ffi.structural_hash(function))
 
 
 def tasks_of(
@@ -102,7 +102,7 @@ def tasks_of(
     rewrites: Sequence[Pass] = (),
     *,
     has_half: bool = False,
-) -> list[Task]:
+) -> list[TuningTask]:
     """The workloads of a step, those with most of it first.
 
     Arguments are those of `odtc.backends.lowering.to_kernels`. Workloads that take little of the
@@ -129,7 +129,7 @@ def tasks_of(
         if product:
             found.setdefault(workload_of(product, family.products.machine), []).append(name)
     tasks = [
-        Task(
+        TuningTask(
             workload,
             kernels[names[0]],
             tuple(names),
@@ -143,7 +143,7 @@ def tasks_of(
     return [task for task in tasks if task.share >= LEAST_SHARE]
 
 
-def part_of(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
+def part_of(tasks: Sequence[TuningTask], number: int, count: int) -> list[TuningTask]:
     """Returns one of `count` parts of a step's tasks, counted from 1; all take about as long."""
     return list(tasks[number - 1 :: count])
 

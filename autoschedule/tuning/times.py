@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from statistics import median
 
-from odtc.autoschedule.tuning.record import Fit, Place, Record, typical
+from odtc.autoschedule.tuning.record import Fit, Record, TuningPlace, typical
 from odtc.backends.cost.measured_times import Measured, MeasuredTimes, measured_times
 
 
 def times_of(
-    records: Iterable[Record], place: Place, threads: int, gains: Mapping[str, float]
+    records: Iterable[Record], place: TuningPlace, threads: int, gains: Mapping[str, float]
 ) -> MeasuredTimes:
     """The times of workloads at a place.
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 from odtc.autoschedule.tuning import database
-from odtc.autoschedule.tuning.measure import AGAIN, FIRST, MeasureConfig, Outcome
-from odtc.autoschedule.tuning.record import LEAST_GAIN, Place, Record, frozen, typical
+from odtc.autoschedule.tuning.measure import AGAIN, FIRST, MeasureConfig, MeasureResult
+from odtc.autoschedule.tuning.record import LEAST_GAIN, Record, TuningPlace, frozen, typical
 from odtc.autoschedule.tuning.scheduler import Progress, next_tasks, seconds_of
-from odtc.autoschedule.tuning.search import BETTER, Best, Draft, search
-from odtc.autoschedule.tuning.tasks import Task, Writer
+from odtc.autoschedule.tuning.search import BETTER, Best, KernelDraft, search
+from odtc.autoschedule.tuning.tasks import TuningTask, Writer
 from odtc.backends.decisions import Choice
 
 # Drafts of a task that are remembered, and its best choices that are measured again in the end: of
@@ -47,13 +47,13 @@ class Job:
 class Measurer(Protocol):
     """Builds and measures kernels."""
 
-    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[MeasureResult]]]:
         """Numbers of jobs with the outcomes of their choices, as they come."""
         ...
 
 
 @dataclass(frozen=True)
-class Limits:
+class TuningLimits:
     """When to stop, if there is still something to win.
 
     Attributes:
@@ -66,7 +66,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class State:
+class TuningState:
     """The state of a tuning run, for progress and summaries.
 
     Attributes:
@@ -118,14 +118,14 @@ class Tuning:
 
     def __init__(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[TuningTask],
         writer: Writer,
         measurer: Measurer,
-        place: Place,
+        place: TuningPlace,
         file: Path,
         *,
         width: int = 4,
-        watch: Callable[[State], None] = lambda _: None,
+        watch: Callable[[TuningState], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         if place.device is None:
@@ -140,7 +140,7 @@ class Tuning:
         self._measured = self._failed = self._known = self._again = 0
         self._begin = now()
 
-    def run(self, limits: Limits) -> State:
+    def run(self, limits: TuningLimits) -> TuningState:
         """Measures until it is not worth more, or a limit is reached; keeps what is better.
 
         Raises:
@@ -177,7 +177,7 @@ class Tuning:
         """Returns how to measure a task's choices: stops early at one that is no better."""
         return dataclasses.replace(FIRST, bar=BETTER * self._progress[number].gain)
 
-    def _why(self, limits: Limits) -> str:
+    def _why(self, limits: TuningLimits) -> str:
         if self._now() - self._begin >= limits.seconds:
             return "the time is over"
         if self._measured + self._known >= limits.trials:
@@ -253,18 +253,18 @@ class Tuning:
         workload = self._tasks[task].workload
         return Record(workload, place.target, self._device, place.odtc, place.tvm, told, kept=kept)
 
-    def _state(self, share: float, why: str = "") -> State:
+    def _state(self, share: float, why: str = "") -> TuningState:
         elapsed = self._now() - self._begin
         counts = (self._measured, self._failed, self._known, self._again)
         tasks = [dataclasses.replace(each) for each in self._progress]
-        return State(tasks, *counts, elapsed, share, why)
+        return TuningState(tasks, *counts, elapsed, share, why)
 
 
-def _remembered(writer: Writer, task: Task) -> Callable[[Choice], Draft | None]:
+def _remembered(writer: Writer, task: TuningTask) -> Callable[[Choice], KernelDraft | None]:
     """Writes drafts of a task, each once."""
 
     @lru_cache(_DRAFTS)
-    def write(choice: tuple) -> Draft | None:
+    def write(choice: tuple) -> KernelDraft | None:
         return writer.draft(task.kernel, dict(choice))
 
     return lambda choice: write(frozen(choice))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, Outcome, measure
+from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, MeasureResult, measure
 from odtc.autoschedule.tuning.workers import Failed, Workers
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.runtime_rpc.session import LocalSession, Session
@@ -23,7 +23,7 @@ def never(_: Session) -> None:
 class Bench(Protocol):
     """Measures choices, one kernel after the other."""
 
-    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[MeasureResult]:
         """The outcome of each choice.
 
         Raises:
@@ -49,14 +49,14 @@ class HostBench:
         start = functools.partial(_local_bench, kind, threads)
         self._workers, self._cool = Workers(start, 1, _MEASURE_SECONDS), cool
 
-    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[MeasureResult]:
         """Measures all choices at once, or one by one where one of them ends the process."""
         self._cool(LocalSession())
         (answer,) = self._workers.all([(subject, config)])
         if not isinstance(answer, Failed):
             return answer
         if len(subject.others) == 1:
-            return [Outcome(reason=answer.reason)]
+            return [MeasureResult(reason=answer.reason)]
         return [self(each, config)[0] for each in _singles(subject)]
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class HostBench:
 
 def _local_bench(
     kind: str, threads: int
-) -> Callable[[tuple[MeasureInput, MeasureConfig]], list[Outcome]]:
+) -> Callable[[tuple[MeasureInput, MeasureConfig]], list[MeasureResult]]:
     session = LocalSession().on(kind)
     session.use_threads(threads)
     return lambda request: measure(session, *request)
@@ -85,7 +85,7 @@ class DeviceBench:
         self._open, self._threads, self._cool = open_, threads, cool
         self._session: Session | None = None
 
-    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[MeasureResult]:
         """Measures all choices in one session, or each in its own where one of them ends it."""
         try:
             session = self._opened()
@@ -96,7 +96,7 @@ class DeviceBench:
             if len(subject.others) == 1:
                 # A device that answers is not lost: the kernel is what ended its session.
                 self._opened()
-                return [Outcome(reason=str(error).splitlines()[0])]
+                return [MeasureResult(reason=str(error).splitlines()[0])]
         return [self(each, config)[0] for each in _singles(subject)]
 
     def _opened(self) -> Session:

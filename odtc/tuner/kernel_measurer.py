@@ -13,9 +13,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from odtc.autoschedule.tuning.build import Order, build, kernel_text
-from odtc.autoschedule.tuning.measure import MeasureInput, Outcome
-from odtc.autoschedule.tuning.tasks import Task, Writer
+from odtc.autoschedule.tuning.build import BuildOrder, build, kernel_text
+from odtc.autoschedule.tuning.measure import MeasureInput, MeasureResult
+from odtc.autoschedule.tuning.tasks import TuningTask, Writer
 from odtc.autoschedule.tuning.tuning import Job
 from odtc.autoschedule.tuning.workers import Failed, Workers
 from odtc.backends.targets import Target
@@ -53,7 +53,7 @@ class KernelMeasurer:
 
     def __init__(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[TuningTask],
         writer: Writer,
         benches: Sequence[Bench],
         *,
@@ -79,7 +79,7 @@ class KernelMeasurer:
             bench.close()
         remove_folder(self._folder)
 
-    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[Outcome]]]:
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[int, list[MeasureResult]]]:
         """Numbers of jobs with the outcomes of their choices, as they come.
 
         Raises:
@@ -111,7 +111,7 @@ class KernelMeasurer:
     def _built(self, making: dict[int, _Making]) -> Iterator[int]:
         """Builds libraries; yields numbers of jobs that have all of theirs."""
         orders = [
-            (number, at, Order(self._texts[each.job.task], choice, self._path()))
+            (number, at, BuildOrder(self._texts[each.job.task], choice, self._path()))
             for number, each in making.items()
             for at, choice in (
                 *(() if each.job.task in self._usual else ((-1, {}),)),
@@ -137,7 +137,7 @@ class KernelMeasurer:
 
     def _finished(
         self, done: "SimpleQueue[tuple[int, Any]]", left: set[int], *, wait: bool
-    ) -> Iterator[tuple[int, list[Outcome]]]:
+    ) -> Iterator[tuple[int, list[MeasureResult]]]:
         """Yields the results of benches.
 
         Raises:
@@ -175,15 +175,15 @@ class KernelMeasurer:
                 done.put((number, error))
                 return
 
-    def _measured(self, bench: Bench, making: _Making) -> list[Outcome]:
+    def _measured(self, bench: Bench, making: _Making) -> list[MeasureResult]:
         """The outcomes of a job, those too of choices that could not be built."""
         usual = self._usual.get(making.job.task)
         if usual is None:
             failed = making.built[-1]
             reason = failed.reason if isinstance(failed, Failed) else ""
-            return [Outcome(reason=f"the usual kernel: {reason}")] * len(making.job.choices)
+            return [MeasureResult(reason=f"the usual kernel: {reason}")] * len(making.job.choices)
         found = {
-            at: Outcome(reason=each.reason)
+            at: MeasureResult(reason=each.reason)
             for at, each in making.built.items()
             if isinstance(each, Failed)
         }
@@ -202,11 +202,11 @@ def all_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _builder(target: Target, has_half: bool) -> Callable[[Order], Path]:
+def _builder(target: Target, has_half: bool) -> Callable[[BuildOrder], Path]:
     return functools.partial(build, Writer(target, has_half))
 
 
-def _inputs(task: Task) -> tuple[tuple[tuple[int, ...], str], ...]:
+def _inputs(task: TuningTask) -> tuple[tuple[tuple[int, ...], str], ...]:
     """Shape and dtype of what a kernel reads."""
     *read, _ = task.kernel.params
     return tuple((tuple(int(size) for size in each.shape), str(each.dtype)) for each in read)

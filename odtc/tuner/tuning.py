@@ -17,8 +17,8 @@ from odtc.artifact import Artifact
 from odtc.autoschedule.tuning import database
 from odtc.autoschedule.tuning.record import Device, gpu_device, place_of
 from odtc.autoschedule.tuning.target_records import known_device
-from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
-from odtc.autoschedule.tuning.tuning import Limits, State, Tuning
+from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
+from odtc.autoschedule.tuning.tuning import Tuning, TuningLimits, TuningState
 from odtc.backends.cpus import CPU
 from odtc.backends.targets import Target
 from odtc.cli.training.samples import drawn
@@ -55,7 +55,7 @@ class Work:
     model: str | os.PathLike[str]
     options: StepOptions
     step: Step
-    tasks: Sequence[Task]
+    tasks: Sequence[TuningTask]
 
     @property
     def target(self) -> Target:
@@ -82,11 +82,11 @@ def work_on(
 def tune(
     work: Work,
     devices: Sequence[str],
-    limits: Limits,
-    watch: Callable[[State], None],
+    limits: TuningLimits,
+    watch: Callable[[TuningState], None],
     say: Progress,
     cooldown: Cooldown | None = None,
-) -> State:
+) -> TuningState:
     """Tunes, and keeps what was measured in the work's database.
 
     Args:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odtc.autoschedule.tuning.record import frozen
-from odtc.autoschedule.tuning.search import Draft
+from odtc.autoschedule.tuning.search import KernelDraft
 from odtc.backends.decisions import Choice, Decisions
 
 
@@ -15,7 +15,7 @@ class Space:
 
     sizes: tuple[int, int, int] = (12, 6, 3)
 
-    def draft(self, _: Any, choice: Choice) -> Draft | None:
+    def draft(self, _: Any, choice: Choice) -> KernelDraft | None:
         decisions = Decisions(choice)
         (tile,) = decisions.decide("tile", [(n,) for n in range(self.sizes[0])], (0,))
         (tasks,) = decisions.decide("tasks", [(n,) for n in range(self.sizes[1])], (0,))
@@ -24,7 +24,7 @@ class Space:
             (copy,) = decisions.decide("copy", [(n,) for n in range(self.sizes[2])], (0,))
         # Two numbers of tasks make the same kernel.
         code = hash((tile, tasks // 2, copy))
-        return None if decisions.unknown else Draft(decisions.made, code)
+        return None if decisions.unknown else KernelDraft(decisions.made, code)
 
 
 def gain_of(task: int | None, choice: Choice) -> float:

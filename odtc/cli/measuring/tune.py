@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     with stages() as progress:
         progress("load the compiler")
         from odtc.autoschedule.tuning.tasks import part_of
-        from odtc.autoschedule.tuning.tuning import Limits
+        from odtc.autoschedule.tuning.tuning import TuningLimits
         from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.tuner.tuning import compare, tune, work_on
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         lines, data = listed(work.tasks)
     else:
-        limits = Limits(args.time, args.trials or Limits.trials)
+        limits = TuningLimits(args.time, args.trials or TuningLimits.trials)
         say(f"{len(work.tasks)} tasks; trials go to {work.file}")
         with watching(work.tasks) as watch:
             cooldown = None if args.cooldown is False else Cooldown(args.cooldown)

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from odtc.autoschedule.tuning.scheduler import Progress
-    from odtc.autoschedule.tuning.tasks import Task
-    from odtc.autoschedule.tuning.tuning import State
+    from odtc.autoschedule.tuning.tasks import TuningTask
+    from odtc.autoschedule.tuning.tuning import TuningState
     from odtc.tuner.tuning import Comparison
 
 # Tasks of a table while it is live: those with most of the step.
 _SHOWN = 12
 
-Watch = Callable[["State"], None]
+Watch = Callable[["TuningState"], None]
 Shown = tuple[list[str], dict[str, Any]]
 
 
-def listed(tasks: "Sequence[Task]") -> Shown:
+def listed(tasks: "Sequence[TuningTask]") -> Shown:
     """The tasks of a step, as lines and as data."""
     rows = [("of step", "calls", "product", "tensors")]
     rows += [(f"{t.share:.1%}", str(t.calls), *_product(t)) for t in tasks]
@@ -35,14 +35,14 @@ def listed(tasks: "Sequence[Task]") -> Shown:
     return [*aligned(rows), whole], {"tasks": data}
 
 
-def _product(task: "Task") -> tuple[str, str]:
+def _product(task: "TuningTask") -> tuple[str, str]:
     """The family of a task, and the shapes of its tensors."""
     shapes = ["x".join(str(int(n)) for n in each.shape) or "1" for each in task.kernel.params]
     return task.workload.partition("(")[0], " ".join(shapes)
 
 
 @contextmanager
-def watching(tasks: "Sequence[Task]") -> Iterator[Watch]:
+def watching(tasks: "Sequence[TuningTask]") -> Iterator[Watch]:
     """Yields what is told the state: a table that is live, or a plain line now and then."""
     if not console().is_terminal:
         yield _plain()
@@ -56,7 +56,7 @@ def watching(tasks: "Sequence[Task]") -> Iterator[Watch]:
 def _plain() -> Watch:
     last = time.monotonic()
 
-    def watch(state: "State") -> None:
+    def watch(state: "TuningState") -> None:
         nonlocal last
         if state.why or time.monotonic() - last >= PLAIN_SECONDS:
             last = time.monotonic()
@@ -65,7 +65,7 @@ def _plain() -> Watch:
     return watch
 
 
-def _said(state: "State") -> str:
+def _said(state: "TuningState") -> str:
     why = f"; {state.why}" if state.why else ""
     return (
         f"{state.measured} trials and {state.again} longer ones in {state.elapsed:.0f} s "
@@ -74,7 +74,7 @@ def _said(state: "State") -> str:
     )
 
 
-def _table(tasks: "Sequence[Task]", state: "State") -> "Table":
+def _table(tasks: "Sequence[TuningTask]", state: "TuningState") -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -89,12 +89,12 @@ def _table(tasks: "Sequence[Task]", state: "State") -> "Table":
     return table
 
 
-def _cells(task: "Task", progress: "Progress") -> tuple[str, str, str]:
+def _cells(task: "TuningTask", progress: "Progress") -> tuple[str, str, str]:
     ms = "" if progress.usual is None else f"{progress.usual / task.calls * 1e3:.3f}"
     return str(progress.trials), ms, f"{progress.gain:.2f}" if progress.trials else ""
 
 
-def report(tasks: "Sequence[Task]", state: "State", compared: "Comparison") -> Shown:
+def report(tasks: "Sequence[TuningTask]", state: "TuningState", compared: "Comparison") -> Shown:
     """What was won, by task and for the step, as lines and as data."""
     rows = [("product", "tensors", "calls", "trials", "ms", "gain")]
     for task, progress in zip(tasks, state.tasks, strict=True):

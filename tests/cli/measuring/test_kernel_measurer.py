@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, Outcome
-from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
+from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, MeasureResult
+from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Job
 from odtc.core.errors import DeviceLostError
 from odtc.driver.preparation import prepare
@@ -27,7 +27,7 @@ class Slow:
         self.left = threading.Event()
         self.waits_for: Slow | None = None
 
-    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[MeasureResult]:
         time.sleep(self._seconds)
         if self.waits_for:
             assert self.waits_for.left.wait(60)
@@ -36,14 +36,14 @@ class Slow:
             raise DeviceLostError("the device went away", where="a bench")
         assert all(path.exists() for path in (subject.usual, *subject.others))
         self.measured += subject.others
-        return [Outcome((1.0,), (1.0,))] * len(subject.others)
+        return [MeasureResult((1.0,), (1.0,))] * len(subject.others)
 
     def close(self) -> None:
         """Nothing is open."""
 
 
 @pytest.fixture(scope="module")
-def tasks(digits: Digits) -> list[Task]:
+def tasks(digits: Digits) -> list[TuningTask]:
     step = prepare(digits.model, "host-cpu{threads=1}", {"batch": 4}, lambda _: None)
     return tasks_of(*step.kernels)
 
@@ -55,13 +55,13 @@ class Counting(Slow):
         super().__init__()
         self.there: list[int] = []
 
-    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[Outcome]:
+    def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[MeasureResult]:
         self.there.append(len(list(subject.usual.parent.glob("*.so"))))
         return super().__call__(subject, config)
 
 
 def kernel_measurer(
-    tasks: list[Task], *benches: Slow, lost: list[str] | None = None, cores: int | None = None
+    tasks: list[TuningTask], *benches: Slow, lost: list[str] | None = None, cores: int | None = None
 ) -> KernelMeasurer:
     from odtc.backends.targets import parse_target
 
@@ -71,7 +71,7 @@ def kernel_measurer(
     return KernelMeasurer(tasks, writer, benches, cores=cores, lost=said.append)
 
 
-def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[Task]) -> None:
+def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[TuningTask]) -> None:
     steady, leaving, lost = Slow(), Slow(jobs=1), list[str]()
     steady.waits_for = leaving
     with kernel_measurer(tasks, steady, leaving, lost=lost) as measurer:
@@ -86,7 +86,7 @@ def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[Task]) -
         assert dict(measurer.outcomes(jobs[:1])).keys() == {0}
 
 
-def test_the_loss_of_the_last_bench_is_an_error(tasks: list[Task]) -> None:
+def test_the_loss_of_the_last_bench_is_an_error(tasks: list[TuningTask]) -> None:
     with (
         kernel_measurer(tasks, Slow(jobs=0)) as measurer,
         pytest.raises(DeviceLostError, match="went away"),
@@ -96,7 +96,7 @@ def test_the_loss_of_the_last_bench_is_an_error(tasks: list[Task]) -> None:
 
 @pytest.mark.parametrize("cores", [0, 1])
 def test_others_are_built_while_one_is_measured_where_cores_are_left(
-    tasks: list[Task], cores: int
+    tasks: list[TuningTask], cores: int
 ) -> None:
     bench = Counting()
     with kernel_measurer(tasks, bench, cores=cores) as measurer:
@@ -107,7 +107,7 @@ def test_others_are_built_while_one_is_measured_where_cores_are_left(
 
 @pytest.mark.timed
 def test_three_benches_are_nearly_three_times_as_fast_where_measuring_dominates(
-    tasks: list[Task],
+    tasks: list[TuningTask],
 ) -> None:
     jobs = [Job(n, ({},), CONFIG) for n in range(6)]
     with (

@@ -11,9 +11,9 @@ from onnx import helper, numpy_helper
 from tvm import rpc
 
 from odtc.autoschedule.tuning import measure as measuring
-from odtc.autoschedule.tuning.build import Order, build, kernel_text
+from odtc.autoschedule.tuning.build import BuildOrder, build, kernel_text
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, is_cold, measure
-from odtc.autoschedule.tuning.tasks import Task, Writer, tasks_of
+from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.backends.targets import parse_target
 from odtc.driver.preparation import prepare
 from odtc.runtime_rpc.session import LocalSession
@@ -25,7 +25,7 @@ _SIZE = 384
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+def task(tmp_path_factory: pytest.TempPathFactory) -> TuningTask:
     """A dense layer of one row: each of its weights, which fit near a core, is read once."""
     weights = np.full((_SIZE, _SIZE), 0.01, np.float32)
     image, result = (
@@ -45,7 +45,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return next(each for each in tasks_of(*step.kernels) if _reads_weights(each))
 
 
-def _reads_weights(task: Task) -> bool:
+def _reads_weights(task: TuningTask) -> bool:
     *read, _ = task.kernel.params
     return any([int(size) for size in each.shape] == [_SIZE, _SIZE] for each in read)
 
@@ -57,12 +57,12 @@ def test_caches_are_emptied_on_cpus_alone() -> None:
 
 
 @pytest.fixture(scope="module")
-def measured(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], float]:
+def measured(task: TuningTask, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], float]:
     """The least seconds of a call of two kernels that are alike, measured in turns."""
     folder = tmp_path_factory.mktemp("kernels")
     writer = Writer(parse_target(TARGET).resolved())
     paths = [
-        build(writer, Order(kernel_text(task.kernel), {}, folder / f"{number}.so"))
+        build(writer, BuildOrder(kernel_text(task.kernel), {}, folder / f"{number}.so"))
         for number in range(2)
     ]
     *read, _ = task.kernel.params
