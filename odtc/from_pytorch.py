@@ -13,7 +13,7 @@ from odtc.core.options.kinds import ANYTHING, PATH, TEXT, either, optional, seve
 if TYPE_CHECKING:
     import torch
 
-    from odtc.torch_export.export import Exported
+    from odtc.torch_export.export import ExportedModule
 
 # A name alone is that of the only tensor; what names are is looked at where the tensors are known.
 _NAMES = optional(
@@ -42,7 +42,7 @@ def from_torch(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     batch_axis: int | Mapping[str, int | None] | None = 0,
-) -> "Exported":
+) -> "ExportedModule":
     """Writes a PyTorch module as an ONNX file that trains as the module does.
 
     Dropout and batch normalisation stay what they are, constants are not folded, equal tensors are

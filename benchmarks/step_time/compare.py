@@ -11,7 +11,7 @@ from benchmarks.step_time.cases import Case
 from benchmarks.step_time.engines import OURS, Engine, Make
 from odtc.comparison.measures.measure import Spread, busy_share, spread
 from odtc.comparison.measures.parity import PARITY_STEPS, disagreement
-from odtc.comparison.measures.workload import Work, training_work
+from odtc.comparison.measures.workload import StepWork, training_work
 
 PAUSE_SECONDS = 0.05
 
@@ -51,7 +51,7 @@ class Comparison:
     batch: int
     threads: int
     lr: float
-    work: Work
+    work: StepWork
     busy: tuple[float, float]
     timings: list[Timing]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from odtc.comparison.case import Case
 from odtc.comparison.engines import OURS
-from odtc.comparison.row import Row, Setting
-from odtc.comparison.turns import Entry, Prepared, Round, ceilings, prepared
+from odtc.comparison.row import ComparisonRow, Setting
+from odtc.comparison.turns import Entrant, PreparedCase, Round, ceilings, prepared
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.disk.row_file import RowFile
 from odtc.core.process.progress import Progress
@@ -30,7 +30,7 @@ class Terms:
 
     batches: Sequence[int]
     threads: Sequence[int]
-    entries: Sequence[Entry]
+    entries: Sequence[Entrant]
     steps: int
     rounds: int
     limit: float
@@ -38,13 +38,15 @@ class Terms:
     measured: dict[int, Mapping[str, float]] = field(default_factory=dict)
 
 
-def entries_of(peers: Sequence[str], budgets: Sequence[str]) -> list[Entry]:
+def entries_of(peers: Sequence[str], budgets: Sequence[str]) -> list[Entrant]:
     """Returns the entrants of a comparison: odtc, odtc with each budget, and its peers."""
-    ours = [Entry(OURS), *(Entry(OURS, budget) for budget in dict.fromkeys(budgets))]
-    return [*ours, *(Entry(peer) for peer in dict.fromkeys(peers) if peer != OURS)]
+    ours = [Entrant(OURS), *(Entrant(OURS, budget) for budget in dict.fromkeys(budgets))]
+    return [*ours, *(Entrant(peer) for peer in dict.fromkeys(peers) if peer != OURS)]
 
 
-def compare(case: Case, name: str, terms: Terms, file: RowFile[Row], tell: Progress) -> None:
+def compare(
+    case: Case, name: str, terms: Terms, file: RowFile[ComparisonRow], tell: Progress
+) -> None:
     """Measures what the file has no rows of.
 
     Args:
@@ -58,7 +60,7 @@ def compare(case: Case, name: str, terms: Terms, file: RowFile[Row], tell: Progr
         OutputError: a row cannot be written.
     """
     with temporary_folder() as folder:
-        ready: dict[Setting, Prepared] = {}
+        ready: dict[Setting, PreparedCase] = {}
         for number, setting in missing(name, terms, file.rows):
             if setting not in ready:
                 own = Path(folder, f"{setting.batch}-{setting.threads}")
@@ -74,7 +76,9 @@ def compare(case: Case, name: str, terms: Terms, file: RowFile[Row], tell: Progr
             file.add(*turns.rows(terms.entries, terms.steps))
 
 
-def missing(name: str, terms: Terms, rows: Sequence[Row]) -> Iterator[tuple[int, Setting]]:
+def missing(
+    name: str, terms: Terms, rows: Sequence[ComparisonRow]
+) -> Iterator[tuple[int, Setting]]:
     """The rounds of settings that have no rows yet, in the order in which they are measured."""
     there = {(row.round, row.setting) for row in rows}
     for number in range(terms.rounds):

@@ -8,7 +8,7 @@ from itertools import groupby
 from odtc.comparison.engines import OURS
 from odtc.comparison.measures.measure import Spread, spread
 from odtc.comparison.outcome import Outcome
-from odtc.comparison.row import Row, Setting
+from odtc.comparison.row import ComparisonRow, Setting
 
 # How far apart the ratios of rounds may be, and how much others may keep the cores busy.
 STEADY, BUSY = 1.1, 0.1
@@ -23,8 +23,8 @@ class Result:
         ours: rows of odtc, of the same rounds.
     """
 
-    rows: tuple[Row, ...]
-    ours: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
+    ours: tuple[ComparisonRow, ...]
 
     @property
     def setting(self) -> Setting:
@@ -42,7 +42,7 @@ class Result:
         return self.engine.partition(",")[0] == OURS
 
     @property
-    def failed(self) -> Row | None:
+    def failed(self) -> ComparisonRow | None:
         """The first round that ended before its last step."""
         return next((row for row in self.rows if row.outcome is not Outcome.TRAINED), None)
 
@@ -141,14 +141,14 @@ class Result:
         return self.apart is None or self.apart <= STEADY
 
     @property
-    def _whole(self) -> list[Row]:
+    def _whole(self) -> list[ComparisonRow]:
         return [row for row in self.rows if row.outcome is Outcome.TRAINED]
 
 
-def results_of(rows: Iterable[Row]) -> list[Result]:
+def results_of(rows: Iterable[ComparisonRow]) -> list[Result]:
     """A result for each engine at each setting, in the order of the file."""
-    found: dict[tuple[Setting, str], list[Row]] = {}
-    ours: dict[tuple[Setting, int], Row] = {}
+    found: dict[tuple[Setting, str], list[ComparisonRow]] = {}
+    ours: dict[tuple[Setting, int], ComparisonRow] = {}
     for row in rows:
         found.setdefault((row.setting, row.engine), []).append(row)
         if row.engine == OURS:
@@ -171,7 +171,7 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def disturbed(rows: Iterable[Row]) -> float | None:
+def disturbed(rows: Iterable[ComparisonRow]) -> float | None:
     """The most that other programs kept the cores busy, where that was too much."""
     most = max((share for row in rows for share in row.busy), default=0.0)
     return most if most > BUSY else None

@@ -32,7 +32,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """The measurement of one engine.
 
     Attributes:
@@ -93,16 +93,16 @@ class Row:
         return dataclasses.asdict(self)
 
 
-def row_of(data: Mapping[str, Any]) -> Row:
+def row_of(data: Mapping[str, Any]) -> ComparisonRow:
     """A row as `to_dict` has it."""
-    own: dict[str, Any] = {key: data[key] for key in Row.__dataclass_fields__}
+    own: dict[str, Any] = {key: data[key] for key in ComparisonRow.__dataclass_fields__}
     for key in ("losses", "seconds", "cpu_seconds", "busy"):
         own[key] = tuple(own[key])
     own["setting"] = Setting(**own["setting"])
     own["outcome"] = Outcome(own["outcome"])
-    return Row(**own)
+    return ComparisonRow(**own)
 
 
-def row_file(path: Path, identity: Mapping[str, Any]) -> RowFile[Row]:
+def row_file(path: Path, identity: Mapping[str, Any]) -> RowFile[ComparisonRow]:
     """The file of a comparison; see `RowFile` for errors."""
     return RowFile(path, KIND, identity, row_of)

@@ -19,7 +19,7 @@ from odtc.comparison.measures.measure import busy_share
 from odtc.comparison.measures.parity import disagreement
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.process import Worker, WorkerError, done
-from odtc.comparison.row import Row, Setting
+from odtc.comparison.row import ComparisonRow, Setting
 from odtc.comparison.worker import TURN
 from odtc.core.process.progress import Progress
 
@@ -28,7 +28,7 @@ _USUAL_RATE = 1e-4
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entrant:
     """An entrant of a comparison.
 
     Attributes:
@@ -46,7 +46,7 @@ class Entry:
 
 
 @dataclass
-class Prepared:
+class PreparedCase:
     """A case whose engines are ready to be loaded, in a folder of its own.
 
     Attributes:
@@ -63,18 +63,18 @@ class Prepared:
     failures: dict[str, WorkerError] = field(default_factory=dict)
     work: dict[str, Any] = field(default_factory=dict)
 
-    def at(self, entry: Entry) -> Path:
+    def at(self, entry: Entrant) -> Path:
         """Folder of an engine."""
         return self.folder / entry.name.replace(", ", "-")
 
-    def of(self, entry: Entry) -> Case:
+    def of(self, entry: Entrant) -> Case:
         """The case as an engine has it."""
         return replace(self.case, budget=entry.budget)
 
 
 def prepared(
-    case: Case, entries: Sequence[Entry], folder: Path, limit: float, tell: Progress
-) -> Prepared:
+    case: Case, entries: Sequence[Entrant], folder: Path, limit: float, tell: Progress
+) -> PreparedCase:
     """Prepares all engines.
 
     Args:
@@ -84,7 +84,7 @@ def prepared(
         limit: seconds for each.
         tell: called with a description of the current activity.
     """
-    found = Prepared(case, folder)
+    found = PreparedCase(case, folder)
     first = entries[0]
     try:
         tell("draw the batch")
@@ -100,7 +100,7 @@ def prepared(
     return found
 
 
-def _prepare(found: Prepared, entry: Entry, limit: float) -> None:
+def _prepare(found: PreparedCase, entry: Entrant, limit: float) -> None:
     case, folder = found.of(entry), found.at(entry)
     try:
         found.known[entry.name] = done("prepare", case, folder, entry.engine, limit)
@@ -108,7 +108,7 @@ def _prepare(found: Prepared, entry: Entry, limit: float) -> None:
         found.failures[entry.name] = error
 
 
-def _rate(found: Prepared, first: Entry, limit: float, tell: Progress) -> float:
+def _rate(found: PreparedCase, first: Entrant, limit: float, tell: Progress) -> float:
     if first.name in found.failures:
         return _USUAL_RATE
     tell("choose the learning rate")
@@ -118,7 +118,7 @@ def _rate(found: Prepared, first: Entry, limit: float, tell: Progress) -> float:
         return _USUAL_RATE
 
 
-def ceilings(ready: Prepared, limit: float, tell: Progress) -> Mapping[str, float]:
+def ceilings(ready: PreparedCase, limit: float, tell: Progress) -> Mapping[str, float]:
     """Measures the machine's peaks with the threads of a case, by fields of a row."""
     tell("measure what the machine can do")
     try:
@@ -139,14 +139,14 @@ class Round:
     """
 
     def __init__(
-        self, ready: Prepared, setting: Setting, number: int, limit: float, tell: Progress
+        self, ready: PreparedCase, setting: Setting, number: int, limit: float, tell: Progress
     ) -> None:
         self._ready, self._setting, self._number = ready, setting, number
         self._limit, self._tell = limit, tell
         self._workers: dict[str, Worker] = {}
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, ComparisonRow] = {}
 
-    def rows(self, entries: Sequence[Entry], steps: int) -> list[Row]:
+    def rows(self, entries: Sequence[Entrant], steps: int) -> list[ComparisonRow]:
         """Measures; a row for each entry.
 
         Args:
@@ -169,10 +169,10 @@ class Round:
         busy = (before, busy_share())
         return [replace(self._rows[entry.name], busy=busy) for entry in entries]
 
-    def _load(self, entry: Entry, began: str) -> None:
+    def _load(self, entry: Entrant, began: str) -> None:
         """Starts an engine; it takes its first steps."""
         name, ready = entry.name, self._ready
-        self._rows[name] = Row(
+        self._rows[name] = ComparisonRow(
             self._setting,
             self._number,
             name,

@@ -33,7 +33,7 @@ def legend(engines: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table.
 
     Attributes:
@@ -56,17 +56,17 @@ class Cell:
         return f"<td{kind}{value}{tip}>{escape(self.text)}</td>"
 
 
-def number(value: float | None, digits: int = 1) -> Cell:
+def number(value: float | None, digits: int = 1) -> TableCell:
     """A cell of a number; empty where it is not known."""
-    return Cell("") if value is None else Cell(f"{value:,.{digits}f}", value)
+    return TableCell("") if value is None else TableCell(f"{value:,.{digits}f}", value)
 
 
-def text(value: str) -> Cell:
+def text(value: str) -> TableCell:
     """A cell of words."""
-    return Cell(value, kind="text")
+    return TableCell(value, kind="text")
 
 
-def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], label: str) -> str:
+def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[TableCell]], label: str) -> str:
     """A table that is sorted by its heads, and exported by a button.
 
     Args:

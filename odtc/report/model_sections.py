@@ -6,7 +6,7 @@ from typing import Any
 
 from odtc.comparison.results import Result, by_setting
 from odtc.report.charts import Strip, bar, chart, curves, samples
-from odtc.report.html import Cell, colour_of, legend, number, section, table, text
+from odtc.report.html import TableCell, colour_of, legend, number, section, table, text
 from odtc.report.scales import Linear, scale_of
 
 _MB, _MS = 1e6, 1e3
@@ -120,7 +120,7 @@ def profile(name: str, data: Mapping[str, Any]) -> str:
     slowest = sorted(data["operators"], key=lambda each: -each["seconds"])[:_SHOWN]
     rows = [
         [
-            Cell(", ".join(each["nodes"]), kind="text long"),
+            TableCell(", ".join(each["nodes"]), kind="text long"),
             text(each["phase"]),
             number(each["seconds"] * _MS, 3),
             number(100 * each["seconds"] / total),
@@ -152,8 +152,8 @@ def published(heads: Sequence[Mapping[str, Any]]) -> str:
     return section("published", "Published figures", body)
 
 
-def _published_cell(value: Any) -> Cell:
-    return text(value) if isinstance(value, str) else Cell(f"{value:,g}", value)
+def _published_cell(value: Any) -> TableCell:
+    return text(value) if isinstance(value, str) else TableCell(f"{value:,g}", value)
 
 
 def _heads(each: Mapping[str, Any]) -> list[str]:

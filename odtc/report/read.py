@@ -12,7 +12,7 @@ from odtc.artifact import Artifact, load
 from odtc.comparison.measures.values import KIND as VALUES
 from odtc.comparison.measures.values import Values, values_of
 from odtc.comparison.results import Result, results_of
-from odtc.comparison.row import KIND, Row, row_of
+from odtc.comparison.row import KIND, ComparisonRow, row_of
 from odtc.core.disk.row_file import parse_rows
 from odtc.core.errors import DataError
 
@@ -34,7 +34,7 @@ class Material:
     """
 
     heads: list[Mapping[str, Any]] = field(default_factory=list)
-    rows: list[list[Row]] = field(default_factory=list)
+    rows: list[list[ComparisonRow]] = field(default_factory=list)
     values: list[tuple[Mapping[str, Any], list[Values]]] = field(default_factory=list)
     frontiers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)

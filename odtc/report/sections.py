@@ -8,16 +8,20 @@ from odtc.comparison.measures.values import Values, losses_text, values_of_what
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import STEADY, Result, by_setting, disturbed, geometric_mean
 from odtc.report.charts import Strip, chart, point
-from odtc.report.html import Cell, colour_of, legend, number, section, table, text
+from odtc.report.html import TableCell, colour_of, legend, number, section, table, text
 from odtc.report.scales import around_one
 
 _MB, _MS = 1e6, 1e3
 
 
-def place_cells(result: Result) -> list[Cell]:
+def place_cells(result: Result) -> list[TableCell]:
     """Model, batch and threads."""
     it = result.setting
-    return [text(it.model), Cell(str(it.batch), it.batch), Cell(str(it.threads), it.threads)]
+    return [
+        text(it.model),
+        TableCell(str(it.batch), it.batch),
+        TableCell(str(it.threads), it.threads),
+    ]
 
 
 def losses(results: Sequence[Result]) -> str:
@@ -37,29 +41,31 @@ def losses(results: Sequence[Result]) -> str:
     )
 
 
-def _slower(peers: Sequence[Result]) -> Iterator[list[Cell]]:
+def _slower(peers: Sequence[Result]) -> Iterator[list[TableCell]]:
     found = [each for each in peers if each.ratio and each.ratio.median < 1]
     for each in sorted(found, key=lambda it: it.ratio.median if it.ratio else 1):
         assert each.ratio is not None
-        ratio = Cell(each.ratio.text(), each.ratio.median, "bad")
+        ratio = TableCell(each.ratio.text(), each.ratio.median, "bad")
         yield [*place_cells(each), text(each.engine), text("time of a step"), ratio]
 
 
-def _larger(peers: Sequence[Result]) -> Iterator[list[Cell]]:
+def _larger(peers: Sequence[Result]) -> Iterator[list[TableCell]]:
     found = [(each.memory_ratio, each) for each in peers if (each.memory_ratio or 1) < 1]
     for ratio, each in sorted(found, key=lambda it: it[0] or 1):
-        cell = Cell(f"{ratio:.2f}", ratio, "bad")
+        cell = TableCell(f"{ratio:.2f}", ratio, "bad")
         yield [*place_cells(each), text(each.engine), text("memory, net of imports"), cell]
 
 
-def _not_trained(results: Sequence[Result]) -> Iterator[list[Cell]]:
+def _not_trained(results: Sequence[Result]) -> Iterator[list[TableCell]]:
     """Settings where odtc has no times, and a peer has."""
     for _, group in by_setting(results):
         failed = [it for it in group if it.is_ours and it.outcome is not Outcome.TRAINED]
         trained = [it.engine for it in group if not it.is_ours and it.outcome is Outcome.TRAINED]
         for each in failed if trained else []:
-            what = Cell(f"{each.engine}: {each.outcome.value}: {each.reason}", kind="text long bad")
-            yield [*place_cells(each), text(", ".join(trained)), what, Cell("")]
+            what = TableCell(
+                f"{each.engine}: {each.outcome.value}: {each.reason}", kind="text long bad"
+            )
+            yield [*place_cells(each), text(", ".join(trained)), what, TableCell("")]
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -137,15 +143,17 @@ def everything(results: Sequence[Result]) -> str:
     return section("all", "Everything", f"<p>Sort by a head; × above 1: odtc is better.</p>{body}")
 
 
-def _numbers(result: Result) -> list[Cell]:
+def _numbers(result: Result) -> list[TableCell]:
     step, ratio, memory = result.step, result.ratio, result.memory_ratio
     fine = result.outcome is Outcome.TRAINED
-    outcome = Cell(result.outcome.value, kind="text" if fine else "text bad", tip=result.reason)
+    outcome = TableCell(
+        result.outcome.value, kind="text" if fine else "text bad", tip=result.reason
+    )
     return [
         *place_cells(result),
         text(result.engine),
         outcome,
-        Cell(step.text(_MS), step.median * _MS) if step else Cell(""),
+        TableCell(step.text(_MS), step.median * _MS) if step else TableCell(""),
         _better(ratio.median if ratio else None, ratio.text() if ratio else ""),
         *(number(each and each / _MB) for each in (result.net, result.peak, result.planned)),
         _better(memory, f"{memory:.2f}" if memory else ""),
@@ -156,10 +164,10 @@ def _numbers(result: Result) -> list[Cell]:
     ]
 
 
-def _better(value: float | None, shown: str) -> Cell:
+def _better(value: float | None, shown: str) -> TableCell:
     if value is None:
-        return Cell("")
-    return Cell(shown, value, "good" if value > 1 else "bad" if value < 1 else "")
+        return TableCell("")
+    return TableCell(shown, value, "good" if value > 1 else "bad" if value < 1 else "")
 
 
 def outcomes(results: Sequence[Result]) -> str:
@@ -190,12 +198,12 @@ def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
     return found
 
 
-def _outcome(result: Result | None) -> Cell:
+def _outcome(result: Result | None) -> TableCell:
     if result is None:
-        return Cell("")
+        return TableCell("")
     if result.outcome is Outcome.TRAINED:
-        return Cell("✓ trains", kind="text good")
-    return Cell(f"✗ {result.outcome.value}", kind="text bad", tip=result.reason)
+        return TableCell("✓ trains", kind="text good")
+    return TableCell(f"✗ {result.outcome.value}", kind="text bad", tip=result.reason)
 
 
 def values(files: Sequence[tuple[Mapping[str, Any], Sequence[Values]]]) -> str:
@@ -205,9 +213,13 @@ def values(files: Sequence[tuple[Mapping[str, Any], Sequence[Values]]]) -> str:
     for number_of, (head, rows) in enumerate(files):
         cells = [
             [
-                *(text(row.model), Cell(str(row.batch), row.batch), Cell(f"{row.lr:g}", row.lr)),
+                *(
+                    text(row.model),
+                    TableCell(str(row.batch), row.batch),
+                    TableCell(f"{row.lr:g}", row.lr),
+                ),
                 *(text(losses_text(each)) for each in (row.there, row.here)),
-                Cell("no" if row.disagreement else "yes", kind="text", tip=row.disagreement),
+                TableCell("no" if row.disagreement else "yes", kind="text", tip=row.disagreement),
             ]
             for row in rows
         ]

@@ -23,7 +23,7 @@ BatchAxis = int | Mapping[str, int | None] | None
 
 
 @dataclass(frozen=True)
-class Call:
+class ExampleCall:
     """The example call of a module.
 
     Attributes:
@@ -44,11 +44,11 @@ class Call:
         sizes = (self.tensors[k].shape[a] for k, a in self.axes.items() if a is not None)
         return next(sizes, None)
 
-    def with_batch(self, size: int) -> "Call":
+    def with_batch(self, size: int) -> "ExampleCall":
         """The same call with its first samples, over and over, as often as it takes."""
         return self._with({k: _resized(v, self.axes[k], size) for k, v in self.tensors.items()})
 
-    def beside(self, given: "Call") -> str:
+    def beside(self, given: "ExampleCall") -> str:
         """Clause for an error text: inputs whose size differs from the given one; '' for none."""
         said = [
             f"{k} as {list(t.shape)}, from {list(given.tensors[k].shape)}, since its samples are "
@@ -58,13 +58,13 @@ class Call:
         ]
         return f"; odtc changed the number of samples to {self.batch}: {listed(said)}" * bool(said)
 
-    def backwards(self) -> "Call":
+    def backwards(self) -> "ExampleCall":
         """The same call with its samples in reverse order."""
         return self._with(
             {k: v if (a := self.axes[k]) is None else v.flip(a) for k, v in self.tensors.items()}
         )
 
-    def _with(self, tensors: Mapping[str, Tensor]) -> "Call":
+    def _with(self, tensors: Mapping[str, Tensor]) -> "ExampleCall":
         args, kwargs = self.filled(tensors.values())
         return dataclasses.replace(self, args=args, kwargs=kwargs, tensors=tensors)
 
@@ -83,7 +83,7 @@ class Flat(nn.Module):
         call: its example call.
     """
 
-    def __init__(self, module: nn.Module, call: Call) -> None:
+    def __init__(self, module: nn.Module, call: ExampleCall) -> None:
         super().__init__()
         self.module = module
         self._call = call
@@ -96,7 +96,7 @@ class Flat(nn.Module):
 
 def example_call(
     module: nn.Module, example: Any, names: Sequence[str] | None, batch_axis: BatchAxis
-) -> Call:
+) -> ExampleCall:
     """The call of a module with the example inputs.
 
     Args:
@@ -130,7 +130,7 @@ def example_call(
     # The same tensor at two places is two inputs.
     ordered = [t.detach().clone() for t in tensors.values()]
     named = dict(zip(_renamed(list(tensors), names), ordered, strict=True))
-    call = Call(args, kwargs, named, _axes(named, batch_axis))
+    call = ExampleCall(args, kwargs, named, _axes(named, batch_axis))
     _check_batch(call)
     return call
 
@@ -293,7 +293,7 @@ def _axis(name: str, rank: int, axis: int | None, is_given: bool) -> int | None:
     return int(axis) % rank
 
 
-def _check_batch(call: Call) -> None:
+def _check_batch(call: ExampleCall) -> None:
     sizes = {k: call.tensors[k].shape[a] for k, a in call.axes.items() if a is not None}
     if len(set(sizes.values())) > 1 or 0 in sizes.values():
         said = ", ".join(f"{k} has {n} along dimension {call.axes[k]}" for k, n in sizes.items())

@@ -19,7 +19,7 @@ from odtc.core.options.kinds import shown
 from odtc.frontend.file.onnx_file import check_model
 from odtc.torch_export.calls import (
     BatchAxis,
-    Call,
+    ExampleCall,
     Flat,
     checked_names,
     example_call,
@@ -40,7 +40,7 @@ from odtc.torch_export.watching.gradients import (
 )
 from odtc.torch_export.watching.kept import kept, quiet
 from odtc.torch_export.watching.mixing import mixing_notes
-from odtc.torch_export.watching.watch import Seen, Watch, check_draws, decisions_refused
+from odtc.torch_export.watching.watch import ForwardFacts, Watch, check_draws, decisions_refused
 from odtc.torch_export.weights import (
     check_changes,
     check_norms,
@@ -59,7 +59,7 @@ Shape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedModule:
     """The result of an export.
 
     Attributes:
@@ -98,12 +98,12 @@ class _Work:
     """
 
     module: nn.Module
-    calls: tuple[Call, ...]
+    calls: tuple[ExampleCall, ...]
     shapes: tuple[list[tuple[int, ...]], ...]
     expected: tuple[Mapping[str, Tensor], ...]
     outputs: list[str]
     weights: WeightList
-    seen: Seen
+    seen: ForwardFacts
 
 
 def export(
@@ -114,7 +114,7 @@ def export(
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
     batch_axis: BatchAxis,
-) -> Exported:
+) -> ExportedModule:
     """Exports a module; see `odtc.from_torch`."""
     if not isinstance(module, nn.Module):
         raise UsageError(
@@ -160,7 +160,7 @@ def export(
     _write(model, path)
     if weights.frozen:
         notes.append(f"{len(weights.frozen)} parameters are frozen; they are not trained")
-    return Exported(
+    return ExportedModule(
         Path(path),
         _texts(model.graph.input),
         _texts(model.graph.output),
@@ -196,7 +196,7 @@ def _check_module(module: nn.Module) -> None:
         )
 
 
-def _calls(call: Call) -> tuple[Call, ...]:
+def _calls(call: ExampleCall) -> tuple[ExampleCall, ...]:
     """The call with two samples or more, and with another number of them.
 
     Exporters take a batch of one for a dimension that is always one, and batch normalisation
@@ -208,7 +208,9 @@ def _calls(call: Call) -> tuple[Call, ...]:
     return call.with_batch(size), call.with_batch(size + 1)
 
 
-def _called_in_training(module: nn.Module, call: Call, said: str) -> tuple[Any, Seen]:
+def _called_in_training(
+    module: nn.Module, call: ExampleCall, said: str
+) -> tuple[Any, ForwardFacts]:
     """Calls the module in training mode; returns its result and observations. See `_called`."""
     before = {name: t.clone() for name, t in module.named_buffers(remove_duplicate=False)}
     with kept(module), no_grad(), Watch() as watch:

@@ -12,7 +12,7 @@ from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import ModelError
 from odtc.core.onnx_model.inference_form import random_nodes, to_inference
 from odtc.runtime_rpc.export.engine import load_engine
-from odtc.torch_export.calls import Call, named_tensors
+from odtc.torch_export.calls import ExampleCall, named_tensors
 from odtc.torch_export.watching.kept import in_eval
 from odtc.torch_export.weights import array_of
 
@@ -20,7 +20,7 @@ from odtc.torch_export.weights import array_of
 _TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 1e-2, torch.float32: 1e-3, torch.float64: 1e-5}
 
 
-def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
+def results(module: nn.Module, call: ExampleCall) -> dict[str, Tensor]:
     """Runs a module in inference mode and returns its outputs by name."""
     with in_eval(module), torch.no_grad():
         return named_tensors(module(*call.args, **call.kwargs), "output")
@@ -28,7 +28,7 @@ def results(module: nn.Module, call: Call) -> dict[str, Tensor]:
 
 def compare(
     model: onnx.ModelProto,
-    calls: Sequence[Call],
+    calls: Sequence[ExampleCall],
     expected: Sequence[Mapping[str, Tensor]],
     kinds: Iterable[torch.dtype],
 ) -> None:

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.onnx_model.weight_list import WeightList
-from odtc.torch_export.calls import Call, named_tensors
+from odtc.torch_export.calls import ExampleCall, named_tensors
 from odtc.torch_export.names import listed
 from odtc.torch_export.watching.kept import in_eval, own_tensors, state_tensors
 
@@ -43,7 +43,9 @@ def initializer_names(module: nn.Module) -> dict[str, str]:
     return {path: first.get(id(t), path) for path, t in own_tensors(module).items()}
 
 
-def complete(model: onnx.ModelProto, module: nn.Module, weights: WeightList, call: Call) -> None:
+def complete(
+    model: onnx.ModelProto, module: nn.Module, weights: WeightList, call: ExampleCall
+) -> None:
     """Checks the file's weights, and adds those that the module has and its forward never reads.
 
     Raises:
@@ -161,7 +163,7 @@ class _Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def _read(module: nn.Module, call: Call, names: Iterable[str]) -> set[str]:
+def _read(module: nn.Module, call: ExampleCall, names: Iterable[str]) -> set[str]:
     """Returns the weights that a result of the forward depends on, in inference mode.
 
     Autograd knows this of floating-point tensors, except running statistics of batch
@@ -178,7 +180,7 @@ def _read(module: nn.Module, call: Call, names: Iterable[str]) -> set[str]:
     return (given - leaves.keys()) | _reaching(module, call, leaves)
 
 
-def _reaching(module: nn.Module, call: Call, leaves: Mapping[str, Tensor]) -> set[str]:
+def _reaching(module: nn.Module, call: ExampleCall, leaves: Mapping[str, Tensor]) -> set[str]:
     """Names of the tensors that some result has a derivative by."""
     before = {k: t.requires_grad for k, t in leaves.items()}
     try:

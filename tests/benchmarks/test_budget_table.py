@@ -12,7 +12,7 @@ from benchmarks.budget.ways import Found, Way
 from benchmarks.memory.rows import ORT, TORCH
 from benchmarks.step_time.compare import Comparison, Timing
 from benchmarks.step_time.engines import OURS
-from odtc.comparison.measures.workload import Work
+from odtc.comparison.measures.workload import StepWork
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_a_network_is_run_in_all_ways(tmp_path, monkeypatch, capsys):
 
 def test_a_budget_that_cannot_be_met_says_why():
     ways = [Way(OURS), Way(f"{OURS}, 1%", 100, failure="the step needs at least 200 bytes")]
-    comparison = Comparison("digits", 8, 1, 0.01, Work(1, 1), (0.0, 0.0), [Timing(OURS)])
+    comparison = Comparison("digits", 8, 1, 0.01, StepWork(1, 1), (0.0, 0.0), [Timing(OURS)])
     found = [Found(comparison, ways)]
     assert failures(found) == ["digits, odtc, 1%: the step needs at least 200 bytes"]
     assert way_table(found).row_count == 2

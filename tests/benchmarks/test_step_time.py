@@ -34,7 +34,7 @@ from benchmarks.step_time.report import (
 from odtc.comparison.measures.ceilings import copy_peak, fma_peak
 from odtc.comparison.measures.measure import Spread, busy_share, machine, spread, versions
 from odtc.comparison.measures.parity import disagreement
-from odtc.comparison.measures.workload import Work, training_work
+from odtc.comparison.measures.workload import StepWork, training_work
 from tests.timed import ROUNDS, figures
 
 ONE = Ceilings(threads=2, fma=4e9, gemm=3e9, numpy_gemm=2e9, copy=1e9)
@@ -112,7 +112,7 @@ def compared(model, threads, *peers):
     """A comparison in which odtc takes a second."""
     others = [Timing(f"peer {i}", seconds=[t] if t else []) for i, t in enumerate(peers)]
     timings = [Timing("odtc", seconds=[1.0]), *others]
-    return Comparison(model, 4, threads, 0.01, Work(2 * 10**9, 10**9), (0.0, 0.1), timings)
+    return Comparison(model, 4, threads, 0.01, StepWork(2 * 10**9, 10**9), (0.0, 0.1), timings)
 
 
 def test_the_faster_peer_counts_and_none_counts_not():

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.models.digits import digits_model
 from odtc.comparison.case import Case
 from odtc.comparison.comparison import entries_of
-from odtc.comparison.turns import Prepared, prepared
+from odtc.comparison.turns import PreparedCase, prepared
 from odtc.core.process.progress import silent
 
 MODULE = f"{Path(__file__).parent / 'digits_module.py'}:"
@@ -23,7 +23,7 @@ def digits_model_file(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def ready(digits_model_file: Path, tmp_path_factory) -> Prepared:
+def ready(digits_model_file: Path, tmp_path_factory) -> PreparedCase:
     """odtc, its peers, and odtc with a budget that it can meet."""
     case = Case(str(digits_model_file), batch=4, threads=1, module=f"{MODULE}Digits")
     entries = entries_of(["onnxruntime-training", "pytorch"], ["160KB"])

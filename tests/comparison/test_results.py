@@ -7,7 +7,7 @@ from odtc.comparison.comparison import Terms, entries_of, missing
 from odtc.comparison.ours import is_gentle
 from odtc.comparison.outcome import Outcome, outcome_of
 from odtc.comparison.results import by_setting, disturbed, results_of
-from odtc.comparison.row import Row, Setting, row_of
+from odtc.comparison.row import ComparisonRow, Setting, row_of
 from odtc.comparison.worker import shortened
 
 AT = Setting("net", 4, 1)
@@ -17,7 +17,7 @@ def row(engine, seconds, number=0, *, at=AT, outcome=Outcome.TRAINED, net=100_00
     """A row of times."""
     sizes = {"imported": 5, "ready": 6, "peak": 5 + net}
     times = {"seconds": tuple(seconds), "cpu_seconds": tuple(2 * each for each in seconds)}
-    return Row(at, number, engine, outcome, **times, **{**sizes, "flops": 10**9, **more})
+    return ComparisonRow(at, number, engine, outcome, **times, **{**sizes, "flops": 10**9, **more})
 
 
 def test_ratios_are_taken_turn_by_turn_over_all_rounds():

@@ -8,8 +8,8 @@ import pytest
 from odtc.comparison import turns
 from odtc.comparison.comparison import entries_of
 from odtc.comparison.outcome import Outcome
-from odtc.comparison.row import Row, Setting
-from odtc.comparison.turns import Prepared, Round
+from odtc.comparison.row import ComparisonRow, Setting
+from odtc.comparison.turns import PreparedCase, Round
 from odtc.core.process.progress import silent
 from tests.comparison.conftest import MODULE
 
@@ -17,13 +17,15 @@ AT = Setting("digits", 4, 1)
 ODTC, TORCH, ORT = "odtc", "pytorch", "onnxruntime-training"
 
 
-def measured(ready: Prepared, *peers: str, limit: float = 300, steps: int = 3, **case) -> list[Row]:
+def measured(
+    ready: PreparedCase, *peers: str, limit: float = 300, steps: int = 3, **case
+) -> list[ComparisonRow]:
     """Rows of odtc and its peers, of a case that differs in this."""
     own = dataclasses.replace(ready, case=dataclasses.replace(ready.case, **case))
     return Round(own, AT, 0, limit, silent).rows(entries_of(peers, []), steps)
 
 
-def test_engines_of_one_round_agree_and_are_measured(ready: Prepared) -> None:
+def test_engines_of_one_round_agree_and_are_measured(ready: PreparedCase) -> None:
     entries = entries_of([ORT, TORCH], ["160KB"])
     rows = Round(ready, AT, 1, 300, silent).rows(entries, 4)
     assert [row.engine for row in rows] == ["odtc", "odtc, 160KB", ORT, TORCH]
@@ -41,7 +43,7 @@ def test_engines_of_one_round_agree_and_are_measured(ready: Prepared) -> None:
     assert 0.0005 < 1 - rows[0].losses[-1] / rows[0].losses[0] < 0.01
 
 
-def test_another_gradient_ends_a_peer(ready: Prepared) -> None:
+def test_another_gradient_ends_a_peer(ready: PreparedCase) -> None:
     ours, other = measured(ready, TORCH, module=f"{MODULE}Frozen")
     assert other.outcome is Outcome.MISMATCH
     assert "those of odtc are" in other.reason
@@ -49,7 +51,7 @@ def test_another_gradient_ends_a_peer(ready: Prepared) -> None:
     assert len(ours.seconds) == 3
 
 
-def test_a_crash_costs_its_own_row_only(ready: Prepared) -> None:
+def test_a_crash_costs_its_own_row_only(ready: PreparedCase) -> None:
     ours, other = measured(ready, TORCH, module=f"{MODULE}Crash")
     assert other.outcome is Outcome.CRASHED
     assert other.reason.startswith("it died of SIGSEGV")
@@ -58,7 +60,7 @@ def test_a_crash_costs_its_own_row_only(ready: Prepared) -> None:
 
 
 @pytest.mark.slow
-def test_a_peer_that_hangs_is_ended(ready: Prepared) -> None:
+def test_a_peer_that_hangs_is_ended(ready: PreparedCase) -> None:
     began = time.monotonic()
     ours, other = measured(ready, TORCH, limit=25, steps=1, module=f"{MODULE}Hang")
     assert time.monotonic() - began < 120
@@ -67,7 +69,7 @@ def test_a_peer_that_hangs_is_ended(ready: Prepared) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_limited_and_its_end_is_a_result(ready: Prepared) -> None:
+def test_memory_is_limited_and_its_end_is_a_result(ready: PreparedCase) -> None:
     module = f"{MODULE}Greedy"
     ours, other = measured(ready, TORCH, steps=1, module=module, memory_limit=4 << 30)
     assert other.outcome is Outcome.MEMORY
@@ -87,13 +89,13 @@ def test_memory_is_limited_and_its_end_is_a_result(ready: Prepared) -> None:
         ("no_such_package:x", Outcome.FAILED, "there is no module 'no_such_package:x': No module"),
     ],
 )
-def test_what_a_peer_lacks_is_said(ready: Prepared, module, outcome, reason) -> None:
+def test_what_a_peer_lacks_is_said(ready: PreparedCase, module, outcome, reason) -> None:
     _, other = measured(ready, TORCH, steps=1, module=module)
     assert other.outcome is outcome
     assert other.reason.startswith(reason)
 
 
-def test_peers_stand_where_odtc_fails(ready: Prepared, monkeypatch) -> None:
+def test_peers_stand_where_odtc_fails(ready: PreparedCase, monkeypatch) -> None:
     failed = turns.WorkerError(Outcome.BUDGET, "too little")
     broken = dataclasses.replace(ready, failures={"odtc": failed}, known={})
     ours, other = Round(broken, AT, 0, 300, silent).rows(entries_of([ORT], []), 2)

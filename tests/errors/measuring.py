@@ -109,12 +109,12 @@ def other_losses(place: Place) -> None:
     from odtc.cli.measuring.compare import raise_mismatch
     from odtc.comparison.outcome import Outcome
     from odtc.comparison.results import results_of
-    from odtc.comparison.row import Row, Setting
+    from odtc.comparison.row import ComparisonRow, Setting
 
     at = Setting("net", 4, 1)
     rows = [
-        Row(at, 0, "odtc", Outcome.TRAINED),
-        Row(at, 0, "mnn", Outcome.MISMATCH, "its losses are 2.0; those of odtc are 2.1"),
+        ComparisonRow(at, 0, "odtc", Outcome.TRAINED),
+        ComparisonRow(at, 0, "mnn", Outcome.MISMATCH, "its losses are 2.0; those of odtc are 2.1"),
     ]
     raise_mismatch(results_of(rows))
 

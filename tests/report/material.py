@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from odtc.comparison.outcome import Outcome
-from odtc.comparison.row import Row, Setting
+from odtc.comparison.row import ComparisonRow, Setting
 
 ENGINES = {
     "odtc": (1.0, 1.0),
@@ -40,7 +40,7 @@ HEAD = {
 }
 
 
-def rows() -> list[Row]:
+def rows() -> list[ComparisonRow]:
     """Of three models, two batches, two rounds."""
     chance = random.Random(0)
     found = []
@@ -59,7 +59,7 @@ def rows() -> list[Row]:
                     times = {} if failed else {"seconds": seconds, "cpu_seconds": seconds}
                     sizes = {} if failed else {"imported": 10**8, "peak": 10**8 + net}
                     found.append(
-                        Row(
+                        ComparisonRow(
                             at,
                             number,
                             engine,
@@ -81,7 +81,7 @@ def rows() -> list[Row]:
     return found
 
 
-def write_rows(path: Path, found: list[Row] | None = None) -> Path:
+def write_rows(path: Path, found: list[ComparisonRow] | None = None) -> Path:
     """A file of rows."""
     lines = [{"comparison": HEAD}, *(row.to_dict() for row in rows() if found is None)]
     lines += [row.to_dict() for row in found or []]

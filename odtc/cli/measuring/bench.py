@@ -20,7 +20,7 @@ from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
     from odtc.comparison.comparison import Terms
-    from odtc.comparison.row import Row
+    from odtc.comparison.row import ComparisonRow
     from odtc.comparison.suite import Suite
     from odtc.core.disk.row_file import RowFile
     from odtc.core.process.progress import Progress
@@ -83,7 +83,7 @@ def _compare(
     suite: "Suite",
     terms: "Terms",
     memory_limit: int,
-    file: "RowFile[Row]",
+    file: "RowFile[ComparisonRow]",
     progress: "Progress",
 ) -> None:
     """One model at each batch; what has rows is not made again."""

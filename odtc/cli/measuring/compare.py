@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from odtc.comparison.case import Case
     from odtc.comparison.comparison import Terms
     from odtc.comparison.results import Result
-    from odtc.comparison.row import Row
+    from odtc.comparison.row import ComparisonRow
 
 PEERS = ("onnxruntime-training", "pytorch", "torch.compile", "mnn", "tvm")
 _USUAL = "onnxruntime-training,pytorch"
@@ -177,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
     return told(args, file.rows, output)
 
 
-def told(args: argparse.Namespace, rows: "Sequence[Row]", output: Path) -> ExitCode:
+def told(args: argparse.Namespace, rows: "Sequence[ComparisonRow]", output: Path) -> ExitCode:
     """Prints what was measured.
 
     Raises:

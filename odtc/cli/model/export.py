@@ -16,7 +16,7 @@ from odtc.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from odtc.torch_export.export import Exported
+    from odtc.torch_export.export import ExportedModule
 
 _INPUT_HINT = "write NAME=2x3x224x224, or NAME=2x16:int64 of another type than float32"
 
@@ -170,7 +170,7 @@ def _made(source: str, given: dict[str, "np.ndarray"]) -> tuple[Any, Any]:
     return made
 
 
-def _lines(exported: "Exported") -> list[str]:
+def _lines(exported: "ExportedModule") -> list[str]:
     weights = exported.weights
     rows = [
         *((f"input {name}", text) for name, text in exported.inputs.items()),

@@ -27,7 +27,7 @@ _VIEWS = frozenset(
 
 
 @dataclass(frozen=True)
-class Work:
+class StepWork:
     """The work of a step.
 
     Attributes:
@@ -47,7 +47,7 @@ class Work:
 
 def training_work(
     model: onnx.ModelProto, batch: int, shape: Mapping[str, int] | None = None
-) -> Work:
+) -> StepWork:
     """The work of a training step.
 
     Args:
@@ -67,7 +67,7 @@ def training_work(
         if node.op_type not in _VIEWS:
             names = {name for name in (*node.input, *node.output) if name}
             moved += sum(math.prod(shapes.get(name, (0,))) for name in names)
-    return Work(_PASSES * flops, _PASSES * _FLOAT_BYTES * moved)
+    return StepWork(_PASSES * flops, _PASSES * _FLOAT_BYTES * moved)
 
 
 def _known(name: str, shapes: Mapping[str, Shape]) -> Shape:

@@ -16,7 +16,7 @@ from torch import nn
 from odtc.core.errors import UnsupportedError
 from odtc.core.onnx_model.weight_list import WeightList
 from odtc.frontend.graph import names_read
-from odtc.torch_export.calls import Call, named_tensors
+from odtc.torch_export.calls import ExampleCall, named_tensors
 from odtc.torch_export.names import listed
 from odtc.torch_export.watching.hooks import (
     described,
@@ -115,7 +115,7 @@ class Stopped:
         return [f"{text}: {listed(names)}" for text, names in said.items() if names]
 
 
-def stops_of(module: nn.Module, call: Call, weights: WeightList) -> Stopped:
+def stops_of(module: nn.Module, call: ExampleCall, weights: WeightList) -> Stopped:
     """Finds where a forward stops or changes the gradient while the module trains."""
     own, parts = own_tensors(module), hooked_parts(module)
     leaves = {name: own[name] for name in weights.parameters if name in own}

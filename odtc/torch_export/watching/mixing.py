@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
-from odtc.torch_export.calls import Call
+from odtc.torch_export.calls import ExampleCall
 from odtc.torch_export.verify import results
 
 # Of the largest element of an output: another order of sums, and no other function.
@@ -17,7 +17,7 @@ _TOLERANCE = 1e-3
 
 
 def mixing_notes(
-    module: nn.Module, calls: Sequence[Call], expected: Sequence[Mapping[str, Tensor]]
+    module: nn.Module, calls: Sequence[ExampleCall], expected: Sequence[Mapping[str, Tensor]]
 ) -> list[str]:
     """Returns notes on a module whose samples influence one another's outputs.
 
@@ -58,7 +58,7 @@ def _apart(tensor: Tensor, more: Tensor, backwards: Tensor | None) -> float:
     return ((same - tensor).abs().max() / tensor.abs().max()).item()
 
 
-def _said(call: Call, output: str, apart: float) -> str:
+def _said(call: ExampleCall, output: str, apart: float) -> str:
     taken = [(k, a) for k, a in call.axes.items() if a is not None]
     places = ", ".join(f"axis {axis} of {name}" for name, axis in taken)
     name, axis = taken[0]

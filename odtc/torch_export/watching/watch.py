@@ -32,7 +32,7 @@ Place = tuple[str, int]
 
 
 @dataclass
-class Seen:
+class ForwardFacts:
     """Observations of a forward.
 
     Attributes:
@@ -57,7 +57,7 @@ class Watch(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = Seen()
+        self.seen = ForwardFacts()
         self._is_refused = False
 
     def __exit__(self, *raised: Any) -> None:
@@ -97,7 +97,7 @@ class Watch(TorchDispatchMode):
         return result
 
 
-def check_draws(model: onnx.ModelProto, seen: Seen) -> None:
+def check_draws(model: onnx.ModelProto, seen: ForwardFacts) -> None:
     """Checks that a file draws random numbers as often as the module does while it trains.
 
     Raises:
@@ -112,7 +112,7 @@ def check_draws(model: onnx.ModelProto, seen: Seen) -> None:
 
 
 @contextmanager
-def decisions_refused(seen: Seen) -> Iterator[None]:
+def decisions_refused(seen: ForwardFacts) -> Iterator[None]:
     """A block in which a module is traced.
 
     Args:
