@@ -51,7 +51,7 @@ CORES = {
 
 
 @dataclass(frozen=True)
-class Found:
+class ListedPhone:
     """A phone, as it is listed.
 
     Attributes:
@@ -71,7 +71,7 @@ class Found:
     busy: bool | None = None
 
 
-def find_phones() -> list[Found]:
+def find_phones() -> list[ListedPhone]:
     """All phones that adb knows, each with what it says of itself.
 
     Raises:
@@ -82,23 +82,23 @@ def find_phones() -> list[Found]:
         return list(pool.map(_found, phones))
 
 
-def _found(phone: Listed) -> Found:
+def _found(phone: Listed) -> ListedPhone:
     facts: dict[str, Any] = {"model": phone.model} if phone.model else {}
     if phone.state != "device":
-        return Found(phone.serial, phone.state, facts)
+        return ListedPhone(phone.serial, phone.state, facts)
     try:
         facts |= parse(Adb(phone.serial).shell(f"{_COMMAND}; true", seconds=_SECONDS))
     except DeviceError as error:
-        return Found(phone.serial, f"no answer: {error.what}", facts)
+        return ListedPhone(phone.serial, f"no answer: {error.what}", facts)
     known = state.find(phone.serial)
     if known is None:
-        return Found(phone.serial, phone.state, facts)
+        return ListedPhone(phone.serial, phone.state, facts)
     try:
         said = greeting.status((LOOPBACK, known.port), _ASK_SECONDS, phone.serial)
     except DeviceError:
         said = None
     busy = None if said is None else bool(said.get("busy"))
-    return Found(phone.serial, phone.state, facts, known.key, known.url, busy)
+    return ListedPhone(phone.serial, phone.state, facts, known.key, known.url, busy)
 
 
 def parse(text: str) -> dict[str, Any]:

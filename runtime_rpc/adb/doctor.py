@@ -16,7 +16,7 @@ _SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Check:
+class LinkCheck:
     """A link that was looked at.
 
     Attributes:
@@ -31,7 +31,7 @@ class Check:
     hint: str = ""
 
 
-def examine(serial: str) -> Iterator[Check]:
+def examine(serial: str) -> Iterator[LinkCheck]:
     """Each link; the first that is broken is the last."""
     adb = Adb(serial)
     phone = state.find(serial)
@@ -48,9 +48,9 @@ def examine(serial: str) -> Iterator[Check]:
     }
     for name, look in looks.items():
         try:
-            yield Check(name, True, look())
+            yield LinkCheck(name, True, look())
         except DeviceError as error:
-            yield Check(name, False, error.what, error.hint or "")
+            yield LinkCheck(name, False, error.what, error.hint or "")
             return
 
 

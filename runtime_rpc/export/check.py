@@ -22,7 +22,7 @@ from odtc.runtime_rpc.export.comparison import (
     samples_of,
     tolerance_of,
 )
-from odtc.runtime_rpc.export.engine import Engine, Results, brief, load_engine
+from odtc.runtime_rpc.export.engine import InferenceEngine, Results, brief, load_engine
 from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_of, made_inputs
 from odtc.runtime_rpc.export.maps import as_scores, maps_of, probabilities
 from odtc.runtime_rpc.free_memory import available_bytes
@@ -45,7 +45,7 @@ Evaluate = Callable[[Mapping[str, np.ndarray]], Results]
 
 
 @dataclass
-class Check:
+class ExportCheck:
     """The result of a file's check.
 
     Attributes:
@@ -64,7 +64,7 @@ class Check:
 
 def check_file(
     path: Path, model: onnx.ModelProto, manifest: Manifest, evaluate: Evaluate, name: str
-) -> Check:
+) -> ExportCheck:
     """Compares a file with what a trainer evaluates, at the compiled batch and at batch 1.
 
     Args:
@@ -80,7 +80,7 @@ def check_file(
     """
     too_large = _too_large(path, manifest.sizes.evaluate)
     if too_large:
-        return Check(difference=None, notes=[too_large])
+        return ExportCheck(difference=None, notes=[too_large])
     inputs = manifest.of_role(Role.INPUT)
     bound = {n: np.asarray(value) for n, value in manifest.bound.items() if value is not None}
     arrays = made_inputs(model.graph, inputs) | bound
@@ -90,8 +90,10 @@ def check_file(
         engine, reasons = load_engine(shown)
     if engine is None:
         notes = [f"{reason}; the file was not run" for reason in reasons]
-        return Check(difference=None, notes=notes)
-    check = Check(engine.name, notes=[f"{reason}; {engine.name} ran it" for reason in reasons])
+        return ExportCheck(difference=None, notes=notes)
+    check = ExportCheck(
+        engine.name, notes=[f"{reason}; {engine.name} ran it" for reason in reasons]
+    )
     batches = batches_of(model.graph, inputs, arrays, manifest.micro_batch)
     places = {each.output.name: each.place for each in manifest.evaluations}
     checking = _Checking(model, tolerance_of(model, manifest), engine, batches, places, name, check)
@@ -123,11 +125,11 @@ class _Checking:
 
     model: onnx.ModelProto
     tolerance: float
-    engine: Engine
+    engine: InferenceEngine
     batches: Batches
     places: Mapping[str, Place | None]
     name: str
-    check: Check
+    check: ExportCheck
 
     def compare(
         self, arrays: Mapping[str, np.ndarray], evaluated: Results, fronts: Mapping[str, str]

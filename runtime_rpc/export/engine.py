@@ -18,7 +18,7 @@ Results = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Engine:
+class InferenceEngine:
     """A file that is loaded.
 
     Attributes:
@@ -32,7 +32,7 @@ class Engine:
     run: Callable[[Mapping[str, np.ndarray]], Results]
 
 
-def load_engine(path: str | os.PathLike[str]) -> tuple[Engine | None, list[str]]:
+def load_engine(path: str | os.PathLike[str]) -> tuple[InferenceEngine | None, list[str]]:
     """The first engine that takes a file, and why those before it do not."""
     reasons = []
     for name, load in _loaders():
@@ -49,7 +49,7 @@ def brief(error: Exception) -> str:
     return lines[0] if len(lines[0]) <= _LONGEST else f"...{lines[0][-_LONGEST:]}"
 
 
-def _loaders() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], Engine]]]:
+def _loaders() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], InferenceEngine]]]:
     if find_spec("onnxruntime"):
         yield "onnxruntime", _onnxruntime
     yield "ONNX's reference", _reference
@@ -65,7 +65,7 @@ def _imported(name: str) -> Any:
         return aside.submit(importlib.import_module, name).result()
 
 
-def _onnxruntime(path: str | os.PathLike[str]) -> Engine:
+def _onnxruntime(path: str | os.PathLike[str]) -> InferenceEngine:
     onnxruntime = _imported("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
@@ -77,10 +77,10 @@ def _onnxruntime(path: str | os.PathLike[str]) -> Engine:
     def run(feeds: Mapping[str, np.ndarray]) -> Results:
         return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
-    return Engine(f"onnxruntime {onnxruntime.__version__}", False, run)
+    return InferenceEngine(f"onnxruntime {onnxruntime.__version__}", False, run)
 
 
-def _reference(path: str | os.PathLike[str]) -> Engine:
+def _reference(path: str | os.PathLike[str]) -> InferenceEngine:
     import onnx
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
@@ -101,4 +101,4 @@ def _reference(path: str | os.PathLike[str]) -> Engine:
             results = evaluator.run(None, dict(feeds))
         return {str(k): v for k, v in zip(evaluator.output_names, results, strict=True)}
 
-    return Engine(f"ONNX's reference {onnx.__version__}", True, run)
+    return InferenceEngine(f"ONNX's reference {onnx.__version__}", True, run)

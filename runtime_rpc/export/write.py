@@ -15,9 +15,9 @@ from odtc.core.errors import OutputError
 from odtc.core.finite import check_finite
 from odtc.core.onnx_model.inference_form import to_inference
 from odtc.core.onnx_model.weights import fill_weights
-from odtc.runtime_rpc.export.check import Check, Evaluate, check_file
+from odtc.runtime_rpc.export.check import Evaluate, ExportCheck, check_file
 
-_UNCHECKED = Check(difference=None)
+_UNCHECKED = ExportCheck(difference=None)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from odtc.core.artifact.memory_plan import Kind, MemoryPlan, PlannedTensor
 from odtc.core.errors import DeviceError
-from odtc.runtime_rpc.profile.record import Operator, Phase, StepCall, Timed
+from odtc.runtime_rpc.profile.record import Phase, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 
 # With what a function of the virtual machine begins: it checks its arguments.
@@ -16,7 +16,7 @@ _ACTIVATIONS = frozenset({Kind.ACTIVATION, Kind.SAVED})
 Event = tuple[str, float, float]
 
 
-def operators_of(plan: MemoryPlan) -> list[Operator]:
+def operators_of(plan: MemoryPlan) -> list[ProfiledOperator]:
     """The calls of a plan, with what they are for."""
     written: list[list[PlannedTensor]] = [[] for _ in plan.calls]
     finished: list[list[PlannedTensor]] = [[] for _ in plan.calls]
@@ -29,7 +29,7 @@ def operators_of(plan: MemoryPlan) -> list[Operator]:
         made, read = written[number], finished[number]
         phase = _phase(number >= plan.backward, made, read)
         nodes = _parameters(read) if phase is Phase.UPDATE else _nodes(made) or _nodes(read)
-        operators.append(Operator(name, phase, nodes, plan.live_bytes[number]))
+        operators.append(ProfiledOperator(name, phase, nodes, plan.live_bytes[number]))
     return operators
 
 

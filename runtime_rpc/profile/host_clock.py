@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Span:
+class HostSpan:
     """Something that the host did.
 
     Attributes:
@@ -38,7 +38,7 @@ class HostClock:
         spans: that were noted, or None while it is off.
     """
 
-    spans: list[Span] | None = None
+    spans: list[HostSpan] | None = None
 
     def span(self, what: str) -> AbstractContextManager[Callable[[int], None]]:
         """A block that is noted, unless it fails; it may say that it was another number of runs."""
@@ -46,7 +46,7 @@ class HostClock:
 
 
 @contextmanager
-def _noted(spans: list[Span], what: str) -> Iterator[Callable[[int], None]]:
+def _noted(spans: list[HostSpan], what: str) -> Iterator[Callable[[int], None]]:
     runs, begin = [1], time.monotonic()
     yield runs.append
-    spans.append(Span(what, begin, time.monotonic(), runs[-1]))
+    spans.append(HostSpan(what, begin, time.monotonic(), runs[-1]))

@@ -12,8 +12,8 @@ from odtc.core.artifact.memory_plan import MemoryPlan
 from odtc.core.errors import DeviceError, UsageError
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
-from odtc.runtime_rpc.profile.host_clock import HostClock, Span
-from odtc.runtime_rpc.profile.record import MOVES, Move, Operator, Profile, StepCall
+from odtc.runtime_rpc.profile.host_clock import HostClock, HostSpan
+from odtc.runtime_rpc.profile.record import MOVES, Move, Profile, ProfiledOperator, StepCall
 from odtc.runtime_rpc.server.measure.measuring import START_CLOCK, STOP
 from odtc.runtime_rpc.session import DEVICES, Session
 from odtc.runtime_rpc.tracker.told import told, understood
@@ -113,9 +113,9 @@ def profiling(
     )
 
 
-def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[Operator, ...], dict[int, int]]:
+def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[ProfiledOperator, ...], dict[int, int]]:
     """Operators of all plans that ran, and where those of each begin."""
-    operators: list[Operator] = []
+    operators: list[ProfiledOperator] = []
     firsts: dict[int, int] = {}
     for plan in plans:
         if id(plan) not in firsts:
@@ -124,7 +124,7 @@ def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[Operator, ...], dict[
     return tuple(operators), firsts
 
 
-def _ahead(called: Sequence[Span], runs: Sequence[StepCall]) -> float:
+def _ahead(called: Sequence[HostSpan], runs: Sequence[StepCall]) -> float:
     """Seconds that the device's clock is ahead by: runs are in the middle of their call."""
     rest = iter(runs)
     calls = [(span, list(islice(rest, span.runs))) for span in called]
@@ -132,7 +132,7 @@ def _ahead(called: Sequence[Span], runs: Sequence[StepCall]) -> float:
 
 
 def _moves(
-    spans: Sequence[Span], copies: Sequence[tuple[str, float, float]] | None, ahead: float
+    spans: Sequence[HostSpan], copies: Sequence[tuple[str, float, float]] | None, ahead: float
 ) -> tuple[Move, ...]:
     """Data movement, by the device's clock: what its own timers say, or what the host saw."""
     seen = [(span.what, span.begin + ahead, span.end + ahead) for span in spans]

@@ -24,7 +24,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True)
-class Operator:
+class ProfiledOperator:
     """One call of a kernel in the step's function.
 
     Attributes:
@@ -120,7 +120,7 @@ class Profile:
 
     model: str
     device: str
-    operators: tuple[Operator, ...]
+    operators: tuple[ProfiledOperator, ...]
     steps: tuple[tuple[StepCall, ...], ...]
     moves: tuple[Move, ...]
     samples: Samples

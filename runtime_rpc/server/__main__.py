@@ -14,7 +14,7 @@ from typing import Any
 
 import tvm
 
-from odtc.runtime_rpc.server.child import Limits
+from odtc.runtime_rpc.server.child import SessionLimits
 from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.server.net.registration import Registration
 from odtc.runtime_rpc.server.server import Server
@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--odtc", required=True, help="version of odtc that this server is of")
     add("--files", help="a hash of the server's files")
     add("--emulated", action="store_true", help="the device is emulated")
-    add("--idle", type=float, default=Limits().idle, help="seconds between signs of life")
+    add("--idle", type=float, default=SessionLimits().idle, help="seconds between signs of life")
     add("--until-closed", action="store_true", help="end when standard input is closed")
     return parser
 
@@ -61,7 +61,7 @@ def main() -> None:
     port = options.port or listener.getsockname()[1]
     registration = Registration(options.tracker, options.key, (wire.LOOPBACK, port))
     facts = about(options.odtc, emulated=options.emulated) | {"files": options.files}
-    limits = Limits(idle=options.idle)
+    limits = SessionLimits(idle=options.idle)
     server = Server(listener, registration, options.key, facts, options.folder, limits)
     print(json.dumps(facts | {"pid": os.getpid()}), flush=True)
     server.run(sys.stdin.fileno() if options.until_closed else None)

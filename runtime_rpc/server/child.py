@@ -29,7 +29,7 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 @dataclass(frozen=True)
-class Limits:
+class SessionLimits:
     """Time limits of a session.
 
     Attributes:
@@ -54,7 +54,7 @@ class Child:
         self,
         connection: socket.socket,
         key: str,
-        limits: Limits,
+        limits: SessionLimits,
         folders: Path,
         serve: Callable[[socket.socket, Path], None],
     ) -> None:

@@ -13,13 +13,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from odtc.runtime_rpc.server.child import Child, Limits
+from odtc.runtime_rpc.server.child import Child, SessionLimits
 from odtc.runtime_rpc.server.log import RateLimitedLog, say
 from odtc.runtime_rpc.server.net import bounds
 from odtc.runtime_rpc.server.net.accepting import Accepting
 from odtc.runtime_rpc.server.net.files import READ, Files
 from odtc.runtime_rpc.server.net.peer_table import PeerTable
-from odtc.runtime_rpc.server.net.peers import Call, Peer
+from odtc.runtime_rpc.server.net.peers import Peer, SessionRequest
 from odtc.runtime_rpc.server.net.registration import Registration
 from odtc.runtime_rpc.server.session import serve
 
@@ -45,7 +45,7 @@ class Server:
         key: str,
         about: dict[str, Any],
         folders: Path,
-        limits: Limits,
+        limits: SessionLimits,
     ) -> None:
         self._listener, self._registration, self._key = listener, registration, key
         self._about, self._folders, self._limits = about, folders, limits
@@ -175,7 +175,7 @@ class Server:
         self._files.forget(peer.socket)
         self._peer_table.remove(peer)
 
-    def _begin(self, peer: Peer, call: Call) -> None:
+    def _begin(self, peer: Peer, call: SessionRequest) -> None:
         """Begins a session, if the client has the right key and no other session runs."""
         if self._child or not self._registration.knows(call.key):
             self._limited_log.say("a client with another key was refused")
@@ -186,7 +186,7 @@ class Server:
         self._registration.withdraw(call.key)
         self._forget(peer)
         self._sessions += 1
-        limits = Limits(call.seconds, self._limits.idle)
+        limits = SessionLimits(call.seconds, self._limits.idle)
         try:
             self._child = Child(peer.socket, call.key, limits, self._folders, self._serve)
         except OSError as error:

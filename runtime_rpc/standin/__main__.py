@@ -36,10 +36,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(key: str, port: int, *, gpu: bool) -> None:
-    from odtc.runtime_rpc.standin.phone import Phone
+    from odtc.runtime_rpc.standin.phone import EmulatedPhone
 
     signal.signal(signal.SIGTERM, _interrupt)
-    with Phone(key, port, _tell, gpu=gpu) as phone, suppress(KeyboardInterrupt):
+    with EmulatedPhone(key, port, _tell, gpu=gpu) as phone, suppress(KeyboardInterrupt):
         print(phone.url, flush=True)
         phone.wait()
 

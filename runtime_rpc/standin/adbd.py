@@ -40,7 +40,7 @@ class Stream:
         peer: its number at the other side; 0 until it is known.
     """
 
-    def __init__(self, connection: "Connection", number: int, peer: int) -> None:
+    def __init__(self, connection: "AdbConnection", number: int, peer: int) -> None:
         self.number, self.peer = number, peer
         self._connection = connection
         self._change = threading.Condition()
@@ -102,7 +102,7 @@ class Stream:
             self._change.notify_all()
 
 
-class Connection:
+class AdbConnection:
     """A connection of adb's server.
 
     Args:
@@ -110,7 +110,7 @@ class Connection:
         phone: what commands run in.
     """
 
-    def __init__(self, client: socket.socket, phone: services.Phone) -> None:
+    def __init__(self, client: socket.socket, phone: services.PhoneRoot) -> None:
         self.phone = phone
         self.reversed: dict[str, services.Reversed] = {}
         self._client = client
@@ -209,12 +209,12 @@ def _exit_with_stdin() -> None:
 def main(listener: int, root: str) -> None:
     """Accepts adb's server, again and again."""
     threading.Thread(target=_exit_with_stdin, daemon=True).start()
-    phone = services.Phone(Path(root))
+    phone = services.PhoneRoot(Path(root))
     accepting = socket.socket(fileno=listener)
     while True:
         client, _ = accepting.accept()
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=Connection(client, phone).run, daemon=True).start()
+        threading.Thread(target=AdbConnection(client, phone).run, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odtc.runtime_rpc.standin.adbd import Connection, Stream
+    from odtc.runtime_rpc.standin.adbd import AdbConnection, Stream
 
 Service = Callable[["Stream"], None]
 
@@ -32,7 +32,7 @@ _SYNC = struct.Struct("<4sI")
 
 
 @dataclass(frozen=True)
-class Phone:
+class PhoneRoot:
     """The environment in which commands run.
 
     Attributes:
@@ -64,7 +64,7 @@ class Phone:
         )
 
 
-def find(name: str, connection: "Connection") -> Service | None:
+def find(name: str, connection: "AdbConnection") -> Service | None:
     """The service of a name such as `shell,v2,raw:ls`; None if there is none."""
     kind, _, rest = name.partition(":")
     kind, *options = kind.split(",")
@@ -96,7 +96,7 @@ class Reversed:
         there: where the next client is led to.
     """
 
-    def __init__(self, connection: "Connection", here: str, there: str) -> None:
+    def __init__(self, connection: "AdbConnection", here: str, there: str) -> None:
         self.there = there
         self._connection = connection
         kind, _, name = here.partition(":")
@@ -124,7 +124,7 @@ class Reversed:
                 threading.Thread(target=_pump, args=(stream, client), daemon=True).start()
 
 
-def _shell(stream: "Stream", phone: Phone, command: str, *, framed: bool) -> None:
+def _shell(stream: "Stream", phone: PhoneRoot, command: str, *, framed: bool) -> None:
     """Runs a command; framed, its two outputs are separate, and its status is sent."""
     process = phone.start(command)
     assert process.stdin
@@ -209,7 +209,7 @@ def _pump(stream: "Stream", there: socket.socket) -> None:
     there.close()
 
 
-def _sync(stream: "Stream", phone: Phone) -> None:
+def _sync(stream: "Stream", phone: PhoneRoot) -> None:
     """Files are pushed and pulled."""
     while True:
         kind, length = _SYNC.unpack(stream.read(_SYNC.size))
@@ -233,7 +233,7 @@ def _stat(path: Path) -> bytes:
     return struct.pack("<3I", found.st_mode, found.st_size & 0xFFFFFFFF, int(found.st_mtime))
 
 
-def _receive_file(stream: "Stream", phone: Phone, name: str) -> bytes:
+def _receive_file(stream: "Stream", phone: PhoneRoot, name: str) -> bytes:
     name, _, mode = name.rpartition(",")
     path, problem = phone.path(name), ""
     try:
@@ -270,7 +270,7 @@ def _send_file(stream: "Stream", path: Path) -> None:
         stream.write(_SYNC.pack(b"FAIL", len(problem)) + problem)
 
 
-def _reverse(stream: "Stream", connection: "Connection", command: str) -> None:
+def _reverse(stream: "Stream", connection: "AdbConnection", command: str) -> None:
     """Lets the phone reach the host: connections to an address of the phone are forwarded there."""
     kind, _, rest = command.partition(":")
     known = connection.reversed

@@ -81,10 +81,10 @@ _ENVIRONMENT = {
 }
 
 
-class Phone:
+class EmulatedPhone:
     """An emulated phone behind a tracker.
 
-        with Phone() as phone:
+        with EmulatedPhone() as phone:
             session = connect(phone.url)
 
     Args:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from odtc.core.errors import UsageError
 from odtc.core.options.cores import ALL, BIG, LITTLE, Speeds, cores_of
-from odtc.runtime_rpc.sweep.row import Configuration, Row
+from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 
 # A device that does not tell its cores has these.
 _UNKNOWN = ((BIG, (1, 2, 4)), (LITTLE, (1, 2, 4)))
@@ -73,7 +73,7 @@ def turns(wanted: Sequence[Configuration], rounds: int) -> Iterator[tuple[int, C
 
 
 def missing(
-    wanted: Sequence[Configuration], rounds: int, rows: Iterable[Row]
+    wanted: Sequence[Configuration], rounds: int, rows: Iterable[SweepRow]
 ) -> list[tuple[int, Configuration]]:
     """The turns that are left: one that has a row, or is impossible, is not taken again."""
     found = list(rows)

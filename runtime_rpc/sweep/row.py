@@ -29,7 +29,7 @@ class Configuration:
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One measurement.
 
     Attributes:
@@ -67,21 +67,21 @@ class Row:
         return asdict(self)
 
 
-def row_of(data: Mapping[str, Any]) -> Row:
+def row_of(data: Mapping[str, Any]) -> SweepRow:
     """A row as `to_dict` has it."""
-    own: dict[str, Any] = {key: data[key] for key in Row.__dataclass_fields__}
+    own: dict[str, Any] = {key: data[key] for key in SweepRow.__dataclass_fields__}
     own |= {key: tuple(own[key]) for key in ("seconds", "notes")}
     own["configuration"] = Configuration(**own["configuration"])
-    return Row(**own)
+    return SweepRow(**own)
 
 
-def row_file(path: Path, identity: Mapping[str, Any]) -> RowFile[Row]:
+def row_file(path: Path, identity: Mapping[str, Any]) -> RowFile[SweepRow]:
     """The file of a sweep; see `RowFile` for errors."""
     return RowFile(path, "sweep", identity, row_of)
 
 
 @dataclass(frozen=True)
-class Result:
+class SweepResult:
     """A configuration over all of its rounds.
 
     Attributes:
@@ -90,7 +90,7 @@ class Result:
     """
 
     configuration: Configuration
-    rows: tuple[Row, ...]
+    rows: tuple[SweepRow, ...]
 
     @property
     def reason(self) -> str:
@@ -114,9 +114,9 @@ class Result:
         return not any(row.emulated for row in self.rows)
 
 
-def results_of(rows: Iterable[Row]) -> list[Result]:
+def results_of(rows: Iterable[SweepRow]) -> list[SweepResult]:
     """Results in the order in which their configurations come first."""
-    found: dict[Configuration, list[Row]] = {}
+    found: dict[Configuration, list[SweepRow]] = {}
     for row in rows:
         found.setdefault(row.configuration, []).append(row)
-    return [Result(configuration, tuple(each)) for configuration, each in found.items()]
+    return [SweepResult(configuration, tuple(each)) for configuration, each in found.items()]

@@ -18,7 +18,7 @@ from odtc.runtime_rpc.metrics.usage import usage_of
 from odtc.runtime_rpc.server.measure.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
-from odtc.runtime_rpc.sweep.row import Configuration, Row
+from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 from odtc.runtime_rpc.trainer import Trainer
 
 # Warm-up steps before each measurement: threads move, clocks rise.
@@ -91,7 +91,7 @@ class Sweep:
         self._trainer: Trainer | None = None
         self.frequency_note = ""
 
-    def run(self, file: RowFile[Row]) -> None:
+    def run(self, file: RowFile[SweepRow]) -> None:
         """Measures what the file has no rows of.
 
         Raises:
@@ -120,7 +120,9 @@ class Sweep:
         cases = self._cases.values()
         return [it for s in cases for it in configurations(s.model, s.batch, choices, speeds)]
 
-    def _measure_subject(self, number: int, turns: list[Configuration], file: RowFile[Row]) -> None:
+    def _measure_subject(
+        self, number: int, turns: list[Configuration], file: RowFile[SweepRow]
+    ) -> None:
         """Measures a step that is loaded once; what cannot be done is a row, too."""
         self._trainer = None
         for configuration in turns:
@@ -131,7 +133,9 @@ class Sweep:
             row = self._attempt(configuration, number, file.rows)
             file.add(replace(row, emulated=bool(self._session.info()["emulated"])))
 
-    def _attempt(self, configuration: Configuration, number: int, before: list[Row]) -> Row:
+    def _attempt(
+        self, configuration: Configuration, number: int, before: list[SweepRow]
+    ) -> SweepRow:
         try:
             return self._measured(configuration, number, before)
         except DeviceLostError as error:
@@ -146,9 +150,11 @@ class Sweep:
                 reason = f"{OUT_OF_MEMORY}: {reason}"
         except MemoryError:
             reason = OUT_OF_MEMORY
-        return Row(configuration, number, reason=reason)
+        return SweepRow(configuration, number, reason=reason)
 
-    def _measured(self, configuration: Configuration, number: int, before: list[Row]) -> Row:
+    def _measured(
+        self, configuration: Configuration, number: int, before: list[SweepRow]
+    ) -> SweepRow:
         config, case = self._config, self._cases[_case_of(configuration)]
         if self._trainer is None:
             self._trainer = case.start(self._session)
@@ -164,7 +170,7 @@ class Sweep:
         seconds, samples = _MEASURE[clock](trainer, case.feed(), config)
         usage, now = usage_of(samples), busy_frequencies(samples)
         slower = throttling(frequencies_at_start(before, level), now)
-        return Row(
+        return SweepRow(
             configuration,
             number,
             seconds,
@@ -192,7 +198,7 @@ def described(configuration: Configuration) -> str:
     return f"{it.model}, batch {it.batch}, cores {it.cores}, threads {it.threads}{level}"
 
 
-def frequencies_at_start(rows: Iterable[Row], level: str) -> dict[str, float]:
+def frequencies_at_start(rows: Iterable[SweepRow], level: str) -> dict[str, float]:
     """Returns the frequency of each core when it was first busy at a level."""
     found: dict[str, float] = {}
     for row in rows:

@@ -30,7 +30,7 @@ MOST_UNREAD, MOST_UNREAD_PARTS = 4 << 20, 64
 _NO_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
-class Connection(tracker.TCPEventHandler):
+class TrackerConnection(tracker.TCPEventHandler):
     """A connection to the tracker.
 
     Attributes:
@@ -143,7 +143,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
     """
 
     def __init__(self, listener: socket.socket, stop_key: str) -> None:
-        self.peer_table: PeerTable[Connection] = PeerTable(
+        self.peer_table: PeerTable[TrackerConnection] = PeerTable(
             bounds.most_peers(), lambda one: one.is_registered
         )
         super().__init__(listener, stop_key)
@@ -158,14 +158,14 @@ class GuardedTracker(tracker.TrackerServerHandler):
         self._check_room(key)
         super().request(key, user, priority, callback)
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: TrackerConnection) -> None:
         """Withdraws the devices of a connection that has ended."""
         self._connections.discard(connection)
         for value in connection.put_values:
             if known := self._scheduler_map.get(value[-1].rpartition(":")[0]):
                 known.remove(value)
 
-    def forget(self, connection: Connection, keys: list[str]) -> None:
+    def forget(self, connection: TrackerConnection, keys: list[str]) -> None:
         """Drops requests of a connection that has ended."""
         for key in set(keys):
             waiting = self._scheduler_map[key]._requests
@@ -197,7 +197,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
                     connection.close()
                     continue
                 full[1].close()
-            Connection(self, connection, at)
+            TrackerConnection(self, connection, at)
 
     def _make_room(self) -> bool:
         """Ends the least recently useful connection, if another waits for its file."""

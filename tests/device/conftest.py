@@ -6,14 +6,14 @@ import pytest
 
 from odtc.runtime_rpc.adb.setup import set_up
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
-from odtc.runtime_rpc.standin.phone import Phone
+from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from tests.device.adb_host import adb_server, plugged_in
 
 
 @pytest.fixture(scope="session")
-def phone() -> Iterator[Phone]:
+def phone() -> Iterator[EmulatedPhone]:
     """An emulated phone; `phone.url` is what `odtc.connect` takes."""
-    with Phone() as running:
+    with EmulatedPhone() as running:
         yield running
 
 

@@ -24,7 +24,7 @@ from odtc.runtime_rpc import connect as connecting
 from odtc.runtime_rpc.adb import local_tracker, setup, state
 from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone, adb_phone
-from odtc.runtime_rpc.sweep.row import Configuration, Row
+from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 from odtc.runtime_rpc.sweep.sweep import Sweep
 from tests.device.adb_host import adb, plug_in, session_process, wait_until_free
 from tests.fast import fast_if
@@ -283,7 +283,7 @@ def test_a_sweep_goes_on_behind_a_session_that_died(
 ) -> None:
     measured = Sweep._measured
 
-    def struck(sweep: Sweep, configuration: Configuration, *others) -> Row:
+    def struck(sweep: Sweep, configuration: Configuration, *others) -> SweepRow:
         if configuration.model == "other":
             return measured(sweep, configuration, *others)
         with soon(lambda: kill_session(ready)):

@@ -9,7 +9,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
-from odtc.runtime_rpc.standin.phone import Phone
+from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from tests.numeric.mlp import batches, mlp_artifact
 
 pytestmark = pytest.mark.device
@@ -18,8 +18,8 @@ TARGET = "android-opencl{gpu=mali-g76}"
 
 
 @pytest.fixture(scope="module")
-def phone_with_gpu() -> Iterator[Phone]:
-    with Phone(gpu=True) as running:
+def phone_with_gpu() -> Iterator[EmulatedPhone]:
+    with EmulatedPhone(gpu=True) as running:
         yield running
 
 
@@ -34,7 +34,7 @@ def check(on_host: odtc.Trainer, on_phone: odtc.Trainer, data: list) -> None:
     on_phone.session.close()
 
 
-def test_five_steps_give_the_hosts(phone_with_gpu: Phone, tmp_path: Path) -> None:
+def test_five_steps_give_the_hosts(phone_with_gpu: EmulatedPhone, tmp_path: Path) -> None:
     on_host = mlp_artifact(tmp_path, odtc.SGD(momentum=0.9)).trainer()
     artifact = mlp_artifact(tmp_path, odtc.SGD(momentum=0.9), target=TARGET)
     on_phone = artifact.trainer(phone_with_gpu.url)
@@ -44,7 +44,7 @@ def test_five_steps_give_the_hosts(phone_with_gpu: Phone, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_convolutional_net(phone_with_gpu: Phone, tmp_path: Path) -> None:
+def test_a_convolutional_net(phone_with_gpu: EmulatedPhone, tmp_path: Path) -> None:
     onnx.save(digits_model(), tmp_path / "m.onnx")
     on_host, on_phone = (
         odtc.compile(tmp_path / "m.onnx", target, batch=8) for target in ("host-cpu", TARGET)

@@ -12,7 +12,7 @@ from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
 from odtc.cli.measuring.sweep_tables import EMULATED
 from odtc.runtime_rpc.profile.trace import trace_of
-from odtc.runtime_rpc.standin.phone import Phone
+from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from tests.runtime_rpc.trace_format import faults
 from tests.runtime_rpc.trees import ADRENO
 
@@ -29,7 +29,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "d.odtc"
 
 
-def test_the_phone_is_clocked_and_sampled_there(artifact: Path, phone: Phone) -> None:
+def test_the_phone_is_clocked_and_sampled_there(artifact: Path, phone: EmulatedPhone) -> None:
     session = odtc.connect(phone.url)
     for name, text in ADRENO.items():
         session.remote.upload(bytearray(text.encode()), f"tree/{name}")
@@ -54,7 +54,7 @@ def test_the_phone_is_clocked_and_sampled_there(artifact: Path, phone: Phone) ->
 
 
 def test_the_command_stamps_what_is_emulated(
-    artifact: Path, phone: Phone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    artifact: Path, phone: EmulatedPhone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     files = ["--html", str(page), "--trace", str(trace)]
@@ -67,7 +67,7 @@ def test_the_command_stamps_what_is_emulated(
 
 
 def test_a_sweep_binds_threads_there_and_shows_no_time_that_is_emulated(
-    artifact: Path, phone: Phone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    artifact: Path, phone: EmulatedPhone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = odtc.connect(phone.url)
     speeds = session.core_speeds()

@@ -24,14 +24,14 @@ from odtc.core.errors import BuildError, DeviceError
 from odtc.runtime_rpc.standin import phone as phone_module
 from odtc.runtime_rpc.standin import root as root_module
 from odtc.runtime_rpc.standin import tools
-from odtc.runtime_rpc.standin.phone import Phone
+from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from odtc.runtime_rpc.tracker.greeting import own_versions
 from tests.fast import fast_if
 
 pytestmark = pytest.mark.device
 
 
-def request(phone: Phone, seconds: int = 60) -> rpc.RPCSession:
+def request(phone: EmulatedPhone, seconds: int = 60) -> rpc.RPCSession:
     """A session; an error, and no wait without end, where there is none."""
     tracker = rpc.connect_tracker("127.0.0.1", phone.tracker_port)
     tracker._sock.settimeout(10)
@@ -82,7 +82,7 @@ def add_library(folder: Path) -> Path:
     return path
 
 
-def test_it_says_what_it_is(phone: Phone):
+def test_it_says_what_it_is(phone: EmulatedPhone):
     info = device_info(request(phone))
     assert info.pop("pid") > 1
     assert info.pop("cpus") >= 1
@@ -91,7 +91,7 @@ def test_it_says_what_it_is(phone: Phone):
     assert phone.url == f"rpc://127.0.0.1:{phone.tracker_port}/android"
 
 
-def test_it_runs_a_cross_compiled_kernel(phone: Phone, tmp_path: Path):
+def test_it_runs_a_cross_compiled_kernel(phone: EmulatedPhone, tmp_path: Path):
     session = request(phone)
     session.upload(str(add_library(tmp_path)))
     x = np.arange(1024, dtype="float32")
@@ -101,14 +101,14 @@ def test_it_runs_a_cross_compiled_kernel(phone: Phone, tmp_path: Path):
     np.testing.assert_array_equal(result.numpy(), x + 1)
 
 
-def test_it_has_what_tuning_fills_its_inputs_with(phone: Phone):
+def test_it_has_what_tuning_fills_its_inputs_with(phone: EmulatedPhone):
     session = request(phone)
     x = tvm.runtime.tensor(np.zeros(64, "float32"), session.cpu(0))
     session.get_function("tvm.contrib.random.random_fill_for_measure")(x)
     assert x.numpy().any()
 
 
-def test_it_does_not_see_the_files_of_the_host(phone: Phone, tmp_path: Path):
+def test_it_does_not_see_the_files_of_the_host(phone: EmulatedPhone, tmp_path: Path):
     secret = tmp_path / "secret"
     secret.write_text("of the host")
     session = request(phone)
@@ -118,11 +118,11 @@ def test_it_does_not_see_the_files_of_the_host(phone: Phone, tmp_path: Path):
             load(path, "so")
 
 
-def test_it_listens_on_loopback_only(phone: Phone):
+def test_it_listens_on_loopback_only(phone: EmulatedPhone):
     assert listening_addresses() == {"127.0.0.1"}
 
 
-def test_it_outlives_a_session_that_crashes(phone: Phone):
+def test_it_outlives_a_session_that_crashes(phone: EmulatedPhone):
     session = request(phone)
     process_of(device_info(session)["pid"]).kill()
     with pytest.raises((tvm.error.RPCError, tvm.error.InternalError)):
@@ -130,7 +130,7 @@ def test_it_outlives_a_session_that_crashes(phone: Phone):
     assert device_info(request(phone))["machine"] == "aarch64"
 
 
-def test_it_outlives_a_session_that_takes_too_long(phone: Phone):
+def test_it_outlives_a_session_that_takes_too_long(phone: EmulatedPhone):
     session = request(phone, seconds=1)
     time.sleep(2)
     with pytest.raises(tvm.error.RPCError, match="RPCSessionTimeoutError"):
@@ -138,7 +138,7 @@ def test_it_outlives_a_session_that_takes_too_long(phone: Phone):
     assert device_info(request(phone))["machine"] == "aarch64"
 
 
-def test_an_upload_stays_in_the_sessions_folder(phone: Phone, tmp_path: Path):
+def test_an_upload_stays_in_the_sessions_folder(phone: EmulatedPhone, tmp_path: Path):
     file = tmp_path / "file"
     file.write_text("new")
     session = request(phone)
@@ -153,7 +153,7 @@ def test_an_upload_stays_in_the_sessions_folder(phone: Phone, tmp_path: Path):
 
 def test_stop_leaves_nothing():
     before = {process.pid for process in descendants()}
-    phone = Phone("another")
+    phone = EmulatedPhone("another")
     with suppress(ZeroDivisionError), phone:
         assert device_info(request(phone))["machine"] == "aarch64"
         raise ZeroDivisionError
@@ -183,7 +183,7 @@ def test_serve_ends_with_all_it_has_started(number: signal.Signals):
 
 
 def test_a_phone_that_ends_by_itself_is_an_error():
-    with Phone("mortal") as phone:
+    with EmulatedPhone("mortal") as phone:
         psutil.Process(phone._server.pid).children()[0].kill()
         with pytest.raises(DeviceError, match="the phone has ended"):
             phone.wait()
@@ -195,13 +195,13 @@ def test_a_phone_that_does_not_start_shows_its_log(monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         DeviceError, match=r"ended as it started; its log ends with\n +mount: .*proc"
     ):
-        Phone().start()
+        EmulatedPhone().start()
     assert {process.pid for process in descendants()} <= before
 
 
-def test_a_port_in_use_is_an_error(phone: Phone):
+def test_a_port_in_use_is_an_error(phone: EmulatedPhone):
     with pytest.raises(DeviceError, match="the tracker cannot listen: Address already in use"):
-        Phone(tracker_port=phone.tracker_port).start()
+        EmulatedPhone(tracker_port=phone.tracker_port).start()
 
 
 @pytest.fixture

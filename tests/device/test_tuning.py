@@ -11,7 +11,7 @@ import pytest
 from odtc.autoschedule.tuning.database import read
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
-from odtc.runtime_rpc.standin.phone import Phone
+from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from tests.cli.training.digits import BATCH, Digits, make_digits
 
 TARGET = "linux-arm64-cpu{threads=1}"
@@ -30,7 +30,7 @@ def argv(digits: Digits, file: Path, *options: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.device
 def test_a_session_on_a_phone_applies_its_records_and_computes_the_same(
-    phone: Phone, digits: Digits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    phone: EmulatedPhone, digits: Digits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "records.jsonl"
     # It ends with steps of both, whose losses it compares.
@@ -55,15 +55,15 @@ def test_a_session_on_a_phone_applies_its_records_and_computes_the_same(
 
 
 @pytest.fixture
-def second() -> Iterator[Phone]:
-    with Phone(key="second") as running:
+def second() -> Iterator[EmulatedPhone]:
+    with EmulatedPhone(key="second") as running:
         yield running
 
 
 @pytest.mark.slow
 @pytest.mark.device
 def test_a_device_that_dies_is_dropped_and_its_trials_are_done_by_another(
-    phone: Phone, second: Phone, digits: Digits, tmp_path: Path, capsys: Any
+    phone: EmulatedPhone, second: EmulatedPhone, digits: Digits, tmp_path: Path, capsys: Any
 ) -> None:
     file = tmp_path / "records.jsonl"
 

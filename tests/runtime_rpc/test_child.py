@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from odtc.runtime_rpc.server.child import Child, Limits
+from odtc.runtime_rpc.server.child import Child, SessionLimits
 from tests.kills.fork_server import has_ended
 
 
 def _serve(folder: Path) -> None:
     """A server whose session takes a minute, and whose client never goes."""
     ours, _theirs = socket.socketpair()
-    child = Child(ours, "key", Limits(), folder, lambda *_: time.sleep(60))
+    child = Child(ours, "key", SessionLimits(), folder, lambda *_: time.sleep(60))
     (folder / "pid").write_text(str(child.pid))
     time.sleep(60)
 

@@ -17,7 +17,7 @@ from odtc.core.errors import DeviceError, UsageError
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.build import operators_of, runs_of
-from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, StepCall, Timed
+from odtc.runtime_rpc.profile.record import Move, Phase, Profile, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.profile.trace import trace_of, write_trace
 from tests.runtime_rpc.own_server import serving
 from tests.runtime_rpc.trace_format import faults
@@ -315,8 +315,8 @@ def drawn() -> Profile:
         "m.onnx",
         "phone",
         (
-            Operator("conv", Phase.FORWARD, ("a", "b"), 64),
-            Operator("update", Phase.UPDATE, (), 32),
+            ProfiledOperator("conv", Phase.FORWARD, ("a", "b"), 64),
+            ProfiledOperator("update", Phase.UPDATE, (), 32),
         ),
         tuple((run,) for run in runs),
         (Move("upload", 0.1, 0.3), Move("download", 3.6, 3.8)),

@@ -14,7 +14,7 @@ from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling, th
 from odtc.runtime_rpc.server.measure.frequency import cap_frequency, uncap_frequency
 from odtc.runtime_rpc.session import LocalSession
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
-from odtc.runtime_rpc.sweep.row import Configuration, Row, results_of, row_file
+from odtc.runtime_rpc.sweep.row import Configuration, SweepRow, results_of, row_file
 from odtc.runtime_rpc.sweep.sweep import frequencies_at_start
 from tests.runtime_rpc.trees import ADRENO, plant
 
@@ -41,13 +41,16 @@ def test_cores_that_are_alike_are_swept_once() -> None:
 def test_turns_go_there_and_back_and_what_is_done_is_left_out() -> None:
     wanted = [ONE, TWO]
     assert missing(wanted, 2, []) == [(0, ONE), (0, TWO), (1, TWO), (1, ONE)]
-    rows = [Row(ONE, 0, (1.0,)), Row(TWO, 0, reason="out of memory")]
+    rows = [SweepRow(ONE, 0, (1.0,)), SweepRow(TWO, 0, reason="out of memory")]
     assert missing(wanted, 3, rows) == [(1, ONE), (2, ONE)]
 
 
 def test_a_file_goes_on_behind_its_last_whole_row(tmp_path: Path) -> None:
     path, identity = tmp_path / "rows", {"device": None, "steps": 3}
-    rows = [Row(ONE, 0, (0.5, 0.25), frequencies={"cpu0": 1e9}), Row(TWO, 0, reason="no room")]
+    rows = [
+        SweepRow(ONE, 0, (0.5, 0.25), frequencies={"cpu0": 1e9}),
+        SweepRow(TWO, 0, reason="no room"),
+    ]
     file = row_file(path, identity)
     for row in rows:
         file.add(row)
@@ -55,7 +58,7 @@ def test_a_file_goes_on_behind_its_last_whole_row(tmp_path: Path) -> None:
         cut.write('{"configuration": {"mod')
     again = row_file(path, identity)
     assert again.rows == rows
-    again.add(Row(ONE, 1, (0.75,)))
+    again.add(SweepRow(ONE, 1, (0.75,)))
     assert row_file(path, identity).rows == again.rows
     assert all(json.loads(line) for line in path.read_text().splitlines())
     with pytest.raises(UsageError, match="another sweep: steps"):
@@ -66,7 +69,11 @@ def test_a_file_goes_on_behind_its_last_whole_row(tmp_path: Path) -> None:
 
 
 def test_results_join_rounds() -> None:
-    rows = [Row(ONE, 0, (0.5, 0.3), energy=3.0), Row(TWO, 0), Row(ONE, 1, (0.4,), energy=2.5)]
+    rows = [
+        SweepRow(ONE, 0, (0.5, 0.3), energy=3.0),
+        SweepRow(TWO, 0),
+        SweepRow(ONE, 1, (0.4,), energy=2.5),
+    ]
     first, _ = results_of(rows)
     assert first.seconds == [0.3, 0.4, 0.5]
     assert first.step_energy == 2.0
@@ -132,8 +139,8 @@ def felt(**frequencies: float) -> Samples:
 def test_a_core_that_is_busy_and_slower_than_at_the_start_is_throttled() -> None:
     start = busy_frequencies(felt(cpu0=2.4e9, cpu1=1.8e9))
     assert start == {"cpu0": 2.4e9}
-    rows = [Row(ONE, 0, frequencies=start), Row(ONE, 1, frequencies={"cpu0": 1.2e9})]
-    rows.append(Row(replace(ONE, frequency="low"), 0, frequencies={"cpu0": 3e8}))
+    rows = [SweepRow(ONE, 0, frequencies=start), SweepRow(ONE, 1, frequencies={"cpu0": 1.2e9})]
+    rows.append(SweepRow(replace(ONE, frequency="low"), 0, frequencies={"cpu0": 3e8}))
     first = frequencies_at_start(rows, "")
     assert first == start
     now = busy_frequencies(felt(cpu0=1.6e9))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from odtc.cli.console import aligned
 
 if TYPE_CHECKING:
-    from odtc.runtime_rpc.sweep.row import Result
+    from odtc.runtime_rpc.sweep.row import SweepResult
 
 EMULATED = "EMULATED: the device is an emulator; its times and energy are not shown"
 _IMPOSSIBLE = "-"
 
 
-def tables(results: "Sequence[Result]") -> list[str]:
+def tables(results: "Sequence[SweepResult]") -> list[str]:
     """Latency, then energy where there is some, then reasons and notes."""
     if not results:
         return ["nothing was measured"]
@@ -32,7 +32,7 @@ def tables(results: "Sequence[Result]") -> list[str]:
     return [*lines, *_reasons(results), *_notes(results)]
 
 
-def _table(results: "Sequence[Result]", cell: "Callable[[Result], str]") -> list[str]:
+def _table(results: "Sequence[SweepResult]", cell: "Callable[[SweepResult], str]") -> list[str]:
     batches = sorted({result.configuration.batch for result in results})
     with_frequency = any(result.configuration.frequency for result in results)
     heads = ("model", "cores", "threads", *(("frequency",) if with_frequency else ()))
@@ -47,26 +47,26 @@ def _table(results: "Sequence[Result]", cell: "Callable[[Result], str]") -> list
     return aligned([(*heads, *columns), *body])
 
 
-def _latency(result: "Result") -> str:
+def _latency(result: "SweepResult") -> str:
     if not result.is_real:
         return "emulated"
     times = [1e3 * each for each in result.seconds]
     return f"{median(times):.2f} ({times[0]:.2f} to {times[-1]:.2f})" if times else _IMPOSSIBLE
 
 
-def _energy(result: "Result") -> str:
+def _energy(result: "SweepResult") -> str:
     if not result.is_real:
         return "emulated"
     return _IMPOSSIBLE if result.step_energy is None else f"{result.step_energy:.3g}"
 
 
-def _reasons(results: "Sequence[Result]") -> list[str]:
+def _reasons(results: "Sequence[SweepResult]") -> list[str]:
     from odtc.runtime_rpc.sweep.sweep import described
 
     return [f"{described(it.configuration)}: {it.reason}" for it in results if it.reason]
 
 
-def _notes(results: "Sequence[Result]") -> list[str]:
+def _notes(results: "Sequence[SweepResult]") -> list[str]:
     from odtc.runtime_rpc.sweep.sweep import described
 
     return [

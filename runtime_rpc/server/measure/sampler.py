@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from odtc.runtime_rpc.server.cores import unbind
-from odtc.runtime_rpc.server.measure.sources import SOURCES, Source
+from odtc.runtime_rpc.server.measure.sources import SOURCES, MetricSource
 
 # The share of one core that reading one file may take.
 MOST = 0.002
@@ -50,7 +50,7 @@ class Probe:
 class _Reader:
     """A file that is read again and again."""
 
-    source: Source
+    source: MetricSource
     label: str
     file: int
     size: int
@@ -157,7 +157,7 @@ class Sampler:
         self._period *= 2
         return number // 2
 
-    def _probe(self, source: Source) -> Probe:
+    def _probe(self, source: MetricSource) -> Probe:
         """Opens what there is of a source."""
         failures: list[OSError | ValueError] = []
         for pattern in source.files:
@@ -175,7 +175,7 @@ class Sampler:
         return Probe(ABSENT, str(there) if there else f"no /{source.files[0]}, nor another file")
 
     def _open(
-        self, source: Source, path: Path, failed: Callable[[OSError | ValueError], None]
+        self, source: MetricSource, path: Path, failed: Callable[[OSError | ValueError], None]
     ) -> _Reader | None:
         """Opens a reader of a file; None unless the file has a value."""
         file = -1

@@ -22,7 +22,7 @@ Parse = Callable[[str, str], Values]
 
 
 @dataclass(frozen=True)
-class Source:
+class MetricSource:
     """A quantity that a device may report.
 
     Attributes:
@@ -119,43 +119,43 @@ def _zone(path: Path) -> str:
 _KGSL = "sys/class/kgsl/kgsl-3d0"
 _BATTERY = "sys/class/power_supply/battery", "sys/class/power_supply/BAT*"
 SOURCES = (
-    Source(
+    MetricSource(
         "cores",
         ("proc/stat",),
         _cores,
         until="intr",
         remark=f"Linux counts it in ticks of {1000 * _TICK_SECONDS:g} ms",
     ),
-    Source(
+    MetricSource(
         "frequency",
         ("sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq",),
         _number("{}.frequency", 1e3),
         _core_of,
     ),
-    Source("resident", ("proc/self/status",), _field("resident", "VmRSS"), rarely=True),
-    Source("available", ("proc/meminfo",), _field("available", "MemAvailable"), rarely=True),
-    Source(
+    MetricSource("resident", ("proc/self/status",), _field("resident", "VmRSS"), rarely=True),
+    MetricSource("available", ("proc/meminfo",), _field("available", "MemAvailable"), rarely=True),
+    MetricSource(
         "temperature",
         ("sys/class/thermal/thermal_zone*/temp",),
         _number("temperature.{}", 1e-3),
         _zone,
         rarely=True,
     ),
-    Source(
+    MetricSource(
         "battery current",
         tuple(f"{folder}/current_now" for folder in _BATTERY),
         _number("battery.current", 1e-6),
         remark="its sign differs between phones; its driver may measure less often",
     ),
-    Source(
+    MetricSource(
         "battery voltage",
         tuple(f"{folder}/voltage_now" for folder in _BATTERY),
         _number("battery.voltage", 1e-6),
     ),
-    Source(
+    MetricSource(
         "battery status", tuple(f"{folder}/status" for folder in _BATTERY), _status, rarely=True
     ),
-    Source(
+    MetricSource(
         "gpu",
         (
             f"{_KGSL}/gpubusy",
@@ -174,8 +174,8 @@ SOURCES = (
         str,
         remark="over a window that its driver chooses, of up to a second",
     ),
-    Source("gpu frequency", (f"{_KGSL}/gpuclk",), _number("gpu.frequency", 1.0)),
-    Source(
+    MetricSource("gpu frequency", (f"{_KGSL}/gpuclk",), _number("gpu.frequency", 1.0)),
+    MetricSource(
         "gpu frequency of devfreq",
         ("sys/class/devfreq/*.mali/cur_freq", "sys/class/devfreq/*.gpu/cur_freq"),
         _number("gpu.frequency", 1.0),

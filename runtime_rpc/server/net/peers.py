@@ -22,7 +22,7 @@ _READ_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Call:
+class SessionRequest:
     """A client that wants a session.
 
     Attributes:
@@ -60,7 +60,7 @@ class Peer:
         idle: float,
     ) -> None:
         self.socket, self.owner = connection, owner
-        self.call: Call | None = None
+        self.call: SessionRequest | None = None
         self.has_more = False
         self.session = ""
         self._answer, self._idle = answer, idle
@@ -216,7 +216,7 @@ class Peer:
         self._outgoing.put(wire.frame(self._answer(self, question)))
 
 
-def _call_of(text: bytes) -> Call:
+def _call_of(text: bytes) -> SessionRequest:
     """The session that a header of TVM's asks for.
 
     Raises:
@@ -229,4 +229,4 @@ def _call_of(text: bytes) -> Call:
     seconds = times[0] if times else 0.0
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"a session of {seconds:g} s")
-    return Call(name.removeprefix("client:"), seconds)
+    return SessionRequest(name.removeprefix("client:"), seconds)

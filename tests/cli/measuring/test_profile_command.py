@@ -13,7 +13,7 @@ from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.metrics import cooldown
 from odtc.runtime_rpc.metrics.cooldown import Cooldown
 from odtc.runtime_rpc.metrics.samples import Samples, Series
-from odtc.runtime_rpc.profile.record import Move, Operator, Phase, Profile, StepCall, Timed
+from odtc.runtime_rpc.profile.record import Move, Phase, Profile, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.server.measure.sampler import Probe
 from tests.browser import DARK, shown
 from tests.cli.training.digits import Digits
@@ -38,9 +38,9 @@ def drawn(*, emulated: bool = False) -> Profile:
         "resident": (3e8,) * 101,
     }
     operators = (
-        Operator("conv", Phase.FORWARD, ("first & <only>", "relu"), 1 << 20),
-        Operator("slope", Phase.BACKWARD, ("gradient of first",), 3 << 20),
-        Operator("update", Phase.UPDATE, ("w",), 1 << 19),
+        ProfiledOperator("conv", Phase.FORWARD, ("first & <only>", "relu"), 1 << 20),
+        ProfiledOperator("slope", Phase.BACKWARD, ("gradient of first",), 3 << 20),
+        ProfiledOperator("update", Phase.UPDATE, ("w",), 1 << 19),
     )
     runs = [
         StepCall(

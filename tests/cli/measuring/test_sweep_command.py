@@ -11,7 +11,7 @@ import pytest
 from odtc.cli.main import main
 from odtc.cli.measuring.sweep_tables import EMULATED, tables
 from odtc.core.errors import ExitCode
-from odtc.runtime_rpc.sweep.row import Configuration, Row, results_of
+from odtc.runtime_rpc.sweep.row import Configuration, SweepRow, results_of
 from odtc.runtime_rpc.sweep.sweep import Sweep, SweepConfig
 from tests.cli.training.digits import Digits
 from tests.runtime_rpc.own_server import serving
@@ -47,7 +47,7 @@ def test_an_interrupted_sweep_goes_on(
 ) -> None:
     measured, count = Sweep._measured, 0
 
-    def interrupted(self: Sweep, *arguments) -> Row:
+    def interrupted(self: Sweep, *arguments) -> SweepRow:
         nonlocal count
         count += 1
         if count == 2:
@@ -91,13 +91,13 @@ def test_a_device_is_measured_by_its_own_clock(digits: Digits, tmp_path: Path, r
     assert len(row["seconds"]) == 2
 
 
-def rows_of_a_phone() -> list[Row]:
+def rows_of_a_phone() -> list[SweepRow]:
     one = Configuration("lenet", 4, "big", 1, "high")
     note = "the device is plugged in"
     return [
-        Row(one, 0, (0.002, 0.001, 0.003), energy=0.3, notes=("throttled: cpu4",)),
-        Row(replace(one, batch=8), 0, (0.004,), energy_note=note),
-        Row(replace(one, cores="little", batch=8), 0, reason="out of memory"),
+        SweepRow(one, 0, (0.002, 0.001, 0.003), energy=0.3, notes=("throttled: cpu4",)),
+        SweepRow(replace(one, batch=8), 0, (0.004,), energy_note=note),
+        SweepRow(replace(one, cores="little", batch=8), 0, reason="out of memory"),
     ]
 
 

@@ -111,7 +111,7 @@ def test_without_onnxruntime_onnx_runs_it(
         assert trainer.export_onnx(tmp_path / "trained.onnx").batches == (1,)
 
 
-def checked(trainer: Trainer, path: Path, node: onnx.NodeProto | None = None) -> check.Check:
+def checked(trainer: Trainer, path: Path, node: onnx.NodeProto | None = None) -> check.ExportCheck:
     """A file against the step, perhaps with another node in front of its first output."""
     model = onnx.load(path)
     if node is not None:
