@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.models.decoder import Shape, decoder
+from benchmarks.models.decoder import DecoderShape, decoder
 from benchmarks.options import listed, positive
 from benchmarks.output import (
     about,
@@ -43,7 +43,7 @@ print(used.ru_utime + used.ru_stime, used.ru_maxrss)
 
 
 @dataclass(frozen=True)
-class Cost:
+class CommandCost:
     """The cost of a command.
 
     Attributes:
@@ -56,7 +56,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckRow:
     """A model, and what its checks took.
 
     Attributes:
@@ -69,7 +69,7 @@ class Row:
     model: str
     nodes: int
     file_bytes: int
-    costs: Sequence[Cost]
+    costs: Sequence[CommandCost]
 
     @property
     def seconds(self) -> float:
@@ -117,7 +117,7 @@ def chain(length: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def measured(*command: str) -> Cost:
+def measured(*command: str) -> CommandCost:
     """Measures a command that succeeds.
 
     Raises:
@@ -127,10 +127,10 @@ def measured(*command: str) -> Cost:
         [sys.executable, "-c", _MEASURED, *command], check=True, capture_output=True, text=True
     )
     seconds, kilobytes = run.stdout.split()
-    return Cost(float(seconds), int(kilobytes) << 10)
+    return CommandCost(float(seconds), int(kilobytes) << 10)
 
 
-def check(path: str | os.PathLike[str]) -> Cost:
+def check(path: str | os.PathLike[str]) -> CommandCost:
     """Measures `odtc check` of a file."""
     return measured(sys.executable, "-m", "odtc", "check", os.fspath(path))
 
@@ -138,16 +138,16 @@ def check(path: str | os.PathLike[str]) -> Cost:
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "one node": partial(chain, 0),
     "chain": partial(chain, 10_000),
-    "decoder": partial(decoder, Shape()),
+    "decoder": partial(decoder, DecoderShape()),
 }
 
 
-def _row(name: str, runs: int, folder: Path) -> Row:
+def _row(name: str, runs: int, folder: Path) -> CheckRow:
     model, path = MODELS[name](), folder / "model.onnx"
     onnx.save(model, path)
     nodes, size = len(model.graph.node), path.stat().st_size
     del model
-    return Row(name, nodes, size, [check(path) for _ in range(runs)])
+    return CheckRow(name, nodes, size, [check(path) for _ in range(runs)])
 
 
 def main() -> int:

@@ -67,7 +67,7 @@ class Accuracy:
     onnxruntime: float
 
 
-class Runner:
+class DemoRunner:
     """Compiles a model, and takes timed steps with it.
 
     Args:
@@ -116,7 +116,7 @@ class Runner:
 def train_digits(folder: Path, threads: int, batch: int = 32) -> tuple[Training, Accuracy]:
     """Trains on the digits, exports, and evaluates the export in onnxruntime."""
     x, y, x_test, y_test = digits_data()
-    runner = Runner(digits_model(), "digits", folder, batch, threads)
+    runner = DemoRunner(digits_model(), "digits", folder, batch, threads)
     rng = np.random.default_rng(0)
     for _ in range(EPOCHS):
         order = rng.permutation(len(x))
@@ -134,7 +134,7 @@ def train_on_noise(
     folder: Path, threads: int, name: str = "squeezenet", batch: int = 4
 ) -> Training:
     """Takes a few steps of a zoo model on one batch of random images and labels."""
-    runner = Runner(zoo_model(name), name, folder, batch, threads)
+    runner = DemoRunner(zoo_model(name), name, folder, batch, threads)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((batch, 3, 224, 224), np.float32)
     y = rng.integers(0, 1000, batch)

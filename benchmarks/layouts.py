@@ -33,7 +33,7 @@ from benchmarks.output import (
     terminal,
     write_json,
 )
-from benchmarks.step_time.cases import Case, case_of
+from benchmarks.step_time.cases import StepCase, case_of
 from benchmarks.step_time.compare import timed_step
 from odtc.comparison.measures.measure import Spread, busy_share, spread
 from odtc.comparison.measures.parity import PARITY_STEPS, disagreement
@@ -54,7 +54,7 @@ MOVES = frozenset(
 
 
 @dataclass
-class Way:
+class LayoutWay:
     """A network with some layouts.
 
     Attributes:
@@ -92,10 +92,10 @@ class Network:
 
     name: str
     busy: tuple[float, float]
-    ways: list[Way]
+    ways: list[LayoutWay]
 
     @property
-    def timed(self) -> dict[str, Way]:
+    def timed(self) -> dict[str, LayoutWay]:
         """The ways that were timed, by layout."""
         return {way.layout: way for way in self.ways if way.seconds}
 
@@ -129,7 +129,7 @@ def moving_of(profile: Profile) -> tuple[float, dict[str, float]]:
     return sum(found.values()) / sum(profile.operator_seconds), found
 
 
-def artifacts_of(case: Case, folder: Path) -> dict[str, odtc.Artifact]:
+def artifacts_of(case: StepCase, folder: Path) -> dict[str, odtc.Artifact]:
     """The network in each way, compiled unless it is in the folder."""
     model = folder / f"{case.name.replace('/', '-')}.onnx"
     onnx.save(case.model, model)
@@ -154,20 +154,22 @@ def artifacts_of(case: Case, folder: Path) -> dict[str, odtc.Artifact]:
     }
 
 
-def described(way: str, artifact: odtc.Artifact, cheapest: LayoutPlan) -> Way:
+def described(way: str, artifact: odtc.Artifact, cheapest: LayoutPlan) -> LayoutWay:
     """Describes an artifact's layouts; one without a plan runs as the cheapest plan's baseline."""
     plan = artifact.manifest.layouts
     if plan is None:
-        return Way(way, {SECOND: len(cheapest.operators), LAST: 0}, 0, cheapest.native_seconds)
+        return LayoutWay(
+            way, {SECOND: len(cheapest.operators), LAST: 0}, 0, cheapest.native_seconds
+        )
     taken = [each.layout for each in plan.operators]
     counts = {layout: taken.count(layout) for layout in (SECOND, LAST)}
-    return Way(way, counts, len(plan.copies), plan.seconds)
+    return LayoutWay(way, counts, len(plan.copies), plan.seconds)
 
 
-class Engine:
+class LayoutEngine:
     """A trainer that takes steps of a case at its learning rate."""
 
-    def __init__(self, trainer: Trainer, case: Case) -> None:
+    def __init__(self, trainer: Trainer, case: StepCase) -> None:
         self.trainer, self._lr = trainer, case.lr
 
     def step(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
@@ -175,14 +177,14 @@ class Engine:
         return self.trainer.step(x, y, self._lr)
 
 
-def measured(case: Case, rounds: int, folder: Path) -> Network:
+def measured(case: StepCase, rounds: int, folder: Path) -> Network:
     """Parity first, then times in turns, then profiles."""
     artifacts = artifacts_of(case, folder)
     plan = artifacts[CHEAPEST].manifest.layouts
     assert plan is not None
     ways = {name: described(name, artifact, plan) for name, artifact in artifacts.items()}
     engines = {
-        name: Engine(artifact.trainer(threads=case.threads), case)
+        name: LayoutEngine(artifact.trainer(threads=case.threads), case)
         for name, artifact in artifacts.items()
     }
     for name, engine in engines.items():

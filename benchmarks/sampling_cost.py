@@ -61,7 +61,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Cost:
+class SamplingCost:
     """A measured cost.
 
     Attributes:
@@ -160,7 +160,7 @@ def main() -> int:
     for what, watch in (("sampling", trainer.session.sampling), ("profile", trainer.profile)):
         for period in _PERIODS:
             pairs = _measured(step, partial(watch, period), options.steps, options.pairs)
-            costs.append(Cost(what, period, options.steps, pairs))
+            costs.append(SamplingCost(what, period, options.steps, pairs))
             console.print(costs[-1].text())
     said["busy_share_after"] = busy_share()
     write_json(said, "costs", costs, options.json)

@@ -21,7 +21,7 @@ from rich.table import Table
 from tvm import tirx
 
 from benchmarks.output import about, add_files, terminal, write_json
-from benchmarks.step_time.cases import Case, case_of, names
+from benchmarks.step_time.cases import StepCase, case_of, names
 from odtc.backends.families import CPU_LOOPS, family_of
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import Machine, machine_of
@@ -44,7 +44,7 @@ CHOSEN = "chosen"
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileTimes:
     """One product with each of its tiles.
 
     Attributes:
@@ -63,7 +63,7 @@ class Choice:
         return min(self.seconds, key=lambda variant: self.seconds[variant])
 
 
-def products_of(case: Case) -> Iterator[tuple[str, FusedProduct]]:
+def products_of(case: StepCase) -> Iterator[tuple[str, FusedProduct]]:
     """The products of a training step of SGD, each kernel once."""
     target = parse_target("host-cpu").resolved()
     graph = specialize(case.model, case.batch)
@@ -80,7 +80,7 @@ def products_of(case: Case) -> Iterator[tuple[str, FusedProduct]]:
             yield variable.name_hint, product
 
 
-def measured(kernel: str, product: FusedProduct, of: Machine) -> Choice:
+def measured(kernel: str, product: FusedProduct, of: Machine) -> TileTimes:
     """Times a product with the chosen tile, and with the best one of each width."""
     variants = {CHOSEN: of} | {
         f"{width} wide": dataclasses.replace(of, widths=(width,)) for width in of.widths
@@ -98,7 +98,7 @@ def measured(kernel: str, product: FusedProduct, of: Machine) -> Choice:
             begin = time.perf_counter()
             library["main"](*tensors)
             seconds[name] = min(seconds[name], time.perf_counter() - begin)
-    return Choice(kernel, shapes, seconds)
+    return TileTimes(kernel, shapes, seconds)
 
 
 def _compiled(product: FusedProduct, machine: Machine) -> tvm.runtime.Executable:
@@ -108,7 +108,7 @@ def _compiled(product: FusedProduct, machine: Machine) -> tvm.runtime.Executable
     return tvm.compile(tvm.IRModule({"main": function}), target)
 
 
-def table_of(choices: list[Choice]) -> Table:
+def table_of(choices: list[TileTimes]) -> Table:
     """The products for which the choice loses most."""
     table = Table("product", "shapes", "ms", "best", "ms", "times the best", box=box.SIMPLE)
     lost = sorted(choices, key=lambda c: c.seconds[c.best] - c.seconds[CHOSEN])

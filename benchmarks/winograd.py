@@ -64,7 +64,7 @@ _TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Row:
+class WinogradRow:
     """A convolution in both forms.
 
     Attributes:
@@ -104,7 +104,9 @@ def product_of(family: str, batch: int, sizes: tuple[int, int, int]) -> FusedPro
     return next(found for found in map(fused_product, kernels) if found)
 
 
-def measured(name: str, family: str, machine: Machine, options: argparse.Namespace) -> Row | None:
+def measured(
+    name: str, family: str, machine: Machine, options: argparse.Namespace
+) -> WinogradRow | None:
     """A shape's row; None where the form is none of it, as where its weights are too many.
 
     Raises:
@@ -136,7 +138,7 @@ def measured(name: str, family: str, machine: Machine, options: argparse.Namespa
     if not np.abs(direct - winograd).max() <= _TOLERANCE * np.abs(direct).max():
         raise ValueError(f"{name}, {family}: the forms compute different values")
     is_taken = decisions.made[FORM].taken == WINOGRAD_FORM
-    return Row(name, family, shapes, is_taken, *seconds)
+    return WinogradRow(name, family, shapes, is_taken, *seconds)
 
 
 def _compiled(
@@ -148,7 +150,7 @@ def _compiled(
     return tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), target)
 
 
-def draw(found: Sequence[Row], title: str, path: Path) -> None:
+def draw(found: Sequence[WinogradRow], title: str, path: Path) -> None:
     """Writes a bar for each convolution as SVG: how many times as fast Winograd's form is."""
     figure, (panel,) = panels(1, 1, (8, 1.2 + 0.25 * len(found)))
     every = [spread(row.ratios) for row in found]

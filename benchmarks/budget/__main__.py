@@ -18,7 +18,7 @@ from benchmarks.budget.report import (
     peer_figures,
     way_table,
 )
-from benchmarks.budget.ways import LEVERS, PEERS, Found, Terms, found_ways
+from benchmarks.budget.ways import LEVERS, PEERS, BudgetTerms, NetworkWays, found_ways
 from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.options import listed, positive
 from benchmarks.output import (
@@ -118,9 +118,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _found(name: str, options: argparse.Namespace, console: Console) -> Found:
+def _found(name: str, options: argparse.Namespace, console: Console) -> NetworkWays:
     case = dataclasses.replace(case_of(name, options.batch, symbolic=True), threads=options.threads)
-    terms = Terms(
+    terms = BudgetTerms(
         options.shares,
         options.totals,
         options.peers,
@@ -142,7 +142,7 @@ def main() -> int:
     console = terminal()
     said = about() | {"threads": options.threads}
     title = introduce(console, said, f"batch {options.batch}, threads {options.threads}")
-    found: list[Found] = []
+    found: list[NetworkWays] = []
     for name in options.networks:
         found.append(_found(name, options, console))
         # A run takes long: what is there is written after each network.
@@ -154,7 +154,7 @@ def main() -> int:
     return 1 if any(_differs(item) for item in found) else 0
 
 
-def _differs(item: Found) -> bool:
+def _differs(item: NetworkWays) -> bool:
     """Whether a step within a budget has other losses than the step as it is."""
     ours = {way.name for way in item.ways if way.plan is not None}
     return any(timing.skipped for timing in item.comparison.timings if timing.engine in ours)

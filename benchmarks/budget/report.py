@@ -6,14 +6,14 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.budget.ways import Found, Way
+from benchmarks.budget.ways import BudgetWay, NetworkWays
 from benchmarks.memory.rows import ORT, TORCH
 from benchmarks.output import numbers_table, panels, save_figure
 from benchmarks.step_time.compare import Timing, ratio, ratios
 from odtc.comparison.measures.measure import spread
 
 
-def parity_table(found: Sequence[Found]) -> Table:
+def parity_table(found: Sequence[NetworkWays]) -> Table:
     """The first losses of every way, before anything is timed."""
     table = numbers_table("network", "way", "losses of the first steps")
     for item in found:
@@ -23,7 +23,7 @@ def parity_table(found: Sequence[Found]) -> Table:
     return table
 
 
-def way_table(found: Sequence[Found]) -> Table:
+def way_table(found: Sequence[NetworkWays]) -> Table:
     """Bytes that are planned and measured, in MB, and how many times the time of the step as it is.
 
     `total` is arena, accumulators, parameters and state; `file` what waits in one; `grown` what a
@@ -50,12 +50,12 @@ def way_table(found: Sequence[Found]) -> Table:
     return table
 
 
-def figures_of(found: Sequence[Found]) -> list[dict[str, Any]]:
+def figures_of(found: Sequence[NetworkWays]) -> list[dict[str, Any]]:
     """For docs/budgets.md: each way of odtc's, in MB, beside the peers that were measured."""
     return [_figures(item, way) for item in found for way in item.ways if way.plan and way.net]
 
 
-def _figures(item: Found, way: Way) -> dict[str, Any]:
+def _figures(item: NetworkWays, way: BudgetWay) -> dict[str, Any]:
     plan, timings = way.plan, _timings(item)
     assert plan
     assert way.net
@@ -77,7 +77,7 @@ def _figures(item: Found, way: Way) -> dict[str, Any]:
     }
 
 
-def peer_figures(found: Sequence[Found]) -> dict[str, Any]:
+def peer_figures(found: Sequence[NetworkWays]) -> dict[str, Any]:
     """Of PyTorch: MB of a process, and its time over that of odtc's step as it is."""
     return {
         item.comparison.model: {
@@ -90,7 +90,7 @@ def peer_figures(found: Sequence[Found]) -> dict[str, Any]:
     }
 
 
-def failures(found: Sequence[Found]) -> list[str]:
+def failures(found: Sequence[NetworkWays]) -> list[str]:
     """One line for each way that has no result."""
     return [
         f"{item.comparison.model}, {way.name}: {way.failure}"
@@ -100,7 +100,7 @@ def failures(found: Sequence[Found]) -> list[str]:
     ]
 
 
-def draw(found: Sequence[Found], title: str, path: Path) -> None:
+def draw(found: Sequence[NetworkWays], title: str, path: Path) -> None:
     """Writes a panel for each network as SVG: memory of a process along x, time along y."""
     figure, places = panels(len(found), 1, (7, 0.8 + 3.2 * len(found)))
     for panel, item in zip(places, found, strict=True):
@@ -129,12 +129,12 @@ def draw(found: Sequence[Found], title: str, path: Path) -> None:
     save_figure(figure, title, path)
 
 
-def _timings(item: Found) -> Mapping[str, Timing]:
+def _timings(item: NetworkWays) -> Mapping[str, Timing]:
     """Of the ways that were timed, by name."""
     return {timing.engine: timing for timing in item.comparison.timings if timing.seconds}
 
 
-def _label(way: Way) -> str:
+def _label(way: BudgetWay) -> str:
     parts = f", {way.micro_batches} micro-batches" if way.micro_batches > 1 else ""
     return f"{way.name}{parts}"
 

@@ -36,7 +36,7 @@ from benchmarks.output import (
     write_figures,
     write_json,
 )
-from benchmarks.step_time.cases import Case, case_of
+from benchmarks.step_time.cases import StepCase, case_of
 from odtc.comparison.measures.measure import Spread, spread
 
 # What a change in a direction comes from.
@@ -75,7 +75,7 @@ class Changes:
         return [a / b for a, b in zip(self.changed, self.same, strict=True)]
 
 
-def measured(case: Case, rounds: int, folder: Path) -> list[Changes]:
+def measured(case: StepCase, rounds: int, folder: Path) -> list[Changes]:
     """Changes between all plans of a network, so many times."""
     path = folder / "model.onnx"
     onnx.save(case.model, path)

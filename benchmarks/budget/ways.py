@@ -13,11 +13,11 @@ from onnx import numpy_helper
 import odtc
 from benchmarks.memory.cases import MODEL
 from benchmarks.memory.engines import STEPS
-from benchmarks.memory.planned import Plan
+from benchmarks.memory.planned import PlannedBytes
 from benchmarks.memory.rows import ORT, TORCH
 from benchmarks.memory.worker import STORE, TaskError, run
-from benchmarks.step_time.cases import Case
-from benchmarks.step_time.compare import Comparison, compare
+from benchmarks.step_time.cases import StepCase
+from benchmarks.step_time.compare import StepComparison, compare
 from benchmarks.step_time.engines import OURS, Make, OdtcEngine, ort_engine, torch_engine
 from odtc.cli.console import readable_bytes
 from odtc.comparison.measures.resident import Sample
@@ -40,7 +40,7 @@ _FED = (Role.INPUT, Role.LABEL, Role.LEARNING_RATE, Role.STEP)
 
 
 @dataclass
-class Way:
+class BudgetWay:
     """One way to run the step.
 
     Attributes:
@@ -61,7 +61,7 @@ class Way:
     micro_batches: int = 1
     stored: int = 0
     calls: int = 0
-    plan: Plan | None = None
+    plan: PlannedBytes | None = None
     samples: list[Sample] = field(default_factory=list)
     failure: str = ""
 
@@ -79,7 +79,7 @@ class Way:
 
 
 @dataclass
-class Found:
+class NetworkWays:
     """All ways of one network.
 
     Attributes:
@@ -87,12 +87,12 @@ class Found:
         ways: the step as it is, then budgets, then peers.
     """
 
-    comparison: Comparison
-    ways: list[Way]
+    comparison: StepComparison
+    ways: list[BudgetWay]
 
 
 @dataclass(frozen=True)
-class Terms:
+class BudgetTerms:
     """How steps are compiled and measured.
 
     Attributes:
@@ -116,7 +116,9 @@ class Terms:
     only_budgets: bool = False
 
 
-def found_ways(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> Found:
+def found_ways(
+    case: StepCase, terms: BudgetTerms, folder: Path, tell: Callable[[str], None]
+) -> NetworkWays:
     """Runs a network in all ways.
 
     Args:
@@ -134,23 +136,26 @@ def found_ways(case: Case, terms: Terms, folder: Path, tell: Callable[[str], Non
         tell("losses and times")
     comparison = compare(case, engines, terms.steps, folder, _of_other_losses(ways, terms))
     peers = [
-        Way(timing.engine, failure=timing.skipped) for timing in comparison.timings[len(made) :]
+        BudgetWay(timing.engine, failure=timing.skipped)
+        for timing in comparison.timings[len(made) :]
     ]
     _measure(case, [*made, *peers], terms.runs, folder, tell)
-    return Found(comparison, [*ways, *peers])
+    return NetworkWays(comparison, [*ways, *peers])
 
 
-def _of_other_losses(ways: Sequence[Way], terms: Terms) -> frozenset[str]:
+def _of_other_losses(ways: Sequence[BudgetWay], terms: BudgetTerms) -> frozenset[str]:
     """The ways whose batch normalisations take the statistics of micro-batches."""
     if not terms.allow_split_batchnorm:
         return frozenset()
     return frozenset(way.name for way in ways if way.micro_batches > 1)
 
 
-def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> list[Way]:
+def _compiled(
+    case: StepCase, terms: BudgetTerms, folder: Path, tell: Callable[[str], None]
+) -> list[BudgetWay]:
     """The step as it is, and under each budget; artifacts lie in folders of their names."""
     onnx.save(case.model, folder / MODEL)
-    ways = [] if terms.only_budgets else [Way(OURS)]
+    ways = [] if terms.only_budgets else [BudgetWay(OURS)]
     for first in ways:
         _compile(first, case, terms, folder, tell)
     # Plain SGD has no state.
@@ -161,17 +166,19 @@ def _compiled(case: Case, terms: Terms, folder: Path, tell: Callable[[str], None
         **{readable_bytes(total): max(1, total - beside) for total in terms.totals},
     }
     for name, budget in sorted(budgets.items(), key=lambda each: -each[1]):
-        plain = Way(f"{OURS}, {name}", budget)
+        plain = BudgetWay(f"{OURS}, {name}", budget)
         for way in (
             plain,
-            *(Way(f"{plain.name}, {lever}", budget, lever) for lever in terms.levers),
+            *(BudgetWay(f"{plain.name}, {lever}", budget, lever) for lever in terms.levers),
         ):
             _compile(way, case, terms, folder, tell)
             ways.append(way)
     return ways
 
 
-def _compile(way: Way, case: Case, terms: Terms, folder: Path, tell: Callable[[str], None]) -> None:
+def _compile(
+    way: BudgetWay, case: StepCase, terms: BudgetTerms, folder: Path, tell: Callable[[str], None]
+) -> None:
     tell(f"compile {way.name}")
     try:
         artifact = odtc.compile(
@@ -193,7 +200,7 @@ def _compile(way: Way, case: Case, terms: Terms, folder: Path, tell: Callable[[s
     manifest, sizes = artifact.manifest, artifact.manifest.sizes
     fed = sum(item.spec.nbytes for item in manifest.of_role(*_FED))
     bound = artifact.memory.lower_bound_bytes
-    way.plan = Plan(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
+    way.plan = PlannedBytes(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
     way.micro_batches, way.calls = manifest.micro_batches, len(artifact.memory.plan.calls)
     way.stored = manifest.stored_bytes
     (folder / way.name).mkdir()
@@ -206,18 +213,18 @@ def _engine(own: Path) -> Make:
 
 
 def _measure(
-    case: Case, ways: Sequence[Way], runs: int, folder: Path, tell: Callable[[str], None]
+    case: StepCase, ways: Sequence[BudgetWay], runs: int, folder: Path, tell: Callable[[str], None]
 ) -> None:
     """Measures the memory of each way in processes of its own."""
 
-    def attempt(way: Way, task: str, *arguments: str) -> Any:
+    def attempt(way: BudgetWay, task: str, *arguments: str) -> Any:
         try:
             return run(task, folder, case.threads, *arguments)
         except TaskError as error:
             way.failure = str(error)
             return None
 
-    stored = Way(STORE)
+    stored = BudgetWay(STORE)
     attempt(stored, STORE, case.name, str(case.batch), str(case.threads))
     for way in ways:
         way.failure = way.failure or stored.failure
@@ -233,7 +240,7 @@ def _measure(
         way.samples = [Sample(**each) for each in taken if each]
 
 
-def _tasks(way: Way) -> tuple[Sequence[str], str]:
+def _tasks(way: BudgetWay) -> tuple[Sequence[str], str]:
     """Returns the tasks that prepare the measurement of a way, and the one that measures it."""
     tasks: Mapping[str, tuple[str, ...]] = {name: tasks for name, (_, tasks) in PEERS.items()}
     *before, task = tasks.get(way.name, (OURS,))

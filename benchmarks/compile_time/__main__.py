@@ -23,7 +23,7 @@ from typing import Any
 
 import onnx
 
-from benchmarks.models.decoder import Shape, decoder
+from benchmarks.models.decoder import DecoderShape, decoder
 from benchmarks.options import listed, positive
 from benchmarks.output import (
     about,
@@ -56,7 +56,7 @@ _TVM = "TVM's own pipeline"
 
 
 @dataclass(frozen=True)
-class Row:
+class CompileRow:
     """A compile.
 
     Attributes:
@@ -84,7 +84,7 @@ class Row:
         return self.model, self.run, *seconds, beyond, shares
 
 
-def figures_of(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def figures_of(rows: Sequence[CompileRow]) -> Iterator[dict[str, Any]]:
     """Of each model for docs/performance.md: seconds of all rounds, and the most memory."""
     for name in dict.fromkeys(row.model for row in rows):
         own = [row for row in rows if row.model == name and row.run in RUNS]
@@ -98,7 +98,7 @@ def figures_of(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         }
 
 
-def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row]:
+def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[CompileRow]:
     """Compiles a model by all of the runs.
 
     Raises:
@@ -118,7 +118,7 @@ def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row
             stdout=subprocess.PIPE,
             text=True,
         )
-        rows.append(Row(name, run, **json.loads(done.stdout), weight_bytes=weights))
+        rows.append(CompileRow(name, run, **json.loads(done.stdout), weight_bytes=weights))
     if with_tvm:
         rows += _of_tvm(name, model, batch, folder, weights)
     return rows
@@ -127,20 +127,20 @@ def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Row
 def _model_of(name: str, batch: int) -> tuple[onnx.ModelProto, str]:
     """A model and its loss."""
     if name == _DECODER:
-        return decoder(Shape(length=_TOKENS)), "cross-entropy{axis=-1}"
+        return decoder(DecoderShape(length=_TOKENS)), "cross-entropy{axis=-1}"
     case = case_of(name, batch)
     return case.model, case.loss
 
 
 def _of_tvm(
     name: str, model: onnx.ModelProto, batch: int, folder: Path, weights: int
-) -> Sequence[Row]:
+) -> Sequence[CompileRow]:
     begun = time.perf_counter()
     try:
         tvm_training.build(model, batch, folder, 0.01)
     except RuntimeError as error:
-        return [Row(name, f"{_TVM}: {error}", {}, {}, 0, weights)]
-    return [Row(name, _TVM, {"all": time.perf_counter() - begun}, {}, 0, weights)]
+        return [CompileRow(name, f"{_TVM}: {error}", {}, {}, 0, weights)]
+    return [CompileRow(name, _TVM, {"all": time.perf_counter() - begun}, {}, 0, weights)]
 
 
 def main() -> int:
@@ -159,7 +159,7 @@ def main() -> int:
     console, said = terminal(), about()
     introduce(console, said, f"{len(os.sched_getaffinity(0))} cores, {options.rounds} rounds")
     table = numbers_table("model", "compile", "s", "processor, s", "memory, MB", "of the seconds")
-    rows: list[Row] = []
+    rows: list[CompileRow] = []
     for name in names:
         for number in range(options.rounds):
             with TemporaryDirectory() as folder:

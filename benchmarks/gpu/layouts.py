@@ -44,7 +44,7 @@ _PARITY, _PARITY_STEPS, _WARM_UP = 1e-4, 3, 8
 
 
 @dataclass(frozen=True)
-class Row:
+class LayoutRow:
     """A chain with both layouts.
 
     Attributes:
@@ -154,7 +154,7 @@ def sizes_of(shape: str) -> tuple[int, int]:
     return int(channels), int(side)
 
 
-def measured(folder: Path, rounds: int) -> Row:
+def measured(folder: Path, rounds: int) -> LayoutRow:
     """The row of a prepared chain.
 
     Raises:
@@ -182,10 +182,10 @@ def measured(folder: Path, rounds: int) -> Row:
                 samples.append(time.perf_counter() - begin)
     channels, side = said["channels"], said["side"]
     flops = 3 * 2 * _LENGTH * said["batch"] * side * side * channels * channels
-    return Row(kind_of(said), channels, side, flops, *seconds)
+    return LayoutRow(kind_of(said), channels, side, flops, *seconds)
 
 
-def draw(found: Sequence[Row], title: str, path: Path) -> None:
+def draw(found: Sequence[LayoutRow], title: str, path: Path) -> None:
     """Writes a bar for each chain as SVG: how many times as fast channels last are."""
     figure, (panel,) = panels(1, 1, (8, 1.2 + 0.3 * len(found)))
     every = [spread(row.ratios) for row in found]
@@ -202,7 +202,7 @@ def draw(found: Sequence[Row], title: str, path: Path) -> None:
     save_figure(figure, title, path)
 
 
-def _name(row: Row) -> str:
+def _name(row: LayoutRow) -> str:
     return f"{row.through}, {row.channels} channels, {row.side} x {row.side}"
 
 

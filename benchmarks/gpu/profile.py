@@ -7,7 +7,7 @@ from typing import Any
 import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 
-from benchmarks.kernel_time.calls import Call, call_of
+from benchmarks.kernel_time.calls import KernelCall, call_of
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 
 # What a runtime calls the commands that move data between host and device.
@@ -18,7 +18,7 @@ _FLOAT_BYTES = 4
 _Command = tuple[str, int, int]
 
 
-class Watch:
+class CommandWatch:
     """Watches a kind of device within a block; the first steps of one are not told."""
 
     def __init__(self, kind: str, step: Callable[[], Any]) -> None:
@@ -28,7 +28,7 @@ class Watch:
         )
         self._step = step
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "CommandWatch":
         self._watch(True)
         self._step()
         self._step()
@@ -44,9 +44,9 @@ class Watch:
         lines = [line.split() for line in str(self._take()).splitlines()]
         return [(name, int(begin), int(end)) for name, begin, end in lines]
 
-    def calls(self, machine: VirtualMachine) -> list[Call]:
+    def calls(self, machine: VirtualMachine) -> list[KernelCall]:
         """The calls of one step's kernels, each with the time of its commands on the device."""
-        noted: list[tuple[Call, int, int]] = []
+        noted: list[tuple[KernelCall, int, int]] = []
         given = 0
 
         def note(_: Any, name: str, before: bool, __: Any, *arguments: Any) -> None:
@@ -66,7 +66,7 @@ class Watch:
         return [_timed(call, commands[first:last]) for call, first, last in noted]
 
 
-def _timed(call: Call, commands: Sequence[_Command]) -> Call:
+def _timed(call: KernelCall, commands: Sequence[_Command]) -> KernelCall:
     """A call with the time of its commands, and without its workspace.
 
     A sum that is computed in parts has its parts (count, elements of the result) after its result,
@@ -76,7 +76,7 @@ def _timed(call: Call, commands: Sequence[_Command]) -> Call:
     shapes, moved = call.shapes, call.bytes
     if len(own) > 1 and shapes[-1][1:] == call.sizes[-2:-1]:
         shapes, moved = shapes[:-1], moved - _FLOAT_BYTES * call.sizes[-1]
-    return Call(call.name, shapes, moved, sum(own) / 1e9)
+    return KernelCall(call.name, shapes, moved, sum(own) / 1e9)
 
 
 def shares_of(commands: Sequence[_Command]) -> dict[str, Any]:

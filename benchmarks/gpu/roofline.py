@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.kernel_time.calls import Call
-from benchmarks.kernel_time.products import Product
+from benchmarks.kernel_time.calls import KernelCall
+from benchmarks.kernel_time.products import LayerProduct
 
 # Words in the names of kernels that are no products; the first that fits.
 _FAMILIES = {
@@ -31,7 +31,7 @@ _TRIES, _SIDE, _COPIED = 10, 8192, 1 << 28
 
 
 @dataclass(frozen=True)
-class Ceilings:
+class GpuCeilings:
     """Measured peaks of the GPU.
 
     Attributes:
@@ -54,14 +54,14 @@ class Ceilings:
         return max(flops / self.product, moved / self.copy)
 
 
-def measured_ceilings() -> Ceilings:
+def measured_ceilings() -> GpuCeilings:
     """Those of PyTorch's GPU: the best of several tries."""
     torch.backends.cuda.matmul.allow_tf32 = False
     a, b, c = (torch.rand(_SIDE, _SIDE, device="cuda") for _ in range(3))
     product = 2 * _SIDE**3 / _least_seconds(lambda: torch.mm(a, b, out=c))
     source = torch.rand(_COPIED // 4, device="cuda")
     target = torch.empty_like(source)
-    return Ceilings(product, 2 * _COPIED / _least_seconds(lambda: target.copy_(source)))
+    return GpuCeilings(product, 2 * _COPIED / _least_seconds(lambda: target.copy_(source)))
 
 
 def _least_seconds(run: Callable[[], object]) -> float:
@@ -78,7 +78,7 @@ def _least_seconds(run: Callable[[], object]) -> float:
 
 
 @dataclass(frozen=True)
-class Family:
+class KernelFamily:
     """All calls of a family in a step.
 
     Attributes:
@@ -113,10 +113,10 @@ class Family:
 
 
 def families_of(
-    calls: Sequence[Call], products: Sequence[Product | None], ceilings: Ceilings
-) -> list[Family]:
+    calls: Sequence[KernelCall], products: Sequence[LayerProduct | None], ceilings: GpuCeilings
+) -> list[KernelFamily]:
     """The families of a step's calls, those that lose most first."""
-    groups: dict[str, list[tuple[Call, int]]] = {}
+    groups: dict[str, list[tuple[KernelCall, int]]] = {}
     for call, product in zip(calls, products, strict=True):
         name = product.kind if product else family_of(call.name)
         groups.setdefault(name, []).append((call, product.flops if product else 0))
@@ -129,9 +129,11 @@ def family_of(kernel: str) -> str:
     return next((f for f, words in _FAMILIES.items() if re.search(words, kernel)), _ELEMENTWISE)
 
 
-def _family(name: str, group: Iterable[tuple[Call, int]], ceilings: Ceilings) -> Family:
+def _family(
+    name: str, group: Iterable[tuple[KernelCall, int]], ceilings: GpuCeilings
+) -> KernelFamily:
     group = list(group)
-    return Family(
+    return KernelFamily(
         name,
         len(group),
         sum(call.seconds for call, _ in group),

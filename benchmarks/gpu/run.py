@@ -21,9 +21,9 @@ import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 
 from benchmarks import output
-from benchmarks.gpu.profile import Watch, shares_of
-from benchmarks.gpu.roofline import Ceilings, families_of, measured_ceilings
-from benchmarks.kernel_time.products import Layer, products_of
+from benchmarks.gpu.profile import CommandWatch, shares_of
+from benchmarks.gpu.roofline import GpuCeilings, families_of, measured_ceilings
+from benchmarks.kernel_time.products import ProductLayer, products_of
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from odtc.comparison.peers.torch_module import LOSSES
@@ -136,7 +136,7 @@ class TorchStep:
         return loss.item()
 
 
-def measure(folder: Path, steps: int, ceilings: Ceilings) -> dict[str, Any]:
+def measure(folder: Path, steps: int, ceilings: GpuCeilings) -> dict[str, Any]:
     """Parity, times in milliseconds, profile and families of kernels of one network's step."""
     about = json.loads((folder / "step.json").read_text(encoding="utf-8"))
     entry = dataclasses.replace(FULL[about["network"]], batch=about["batch"])
@@ -159,15 +159,15 @@ def measure(folder: Path, steps: int, ceilings: Ceilings) -> dict[str, Any]:
             if number >= WARM_UP:
                 samples[name].append((time.perf_counter() - start) * 1e3)
     del theirs
-    with Watch(kind_of(about), lambda: ours(x, y)) as watch:
+    with CommandWatch(kind_of(about), lambda: ours(x, y)) as watch:
         traced, calls = shares_of(watch.commands()), watch.calls(ours.machine)
     families = families_of(calls, products_of(calls, layers_in(about)), ceilings)
     return found | {"milliseconds": samples, "profile": traced, "families": families}
 
 
-def layers_in(about: Mapping[str, Any]) -> list[Layer]:
+def layers_in(about: Mapping[str, Any]) -> list[ProductLayer]:
     """The products of a prepared step."""
-    return [Layer(tuple(e["names"]), tuple(e["sizes"]), e["flops"]) for e in about["layers"]]
+    return [ProductLayer(tuple(e["names"]), tuple(e["sizes"]), e["flops"]) for e in about["layers"]]
 
 
 def report(found: Mapping[str, Any], top: int) -> str:

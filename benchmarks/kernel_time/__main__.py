@@ -12,20 +12,20 @@ import onnx
 import benchmarks.kernel_time as package
 import odtc
 from benchmarks.ceilings import measure_ceilings
-from benchmarks.kernel_time.calls import Call
+from benchmarks.kernel_time.calls import KernelCall
 from benchmarks.kernel_time.clock import ClockedSession, medians
 from benchmarks.kernel_time.layers import layers_of
 from benchmarks.kernel_time.products import products_of
 from benchmarks.kernel_time.report import other_table, product_table, rows_of, sums
 from benchmarks.options import positive
 from benchmarks.output import about, add_files, terminal, write_json
-from benchmarks.step_time.cases import Case, case_of, names
+from benchmarks.step_time.cases import StepCase, case_of, names
 from odtc.comparison.measures.measure import spread
 
 WARM = 2
 
 
-def clocked_steps(case: Case, steps: int) -> tuple[list[list[Call]], list[float]]:
+def clocked_steps(case: StepCase, steps: int) -> tuple[list[list[KernelCall]], list[float]]:
     """The calls of each of several steps, and seconds of as many steps without the clock."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "model.onnx")

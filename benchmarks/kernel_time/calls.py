@@ -13,7 +13,7 @@ _WORKSPACE = "uint8"
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """One call of a kernel.
 
     Attributes:
@@ -34,7 +34,7 @@ class Call:
         return tuple(math.prod(shape) for shape in self.shapes)
 
 
-def call_of(name: str, arguments: Sequence[Any], seconds: float) -> Call:
+def call_of(name: str, arguments: Sequence[Any], seconds: float) -> KernelCall:
     """A call, from what the virtual machine hands to a kernel."""
     tensors = [value for value in arguments if isinstance(value, tvm.runtime.Tensor)]
     if len(tensors[-1].shape) == 1 and str(tensors[-1].dtype) == _WORKSPACE:
@@ -42,4 +42,4 @@ def call_of(name: str, arguments: Sequence[Any], seconds: float) -> Call:
     shapes = tuple(tuple(int(size) for size in tensor.shape) for tensor in tensors)
     widths = [np.dtype(str(tensor.dtype)).itemsize for tensor in tensors]
     moved = sum(math.prod(s) * width for s, width in zip(shapes, widths, strict=True))
-    return Call(name, shapes, moved, seconds)
+    return KernelCall(name, shapes, moved, seconds)

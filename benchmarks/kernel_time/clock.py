@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from benchmarks.kernel_time.calls import Call, call_of
+from benchmarks.kernel_time.calls import KernelCall, call_of
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 from odtc.runtime_rpc.session import LocalSession
 
@@ -22,7 +22,7 @@ class ClockedSession(LocalSession):
         calls: of kernels, in order, until they are cleared.
     """
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[KernelCall] = field(default_factory=list)
 
     def load(self, library: Path) -> relax.VirtualMachine:
         """Loads a library; its virtual machine notes its calls here."""
@@ -42,15 +42,15 @@ class ClockedSession(LocalSession):
         return machine
 
 
-def medians(steps: Sequence[Sequence[Call]]) -> list[Call]:
+def medians(steps: Sequence[Sequence[KernelCall]]) -> list[KernelCall]:
     """The calls of a step, each with its median over several steps."""
     return [
-        Call(*_same(calls), float(np.median([call.seconds for call in calls])))
+        KernelCall(*_same(calls), float(np.median([call.seconds for call in calls])))
         for calls in zip(*steps, strict=True)
     ]
 
 
-def _same(calls: Sequence[Call]) -> tuple[str, tuple[tuple[int, ...], ...], int]:
+def _same(calls: Sequence[KernelCall]) -> tuple[str, tuple[tuple[int, ...], ...], int]:
     """Returns a call's name, shapes and bytes, which must be the same in every step."""
     ((name, shapes, moved),) = {(call.name, call.shapes, call.bytes) for call in calls}
     return name, shapes, moved

@@ -4,13 +4,13 @@ import math
 
 import onnx
 
-from benchmarks.kernel_time.products import Layer
+from benchmarks.kernel_time.products import ProductLayer
 from odtc.comparison.measures.workload import FLOPS
 from odtc.frontend.file.specialize import specialize
 from odtc.frontend.normalize.pipeline import normalize
 
 
-def layers_of(model: onnx.ModelProto, batch: int) -> list[Layer]:
+def layers_of(model: onnx.ModelProto, batch: int) -> list[ProductLayer]:
     """The convolutions and matrix products that a step of the model has."""
     graph = specialize(model, batch)
     normalize(graph)
@@ -23,4 +23,4 @@ def layers_of(model: onnx.ModelProto, batch: int) -> list[Layer]:
             key = ((size[x], size[w], size[y]), FLOPS[node.op_type](node, shapes))
             label = next((n for n in (w, x) if n in graph.parameters), node.name or y)
             names.setdefault(key, []).append(label)
-    return [Layer(tuple(each), *key) for key, each in names.items()]
+    return [ProductLayer(tuple(each), *key) for key, each in names.items()]

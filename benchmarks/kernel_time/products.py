@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.kernel_time.calls import Call
+from benchmarks.kernel_time.calls import KernelCall
 
 FORWARD, DATA, WEIGHT = "forward", "data gradient", "weight gradient"
 # In the names of our kernels for products and of TVM's, also where they are fused with others.
@@ -18,7 +18,7 @@ _NAMED = re.compile("forward|gradient|matmul|conv|depthwise|grouped|product")
 
 
 @dataclass(frozen=True)
-class Layer:
+class ProductLayer:
     """Layers whose products have the same sizes.
 
     Attributes:
@@ -33,7 +33,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Product:
+class LayerProduct:
     """The product that a call computes.
 
     Attributes:
@@ -43,13 +43,15 @@ class Product:
     """
 
     kind: str
-    layer: Layer
+    layer: ProductLayer
     flops: int
 
 
-def products_of(calls: Sequence[Call], layers: Sequence[Layer]) -> list[Product | None]:
+def products_of(
+    calls: Sequence[KernelCall], layers: Sequence[ProductLayer]
+) -> list[LayerProduct | None]:
     """Returns the product of each call of a step, in order; None where it is no product."""
-    seen: Counter[tuple[Layer, str]] = Counter()
+    seen: Counter[tuple[ProductLayer, str]] = Counter()
     found = []
     for call in calls:
         product = _product(call, layers, seen)
@@ -60,8 +62,8 @@ def products_of(calls: Sequence[Call], layers: Sequence[Layer]) -> list[Product 
 
 
 def _product(
-    call: Call, layers: Sequence[Layer], seen: Mapping[tuple[Layer, str], int]
-) -> Product | None:
+    call: KernelCall, layers: Sequence[ProductLayer], seen: Mapping[tuple[ProductLayer, str], int]
+) -> LayerProduct | None:
     """Returns the product of a call, given those that were seen before it.
 
     Where the sizes fit several products, the kernel's name may say which one it is; else it is that
@@ -81,10 +83,10 @@ def _product(
     if not fitting:
         return None
     times, _, kind, layer = min(fitting, key=lambda each: each[:2])
-    return Product(kind, layer, times * layer.flops)
+    return LayerProduct(kind, layer, times * layer.flops)
 
 
-def _kinds(sizes: Sequence[int], layer: Layer) -> dict[str, tuple[int, int]]:
+def _kinds(sizes: Sequence[int], layer: ProductLayer) -> dict[str, tuple[int, int]]:
     """Returns the products that a kernel with tensors of these sizes may compute.
 
     Returns:

@@ -7,8 +7,8 @@ from rich import box
 from rich.table import Table
 
 from benchmarks.ceilings import Ceilings
-from benchmarks.kernel_time.calls import Call
-from benchmarks.kernel_time.products import DATA, FORWARD, WEIGHT, Product
+from benchmarks.kernel_time.calls import KernelCall
+from benchmarks.kernel_time.products import DATA, FORWARD, WEIGHT, LayerProduct
 
 OTHER = "other"
 # Shapes of a kernel in a table: the concatenation of an LSTM's states has a hundred.
@@ -16,7 +16,7 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Row:
+class KernelRow:
     """All calls of one kernel in a step.
 
     Attributes:
@@ -40,9 +40,11 @@ class Row:
     bytes: int
 
 
-def rows_of(calls: Sequence[Call], products: Sequence[Product | None]) -> list[Row]:
+def rows_of(
+    calls: Sequence[KernelCall], products: Sequence[LayerProduct | None]
+) -> list[KernelRow]:
     """The kernels of a step, those that take most time first."""
-    groups: dict[tuple[str, str], list[tuple[Call, Product | None]]] = {}
+    groups: dict[tuple[str, str], list[tuple[KernelCall, LayerProduct | None]]] = {}
     for call, product in zip(calls, products, strict=True):
         kind = product.kind if product else OTHER
         groups.setdefault((call.name, kind), []).append((call, product))
@@ -50,7 +52,7 @@ def rows_of(calls: Sequence[Call], products: Sequence[Product | None]) -> list[R
     for (name, kind), group in groups.items():
         call, product = group[0]
         rows.append(
-            Row(
+            KernelRow(
                 name,
                 kind,
                 product.layer.names if product else (),
@@ -64,7 +66,7 @@ def rows_of(calls: Sequence[Call], products: Sequence[Product | None]) -> list[R
     return sorted(rows, key=lambda row: -row.seconds)
 
 
-def product_table(rows: Sequence[Row], ceilings: Ceilings, total: float) -> Table:
+def product_table(rows: Sequence[KernelRow], ceilings: Ceilings, total: float) -> Table:
     """Convolutions and matrix products, with shares of the measured product and of registers."""
     heads = ("ms", "of step", "calls", "kind", "layer", "shapes", "GFLOP/s", "of gemm", "of fma")
     table = Table(*heads, title="products", box=box.SIMPLE)
@@ -77,7 +79,7 @@ def product_table(rows: Sequence[Row], ceilings: Ceilings, total: float) -> Tabl
     return table
 
 
-def other_table(rows: Sequence[Row], ceilings: Ceilings, total: float) -> Table:
+def other_table(rows: Sequence[KernelRow], ceilings: Ceilings, total: float) -> Table:
     """All other kernels, by the share of a copy."""
     heads = ("ms", "of step", "calls", "kernel", "shapes", "GB/s", "of copy")
     table = Table(*heads, title="others", box=box.SIMPLE)
@@ -89,7 +91,7 @@ def other_table(rows: Sequence[Row], ceilings: Ceilings, total: float) -> Table:
     return table
 
 
-def sums(rows: Sequence[Row], ceilings: Ceilings) -> list[str]:
+def sums(rows: Sequence[KernelRow], ceilings: Ceilings) -> list[str]:
     """One line for each kind of kernel."""
     lines = []
     for kind in (FORWARD, DATA, WEIGHT, OTHER):
@@ -109,16 +111,16 @@ def sums(rows: Sequence[Row], ceilings: Ceilings) -> list[str]:
     return lines
 
 
-def _time(row: Row, total: float) -> tuple[str, str, str]:
+def _time(row: KernelRow, total: float) -> tuple[str, str, str]:
     return f"{row.seconds * 1e3:.3f}", f"{row.seconds / total:.1%}", str(row.calls)
 
 
-def _layers(row: Row) -> str:
+def _layers(row: KernelRow) -> str:
     more = len(row.layers) - 1
     return row.layers[0] + (f" and {more} more" if more else "")
 
 
-def _shapes(row: Row) -> str:
+def _shapes(row: KernelRow) -> str:
     shapes = ["x".join(map(str, shape)) or "1" for shape in row.shapes]
     if len(shapes) > _SHOWN:
         shapes[_SHOWN - 1 : -1] = ["..."]

@@ -20,7 +20,7 @@ from benchmarks.memory.report import (
     plan_table,
     summary,
 )
-from benchmarks.memory.rows import ENGINES, OURS, Row, Terms, measured_row
+from benchmarks.memory.rows import ENGINES, OURS, MemoryRow, MemoryTerms, measured_row
 from benchmarks.options import listed, positive
 from benchmarks.output import (
     about,
@@ -61,12 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _row(name: str, options: argparse.Namespace, console: Console) -> Row:
+def _row(name: str, options: argparse.Namespace, console: Console) -> MemoryRow:
     with tempfile.TemporaryDirectory() as folder:
         return measured_row(
             name,
             options.engines,
-            Terms(options.batch, options.threads, options.runs),
+            MemoryTerms(options.batch, options.threads, options.runs),
             Path(folder),
             lambda task: console.print(f"{name}: {task} ..."),
         )

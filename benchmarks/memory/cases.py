@@ -21,7 +21,7 @@ _ABOUT, _BATCH, _LABEL = "case.json", "batch.npz", "label.npy"
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredCase:
     """A case whose model and batch lie in a folder.
 
     Attributes:
@@ -48,13 +48,13 @@ def store(name: str, batch: int, threads: int, folder: Path) -> None:
     np.savez(folder / _BATCH, **case.x)  # pyright: ignore[reportArgumentType]
     np.save(folder / _LABEL, case.y)
     is_export = case.module is not None
-    about = Stored(name, case.batch, case.lr, case.loss, is_export, threads)
+    about = StoredCase(name, case.batch, case.lr, case.loss, is_export, threads)
     (folder / _ABOUT).write_text(json.dumps(asdict(about)))
 
 
-def stored(folder: Path) -> Stored:
+def stored(folder: Path) -> StoredCase:
     """Reads the case that was written there."""
-    return Stored(**json.loads((folder / _ABOUT).read_text()))
+    return StoredCase(**json.loads((folder / _ABOUT).read_text()))
 
 
 def batch_of(folder: Path) -> tuple[Mapping[str, np.ndarray], np.ndarray]:

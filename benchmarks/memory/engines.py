@@ -8,14 +8,14 @@ import gc
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.memory.cases import MODEL, Stored, batch_of
+from benchmarks.memory.cases import MODEL, StoredCase, batch_of
 from odtc.comparison.measures.resident import Sample, measured
 
 STEPS = 3
 _GRAPHS = "onnxruntime"
 
 
-def odtc_sample(case: Stored, folder: Path) -> Sample:
+def odtc_sample(case: StoredCase, folder: Path) -> Sample:
     """odtc, from an artifact."""
     import odtc
     import odtc.runtime_rpc.session
@@ -31,7 +31,7 @@ def odtc_sample(case: Stored, folder: Path) -> Sample:
     return measured(make, STEPS)
 
 
-def write_ort(case: Stored, folder: Path) -> None:
+def write_ort(case: StoredCase, folder: Path) -> None:
     """onnxruntime-training's graphs and checkpoint."""
     import onnx
 
@@ -40,7 +40,7 @@ def write_ort(case: Stored, folder: Path) -> None:
     write_artifacts(onnx.load(folder / MODEL), case.batch, folder / _GRAPHS)
 
 
-def ort_sample(case: Stored, folder: Path) -> Sample:
+def ort_sample(case: StoredCase, folder: Path) -> Sample:
     """onnxruntime-training, from its graphs and checkpoint."""
     from odtc.comparison.peers.onnxruntime_training import OrtTrainer, import_training
 
@@ -54,7 +54,7 @@ def ort_sample(case: Stored, folder: Path) -> Sample:
     return measured(make, STEPS)
 
 
-def torch_sample(case: Stored, folder: Path) -> Sample:
+def torch_sample(case: StoredCase, folder: Path) -> Sample:
     """PyTorch, eager: the module that was exported, or an interpreter of the ONNX file."""
     import torch
 
@@ -62,7 +62,7 @@ def torch_sample(case: Stored, folder: Path) -> Sample:
     return _module_sample(case, folder) if case.is_export else _graph_sample(case, folder)
 
 
-def _module_sample(case: Stored, folder: Path) -> Sample:
+def _module_sample(case: StoredCase, folder: Path) -> Sample:
     from benchmarks.models.pytorch.spec import make as make_module
     from benchmarks.models.pytorch.table import FULL
     from odtc.comparison.peers.torch_module import ModuleTrainer
@@ -80,7 +80,7 @@ def _module_sample(case: Stored, folder: Path) -> Sample:
     return measured(make, STEPS)
 
 
-def _graph_sample(case: Stored, folder: Path) -> Sample:
+def _graph_sample(case: StoredCase, folder: Path) -> Sample:
     import onnx
 
     # Optimizers import it where they are made.

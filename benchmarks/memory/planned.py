@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedBytes:
     """Bytes of a step of odtc.
 
     Attributes:

@@ -6,8 +6,8 @@ import tvm
 from tvm.ir.instrument import pass_instrument
 
 import odtc
-from benchmarks.memory.cases import MODEL, Stored
-from benchmarks.memory.planned import Plan, TvmPlan
+from benchmarks.memory.cases import MODEL, StoredCase
+from benchmarks.memory.planned import PlannedBytes, TvmPlan
 from benchmarks.memory.tvm_planner import as_relax_training, planner_alone
 from odtc.backends.built import storage_bytes
 from odtc.backends.families import family_of
@@ -29,7 +29,7 @@ _PLANNING = "ToNonDataflow"
 _FED = (Role.INPUT, Role.LABEL, Role.LEARNING_RATE, Role.STEP)
 
 
-def compiled(case: Stored, folder: Path) -> Plan:
+def compiled(case: StoredCase, folder: Path) -> PlannedBytes:
     """Compiles a step, which is left in the folder."""
     seen = _Seen()
     with tvm.transform.PassContext(instruments=[seen]):
@@ -48,15 +48,15 @@ def compiled(case: Stored, folder: Path) -> Plan:
     fed = sum(item.spec.nbytes for item in manifest.of_role(*_FED))
     sizes = manifest.sizes
     bound = solve(lifespans_of(step).problem()).lower_bound
-    return Plan(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
+    return PlannedBytes(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
 
 
-def _target(case: Stored) -> Target:
+def _target(case: StoredCase) -> Target:
     """This machine, with workspaces for the threads of the case."""
     return parse_target(f"host-cpu{{threads={case.threads}}}").resolved()
 
 
-def planned_by_tvm(case: Stored, folder: Path) -> TvmPlan:
+def planned_by_tvm(case: StoredCase, folder: Path) -> TvmPlan:
     """Plans the step once more, by TVM; workspaces of kernels too. Nothing is compiled for it."""
     module = tvm.ir.load_json((folder / _SCHEDULED).read_text())
     usual = plan_phase(TRAIN_STEP, family_of(_target(case)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.memory.rows import ENGINES, OURS, PEERS, Row, geometric_mean
+from benchmarks.memory.rows import ENGINES, OURS, PEERS, MemoryRow, geometric_mean
 from benchmarks.output import numbers_table, panels, save_figure
 
 # How far the arena may be above its bound, and what a process may grow by beside its plan.
@@ -19,7 +19,7 @@ def _megabytes(count: float | None) -> str:
     return "" if count is None else f"{count / 1e6:.1f}"
 
 
-def plan_table(rows: Sequence[Row]) -> Table:
+def plan_table(rows: Sequence[MemoryRow]) -> Table:
     """The table of odtc's plans, and of what a process grows by beside each, in MB.
 
     `fed` is inputs and labels, `beyond` what a process grew by beside these and the total, `files`
@@ -42,7 +42,7 @@ def plan_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def peer_table(rows: Sequence[Row]) -> Table:
+def peer_table(rows: Sequence[MemoryRow]) -> Table:
     """MB of odtc and its peers, and how many times a peer's odtc's total is."""
     table = numbers_table("network", OURS, *PEERS)
     for row in rows:
@@ -55,7 +55,7 @@ def peer_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def figures_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def figures_of(rows: Sequence[MemoryRow]) -> list[dict[str, Any]]:
     """For docs/memory.md; a network that failed is left out."""
     return [
         {
@@ -72,13 +72,13 @@ def figures_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def bounds_of(rows: Sequence[Row]) -> dict[str, float]:
+def bounds_of(rows: Sequence[MemoryRow]) -> dict[str, float]:
     """How far arenas are above their lower bounds, and how many are at them."""
     above = [row.plan.arena / row.plan.lower_bound for row in rows if row.plan]
     return {"above_bound": max(above, default=1.0), "at_bound": above.count(1.0)}
 
 
-def loss_table(rows: Sequence[Row]) -> Table:
+def loss_table(rows: Sequence[MemoryRow]) -> Table:
     """The last loss of each engine that took steps."""
     measured = [name for name in ENGINES if any(row.samples.get(name) for row in rows)]
     table = numbers_table("loss of the last step", *measured)
@@ -89,12 +89,12 @@ def loss_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def failures(rows: Sequence[Row]) -> list[str]:
+def failures(rows: Sequence[MemoryRow]) -> list[str]:
     """One line for each engine that has no result."""
     return [f"{row.network}, {name}: {why}" for row in rows for name, why in row.failures.items()]
 
 
-def summary(rows: Sequence[Row]) -> list[str]:
+def summary(rows: Sequence[MemoryRow]) -> list[str]:
     """One line for each thing that is aimed at."""
     lines = []
     for name, goal in PEERS.items():
@@ -118,7 +118,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def draw(rows: Sequence[Row], title: str, path: Path) -> None:
+def draw(rows: Sequence[MemoryRow], title: str, path: Path) -> None:
     """Writes bar charts as SVG, a panel for each network; odtc's bars have a part for each kind."""
     down = -(-len(rows) // _ACROSS)
     size = (4.6 * _ACROSS, 1.0 + 1.6 * down)
@@ -130,7 +130,7 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     save_figure(figure, f"{title}; MB of a training step; odtc: arena, parameters, state", path)
 
 
-def _panel(panel: Any, row: Row) -> None:
+def _panel(panel: Any, row: MemoryRow) -> None:
     if row.plan:
         start, bar = 0.0, None
         sizes = (row.plan.arena, row.plan.parameters, row.plan.optimizer)

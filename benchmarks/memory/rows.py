@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.memory.planned import Plan, TvmPlan
+from benchmarks.memory.planned import PlannedBytes, TvmPlan
 from benchmarks.memory.worker import STORE, TaskError, run
 from odtc.comparison.measures.resident import Sample
 
@@ -25,7 +25,7 @@ PEERS: dict[str, float | None] = {TVM: 0.5, ALONE: None, ORT: 0.4, TORCH: 0.35}
 
 
 @dataclass
-class Row:
+class MemoryRow:
     """One network.
 
     Attributes:
@@ -39,7 +39,7 @@ class Row:
 
     network: str
     batch: int
-    plan: Plan | None = None
+    plan: PlannedBytes | None = None
     tvm: TvmPlan | None = None
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Terms:
+class MemoryTerms:
     """How all engines are run.
 
     Attributes:
@@ -92,8 +92,12 @@ class Terms:
 
 
 def measured_row(
-    network: str, engines: Sequence[str], terms: Terms, folder: Path, tell: Callable[[str], None]
-) -> Row:
+    network: str,
+    engines: Sequence[str],
+    terms: MemoryTerms,
+    folder: Path,
+    tell: Callable[[str], None],
+) -> MemoryRow:
     """Runs all tasks of a network.
 
     Args:
@@ -103,7 +107,7 @@ def measured_row(
         folder: an empty one.
         tell: is told what runs now.
     """
-    row = Row(network, terms.batch)
+    row = MemoryRow(network, terms.batch)
 
     def attempt(engine: str, task: str, *arguments: str) -> Any:
         """Runs a task and returns its result; notes a failure and returns None."""
@@ -125,7 +129,7 @@ def measured_row(
         row.failures = dict.fromkeys(engines, row.failures[STORE])
         return row
     plan = attempt(OURS, "compile")
-    row.plan = Plan(**plan) if plan else None
+    row.plan = PlannedBytes(**plan) if plan else None
     sampled(OURS, "odtc")
     if TVM in engines:
         if row.plan is None:

@@ -30,13 +30,13 @@ from benchmarks.output import (
     write_figures,
     write_json,
 )
-from benchmarks.step_time.cases import Case, case_of
-from benchmarks.step_time.compare import Comparison, compare, ratio, ratios
-from benchmarks.step_time.engines import OURS, Engine, OdtcEngine
+from benchmarks.step_time.cases import StepCase, case_of
+from benchmarks.step_time.compare import StepComparison, compare, ratio, ratios
+from benchmarks.step_time.engines import OURS, OdtcEngine, TimedEngine
 from benchmarks.step_time.report import draw, reasons, table_of
 
 
-def tvm_engine(case: Case, folder: Path) -> Engine:
+def tvm_engine(case: StepCase, folder: Path) -> TimedEngine:
     """As odtc, with TVM's planner."""
     own = folder / "tvm"
     own.mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ _DISABLE_HUGE_PAGES = 41
 PLANNERS = {OURS: OdtcEngine, ALONE: tvm_engine}
 
 
-def _compared(name: str, options: argparse.Namespace) -> Comparison:
+def _compared(name: str, options: argparse.Namespace) -> StepComparison:
     case = dataclasses.replace(case_of(name, options.batch), threads=options.threads)
     with _without_huge_pages(), tempfile.TemporaryDirectory() as folder:
         return compare(case, PLANNERS, options.steps, Path(folder))

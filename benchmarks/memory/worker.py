@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory.cases import Stored, store, stored
+from benchmarks.memory.cases import StoredCase, store, stored
 
 _PROGRAM = "benchmarks.memory.worker"
 _ROOT = Path(__file__).parents[2]
@@ -63,22 +63,22 @@ def _result(task: str, folder: Path) -> Path:
     return folder / f"{task}.json"
 
 
-def _compile(case: Stored, folder: Path) -> Any:
+def _compile(case: StoredCase, folder: Path) -> Any:
     from benchmarks.memory.plans import compiled
 
     return compiled(case, folder)
 
 
-def _plan_by_tvm(case: Stored, folder: Path) -> Any:
+def _plan_by_tvm(case: StoredCase, folder: Path) -> Any:
     from benchmarks.memory.plans import planned_by_tvm
 
     return planned_by_tvm(case, folder)
 
 
-def _engine(name: str) -> Callable[[Stored, Path], Any]:
+def _engine(name: str) -> Callable[[StoredCase, Path], Any]:
     """A function of `engines`, which is imported in its own process alone."""
 
-    def run(case: Stored, folder: Path) -> Any:
+    def run(case: StoredCase, folder: Path) -> Any:
         from benchmarks.memory import engines
 
         return getattr(engines, name)(case, folder)
@@ -87,7 +87,7 @@ def _engine(name: str) -> Callable[[Stored, Path], Any]:
 
 
 # What needs a case; `store` makes one.
-TASKS: dict[str, Callable[[Stored, Path], Any]] = {
+TASKS: dict[str, Callable[[StoredCase, Path], Any]] = {
     "compile": _compile,
     "tvm": _plan_by_tvm,
     "odtc": _engine("odtc_sample"),

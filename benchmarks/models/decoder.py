@@ -16,7 +16,7 @@ _EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
-class Shape:
+class DecoderShape:
     """Sizes of a decoder; SmolLM2-135M's.
 
     Attributes:
@@ -43,7 +43,7 @@ class Shape:
         return self.hidden // self.heads
 
 
-def decoder(shape: Shape) -> onnx.ModelProto:
+def decoder(shape: DecoderShape) -> onnx.ModelProto:
     """From tokens `[N, length]` to the scores of each next one, `[N, length, vocabulary]`."""
     return _Decoder(shape).model()
 
@@ -51,7 +51,7 @@ def decoder(shape: Shape) -> onnx.ModelProto:
 class _Decoder:
     """The nodes and tensors so far."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: DecoderShape) -> None:
         self.shape = shape
         self._nodes: list[onnx.NodeProto] = []
         self._tensors: list[onnx.TensorProto] = []

@@ -39,7 +39,7 @@ PARTS = {"make": "kernels", "look": "plans"}
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """A model that was planned.
 
     Attributes:
@@ -77,7 +77,7 @@ class Row:
         return {**head, "seconds": wall, "processor": processor, **self._spent()}
 
 
-def planned(name: str, batch: int, folder: Path, *, in_python: bool = False) -> Row:
+def planned(name: str, batch: int, folder: Path, *, in_python: bool = False) -> PlanRow:
     """Plans a model.
 
     Args:
@@ -101,7 +101,7 @@ def planned(name: str, batch: int, folder: Path, *, in_python: bool = False) -> 
         text=True,
     )
     said = json.loads(done.stdout)
-    return Row(name, batch, said["wall"], said["processor"], said["budgets"])
+    return PlanRow(name, batch, said["wall"], said["processor"], said["budgets"])
 
 
 def main() -> int:
@@ -122,7 +122,7 @@ def main() -> int:
     introduce(console, said, f"{len(os.sched_getaffinity(0))} cores")
     columns = ("s", "processor, s", *PARTS.values(), "rest", "budgets")
     table = numbers_table("model", "batch", *columns)
-    rows: list[Row] = []
+    rows: list[PlanRow] = []
     for name in models:
         for batch in batches:
             with TemporaryDirectory() as folder:

@@ -20,7 +20,15 @@ from benchmarks.output import (
     write_json,
 )
 from benchmarks.recomputation.problems import LAYERED, problem_of
-from benchmarks.recomputation.report import OURS, Curve, Planned, Share, draw, figures_of, table_of
+from benchmarks.recomputation.report import (
+    OURS,
+    Curve,
+    PlannedStep,
+    Share,
+    draw,
+    figures_of,
+    table_of,
+)
 from benchmarks.step_time.cases import names
 from odtc.passes.checkpoint.frontier import STRATEGIES, best_of, frontier
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
@@ -34,7 +42,7 @@ NETWORKS = (
 )
 
 
-def planned(name: str, problem: Recomputation, wanted: list[float]) -> Planned:
+def planned(name: str, problem: Recomputation, wanted: list[float]) -> PlannedStep:
     """Plans one step in all ways, and checks each plan."""
     whole = sum(problem.seconds)
     first = plan_of(problem, range(len(problem.seconds)))
@@ -57,7 +65,7 @@ def planned(name: str, problem: Recomputation, wanted: list[float]) -> Planned:
         choice = stage.cheapest(limit)
         least = None if choice is None else 1 + choice.seconds / whole
         budgets.append(Share(share, least, {curve.name: curve.at(limit) for curve in curves}))
-    return Planned(name, len(problem.seconds), first.peak, seconds, budgets, curves)
+    return PlannedStep(name, len(problem.seconds), first.peak, seconds, budgets, curves)
 
 
 def _names(text: str) -> list[str]:
@@ -96,7 +104,7 @@ def main() -> int:
     console = terminal()
     said = about() | {"batch": options.batch, "target": options.target}
     title = introduce(console, said, f"{options.target}, batch {options.batch}")
-    found: list[Planned] = []
+    found: list[PlannedStep] = []
     for name in options.networks:
         console.print(f"{name} ...")
         with tempfile.TemporaryDirectory() as folder:

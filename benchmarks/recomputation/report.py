@@ -45,7 +45,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedStep:
     """The plans of one step.
 
     Attributes:
@@ -65,7 +65,7 @@ class Planned:
     curves: Sequence[Curve]
 
 
-def table_of(found: Sequence[Planned]) -> Table:
+def table_of(found: Sequence[PlannedStep]) -> Table:
     """A row for each budget."""
     ways = [curve.name for curve in found[0].curves]
     table = numbers_table("network", "calls", "planned in, s", "budget", "no less than", *ways)
@@ -78,7 +78,7 @@ def table_of(found: Sequence[Planned]) -> Table:
     return table
 
 
-def figures_of(found: Sequence[Planned]) -> list[dict[str, Any]]:
+def figures_of(found: Sequence[PlannedStep]) -> list[dict[str, Any]]:
     """For docs/budgets.md: times of all ways that have a plan, by the budget."""
     return [
         {
@@ -96,7 +96,7 @@ def _times(share: Share) -> dict[str, float]:
     return {way: time for way, time in times.items() if time is not None}
 
 
-def draw(found: Sequence[Planned], title: str, path: Path) -> None:
+def draw(found: Sequence[PlannedStep], title: str, path: Path) -> None:
     """Writes the curves of each network as one SVG."""
     across = min(3, len(found))
     down = -(-len(found) // across)

@@ -12,7 +12,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Match:
+class InitializerMatch:
     """An initializer and what it is.
 
     Attributes:
@@ -30,7 +30,7 @@ class Match:
 
 def match_initializers(
     initializers: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]
-) -> dict[str, Match]:
+) -> dict[str, InitializerMatch]:
     """Finds each initializer in the state of the module that was exported.
 
     Args:
@@ -51,11 +51,11 @@ def match_initializers(
     return found
 
 
-def _match(name: str, value: np.ndarray, state: Mapping[str, np.ndarray]) -> Match:
+def _match(name: str, value: np.ndarray, state: Mapping[str, np.ndarray]) -> InitializerMatch:
     if name in state and state[name].shape == value.shape:
-        return Match(name)
+        return InitializerMatch(name)
     candidates = [
-        Match(key, transposed)
+        InitializerMatch(key, transposed)
         for key, tensor in state.items()
         for transposed in (False, True)
         if _is(value, tensor, transposed)

@@ -23,7 +23,7 @@ from benchmarks.output import (
     write_json,
 )
 from benchmarks.step_time.cases import NETWORKS, case_of, names
-from benchmarks.step_time.compare import Comparison, compare
+from benchmarks.step_time.compare import StepComparison, compare
 from benchmarks.step_time.engines import ENGINES, OURS, USUAL, Make
 from benchmarks.step_time.report import (
     draw,
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def comparisons_of(options: argparse.Namespace, console: Console) -> Iterator[Comparison]:
+def comparisons_of(options: argparse.Namespace, console: Console) -> Iterator[StepComparison]:
     """Each model with each number of threads."""
     for name in options.models:
         case = case_of(name, options.batch)

@@ -35,7 +35,7 @@ ZOO_LR = 2e-5
 
 
 @dataclass(frozen=True)
-class Case:
+class StepCase:
     """A model and what it is trained on.
 
     Attributes:
@@ -74,7 +74,7 @@ def names() -> tuple[str, ...]:
     return ("digits", *FULL, *(f"zoo/{name}" for name in zoo_names()))
 
 
-def case_of(name: str, batch: int | None = None, *, symbolic: bool = False) -> Case:
+def case_of(name: str, batch: int | None = None, *, symbolic: bool = False) -> StepCase:
     """A model with one batch of random inputs and labels.
 
     Args:
@@ -86,11 +86,11 @@ def case_of(name: str, batch: int | None = None, *, symbolic: bool = False) -> C
     if name == "digits":
         x = rng.random((batch or 32, 1, 8, 8), np.float32)
         model = digits_model()
-        return Case(name, model, {fed(model): x}, rng.integers(0, 10, len(x)), 0.01)
+        return StepCase(name, model, {fed(model): x}, rng.integers(0, 10, len(x)), 0.01)
     if name.startswith("zoo/"):
         x = rng.standard_normal((batch or 4, 3, 224, 224), np.float32)
         model = zoo_model(name.removeprefix("zoo/"))
-        return Case(name, model, {fed(model): x}, rng.integers(0, 1000, len(x)), ZOO_LR)
+        return StepCase(name, model, {fed(model): x}, rng.integers(0, 1000, len(x)), ZOO_LR)
     return _exported(name, batch, symbolic)
 
 
@@ -101,7 +101,7 @@ def fed(model: onnx.ModelProto) -> str:
     return name
 
 
-def _exported(name: str, batch: int | None, symbolic: bool) -> Case:
+def _exported(name: str, batch: int | None, symbolic: bool) -> StepCase:
     """PyTorch's module, and its export."""
     from benchmarks.models.pytorch.export import export
     from benchmarks.models.pytorch.spec import batches, make, norm_parameters
@@ -116,4 +116,4 @@ def _exported(name: str, batch: int | None, symbolic: bool) -> Case:
         export(module, x, path, batch="batch" if symbolic else None)
         model = onnx.load(path)
     frozen = tuple(norm_parameters(module)) if entry.frozen_norms else ()
-    return Case(name, model, x, y, entry.lr, entry.loss, module, frozen=frozen)
+    return StepCase(name, model, x, y, entry.lr, entry.loss, module, frozen=frozen)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.step_time.cases import Case
-from benchmarks.step_time.engines import OURS, Engine, Make
+from benchmarks.step_time.cases import StepCase
+from benchmarks.step_time.engines import OURS, Make, TimedEngine
 from odtc.comparison.measures.measure import Spread, busy_share, spread
 from odtc.comparison.measures.parity import PARITY_STEPS, disagreement
 from odtc.comparison.measures.workload import StepWork, training_work
@@ -34,7 +34,7 @@ class Timing:
 
 
 @dataclass
-class Comparison:
+class StepComparison:
     """All engines on one case.
 
     Attributes:
@@ -68,12 +68,12 @@ class Comparison:
 
 
 def compare(
-    case: Case,
+    case: StepCase,
     engines: Mapping[str, Make],
     steps: int,
     folder: Path,
     other: Container[str] = (),
-) -> Comparison:
+) -> StepComparison:
     """Compares the losses of all engines, then times those that agree with the first, odtc.
 
     Args:
@@ -96,10 +96,10 @@ def compare(
             seconds.append(timed_step(engine, case))
     busy = (before, busy_share())
     work = training_work(case.model, case.batch)
-    return Comparison(case.name, case.batch, case.threads, case.lr, work, busy, timings)
+    return StepComparison(case.name, case.batch, case.threads, case.lr, work, busy, timings)
 
 
-def start(name: str, make: Make, case: Case, folder: Path) -> tuple[Timing, Engine | None]:
+def start(name: str, make: Make, case: StepCase, folder: Path) -> tuple[Timing, TimedEngine | None]:
     """Makes an engine and takes its first steps; a peer that cannot says why."""
     timing = Timing(name)
     try:
@@ -114,7 +114,7 @@ def start(name: str, make: Make, case: Case, folder: Path) -> tuple[Timing, Engi
     return timing, engine
 
 
-def timed_step(engine: Engine, case: Case) -> float:
+def timed_step(engine: TimedEngine, case: StepCase) -> float:
     """Seconds of one step, after a pause and one step to warm up."""
     time.sleep(PAUSE_SECONDS)
     engine.step(case.x, case.y)
@@ -133,7 +133,7 @@ def ratios(peer: Timing, ours: Timing) -> list[float]:
     return [a / b for a, b in zip(peer.seconds, ours.seconds, strict=True)]
 
 
-def geometric_means(comparisons: Sequence[Comparison]) -> dict[int, tuple[float, int]]:
+def geometric_means(comparisons: Sequence[StepComparison]) -> dict[int, tuple[float, int]]:
     """By number of threads: the geometric mean of the fastest peer's ratio, and of how many models.
 
     A model whose peers all failed is left out.

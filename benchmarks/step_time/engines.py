@@ -13,13 +13,13 @@ import numpy as np
 import onnx
 
 import odtc
-from benchmarks.step_time.cases import Case
+from benchmarks.step_time.cases import StepCase
 
 OURS = "odtc"
 COMPILERS = ("c++", "g++", "clang++")
 
 
-class Engine(Protocol):
+class TimedEngine(Protocol):
     """Something that trains."""
 
     def step(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
@@ -27,13 +27,13 @@ class Engine(Protocol):
         ...
 
 
-Make = Callable[[Case, Path], Engine]
+Make = Callable[[StepCase, Path], TimedEngine]
 
 
 class OdtcEngine:
     """odtc, compiled for this machine; once for a folder, whatever the number of threads."""
 
-    def __init__(self, case: Case, folder: Path) -> None:
+    def __init__(self, case: StepCase, folder: Path) -> None:
         artifact = folder / "step.odtc"
         if not artifact.exists():
             file = folder / "model.onnx"
@@ -57,7 +57,7 @@ class OdtcEngine:
 class GraphEngine:
     """PyTorch, eager, on an ONNX file that comes from nowhere else."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: StepCase) -> None:
         from benchmarks.reference.pytorch import TorchTrainer
 
         self._trainer = TorchTrainer(case.model, lr=case.lr, threads=case.threads)
@@ -68,19 +68,19 @@ class GraphEngine:
         return self._trainer.step(image, y)
 
 
-def torch_engine(case: Case, _: Path) -> Engine:
+def torch_engine(case: StepCase, _: Path) -> TimedEngine:
     """PyTorch, eager: the module that was exported, or an interpreter of the ONNX file."""
     return GraphEngine(case) if case.module is None else _module_trainer(case, compiled=False)
 
 
-def compiled_engine(case: Case, _: Path) -> Engine:
+def compiled_engine(case: StepCase, _: Path) -> TimedEngine:
     """PyTorch's module, by TorchInductor."""
     if not any(map(shutil.which, COMPILERS)):
         raise RuntimeError(f"torch.compile needs a C++ compiler: {' or '.join(COMPILERS)}")
     return _module_trainer(case, compiled=True)
 
 
-def _module_trainer(case: Case, *, compiled: bool) -> Engine:
+def _module_trainer(case: StepCase, *, compiled: bool) -> TimedEngine:
     import torch
 
     from odtc.comparison.peers.torch_module import ModuleTrainer
@@ -91,7 +91,7 @@ def _module_trainer(case: Case, *, compiled: bool) -> Engine:
     return ModuleTrainer(case.module, case.loss, lr=case.lr, compiled=compiled)
 
 
-def ort_engine(case: Case, folder: Path) -> Engine:
+def ort_engine(case: StepCase, folder: Path) -> TimedEngine:
     """onnxruntime-training's on-device API."""
     from odtc.comparison.peers.onnxruntime_training import ort_trainer
 
@@ -99,7 +99,7 @@ def ort_engine(case: Case, folder: Path) -> Engine:
     return ort_trainer(case.model, case.batch, workdir, lr=case.lr, threads=case.threads)
 
 
-def mnn_engine(case: Case, folder: Path) -> Engine:
+def mnn_engine(case: StepCase, folder: Path) -> TimedEngine:
     """MNN, from its Python wheel."""
     from odtc.comparison.peers.mnn_training import MnnTrainer
 
@@ -107,7 +107,7 @@ def mnn_engine(case: Case, folder: Path) -> Engine:
     return MnnTrainer(case.model, folder, lr=case.lr, threads=case.threads)
 
 
-def tvm_engine(case: Case, folder: Path) -> Engine:
+def tvm_engine(case: StepCase, folder: Path) -> TimedEngine:
     """TVM's own `relax.training`, with its default kernels and schedules."""
     from odtc.comparison.peers.tvm_training import TvmTrainer, build
 
@@ -116,7 +116,7 @@ def tvm_engine(case: Case, folder: Path) -> Engine:
     return TvmTrainer(case.batch, folder, threads=case.threads)
 
 
-def _require_classifier(case: Case) -> None:
+def _require_classifier(case: StepCase) -> None:
     if case.module is None or case.loss != "cross-entropy" or len(case.x) != 1:
         raise RuntimeError("only PyTorch's exports of one input and one label a sample are tried")
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.ceilings import Ceilings
 from benchmarks.output import panels, save_figure
-from benchmarks.step_time.compare import Comparison, Timing, geometric_means, ratio, ratios
+from benchmarks.step_time.compare import StepComparison, Timing, geometric_means, ratio, ratios
 from benchmarks.step_time.engines import ENGINES
 from odtc.comparison.measures.measure import spread
 
@@ -18,12 +18,12 @@ from odtc.comparison.measures.measure import spread
 _ACROSS = 3
 
 
-def rate(timing: Timing, item: Comparison) -> float:
+def rate(timing: Timing, item: StepComparison) -> float:
     """Operations a second in the median step."""
     return item.work.flops / spread(timing.seconds).median
 
 
-def table_of(comparisons: Sequence[Comparison]) -> Table:
+def table_of(comparisons: Sequence[StepComparison]) -> Table:
     """Medians with quartiles, and how many times as long as odtc each engine takes."""
     heads = ("model", "batch", "threads", "engine", "ms per step", "GFLOP/s", "times odtc's")
     table = Table(*heads, box=box.SIMPLE)
@@ -42,7 +42,7 @@ def table_of(comparisons: Sequence[Comparison]) -> Table:
     return table
 
 
-def figures_of(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+def figures_of(comparisons: Sequence[StepComparison]) -> list[dict[str, Any]]:
     """Samples for docs/performance.md: milliseconds of odtc, and peers' ratios turn by turn."""
     return [
         {
@@ -60,7 +60,7 @@ def figures_of(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     ]
 
 
-def reasons(comparisons: Sequence[Comparison]) -> list[str]:
+def reasons(comparisons: Sequence[StepComparison]) -> list[str]:
     """One line for each engine that was not timed; once, whatever the number of threads."""
     lines = [
         f"{item.model}, {timing.engine}: {timing.skipped}"
@@ -71,7 +71,7 @@ def reasons(comparisons: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def summary(comparisons: Sequence[Comparison]) -> list[str]:
+def summary(comparisons: Sequence[StepComparison]) -> list[str]:
     """One line for each number of threads: the geometric mean against the faster peer."""
     return [
         f"threads {threads}: the faster peer of each model takes {mean:.2f} times odtc's time "
@@ -80,7 +80,7 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def draw(comparisons: Sequence[Comparison], title: str, path: Path) -> None:
+def draw(comparisons: Sequence[StepComparison], title: str, path: Path) -> None:
     """Writes a bar chart as SVG: medians, with quartiles as whiskers, one panel per comparison."""
     bars = max(len(item.timings) for item in comparisons)
     height = 0.8 + (0.5 + 0.22 * bars) * len(comparisons)
@@ -104,7 +104,7 @@ def draw(comparisons: Sequence[Comparison], title: str, path: Path) -> None:
 
 
 def draw_rooflines(
-    comparisons: Sequence[Comparison], ceilings: Sequence[Ceilings], title: str, path: Path
+    comparisons: Sequence[StepComparison], ceilings: Sequence[Ceilings], title: str, path: Path
 ) -> None:
     """Writes a roofline per comparison as SVG.
 
@@ -144,7 +144,7 @@ def _roof(panel: Any, limits: Ceilings, intensity: float) -> None:
         panel.loglog(span, roof, style, color="0.4", linewidth=1, label=name)
 
 
-def _label(item: Comparison) -> str:
+def _label(item: StepComparison) -> str:
     threads = f"{item.threads} thread" + "s" * (item.threads > 1)
     return f"{item.model}, batch {item.batch}, {threads}"
 

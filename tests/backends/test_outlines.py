@@ -11,7 +11,7 @@ import tvm
 from tvm import tirx
 
 import odtc
-from benchmarks.models.decoder import Shape, decoder
+from benchmarks.models.decoder import DecoderShape, decoder
 from benchmarks.models.digits import digits_model
 from odtc.backends import lowering
 from odtc.backends.objects import kernel_objects, outlines
@@ -41,7 +41,7 @@ def _convolutions() -> onnx.ModelProto:
 
 
 def _transformer() -> onnx.ModelProto:
-    return decoder(Shape(2, hidden=16, heads=2, shared=1, inner=24, vocabulary=32, length=8))
+    return decoder(DecoderShape(2, hidden=16, heads=2, shared=1, inner=24, vocabulary=32, length=8))
 
 
 @pytest.fixture(autouse=True)

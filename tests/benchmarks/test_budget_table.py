@@ -8,9 +8,9 @@ import pytest
 from benchmarks.budget import __main__ as command_line
 from benchmarks.budget.__main__ import peers, shares, totals
 from benchmarks.budget.report import failures, way_table
-from benchmarks.budget.ways import Found, Way
+from benchmarks.budget.ways import BudgetWay, NetworkWays
 from benchmarks.memory.rows import ORT, TORCH
-from benchmarks.step_time.compare import Comparison, Timing
+from benchmarks.step_time.compare import StepComparison, Timing
 from benchmarks.step_time.engines import OURS
 from odtc.comparison.measures.workload import StepWork
 
@@ -47,9 +47,12 @@ def test_a_network_is_run_in_all_ways(tmp_path, monkeypatch, capsys):
 
 
 def test_a_budget_that_cannot_be_met_says_why():
-    ways = [Way(OURS), Way(f"{OURS}, 1%", 100, failure="the step needs at least 200 bytes")]
-    comparison = Comparison("digits", 8, 1, 0.01, StepWork(1, 1), (0.0, 0.0), [Timing(OURS)])
-    found = [Found(comparison, ways)]
+    ways = [
+        BudgetWay(OURS),
+        BudgetWay(f"{OURS}, 1%", 100, failure="the step needs at least 200 bytes"),
+    ]
+    comparison = StepComparison("digits", 8, 1, 0.01, StepWork(1, 1), (0.0, 0.0), [Timing(OURS)])
+    found = [NetworkWays(comparison, ways)]
     assert failures(found) == ["digits, odtc, 1%: the step needs at least 200 bytes"]
     assert way_table(found).row_count == 2
 

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.layouts import (
     ALL_LAST,
     WAYS,
+    LayoutWay,
     Network,
-    Way,
     draw,
     is_move,
     mean_of,
@@ -19,7 +19,7 @@ from benchmarks.layouts import (
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
-from benchmarks.step_time.cases import Case
+from benchmarks.step_time.cases import StepCase
 from odtc.core.ir.layouts import LAST
 from odtc.driver.layouts import CHEAPEST, ONNX
 
@@ -30,7 +30,7 @@ def test_the_ways_agree_and_take_turns(tmp_path: Path) -> None:
     module = make(entry)
     x, y = next(batches(entry))
     export(module, x, tmp_path / "model.onnx")
-    case = Case("small", onnx.load(tmp_path / "model.onnx"), x, y, entry.lr, entry.loss)
+    case = StepCase("small", onnx.load(tmp_path / "model.onnx"), x, y, entry.lr, entry.loss)
     network = measured(case, 2, tmp_path)
     assert [way.layout for way in network.ways] == list(WAYS)
     assert all(not way.skipped and len(way.seconds) == 2 for way in network.ways)
@@ -46,7 +46,9 @@ def test_the_ways_agree_and_take_turns(tmp_path: Path) -> None:
 
 def test_the_cheapest_layouts_are_compared_with_the_better_of_the_others_turn_by_turn() -> None:
     seconds = {ONNX: [2.0, 4.0], ALL_LAST: [3.0, 9.0], CHEAPEST: [1.0, 2.0]}
-    network = Network("one", (0, 0), [Way(name, {}, 0, 0, [], s) for name, s in seconds.items()])
+    network = Network(
+        "one", (0, 0), [LayoutWay(name, {}, 0, 0, [], s) for name, s in seconds.items()]
+    )
     assert network.better.median == pytest.approx(2)
     assert network.against(ALL_LAST).median == pytest.approx(3.75)
     assert mean_of([network, network]) == pytest.approx(2)

@@ -13,9 +13,19 @@ from benchmarks.memory import __main__ as command_line
 from benchmarks.memory import rows as making
 from benchmarks.memory import speed, worker
 from benchmarks.memory.cases import NETWORKS
-from benchmarks.memory.planned import Plan, TvmPlan
+from benchmarks.memory.planned import PlannedBytes, TvmPlan
 from benchmarks.memory.report import draw, loss_table, peer_table, plan_table, summary
-from benchmarks.memory.rows import ALONE, ENGINES, ORT, OURS, TORCH, TVM, Row, Terms, measured_row
+from benchmarks.memory.rows import (
+    ALONE,
+    ENGINES,
+    ORT,
+    OURS,
+    TORCH,
+    TVM,
+    MemoryRow,
+    MemoryTerms,
+    measured_row,
+)
 from benchmarks.memory.tvm_planner import NewParameters, as_relax_training, planned_by_tvm
 from benchmarks.memory.worker import TaskError, run
 from odtc.backends import lowering
@@ -148,23 +158,27 @@ def sample(net, loss=1.0):
 
 
 def full_row(name="a"):
-    plan = Plan(60 * MB, 60 * MB, 30 * MB, 10 * MB, MB)
+    plan = PlannedBytes(60 * MB, 60 * MB, 30 * MB, 10 * MB, MB)
     nets = {OURS: [102, 104, 103], ORT: [200, 400, 250], TORCH: [400, 400, 400]}
     samples = {engine: [sample(net * MB) for net in found] for engine, found in nets.items()}
-    return Row(name, 4, plan, TvmPlan(160 * MB, 85 * MB), samples)
+    return MemoryRow(name, 4, plan, TvmPlan(160 * MB, 85 * MB), samples)
 
 
 def test_ratios_are_of_the_total_to_medians():
     row = full_row()
     assert row.plan.total == 100 * MB
     assert [row.ratio(name) for name in (TVM, ALONE, ORT, TORCH)] == [0.5, 0.8, 0.4, 0.25]
-    lines = summary([row, Row("b", 4, failures={OURS: "why"})])
+    lines = summary([row, MemoryRow("b", 4, failures={OURS: "why"})])
     assert lines[0].startswith("total by TVM: 0.500 in the geometric mean of 1 networks")
     assert "by 2.0 to 2.0 MB more than total and batch; 1 of 1 within 3 MB" in lines[-1]
 
 
 def test_what_is_missing_is_left_out(tmp_path):
-    rows = [full_row(), Row("b", 4, failures={OURS: "why"}), Row("c", 4, full_row().plan)]
+    rows = [
+        full_row(),
+        MemoryRow("b", 4, failures={OURS: "why"}),
+        MemoryRow("c", 4, full_row().plan),
+    ]
     rows[1].samples[TORCH] = [sample(5 * MB, 0.5)]
     cells = [list(column.cells) for column in peer_table(rows).columns]
     assert cells[1] == ["100.0", "", "100.0"]
@@ -184,7 +198,7 @@ def test_a_task_that_fails_is_one_engine_s(tmp_path, monkeypatch):
 
     told = []
     monkeypatch.setattr(making, "run", task)
-    row = measured_row("digits", [OURS, ORT, TORCH], Terms(4, 1, 2), tmp_path, told.append)
+    row = measured_row("digits", [OURS, ORT, TORCH], MemoryTerms(4, 1, 2), tmp_path, told.append)
     assert row.failures == {ORT: "no operator X"}
     assert "onnxruntime" not in told
     assert len(row.samples[TORCH]) == 2

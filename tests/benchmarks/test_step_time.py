@@ -17,7 +17,7 @@ from benchmarks.step_time import compare as comparing
 from benchmarks.step_time import engines as making
 from benchmarks.step_time.cases import NETWORKS, case_of, names
 from benchmarks.step_time.compare import (
-    Comparison,
+    StepComparison,
     Timing,
     compare,
     geometric_means,
@@ -112,7 +112,7 @@ def compared(model, threads, *peers):
     """A comparison in which odtc takes a second."""
     others = [Timing(f"peer {i}", seconds=[t] if t else []) for i, t in enumerate(peers)]
     timings = [Timing("odtc", seconds=[1.0]), *others]
-    return Comparison(model, 4, threads, 0.01, StepWork(2 * 10**9, 10**9), (0.0, 0.1), timings)
+    return StepComparison(model, 4, threads, 0.01, StepWork(2 * 10**9, 10**9), (0.0, 0.1), timings)
 
 
 def test_the_faster_peer_counts_and_none_counts_not():

@@ -10,7 +10,7 @@ from benchmarks.budget.switching import Changes, draw, measured, table_of
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
-from benchmarks.step_time.cases import Case
+from benchmarks.step_time.cases import StepCase
 
 
 @pytest.mark.slow
@@ -19,7 +19,7 @@ def test_changes_are_timed_and_change_no_loss(tmp_path: Path) -> None:
     module = make(entry)
     x, y = next(batches(entry))
     export(module, x, tmp_path / "model.onnx")
-    case = Case("small", onnx.load(tmp_path / "model.onnx"), x, y, entry.lr, entry.loss)
+    case = StepCase("small", onnx.load(tmp_path / "model.onnx"), x, y, entry.lr, entry.loss)
     plans = measured(case, 2, tmp_path)
     assert len(plans) > 1
     assert {plan.direction for plan in plans} == {"up", "down"}

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.reference.initializers import Match, match_initializers
+from benchmarks.reference.initializers import InitializerMatch, match_initializers
 from odtc.comparison.peers.torch_module import ModuleTrainer
 
 RNG = np.random.default_rng(0)
@@ -17,8 +17,8 @@ def test_initializers_are_known_by_name_then_by_value() -> None:
     # A name wins over a value: after training the values differ, the names do not.
     found = match_initializers({"fc.weight": B, "onnx::MatMul_12": B.T}, state)
     assert found == {
-        "fc.weight": Match("fc.weight"),
-        "onnx::MatMul_12": Match("head.weight", transposed=True),
+        "fc.weight": InitializerMatch("fc.weight"),
+        "onnx::MatMul_12": InitializerMatch("head.weight", transposed=True),
     }
     np.testing.assert_array_equal(found["onnx::MatMul_12"].read(state), B.T)
 

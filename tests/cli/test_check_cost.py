@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 from benchmarks.check_cost import chain, check
-from benchmarks.models.decoder import Shape, decoder
+from benchmarks.models.decoder import DecoderShape, decoder
 from odtc.cli.model.check import examine
 from tests.calls import calls_of
 from tests.timed import figures
@@ -29,7 +29,7 @@ def least(tmp_path_factory: pytest.TempPathFactory):
 # nodes. Thirty layers are those of SmolLM2-135M, over fewer features.
 _LARGE = {
     "ten thousand nodes": (lambda: chain(10_000), 85, 8.0),
-    "thirty layers": (lambda: decoder(Shape(hidden=36, inner=96, vocabulary=512)), 70, 6.0),
+    "thirty layers": (lambda: decoder(DecoderShape(hidden=36, inner=96, vocabulary=512)), 70, 6.0),
 }
 
 
@@ -105,7 +105,7 @@ def _normalised() -> onnx.ModelProto:
 
 @pytest.mark.parametrize(
     "made",
-    [_normalised, lambda: decoder(Shape(layers=1, hidden=36, inner=96, vocabulary=512))],
+    [_normalised, lambda: decoder(DecoderShape(layers=1, hidden=36, inner=96, vocabulary=512))],
     ids=["normalised", "decoder"],
 )
 def test_the_gradient_pass_is_not_asked(

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 import odtc
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import TorchModel, batches, make, norm_parameters
-from benchmarks.reference.initializers import Match, match_initializers
+from benchmarks.reference.initializers import InitializerMatch, match_initializers
 from odtc.comparison.peers.torch_module import ModuleTrainer
 from odtc.driver.layouts import DEFAULT
 from odtc.frontend.file.onnx_file import load_model
@@ -47,7 +47,7 @@ class Pair:
     trainer: Trainer
     reference: ModuleTrainer
     double: ModuleTrainer
-    matches: dict[str, Match]
+    matches: dict[str, InitializerMatch]
     first: dict[str, np.ndarray]
 
 

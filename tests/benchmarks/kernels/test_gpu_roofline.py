@@ -6,11 +6,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.prepare import prepare
-from benchmarks.gpu.profile import Watch, shares_of
-from benchmarks.gpu.roofline import Ceilings, families_of, family_of
+from benchmarks.gpu.profile import CommandWatch, shares_of
+from benchmarks.gpu.roofline import GpuCeilings, families_of, family_of
 from benchmarks.gpu.run import OdtcStep, layers_in
-from benchmarks.kernel_time.calls import Call
-from benchmarks.kernel_time.products import DATA, FORWARD, WEIGHT, Layer, Product, products_of
+from benchmarks.kernel_time.calls import KernelCall
+from benchmarks.kernel_time.products import (
+    DATA,
+    FORWARD,
+    WEIGHT,
+    LayerProduct,
+    ProductLayer,
+    products_of,
+)
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from odtc.backends.native.build import load_runtime
@@ -25,7 +32,7 @@ def test_every_kernel_of_a_step_has_its_time_and_its_family(kind: str, tmp_path:
     step = OdtcStep(tmp_path, weights, lr=0.01)
     x, y = next(batches(FULL["lenet"]))
     first, label = {name: array[:4] for name, array in x.items()}, y[:4]
-    with Watch(kind, lambda: step(first, label)) as watch:
+    with CommandWatch(kind, lambda: step(first, label)) as watch:
         shares, calls = shares_of(watch.commands()), watch.calls(step.machine)
     assert len(calls) > 20
     assert all(call.seconds > 0 for call in calls)
@@ -34,22 +41,22 @@ def test_every_kernel_of_a_step_has_its_time_and_its_family(kind: str, tmp_path:
     products = products_of(calls, layers_in(step.about))
     kinds = Counter(product.kind for product in products if product)
     assert kinds == {FORWARD: 5, DATA: 4, WEIGHT: 5}
-    families = {f.name: f for f in families_of(calls, products, Ceilings(1e12, 1e11))}
+    families = {f.name: f for f in families_of(calls, products, GpuCeilings(1e12, 1e11))}
     assert {FORWARD, DATA, WEIGHT, "pooling", "update", "softmax and loss"} <= families.keys()
     assert sum(family.calls for family in families.values()) == len(calls)
 
 
 def test_a_family_is_compared_with_its_bounds() -> None:
-    ceilings = Ceilings(product=1e9, copy=1e8)
-    layer = Layer(("w",), (1, 1, 1), flops=10**9)
+    ceilings = GpuCeilings(product=1e9, copy=1e8)
+    layer = ProductLayer(("w",), (1, 1, 1), flops=10**9)
     shapes = ((1,), (1,), (1,))
     calls = [
-        Call("matmul", shapes, bytes=10**6, seconds=2.0),
-        Call("matmul", shapes, bytes=10**8, seconds=1.5),
-        Call("batch_norm3", shapes, bytes=10**8, seconds=4.0),
-        Call("fused_transpose_reshape1", shapes, bytes=10**8, seconds=1.0),
+        KernelCall("matmul", shapes, bytes=10**6, seconds=2.0),
+        KernelCall("matmul", shapes, bytes=10**8, seconds=1.5),
+        KernelCall("batch_norm3", shapes, bytes=10**8, seconds=4.0),
+        KernelCall("fused_transpose_reshape1", shapes, bytes=10**8, seconds=1.0),
     ]
-    product = Product(FORWARD, layer, layer.flops)
+    product = LayerProduct(FORWARD, layer, layer.flops)
     found = families_of(calls, [product, product, None, None], ceilings)
     assert [family.name for family in found] == ["normalisation", FORWARD, "copies"]
     norms, products, copies = found

@@ -7,14 +7,14 @@ import pytest
 
 from benchmarks.ceilings import Ceilings
 from benchmarks.kernel_time.__main__ import clocked_steps
-from benchmarks.kernel_time.calls import Call
+from benchmarks.kernel_time.calls import KernelCall
 from benchmarks.kernel_time.clock import medians
 from benchmarks.kernel_time.layers import layers_of
 from benchmarks.kernel_time.products import (
     DATA,
     FORWARD,
     WEIGHT,
-    Layer,
+    ProductLayer,
     products_of,
 )
 from benchmarks.kernel_time.report import (
@@ -32,7 +32,7 @@ CEILINGS = Ceilings(threads=1, fma=4e9, gemm=2e9, numpy_gemm=1e9, copy=1e9)
 
 
 def call(name, *shapes, seconds=1.0):
-    return Call(name, shapes, 100, seconds)
+    return KernelCall(name, shapes, 100, seconds)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_medians_are_of_each_call():
     assert [each.seconds for each in medians(steps)] == [2.0, 2.0]
 
 
-SQUARE = Layer(("one", "two"), sizes=(64, 16, 64), flops=10)
+SQUARE = ProductLayer(("one", "two"), sizes=(64, 16, 64), flops=10)
 
 
 def test_products_of_the_same_sizes_are_told_by_their_order():
@@ -90,14 +90,14 @@ def test_a_name_says_more_than_the_order():
 
 
 def test_operands_come_before_what_is_fused():
-    layers = [SQUARE, Layer(("strided",), sizes=(64, 16, 32), flops=5)]
+    layers = [SQUARE, ProductLayer(("strided",), sizes=(64, 16, 32), flops=5)]
     mask = (64,)
     (product,) = products_of([call("fused_data_gradient_where", (32,), (16,), mask, (64,))], layers)
     assert product.layer.names == ("strided",)
 
 
 def test_products_of_many_steps_may_be_one():
-    layer = Layer(("w",) * 3, sizes=(4, 6, 8), flops=10)
+    layer = ProductLayer(("w",) * 3, sizes=(4, 6, 8), flops=10)
     (product,) = products_of([call("matmul", (12,), (24,), (6,))], [layer])
     assert (product.kind, product.flops) == (WEIGHT, 30)
 
