@@ -1,7 +1,7 @@
 """Records in a file of JSON lines, to which lines are only ever added.
 
 A line is written in one call, under a lock, and is on the disk before the next trial begins. What a
-crash has torn ends without a newline: whoever writes next begins a new line, and whoever reads
+crash has torn ends without a newline: the next writer begins a new line, and a reader
 skips what is none. So nothing that was measured is ever lost, and two processes may share a file.
 """
 

@@ -40,7 +40,7 @@ class KernelSession(Protocol):
         ...
 
     def guard(self) -> AbstractContextManager[None]:
-        """Within the block, failures say what became of the device."""
+        """Within the block, failures report the state of the device."""
         ...
 
 
@@ -208,7 +208,7 @@ def in_turns(
         calls: of a sample, at least and at most.
     """
     begin, (least, most) = now(), calls
-    # As many calls of both: whoever else takes the core takes it from the longer sample.
+    # As many calls of both: other processes take the core from the longer sample.
     count = max(least, min(most, round(config.sample_seconds / min(usual(1), kernel(1)))))
     seconds: list[float] = []
     beside: list[float] = []

@@ -133,7 +133,7 @@ def _serve(begin: bytes, pipe: Connection) -> None:
 
     Args:
         begin: what answers, as a pickled `Start`.
-        pipe: to who asks.
+        pipe: to the process that asks.
     """
     # Ctrl-C and the end of a terminal are for the process that asks; with it goes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
