@@ -1,7 +1,7 @@
 """Costs of operators in a layout on a CPU, from the shares of its peak that kernels reached.
 
 See docs/design/layouts.md; the measurements are in docs/design/log.md. Only differences between
-layouts matter to who asks; what is the same in both may be left out.
+layouts matter to callers; what is the same in both may be left out.
 """
 
 import itertools

@@ -2,7 +2,7 @@
 
 A model may be wrong about a target as a whole: its clocks, its memory, how well threads share work.
 Calls that were measured would then be cheap or dear beside all those that were not. So the model's
-times of these are multiplied by what measured calls took over what the model says of them: by the
+times of these are multiplied by the ratio of measured to modelled times of measured calls: by the
 median of their own family of products where enough of it is known, since families are what a model
 errs about, and by that of all measured calls elsewhere.
 """

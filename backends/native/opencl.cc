@@ -68,7 +68,7 @@ class OpenCLModule final : public ffi::ModuleObj {
     return clSetKernelArg(kernel, at, type.bits / 8, &number);
   }
 
-  // What a driver says of that is about the source, which is not at fault.
+  // The driver's message about it would blame the source, which is not at fault.
   static void CheckHalf(const std::string& name, const std::string& source,
                         const OpenCLDevice& device) {
     const std::string extension = "cl_khr_fp16";

@@ -163,7 +163,7 @@ class OpenCLDevices final : public tvm::runtime::DeviceAPI {
                                 << ffi::GetDataSize(to) << " bytes on an OpenCL device";
     }
     const OpenCLDevice& device = At(to.device.device_id);
-    clFlush(device.queue);  // else a driver may begin with the kernels when somebody waits for them
+    clFlush(device.queue);  // else a driver may begin with the kernels only when they are waited for
     if (size == 0) return;
     Check(clEnqueueWriteBuffer(device.uploads, BufferOf(to.data), CL_TRUE, to.byte_offset, size,
                                from, 0, nullptr, Watching("upload")),

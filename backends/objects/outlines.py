@@ -57,7 +57,7 @@ def recall_phase(wanted: Outlines, made_by: Sequence[object]) -> tuple[Pass, ...
     """The pass that recalls kernels, where what makes them is in files as this process has it.
 
     Args:
-        wanted: what becomes of those that are kept.
+        wanted: how those that are kept are treated.
         made_by: all that makes code of a kernel but this package and TVM; each says what it is by
             its `repr`.
     """

@@ -21,7 +21,7 @@ from odtc.core.ir.chosen import chosen_dtype
 
 _INFINITY = 0x7F800000
 
-# Emits what becomes of a pixel and some channels of it, from its index.
+# Emits the result for some channels of a pixel, from its index.
 Body = Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], None]
 
 

@@ -267,7 +267,7 @@ def _sums(
 
 
 def _store(product: Product, at: Sequence[Index], value: ir.Expr, width: int) -> None:
-    """Emits the store of what becomes of a vector, whose first element has that index."""
+    """Emits the store of a vector after its epilogue; its first element has that index."""
     held = T.sblock_alloc_buffer((width,), "float32", scope="local")
     T.buffer_store(held, value, [ramp(0, width)])
     *outer, first = map(index, at)

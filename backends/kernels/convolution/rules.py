@@ -143,7 +143,7 @@ def marked(
         convolution: what it computes.
         family: what writes its loops.
         operands: the tensors that it reads.
-        normal: what becomes of the first operand, if anything does.
+        normal: normalisation of the first operand as it is read, if there is one.
         more: numbers of the mark, after the six of each axis.
     """
     numbers = [number for axis in convolution.axes() for number in axis.numbers]

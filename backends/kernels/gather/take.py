@@ -144,7 +144,7 @@ def take_gradient_kernel(
     return finished(take_gradient)
 
 
-# What becomes of an element and an update to it, by the reduction.
+# The result of an element and an update to it, by the reduction.
 COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda _, new: new,
     "add": lambda old, new: old + new,

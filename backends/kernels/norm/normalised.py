@@ -104,7 +104,7 @@ class Normalised:
 def operands_of(
     builder: relax.BlockBuilder, expressions: Sequence[relax.Expr]
 ) -> tuple[list[relax.Expr], Normal | None]:
-    """The tensors that a kernel reads, as they are stored; what becomes of its first operand."""
+    """The tensors that a kernel reads, as they are stored, and its first operand's `Normal`."""
     first, *rest = expressions
     source = builder.lookup_binding(first) if isinstance(first, relax.Var) else None
     others = [stored(builder, each) for each in rest]

@@ -33,7 +33,7 @@ class Product:
         numbers: what describes it beside the shapes of its operands.
         operands: the two tensors.
         result: the tensor that is written.
-        tail: what becomes of a value of the product before it is stored.
+        tail: the epilogue, applied to a value of the product before it is stored.
     """
 
     numbers: Sequence[int]
@@ -42,7 +42,7 @@ class Product:
     tail: Tail
 
     def store(self, at: Sequence[ir.Expr], value: ir.Expr) -> None:
-        """Emits the store of what becomes of a value."""
+        """Emits the store of a value after the epilogue."""
         T.buffer_store(self.result, self.tail(at, value), list(at))
 
     def ahead(self, at: Sequence[ir.Expr]) -> None:
@@ -65,7 +65,7 @@ class FusedProduct:
         numbers: what describes it beside the shapes of its operands.
         parameters: of the kernel, the result last.
         operands: positions of the tensors that it reads among the parameters.
-        normal: what becomes of its first operand as it is read, if anything does.
+        normal: normalisation of its first operand as it is read, if there is one.
         tail: the value to store for a value of the product, given the parameters of the new kernel.
     """
 
