@@ -86,7 +86,7 @@ class Tasks:
 
     @cached_property
     def readers(self) -> list[int]:
-        """For each tensor its readers, and who makes it, as bits; one more where it is kept."""
+        """For each tensor its readers and its maker, as bits; one more where it is kept."""
         end = 1 << len(self.tasks)
         found = [end if tensor in self.kept else 0 for tensor in range(len(self.sizes))]
         for number, task in enumerate(self.tasks):

@@ -166,7 +166,7 @@ def _kind(name: str, tags: Tags, origins: Sequence[Origin], *, saved: bool) -> K
 
     Args:
         name: of its variable.
-        tags: of the tensor; none where it has to do with no node.
+        tags: of the tensor; none where it belongs to no node.
         origins: of the numbers in tags.
         saved: whether the forward pass writes it for the backward pass.
     """
