@@ -181,7 +181,7 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
-    """The same structure with the next tensors in the place of its own."""
+    """The same structure with the next tensors instead of its own."""
     if isinstance(value, Tensor):
         return next(tensors)
     if isinstance(value, Mapping):
@@ -205,7 +205,7 @@ def _tensor(array: np.ndarray) -> Tensor:
 
 
 def _with_tensors(value: Any) -> Any:
-    """The same structure with tensors in the place of arrays."""
+    """The same structure with tensors instead of arrays."""
     if isinstance(value, np.ndarray):
         return _tensor(value)
     if isinstance(value, Mapping):
