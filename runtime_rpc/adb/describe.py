@@ -72,7 +72,7 @@ class ListedPhone:
 
 
 def find_phones() -> list[ListedPhone]:
-    """All phones that adb knows, each with what it says of itself.
+    """All phones that adb knows, each with its own description.
 
     Raises:
         DeviceError: there is no adb, or its server does not answer.

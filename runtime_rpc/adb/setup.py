@@ -4,7 +4,7 @@
     tracker ─tcp, loopback─ adb reverse ═USB═ abstract socket ─ server
 
 On the phone nothing listens on the network: every app there could reach that, loopback too.
-Abstract sockets say who is at the other end, and the server serves adb's daemon alone.
+Abstract sockets identify the peer's user, and the server serves adb's daemon alone.
 """
 
 import time

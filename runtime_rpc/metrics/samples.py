@@ -56,7 +56,7 @@ class Samples:
         began: when, by the device's monotonic clock in seconds.
         ended: when.
         series: by name, as they were read; `utilization` and `power` have what follows from them.
-        probes: what became of each source.
+        probes: the state of each source.
         period: seconds between samples at the end, of sources that are not read less often; longer
             than was asked for where samples would have cost too much.
         fixture: whether the values come from files that are not the system's own.

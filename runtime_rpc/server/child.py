@@ -1,4 +1,4 @@
-"""The process of a session, as the server sees it: its limits, and what became of it."""
+"""The process of a session, as the server sees it: its limits, and its end."""
 
 import ctypes
 import os

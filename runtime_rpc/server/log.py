@@ -12,7 +12,7 @@ _MOST_BYTES = select.PIPE_BUF
 
 
 def say(text: str) -> None:
-    """Writes a line; a log on a full disk, or in a pipe that nobody reads, goes without it."""
+    """Writes a line, or drops it where the log is on a full disk or in a pipe that is not read."""
     with suppress(OSError):
         poll = select.poll()
         poll.register(_STDERR, select.POLLOUT)

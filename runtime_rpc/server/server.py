@@ -33,7 +33,7 @@ class Server:
         listener: where clients connect.
         registration: its place at a tracker.
         key: of the device.
-        about: what the device says of itself.
+        about: the device's description of itself.
         folders: where sessions have their folders; empty.
         limits: of sessions; what a client asks for in seconds is added.
     """

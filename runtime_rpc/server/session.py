@@ -32,7 +32,7 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     Args:
         connection: after the handshake.
         folder: of this session alone; the current folder from here on.
-        about: what the device says of itself.
+        about: the device's description of itself.
     """
     os.chdir(folder)
     _register("odtc.device_info", lambda: json.dumps(about | {"pid": os.getpid()}))

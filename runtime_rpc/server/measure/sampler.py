@@ -83,7 +83,7 @@ class Sampler:
         root: of `/proc` and `/sys`; another one is a fixture.
 
     Attributes:
-        probes: what became of each source, by its name.
+        probes: the state of each source, by its name.
     """
 
     def __init__(self, period: float, root: str = "/") -> None:

@@ -202,7 +202,7 @@ def receive(connection: socket.socket, received: Received, seconds: float | None
 
     Args:
         connection: to read from.
-        received: what came of it before, and stays for the next time.
+        received: bytes of it that came before, kept for the next call.
         seconds: until all of it must be there; None is without end.
 
     Raises:
