@@ -104,7 +104,7 @@ def test_samples_are_taken_in_turns_until_they_agree_or_a_cap_is_met() -> None:
     steady, slower = fake_clock(itertools.repeat(1e-3)), fake_clock(itertools.repeat(2e-3))
     seconds, usual = in_turns(steady, slower, config)
     assert (seconds, usual) == ([1e-3] * 5, [2e-3] * 5)
-    # Both are called as often in a sample: whoever takes the core takes it from both alike.
+    # Both are called as often in a sample: other processes take the core from both alike.
     assert steady.calls == slower.calls == [1, 4, 4, 4, 4, 4]
     wild = fake_clock(itertools.chain([1.0], (1.0 + n for n in range(99))))
     seconds, usual = in_turns(wild, fake_clock(itertools.repeat(1.0)), config)

@@ -36,7 +36,7 @@ def test_a_kernel_that_is_told_its_loops_takes_less_by_its_gain() -> None:
     found = times(record(), record(), record(kept=True, seconds=(4.0,), usual=(6.0,)))
     assert found.seconds(WORKLOAD, is_tuned=False) == 3.0
     assert found.seconds(WORKLOAD, is_tuned=True) == 2.0
-    # What is not worth to be told is told to nobody.
+    # A choice that is not worth using is given to no kernel.
     slow = times(record(), record(kept=True, seconds=(6.0,), usual=(6.0,)))
     assert slow.seconds(WORKLOAD, is_tuned=True) == slow.seconds(WORKLOAD, is_tuned=False)
 

@@ -1,4 +1,4 @@
-"""Processes that answer, and what becomes of a request whose process does not."""
+"""Processes that answer, and the fate of a request whose process does not."""
 
 import os
 import signal

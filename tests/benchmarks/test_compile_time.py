@@ -1,4 +1,4 @@
-"""The benchmark of compiles: its three runs, and what it says of their stages."""
+"""The benchmark of compiles: its three runs, and the times of their stages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The benchmark of planning: what it says of its stages."""
+"""The benchmark of planning: the times of its stages."""
 
 from pathlib import Path
 

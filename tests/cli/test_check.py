@@ -155,7 +155,7 @@ def test_check_refuses_with_the_words_of_compile(name: str, both) -> None:
     assert not said or refusal.endswith(said)
 
 
-# Name: the model, and what is said of it. Each is whole once it comes out again.
+# Name: the model, and the text about it. Each is whole once it comes out again.
 TRAINED: dict[str, tuple[Model, str]] = {
     "outputs of another domain": (
         scores_and_others,

@@ -1,4 +1,4 @@
-"""`odtc export`: what it prints, and what it says of a user's file that fails."""
+"""`odtc export`: its output, and its errors for a user's file that fails."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""One of ONNX's tests in a worker process: what becomes of it."""
+"""The outcome of one of ONNX's tests, run in a worker process."""
 
 import os
 import tempfile

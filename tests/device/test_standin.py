@@ -1,4 +1,4 @@
-"""The phone's stand-in: it is a phone to whoever connects, and it leaves nothing behind."""
+"""The phone's stand-in: it is a phone to every client, and it leaves nothing behind."""
 
 import json
 import re

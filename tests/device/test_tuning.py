@@ -43,7 +43,7 @@ def test_a_session_on_a_phone_applies_its_records_and_computes_the_same(
     assert len(trials) >= 30
     assert not any(record.reason for record in trials)
     assert all(record.device.emulated for record in records)
-    # They are of this emulator: a device that nobody knows does not get them.
+    # They are of this emulator: an unknown device does not get them.
     of = ("--batch", str(BATCH), "--target", TARGET, "--database", str(file))
     artifact = str(tmp_path / "a.odtc")
     compiled = ["compile", str(digits.model), *of, "-o", artifact]

@@ -267,7 +267,7 @@ def checkpoint_of(run: dict[str, str]) -> Cause:
     return cause
 
 
-# What a checkpoint for the digits' artifact says of itself; `sha` stands for the model's hash.
+# Metadata of a checkpoint for the digits' artifact; `sha` stands for the model's hash.
 CHECKPOINT = {
     "format": "odtc-checkpoint-2",
     "model_sha256": "sha",

@@ -1,4 +1,4 @@
-"""A file in the place of another is told as what it is."""
+"""A file given in place of another kind is named in the error as what it is."""
 
 import zipfile
 from collections.abc import Callable

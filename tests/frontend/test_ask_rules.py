@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[Rule, str]] = {
 
 @pytest.fixture
 def with_rule():
-    """Puts another rule in the place of Tanh's, until the test ends."""
+    """Replaces Tanh's rule until the test ends."""
     register_gradients()
     before = tvm.ir.Op.get(_TANH).get_attr("FPrimalGradient")
 

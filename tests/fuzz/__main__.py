@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: many damaged models, what became of each, and those that went wrong."""
+"""`python -m tests.fuzz`: many damaged models, the outcome of each, and those that went wrong."""
 
 import argparse
 import shutil

@@ -13,7 +13,7 @@ SAMPLE = 40
 
 
 def check(count: int, folder: Path) -> set[str]:
-    """Runs the first mutants, of which none may be at fault; returns what became of them."""
+    """Runs the first mutants, of which none may be at fault; returns their outcomes."""
     outcomes = list(run(cases(count, str(folder))))
     faults = [f"{case}: {found.detail}" for case, found, _ in outcomes if found.kind == "fault"]
     assert not faults, "\n\n".join(faults)

@@ -16,7 +16,7 @@ from odtc.driver.compilation import compile_model
 
 # A message is read by a person.
 LONGEST_MESSAGE = 4000
-# The one thing that check takes as it likes, where nobody says how large it is.
+# The one dimension that check accepts without a size.
 OPEN_BATCH = "the model's batch dimension"
 
 
@@ -80,7 +80,7 @@ def agreement(path: Path, options: Mapping[str, Any]) -> Outcome:
 
 
 def compiled(path: Path, options: Mapping[str, Any], said: str) -> Artifact | Outcome:
-    """The artifact, or what became of a mutant that has none.
+    """The artifact, or the outcome of a mutant that has none.
 
     Args:
         path: of the mutant.

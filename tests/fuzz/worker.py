@@ -1,4 +1,4 @@
-"""One mutant in a worker process: what becomes of it."""
+"""The outcome of one mutant, in a worker process."""
 
 import shutil
 import tempfile

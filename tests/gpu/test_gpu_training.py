@@ -55,7 +55,7 @@ def takes_little(case: tuple[str, odtc.Update]) -> bool:
 
 @pytest.mark.parametrize("case", fast_if(takes_little, product(KINDS, UPDATES)), ids=str)
 def test_updates_as_on_the_cpu(case: tuple[str, odtc.Update], tmp_path: Path) -> None:
-    """Norms, conditions and accumulators: values that a CPU's kernel would hand on."""
+    """Norms, conditions and accumulators: values that a CPU's kernel would forward."""
     kind, optimizer = case
     onnx.save(bn_model(), tmp_path / "m.onnx")
     x, y, *_ = digits_data()

@@ -1,1 +1,1 @@
-"""Steps whose tensors lie between pages that nobody may touch."""
+"""Steps whose tensors lie between guard pages, which may not be accessed."""

@@ -1,9 +1,9 @@
 """`python -m tests.guarded`: steps in memory whose every overrun ends the process.
 
-Each tensor of a step, its arguments and what kernels stage lie in pages of their own, and end where
-a page begins that nobody may touch; another stands before them. What lies between a tensor and its
-page's ends is compared. Each step is taken with memory of zeros and of 0xFF, and has to give the
-same bits: nothing is read that nothing wrote.
+Each tensor of a step, its arguments and what kernels stage lie in pages of their own, between two
+guard pages, which may not be accessed; a tensor ends where the second begins. The bytes between a
+tensor and its pages' ends are compared. Each step is taken with memory of zeros and of 0xFF, and
+has to give the same bits: nothing is read that was not written.
 """
 
 import argparse

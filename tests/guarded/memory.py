@@ -1,4 +1,4 @@
-"""Memory that ends where a page begins that nobody may touch, and begins after such a page."""
+"""Memory between two guard pages, which may not be accessed: it ends where the second begins."""
 
 import ctypes
 import mmap

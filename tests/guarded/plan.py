@@ -1,4 +1,4 @@
-"""A memory plan in which every tensor has pages of its own, between pages that nobody may touch."""
+"""A memory plan in which every tensor has pages of its own, between guard pages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""`python -m tests.kills`: kills commands at random moments, and prints what became of them."""
+"""`python -m tests.kills`: kills commands at random moments, and prints the outcomes."""
 
 import argparse
 import sys

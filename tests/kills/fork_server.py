@@ -3,7 +3,7 @@
 A start takes seconds, nearly all of them imports; a test that starts hundreds has no time for that.
 `python -m tests.kills.fork_server` reads command lines from stdin, as JSON, and answers each with
 the number of the process; the line after it with the exit code, when that has ended. Until then
-nobody else gets the number.
+no other process gets the number.
 """
 
 import atexit
@@ -96,7 +96,7 @@ class ForkServer:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has, though nobody has waited for it yet."""
+    """Whether a process has, even if it has not been waited for yet."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     return True
@@ -110,7 +110,7 @@ def _serve(log: str, module: str, *imports: str) -> None:
         importlib.import_module(name)
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
-        # Here, so that nobody reads what the last one has printed.
+        # Here, so that the output of the last one is not read again.
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         pid = os.fork()
         if not pid:

@@ -73,7 +73,7 @@ def assert_same_run(
     threads: Iterable[int] = THREADS,
     before_step: Callable[[Any, int], None] | None = None,
 ) -> None:
-    """Takes steps by both, and compares all that becomes of them.
+    """Takes steps by both, and compares all results.
 
     Args:
         artifact: compiled for `TARGET`.

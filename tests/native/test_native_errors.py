@@ -114,7 +114,7 @@ FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
         Code.MISFIT,
         r"is float16 \[.*\] in the file; the step takes float32 \[",
     ),
-    # Whoever opens a pipe waits for somebody to write.
+    # To open a pipe waits for a writer.
     "a pipe for weights": (piped, Code.DAMAGED, "safetensors is a pipe or a device, not a file"),
     "a folder for a program": (
         lambda folder: (folder / "program.bin").unlink() or (folder / "program.bin").mkdir(),

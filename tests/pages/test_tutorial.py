@@ -22,7 +22,7 @@ def sections() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """The folder of one who has read to the phone."""
+    """The folder of a reader who has come to the phone."""
     folder = tmp_path_factory.mktemp("tutorial")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

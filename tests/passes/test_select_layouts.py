@@ -117,7 +117,7 @@ def layouts_of(artifact: Artifact) -> LayoutPlan:
 
 
 def steps_of(artifact: Artifact, count: int = 3) -> tuple[list[float], dict[str, np.ndarray]]:
-    """Losses of some steps, and what became of the weights."""
+    """Losses of some steps, and the weights after them."""
     rng = np.random.default_rng(0)
     trainer = artifact.trainer()
     losses = [

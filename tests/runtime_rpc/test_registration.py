@@ -1,4 +1,4 @@
-"""The server at a tracker that means it harm: the worst that comes of it is that it is lost."""
+"""The server at a hostile tracker: the worst result is that the connection is lost."""
 
 import os
 import socket

@@ -43,7 +43,7 @@ def compile_while(monkeypatch: pytest.MonkeyPatch, changed: Callable[[], object]
     def read_between(*given: Any):
         before = build(*given)
         changed()
-        # What was read is the old file or the new one: nobody knows.
+        # The old file or the new one may have been read: which is unknown.
         with suppress(odtc.OdtcError):
             return build(*given)
         return before

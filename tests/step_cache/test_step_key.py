@@ -86,7 +86,7 @@ def test_what_is_compiled_for_counts(model: Path) -> None:
     every += [step_key(model, parse_target("android-opencl"), StepOptions(), None)]
     assert None not in every
     assert len(set(every)) == len(every)
-    # Its driver counts, and nobody knows it here.
+    # Its driver counts, and is unknown here.
     assert step_key(model, parse_target("host-opencl"), StepOptions(), None) is None
 
 

@@ -18,7 +18,7 @@ from tests.ways_in.ways import WAYS
 
 
 def main() -> int:
-    """Fills cells one after the other, and says what became of each."""
+    """Fills cells one after the other, and prints the outcome of each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*", help="some of them (default: all)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="some of them")

@@ -1,7 +1,7 @@
 """Reads compiled code of Arm and x86: a library's innermost loops, and how fast a core runs one.
 
 llvm-objdump disassembles, llvm-mca simulates a core from LLVM's own tables of it. Nothing runs, so
-what is said of an ARM core needs no ARM core; caches are not simulated, every load hits.
+results for an ARM core need no ARM core; caches are not simulated, every load hits.
 """
 
 import re

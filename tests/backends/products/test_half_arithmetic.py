@@ -1,4 +1,4 @@
-"""Which arithmetic mixed precision is compiled to, and what the artifact says of it."""
+"""The arithmetic that mixed precision is compiled to, and its entry in the artifact."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Files of models that nobody vouches for: each is refused in time, in little memory, by an error.
+"""Untrusted model files: each is refused in time, in little memory, by an error.
 
 Each file is made here; what an ordinary large model has passes.
 """
@@ -63,7 +63,7 @@ def test_text_that_is_not_utf8(text: str, tmp_path: Path, capsys) -> None:
 
 
 def test_bytes_of_another_domain_are_its_own(tmp_path: Path, capsys) -> None:
-    """They are the business of who reads that node; nothing here needs it."""
+    """They matter to a reader of that node only; nothing here needs it."""
     other = helper.make_node("Cached", ["x"], ["z"], domain="com.example", context=b"\xff\xfe")
     model = model_of([product(), other])
     model.opset_import.append(helper.make_opsetid("com.example", 1))

@@ -155,7 +155,7 @@ def test_sequences_of_a_default_export_are_named_with_what_works(tmp_path: Path)
 
 @pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"])
 def test_a_pooling_over_no_axes(operator: str) -> None:
-    """Of a matrix it is the matrix, or what becomes of each element; ONNX allows it."""
+    """Of a matrix it is the matrix, or the result for each element; ONNX allows it."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]>'
         f"g (float[2, 3] x) => (float[2, 3] y) {{ h = Relu (x) y = {operator} (h) }}"

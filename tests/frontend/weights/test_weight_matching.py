@@ -37,7 +37,7 @@ def file_of(path: Path, tensors: dict[str, np.ndarray]) -> Path:
     return path
 
 
-# What the file has, what the state dict has, and what became of that.
+# Tensor of the file, tensor of the state dict, and the latter's fate.
 CASES = {
     "equal": ({"a": A, "c": C}, {"a": A, "c": C}, {"a": Fate.EQUAL, "c": Fate.EQUAL}),
     "renamed": ({"w": A}, {"a": A}, {"a": Fate.RENAMED}),

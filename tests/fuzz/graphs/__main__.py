@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz.graphs`: many edited models, what became of each, and what went wrong.
+"""`python -m tests.fuzz.graphs`: many edited models, their outcomes, and those that went wrong.
 
 Each is checked as by `odtc check`; what check lets pass is compiled, and takes three steps on
 random data. A fault is a crash, a hang, an exception that is no error of odtc's, more memory than

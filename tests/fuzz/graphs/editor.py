@@ -60,7 +60,7 @@ class Editor:
             require_counts(self.model)
             graph = onnx.shape_inference.infer_shapes(self.model).graph
         except Exception:
-            # A damaged graph: edits see what it says of itself.
+            # A damaged graph: edits see the types that it declares.
             graph = self.graph
         self.types = {
             **{item.name: _type_of(item) for item in (*graph.value_info, *graph.output)},

@@ -222,7 +222,7 @@ def inserted_at_end(rng: Random, editor: Editor) -> None:
 
 
 def beside(rng: Random, editor: Editor) -> None:
-    """Operators whose results nobody reads."""
+    """Operators whose results are not read."""
     name = pick(rng, editor.floats())
     rng.choice(_CHAINS)(rng, editor, Put(editor, name, editor.place_of(name)))
 

@@ -1,4 +1,4 @@
-"""Edits of tensors: initializers, inputs, outputs, names, and what the file says of versions."""
+"""Edits of tensors: initializers, inputs, outputs, names, and the file's versions."""
 
 from random import Random
 from typing import Any
@@ -147,7 +147,7 @@ def output_shape(rng: Random, editor: Editor) -> None:
 
 
 def inner_types(rng: Random, editor: Editor) -> None:
-    """The file says of all values which types they have, or of one a wrong one."""
+    """Declares the types of all values, or a wrong type of one."""
     known = [name for each in editor.nodes for name in each.output if name in editor.types]
     wrong = pick(rng, known) if rng.random() < 0.3 else ""
     del editor.graph.value_info[:]

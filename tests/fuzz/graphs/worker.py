@@ -1,4 +1,4 @@
-"""One mutant in a worker process: what becomes of it."""
+"""The outcome of one mutant, in a worker process."""
 
 import shutil
 import tempfile
@@ -33,7 +33,7 @@ class Result:
 def attempt(case: Case) -> Result:
     """Checks the mutant, and where check lets it pass compiles it and takes some steps."""
     mutant = make_mutant(case)
-    # Nobody else has it; and what a compiler leaves in it goes, too.
+    # No other process uses it; and what a compiler leaves in it goes, too.
     folder = Path(tempfile.mkdtemp(prefix="mutant-"))
     try:
         path = write(case, mutant, folder)

@@ -32,7 +32,7 @@ static void *train(void *argument) {
   return NULL;
 }
 
-/* Steps until somebody cancels one. */
+/* Steps until one is cancelled. */
 static void *train_on(void *argument) {
   run *r = argument;
   odtc_code code;

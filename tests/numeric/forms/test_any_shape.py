@@ -1,4 +1,4 @@
-"""Broadcasts, axes and ranks that nobody chose: gradients are those of PyTorch for all of them."""
+"""Random broadcasts, axes and ranks: gradients are those of PyTorch for all of them."""
 
 from pathlib import Path
 

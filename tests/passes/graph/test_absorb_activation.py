@@ -1,4 +1,4 @@
-"""Batch normalisations apply the rectifiers after them, where nobody sees the difference."""
+"""Batch normalisations apply the rectifiers after them, where no other reader sees them."""
 
 from pathlib import Path
 

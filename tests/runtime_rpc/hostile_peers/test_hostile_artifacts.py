@@ -1,4 +1,4 @@
-"""Artifacts that somebody has changed: each is refused before any of it is used."""
+"""Artifacts that were tampered with: each is refused before any of it is used."""
 
 import contextlib
 import hashlib

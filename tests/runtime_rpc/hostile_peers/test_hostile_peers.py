@@ -33,7 +33,7 @@ from tests.timed import Figures, figures
 # Sessions end, and conversations twice as late, where nothing came for so long.
 IDLE = 3.0
 PEERS = 1000
-# What docs/security.md says of a status in such a crowd, and what is no answer on any machine.
+# The limit in docs/security.md for a status in such a crowd, and one that no machine may exceed.
 STATUS_SECONDS, HUNG_SECONDS = 1.0, 25.0
 
 At = tuple[str, int]
@@ -161,7 +161,7 @@ def test_who_asks_is_not_idle(at: At) -> None:
 
 
 def test_a_greeting_has_its_time(at: At) -> None:
-    """Whatever came of it: all of them wait at once."""
+    """Whatever the outcome: all of them wait at once."""
     begun = (b"", GREETED[:3], wire.number(RPC_MAGIC) + wire.number(100))
     with ExitStack() as stack:
         peers = [stack.enter_context(socket.create_connection(at, 5)) for _ in begun]
@@ -232,7 +232,7 @@ def many(at: At, sources: list[str]) -> Iterator[list[socket.socket]]:
 def test_who_waited_longest_goes_when_there_are_too_many(
     url: str, at: At, sources: list[str], reason: str
 ) -> None:
-    """And not who comes, nor the client of a session."""
+    """And no newcomer, nor the client of a session."""
     session = odtc.connect(url, Limits(beat=0.2, request=10))
     assert isinstance(session, RemoteSession)
     assert session.watchdog
@@ -262,7 +262,7 @@ def test_a_server_without_files_takes_them_back(tmp_path: Path) -> None:
         with many(where, ["127.0.0.1"] * 30) as peers:
             assert "no file is left" in why(rest(peers[0]))
             assert status(where)["server_pid"] == pid
-            # Nobody goes for somebody who is not there.
+            # No peer is dropped for one that is not there.
             peers[-1].sendall(GREETED)
             for _ in range(3):
                 assert wire.ask(peers[-1], {"ask": "status"})["server_pid"] == pid

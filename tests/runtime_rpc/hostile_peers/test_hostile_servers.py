@@ -129,7 +129,7 @@ def test_a_summary_that_is_none(said: bytes, why: str) -> None:
 
 
 def test_what_has_no_address_is_no_device() -> None:
-    """Whoever can reach a tracker can register what he likes: others still find their devices."""
+    """A client of a tracker can register anything: others still find their devices."""
     good = [{"key": "server:pixel", "addr": ["127.0.0.1", port]} for port in (9, "10")]
     bad: list[Any] = [
         {"key": 5, "addr": ["127.0.0.1", 9]},
