@@ -92,7 +92,7 @@ def command_of(words: Sequence[str]) -> str:
 
 
 def introduce(console: Console, said: dict[str, Any], more: str) -> str:
-    """Prints what a report says of its run, and returns the title of its pictures."""
+    """Prints a report's facts about its run, and returns the title of its pictures."""
     title = f"{said['machine']['cpu']}, {more}"
     console.print(title, "; ".join(f"{k} {v}" for k, v in said["versions"].items()), sep="\n")
     return title
@@ -107,7 +107,7 @@ def numbers_table(*heads: str) -> Table:
 
 
 def write_json(said: dict[str, Any], name: str, rows: Sequence[Any], path: Path) -> None:
-    """Writes what is said of a run, and under `name` all fields of the rows."""
+    """Writes the facts about a run, and under `name` all fields of the rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     report = said | {name: [dataclasses.asdict(row) for row in rows]}
     path.write_text(json.dumps(report, indent=1))

@@ -77,7 +77,7 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
 
 
 def write_step(artifact: Artifact, folder: Path, said: Mapping[str, Any]) -> None:
-    """Writes the library of a step, and what is said of it, to a folder for `OdtcStep`."""
+    """Writes the library of a step, and its description, to a folder for `OdtcStep`."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         artifact.save(Path(made, "step.odtc"))
