@@ -1,8 +1,8 @@
-"""How the OpenCL source of kernels is written, so that a phone's driver has little to compile.
+"""Writes the OpenCL source of kernels so that a phone's driver has little to compile.
 
 Short loops stay loops, with a hint to unroll them: TVM would write every iteration out, hundreds of
-kilobytes of a large kernel. A kernel is not told of all others, which it does not call; nor does it
-ask for arithmetic in float16 only because it holds some in memory.
+kilobytes of a large kernel. A kernel does not declare all others, which it never calls; nor does it
+require arithmetic in float16 only because it holds some in memory.
 """
 
 import re

@@ -25,7 +25,7 @@ from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.disk.package_files import libraries
 from odtc.core.process.side_by_side import side_by_side
 
-# Of a key, in the name of its kernel: they tell kernels of one library apart.
+# Of a key, in the name of its kernel: they make names within one library unique.
 _DIGITS = 32
 # What TVM puts in front of the name of a function.
 _SYMBOL = "__tvm_ffi_"

@@ -100,7 +100,7 @@ _TRANSPOSED_FORMS = {
 }
 
 
-# What tells the form of a call, by operator.
+# Functions that find the form of a call, by operator.
 _FORM_OF: dict[str, Callable[[relax.Call], ProductForm | None]] = {
     **dict.fromkeys(CONVOLUTIONS, _convolution),
     **dict.fromkeys(TRANSPOSED, _transposed),

@@ -5,7 +5,7 @@ up on one thread. These kernels look at an index once per row. Sums are taken in
 indices, each by one thread, so they are the same from run to run.
 
 An index below zero counts from the end. One that is out of bounds reads another row, never other
-memory; what is read or written by it becomes NaN, so that the loss tells of it.
+memory; what is read or written by it becomes NaN, so that the loss shows it.
 """
 
 # TVMScript writes shapes where Python has types.
