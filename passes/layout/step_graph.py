@@ -180,7 +180,7 @@ class _Reader:
         return self._costs.written(_type_bytes(variable.ty.fields[RESULT]))
 
     def _name(self, variable: relax.Var) -> str:
-        """The name of a variable; of those that share it, a number tells all but the first."""
+        """The name of a variable, with a number for all but the first of those that share it."""
         self._names[variable.name] += 1
         number = self._names[variable.name]
         return variable.name if number == 1 else f"{variable.name}.{number}"

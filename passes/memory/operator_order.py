@@ -7,7 +7,7 @@ by level. If no level had to be cut short, failing proves that there is no such 
 bisected between a bound and the best order so far.
 
 Known limit: a level keeps so many states that the whole takes about a second; then a lower order
-may be missed, which the gap to the bound tells.
+may be missed, which the gap to the bound shows.
 """
 
 from collections.abc import Sequence
