@@ -3,7 +3,7 @@
 No converter from ONNX to PyTorch takes what odtc takes, and an interpreter of the graph would be no
 fair peer: so PyTorch is asked only where the user names what makes the module. Exporters call an
 initializer as the module's `state_dict` does: tensors of these names and shapes get its values. The
-losses tell whether it is the same model.
+losses show whether it is the same model.
 """
 
 import gc
