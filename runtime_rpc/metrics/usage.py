@@ -78,7 +78,7 @@ def core_utilization(samples: Samples, core: str) -> float | None:
 def energy_of(samples: Samples) -> tuple[float | None, str]:
     """Equation 4: the sum of interval * power, in joules; or None, and why.
 
-    A battery tells what a device takes only while nothing charges it.
+    A battery shows a device's power only while it is not charged.
     """
     power = samples.power()
     if len(power.times) < 2:

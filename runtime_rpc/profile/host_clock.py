@@ -24,7 +24,7 @@ class HostSpan:
 
 
 def _nobody(runs: int) -> None:
-    """Is told a number of runs."""
+    """Ignores a number of runs."""
 
 
 # One for all blocks: a small model's step is so short that making it would count.

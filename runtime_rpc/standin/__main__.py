@@ -1,7 +1,7 @@
 """`python -m odtc.runtime_rpc.standin build|serve`.
 
 `build` makes the phone's root folder and prints its path. `serve` starts the phone, prints its URL
-and stays until Ctrl-C or SIGTERM. What they print is on stdout; what they tell is on stderr.
+and stays until Ctrl-C or SIGTERM. Results go to stdout, progress to stderr.
 """
 
 import argparse

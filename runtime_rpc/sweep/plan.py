@@ -7,7 +7,7 @@ from odtc.core.errors import UsageError
 from odtc.core.options.cores import ALL, BIG, LITTLE, Speeds, cores_of
 from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 
-# A device that does not tell its cores has these.
+# A device that does not report its cores has these.
 _UNKNOWN = ((BIG, (1, 2, 4)), (LITTLE, (1, 2, 4)))
 
 

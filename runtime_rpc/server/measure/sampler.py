@@ -201,7 +201,7 @@ class Sampler:
 
 
 def _matching(root: Path, pattern: str, failed: Callable[[OSError], None]) -> list[Path]:
-    """Files of a pattern. Unlike `glob`, it tells a folder that may not be read from none."""
+    """Files of a pattern. Unlike `glob`, it distinguishes an unreadable folder from none."""
     found = [root]
     for part in pattern.split("/"):
         if "*" not in part:

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from odtc.runtime_rpc.server.net import bounds
 
 GREETING = 0x6F647463
-# An answer is never longer, nor what a tracker tells a server.
+# An answer is never longer, nor a tracker's message to a server.
 MOST_BYTES = 1 << 16
 LOOPBACK = "127.0.0.1"
 
