@@ -1,7 +1,7 @@
 """Runs a function over many cases in worker processes.
 
 A case may crash its process, hang it, or ask for more memory than there is: that is then the
-case's outcome, the worker is replaced, and the run goes on. A hang is told by processor time, so
+case's outcome, the worker is replaced, and the run goes on. A hang is seen by processor time, so
 that a busy machine is not taken for one; the bound on the clock only ends what sleeps.
 """
 

@@ -25,7 +25,7 @@ FAMILIES = ("convolution", "data-gradient", "weight-gradient")
 
 
 def kernels_of(module: tvm.IRModule, told: str = "") -> dict[str, tirx.PrimFunc]:
-    """The products of a module with their loops, by workload; those of a family are told theirs."""
+    """The products of a module with their loops, by workload; a family is given its choice."""
 
     def records(workload: str) -> TunedChoice | None:
         is_told = told and workload.startswith(told)

@@ -88,7 +88,7 @@ def test_from_setup_to_stop(plugged: AdbPhone, files: Path, run, tmp_path: Path)
     assert not list(state.phones())
     assert not adb("forward", "--list").strip()
     assert not adb("-s", serial, "reverse", "--list").strip()
-    # It was told to end, and comes to it.
+    # It was asked to end, and gets to it.
     _, alive = psutil.wait_procs(trackers(), timeout=60)
     assert not alive
 

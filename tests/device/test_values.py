@@ -23,7 +23,7 @@ def test_losses_are_the_hosts(
     assert [row["batch"] for row in rows] == [int(batch) for batch in batches.split(",")]
     assert not any("seconds" in key for row in rows for key in row)
     assert capsys.readouterr().out.count("as on this machine") == len(rows)
-    # What has a row is not measured again, and other losses are told.
+    # What has a row is not measured again, and other losses are reported.
     monkeypatch.delattr(values, "_values")
     assert values.main(argv) == 0
     rows[0]["there"] = rows[0]["there"][:1] * 3

@@ -324,7 +324,7 @@ def forward(model: onnx.ModelProto, inputs: Any, device: str = "CPU") -> Cause:
 
 
 def on_small_disk(cause: Callable[[str], Cause], kilobytes: int = 64) -> Cause:
-    """The cause, told of a file on a disk that is too small for it."""
+    """The cause, for a file on a disk that is too small for it."""
     return lambda place: cause(str(place.small_disk(kilobytes) / "out"))(place)
 
 

@@ -41,7 +41,7 @@ def options_of() -> dict[str, str]:
 
 
 def _short(member: str) -> str:
-    """The file's name and that of its folder, which tells two of the same name apart."""
+    """The file's name and that of its folder, which distinguishes two of the same name."""
     return "/".join(member.split("/")[-2:])
 
 

@@ -70,7 +70,7 @@ def test_a_loss_that_never_falls_is_seen(tmp_path: Path) -> None:
 
 
 def test_weights_that_only_rounding_moves_are_not_measured(tmp_path: Path) -> None:
-    """The first weight moves the loss by a millionth of what float32 tells of it."""
+    """The first weight moves the loss by a millionth of what float32 resolves of it."""
     rng = np.random.default_rng(0)
     text = """g (float[N, 4] x) => (float[N, 3] y) {
         h = MatMul (x, w) t = Mul (h, tiny) z = MatMul (x, v) a = Add (t, z) s = Mul (a, a)

@@ -41,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass
 class Calls:
-    """Counts calls, and what they were told."""
+    """Counts calls, and records their arguments."""
 
     answers: list[Any]
 

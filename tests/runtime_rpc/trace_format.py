@@ -14,7 +14,7 @@ _METADATA = {
     "thread_name": "name",
     "process_sort_index": "sort_index",
 }
-# Times are told to a thousandth of a microsecond.
+# Times are written to a thousandth of a microsecond.
 _ROUNDING = 0.002
 
 

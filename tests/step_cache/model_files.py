@@ -1,4 +1,4 @@
-"""Files of small models, older than the clock of the file system can tell."""
+"""Files of small models, older than the file system's clock can resolve."""
 
 from pathlib import Path
 

@@ -232,7 +232,7 @@ class Words(nn.Module):
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_gradients_that_onnx_does_not_know(tied: bool, tmp_path: Path) -> None:
-    """A padding row of zeros is looked up as zero times a word; a tied one is told of."""
+    """A padding row of zeros is looked up as zero times a word; a tied one is noted."""
     ids = torch.tensor([[1, 2, 3], [2, 2, 5]])
     with pytest.warns(UserWarning, match="stops their gradient, and they are frozen: body"):
         exported = odtc.from_torch(Words(tied=tied), ids, tmp_path / "model.onnx")

@@ -1,4 +1,4 @@
-"""Samples that change one another's outputs are told of: they often lie along another axis."""
+"""Samples that change one another's outputs are noted: they often lie along another axis."""
 
 import warnings
 

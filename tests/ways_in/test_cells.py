@@ -12,7 +12,7 @@ from tests.ways_in.results import read_cells
 from tests.ways_in.ways import WAYS
 
 CELLS = [(name, way) for name in FAMILIES for way in WAYS]
-# Of each way one; whatever else can be told without a compile is told in tests/frontend.
+# One of each way; whatever needs no compile is tested in tests/frontend.
 FAST = [
     ("mlp", "from_torch"),
     ("mlp", "default"),

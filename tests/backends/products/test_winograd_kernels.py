@@ -78,7 +78,7 @@ def product_of(case: dict, *, is_gradient: bool) -> FusedProduct:
 
 
 def written(product: FusedProduct, machine: Machine, choice: dict) -> tirx.PrimFunc:
-    """The kernel that is told a choice, which it must have."""
+    """The kernel with a given choice, which it must have."""
     telling, decisions = machine.telling(choice)
     kernel = write_product(product, telling, CPU_LOOPS)
     assert not decisions.unknown

@@ -114,6 +114,6 @@ def _is_valid(model: ModelProto) -> bool:
         require_counts(model)
         onnx.checker.check_model(model.SerializeToString(), full_check=True)
     except Exception:
-        # Of what is wrong with a model, the checker tells some by errors of other classes.
+        # The checker reports some faults of a model by errors of other classes.
         return False
     return True

@@ -1,4 +1,4 @@
-"""A GPU without the memory, and one that is lost: what a user is told, and that nothing hangs."""
+"""A GPU without the memory, and one that is lost: the user's error, and that nothing hangs."""
 
 import os
 import re

@@ -25,7 +25,7 @@ class Reader:
         return self.data[self.at - size : self.at].decode()
 
     def kernels(self) -> dict[str, list[tuple]]:
-        """Types of the arguments of each kernel; what a launch is told is checked."""
+        """Types of the arguments of each kernel; those declared for a launch are checked."""
         found = {}
         for _ in range(*self.take("<Q")):
             key, name = self.text(), self.text()

@@ -62,7 +62,7 @@ def drawn(nodes: str, count: int, saved, **constants: np.ndarray) -> np.ndarray:
 
 
 def test_numbers_follow_from_seed_step_and_node(saved) -> None:
-    """The gradient of p is twice what lies above zero: so a step tells what it drew."""
+    """The gradient of p is twice what lies above zero: so a step shows what it drew."""
     text = (
         "a = RandomUniform <shape = [3, 50], seed: float = 1.0> () "
         "b = RandomUniform <shape = [3, 50], seed: float = 1.0, low: float = -4.0, "

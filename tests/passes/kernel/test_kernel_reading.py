@@ -93,7 +93,7 @@ def test_the_longest_that_a_loop_may_be() -> None:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The loops that an analyzer is told of."""
+    """The loops that are bound in an analyzer."""
     names: list[str] = []
 
     class Counted(work.Analyzer):

@@ -13,7 +13,7 @@ from odtc.passes.schedule.order_calls import OrderCalls
 from tests.passes.memory.assigning import assign_kernel
 
 NARROW, WIDE = 16, 4096
-# What kernels compute, told apart by their names.
+# Functions that kernels compute, by their names.
 KERNELS = {
     "double": (NARROW, NARROW, lambda x: x * 2),
     "widen": (NARROW, WIDE, lambda x: np.resize(x, WIDE) + 1),

@@ -1,4 +1,4 @@
-"""Misuse of a trainer's methods is told plainly; errors inside them stay what they are."""
+"""Misuse of a trainer's methods has a plain error; errors inside them are passed on."""
 
 import numpy as np
 import pytest
