@@ -1,7 +1,7 @@
 """The cost of `odtc check`: `python -m benchmarks.check_cost`.
 
-Each model is checked in a process of its own, several times; the least processor time is told, as
-what else the machine does only adds to it, and the most memory, beside the bytes of the file.
+Each model is checked in a process of its own, several times; the least processor time is
+reported, as other load only adds to it, and the most memory, beside the bytes of the file.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """The cost of sampling to a training step: `python -m benchmarks.sampling_cost`.
 
 Blocks of steps with and without a sampler take turns in one process, and which of the two goes
-first changes from pair to pair: so what else the machine does meets both. A pair's cost is how much
-longer its block with samples took; the median over pairs is told. The same of the profile's clock.
-What a sampler computes itself is told apart, from the time of a process that does nothing else: a
-machine that is busy does not change that.
+first alternates from pair to pair: so other load affects both. A pair's cost is how much longer its
+block with samples took; the median over pairs is reported. The same goes for the profile's clock.
+The sampler's own computation is reported separately, from the time of a process that does nothing
+else: other load does not change that.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 A step is compiled as it is and under budgets that are shares of its arena. For each, odtc chooses
 which calls run again and into how many micro-batches the batch is cut. Losses of all are compared
 first; then they take steps in turns, in one process, as those of `benchmarks.step_time`. What each
-process needs in memory is measured in fresh ones, as `benchmarks.memory` says, and told beside the
+process needs in memory is measured in fresh ones, as `benchmarks.memory` says, and shown beside the
 plan: arena, accumulators, parameters, optimizer state, and the tensors that a call is fed. Steps
 timed in turns lie in memory together: large ones may leave no room for peers (`--peers`).
 

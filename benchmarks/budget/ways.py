@@ -25,7 +25,7 @@ from odtc.core.errors import BudgetError
 from odtc.core.specs import Role
 
 ARTIFACT = "step.odtc"
-# Peers with how they train, and the tasks that measure them; the last one tells the memory.
+# Peers with how they train, and the tasks that measure them; the last one returns the memory.
 PEERS: dict[str, tuple[Make, tuple[str, ...]]] = {
     TORCH: (torch_engine, ("torch",)),
     ORT: (ort_engine, ("write-onnxruntime", "onnxruntime")),
@@ -125,7 +125,7 @@ def found_ways(
         case: of the network.
         terms: how.
         folder: an empty one.
-        tell: is told what runs now.
+        tell: called with what runs now.
     """
     ways = _compiled(case, terms, folder, tell)
     made = [way for way in ways if not way.failure]

@@ -37,7 +37,7 @@ from odtc.comparison.measures.measure import spread
 SHAPES = ("64x56", "256x28", "256x14", "1024x14", "512x7", "160x7")
 FORMS = ("second", "last")
 TARGET = "host-opencl{mcpu=x86-64-v3}"
-# Convolutions of a chain, and what is told apart after it.
+# Convolutions of a chain, and classes after it.
 _LENGTH, _CLASSES = 8, 10
 # By which losses may differ, of themselves.
 _PARITY, _PARITY_STEPS, _WARM_UP = 1e-4, 3, 8

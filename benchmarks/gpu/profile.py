@@ -19,7 +19,7 @@ _Command = tuple[str, int, int]
 
 
 class CommandWatch:
-    """Watches a kind of device within a block; the first steps of one are not told."""
+    """Watches a kind of device within a block; its first steps are not reported."""
 
     def __init__(self, kind: str, step: Callable[[], Any]) -> None:
         self._watch, self._count, self._take = (

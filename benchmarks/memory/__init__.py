@@ -6,7 +6,7 @@ has none. Nothing is recomputed. What is compared:
 - **odtc**: the arena of the step, with workspaces of kernels for the threads that it is run with;
   the solver's lower bound for the order of its calls; parameters (running statistics too) and
   optimizer state, as compiled. Arena, parameters and state are the total. A fresh process then
-  takes three steps, measured as those of the peers below: what it grew by is told beside the total
+  takes three steps, measured as those of the peers below: its growth is shown beside the total
   and the tensors that hold the batch.
 - **TVM**: the same forward pass, loss, gradients and kernels, with updates as `relax.training`
   makes them: after all gradients, and into new parameters, which the step returns beside those
@@ -22,7 +22,7 @@ has none. Nothing is recomputed. What is compared:
 
 PyTorch trains the module that was exported; where there is only an ONNX file, an interpreter of it.
 Every task of every network runs in a process of its own. A task that fails says why, and the others
-go on. The losses of the three steps are told, so that one sees that the same work was done.
+go on. The losses of the three steps are printed, to show that the same work was done.
 
 `python -m benchmarks.memory.speed` compares the times of steps with the arena and with TVM's
 planner alone.

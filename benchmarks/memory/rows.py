@@ -105,7 +105,7 @@ def measured_row(
         engines: some of `ENGINES`, odtc among them.
         terms: how they are run.
         folder: an empty one.
-        tell: is told what runs now.
+        tell: called with what runs now.
     """
     row = MemoryRow(network, terms.batch)
 

@@ -123,7 +123,7 @@ class _Decoder:
         return self._node("Slice", x, *(self._constant(np.array(each)) for each in given))
 
     def _turned(self, x: str) -> str:
-        """With its position told by rotations of pairs of features."""
+        """Encodes positions by rotations of pairs of features."""
         half = self.shape.width // 2
         rates = _BASE ** -(np.arange(half) / half)
         angles = np.tile(np.outer(np.arange(self.shape.length), rates), 2).astype(np.float32)

@@ -1,7 +1,7 @@
 """Time of `odtc plan`: `python -m benchmarks.plan_time`.
 
 Each model is planned in a process of its own, as `odtc plan MODEL --batch N` does. Seconds are of
-the clock and of the processor, of all cores; where other programs run, the second tell more.
+the clock and of the processor, of all cores; where other programs run, the latter are better.
 """
 
 import argparse

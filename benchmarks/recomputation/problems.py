@@ -22,7 +22,7 @@ def problem_of(name: str, batch: int, target: str, folder: Path) -> Recomputatio
     Args:
         name: of the network.
         batch: samples in its step.
-        target: whose model tells what a call takes.
+        target: whose model gives the time of a call.
         folder: for the model.
     """
     if name.startswith(LAYERED):
