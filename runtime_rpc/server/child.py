@@ -21,7 +21,7 @@ from odtc.runtime_rpc.server.log import say
 
 # The session of a client that has gone has this long to finish what it computes.
 _GRACE_SECONDS = 3.0
-# As the system has it: seconds, microseconds.
+# `struct timeval`: seconds, microseconds.
 _ONE_SECOND = struct.pack("ll", 1, 0)
 # Of Linux's `prctl`: the signal that a process gets when its parent has ended.
 _SET_DEATH_SIGNAL = 1
@@ -76,7 +76,7 @@ class Child:
         self._beaten = time.monotonic()
 
     def ended(self) -> bool:
-        """Ends the process if it has to end; whether it has, and all of it is cleaned up."""
+        """Ends the process if it has to end; returns whether it has, and is cleaned up."""
         pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
         if not pid:
             self._check_limits()
@@ -116,7 +116,7 @@ class Child:
         self._tell(why)
 
     def _tell(self, why: str) -> None:
-        """Lets the client's call, or its next one, fail with the reason; the first one counts."""
+        """Fails the client's current or next call with the reason; the first reason counts."""
         if self.why:
             return
         self.why = text = f"the session ended: {why}"
@@ -130,7 +130,7 @@ class Child:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def _clean(self) -> None:
-        # What it started goes with it.
+        # Processes that it started end with it.
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._connection.close()
@@ -147,7 +147,7 @@ def _fork(work: Callable[[], None]) -> int:
     try:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
-        # The server's loop has these for itself; here they would be passed over.
+        # These handlers are for the server's loop; here they would ignore the signals.
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         _end_with(server)
@@ -160,14 +160,14 @@ def _fork(work: Callable[[], None]) -> int:
 
 
 def _end_with(server: int) -> None:
-    """Ends this process when the server is killed: the next one would know nothing of it."""
+    """Ends this process when the server is killed: the next server would not know of it."""
     _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != server:
         os._exit(1)
 
 
 def _how(status: int) -> str:
-    """How a process ended that should not have; '' if all was well."""
+    """Describes how a process ended that should not have; '' if all was well."""
     if os.WIFSIGNALED(status):
         return f"its process was ended by {signal.Signals(os.WTERMSIG(status)).name}"
     code = os.WEXITSTATUS(status)
@@ -182,7 +182,7 @@ def _is_closed(connection: socket.socket) -> bool:
 
 
 def _takes_more(connection: socket.socket) -> bool:
-    """Whether there is room for a few more bytes on the way to the other side."""
+    """Whether the send buffer has room for a few more bytes."""
     poll = select.poll()
     poll.register(connection, select.POLLOUT)
     return bool(poll.poll(0))

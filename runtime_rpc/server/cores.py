@@ -10,7 +10,7 @@ import tvm
 
 # A mode of `runtime.config_threadpool`: one core to a thread, of a list.
 _ONE_CORE_EACH = -2
-# Before TVM binds a thread of this process.
+# Taken before TVM binds a thread of this process.
 _EVERYWHERE = frozenset(os.sched_getaffinity(0))
 
 
@@ -41,7 +41,7 @@ def use_cores(cores: Sequence[int], *, bind_caller: bool) -> None:
     os.environ.setdefault("TVM_NUM_THREADS", str(len(_EVERYWHERE)))
     # Made now: a list of cores would make it as large as the list.
     tvm.get_global_func("runtime.NumThreads")()
-    # Threads that rest have to be in the list as well: with fewer, TVM lets all of them share it.
+    # Idle threads have to be in the list as well: with fewer, TVM lets all threads share it.
     size = max(int(os.environ["TVM_NUM_THREADS"]), len(_EVERYWHERE), len(cores))
     everyone = [str(core) for core in islice(cycle(cores), size)]
     tvm.get_global_func("runtime.config_threadpool")(_ONE_CORE_EACH, len(cores), everyone)

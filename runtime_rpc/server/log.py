@@ -7,7 +7,7 @@ from contextlib import suppress
 
 _STDERR = 2
 _MINUTE = 60.0
-# As much fits in a pipe that is ready for more.
+# At least this much fits in a pipe that polls as writable.
 _MOST_BYTES = select.PIPE_BUF
 
 
@@ -21,7 +21,7 @@ def say(text: str) -> None:
 
 
 class RateLimitedLog:
-    """Writes no more than so many lines a minute, and how many it has left out.
+    """Writes at most so many lines a minute, and the number of those left out.
 
     Args:
         lines: a minute.

@@ -1,4 +1,4 @@
-"""Takes the time of each call that a virtual machine makes, in the process that makes it."""
+"""Times each call of a virtual machine, in its own process."""
 
 import time
 from typing import Any
@@ -8,8 +8,8 @@ import tvm
 from odtc.runtime_rpc.server.measure.device_timers import COPIES, Command, DeviceTimers
 
 _CPU = "cpu"
-# How names begin of what the virtual machine does between kernels: it allocates, checks shapes,
-# makes views.
+# Prefixes of the virtual machine's own functions between kernels: allocations, checks of shapes,
+# views.
 BOOKKEEPING = ("vm.", "runtime.")
 # A call's name, begin and end, and the commands that the device had been given before and after.
 _Call = tuple[str, float, float, int, int]
@@ -57,7 +57,7 @@ class CallClock:
         ]
         found = {"names": list(numbers), "calls": calls, "waited": self._waited is not None}
         if self._timers:
-            # Without those by which clocks are compared.
+            # Without the commands that compare the clocks.
             copies = [each for each in commands[1:-1] if each.name in COPIES]
             found["copies"] = [(each.name, each.begin, each.end) for each in copies]
         return found

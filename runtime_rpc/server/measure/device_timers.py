@@ -45,7 +45,7 @@ class DeviceTimers:
 
     @classmethod
     def started(cls, kind: str) -> "DeviceTimers | None":
-        """Begins to watch; None where the device cannot say when a command ran."""
+        """Begins to watch; None where the device has no timers for commands."""
         names = ("watch", "count_watched", "take_watched")
         asked = [tvm_ffi.get_global_func(f"odtc.{kind}.{name}", True) for name in names]
         found = [function for function in asked if function is not None]
@@ -62,7 +62,7 @@ class DeviceTimers:
         return timers
 
     def count(self) -> int:
-        """Commands that the device was given so far."""
+        """Number of commands that were queued so far."""
         return int(self._count())
 
     def stop(self) -> list[Command]:
@@ -96,7 +96,7 @@ class DeviceTimers:
         ]
 
     def _copy(self) -> float:
-        """Has the device do something; when it was done."""
+        """Runs a command on the device and returns the time at which it was done."""
         self._source.copyto(self._target)
         self._device.sync()
         return time.monotonic()

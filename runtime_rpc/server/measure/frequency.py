@@ -1,4 +1,4 @@
-"""The highest frequency that the governor may give the cores: set, where the system allows it."""
+"""Caps the frequency that the governor may choose, where the system allows it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def cap_frequency(level: str, root: str) -> str:
         root: of `/sys`.
 
     Returns:
-        Why it cannot be done, and nothing is changed; '' if it is done.
+        The reason why nothing could be changed; '' if it was done.
     """
     policies = sorted(Path(root, _POLICIES).glob("policy*"))
     if not policies:

@@ -21,10 +21,10 @@ from odtc.runtime_rpc.server.measure.sources import SOURCES, MetricSource
 
 # The share of one core that reading one file may take.
 MOST = 0.002
-# The share of one core that the thread may take, and the rounds from one look at that to the next.
+# The share of one core that the thread may take, and the rounds between two checks of it.
 MOST_OF_ALL, _LOOKED_AT = 0.01, 32
 _RARELY = 10
-# Rounds that are kept. After that, every other one goes, and samples are taken half as often.
+# Rounds that are kept. Beyond it every other one is dropped, and sampling is half as frequent.
 _ROUNDS = 60_000
 _TRIES = 3
 _SPARE = 512
@@ -58,7 +58,7 @@ class _Reader:
     read: list[tuple[float, bytes]] = field(default_factory=list)
 
     def take(self, now: float) -> None:
-        """Reads the file; one that fails may work again, such as that of a core that was off."""
+        """Reads the file; a failing one may work again, such as that of a core that was offline."""
         try:
             self.read.append((now, os.pread(self.file, self.size, 0)))
         except OSError:
@@ -142,7 +142,7 @@ class Sampler:
                 if own - spent > MOST_OF_ALL * (now - looked):
                     self._period *= 2
                 looked, spent = now, own
-            # What was missed is not made up for.
+            # Missed rounds are not made up for.
             due = max(due + self._period, time.monotonic())
 
     def _round(self, number: int) -> None:
@@ -158,7 +158,7 @@ class Sampler:
         return number // 2
 
     def _probe(self, source: MetricSource) -> Probe:
-        """Opens what there is of a source."""
+        """Opens the files of a source that exist."""
         failures: list[OSError | ValueError] = []
         for pattern in source.files:
             paths = _matching(Path(self._root), pattern, failures.append)

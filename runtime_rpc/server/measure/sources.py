@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 _AT_HERTZ = re.compile(r"(\d+)@(\d+)Hz")
 
 Values = Iterator[tuple[str, float]]
-# Which files a source has, and what each says: from its text and its label to values by series.
+# Parsers map a file's text and its label to values by series.
 Parse = Callable[[str, str], Values]
 
 
@@ -46,7 +46,7 @@ class MetricSource:
 
 
 def _cores(text: str, _: str) -> Values:
-    """Seconds that each core worked and rested since the device was started."""
+    """Seconds that each core was busy and idle since the device was started."""
     for name, numbers in _CPU_LINE.findall(text):
         ticks = [int(number) for number in numbers.split()[:_COUNTED]]
         resting = ticks[_IDLE] + ticks[_WAITING]
@@ -77,7 +77,7 @@ def _field(series: str, key: str) -> Parse:
 
 
 def _status(text: str, _: str) -> Values:
-    """Whether a battery says that nothing charges it."""
+    """Whether a battery reports that it is not charging."""
     yield "battery.discharging", float(text.strip() == "Discharging")
 
 
@@ -85,11 +85,11 @@ def _gpu(text: str, path: str) -> Values:
     """Load of a GPU, in each of the forms that drivers report it in."""
     name = Path(path).name
     if name == "gpubusy":
-        # Adreno: microseconds of work, and of the window that they are of.
+        # Adreno: microseconds of work, and of their window.
         busy, window = map(int, text.split())
         yield "gpu.utilization", 100 * busy / window if window else 0.0
     elif name == "load":
-        # devfreq says percent and a frequency, Jetson's driver thousandths.
+        # devfreq reports percent and a frequency, Jetson's driver thousandths.
         match = _AT_HERTZ.match(text)
         yield "gpu.utilization", float(match[1]) if match else int(text) / 10
         if match:

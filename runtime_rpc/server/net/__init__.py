@@ -1,1 +1,1 @@
-"""Connections of the server: who connects, what they may take, and what is sent."""
+"""Connections of the server: accepting, limits, and the protocol."""

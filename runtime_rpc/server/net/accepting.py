@@ -1,4 +1,4 @@
-"""Takes connections: whose they are, and what happens when no file is left for one."""
+"""Accepts connections, finds their owners, and copes with a lack of free files."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ class Accepting:
         files.want(listener, READ)
 
     def is_due(self, ready: dict[int, int]) -> bool:
-        """Whether some may wait; after a pause they do."""
+        """Whether connections may be waiting; after a pause they are assumed to."""
         if self._pauses_until is None:
             return self._listener.fileno() in ready
         if time.monotonic() < self._pauses_until:
@@ -45,7 +45,7 @@ class Accepting:
         return True
 
     def take(self, make_room: Callable[[], bool]) -> Iterator[tuple[socket.socket, str]]:
-        """Connections of those who are trusted, and whose they are; no more than fit in a turn.
+        """Accepts trusted connections, each with its owner; no more than fit in a turn.
 
         Args:
             make_room: closes some file, and says whether it could.
@@ -78,15 +78,15 @@ class Accepting:
         return bool(poll.poll(0))
 
     def _pause(self) -> None:
-        """The listener would be ready all the time."""
+        """Pauses: else the listener would be ready all the time."""
         self._files.forget(self._listener)
         self._pauses_until = time.monotonic() + bounds.NO_FILES_SECONDS
 
 
 def is_trusted(connection: socket.socket) -> bool:
-    """Whether this user, root or adb's daemon is at the other end; TCP cannot tell.
+    """Whether the peer is this user, root or adb's daemon; with TCP this is unknown.
 
-    On a phone, every app can reach what listens on loopback.
+    On a phone, every app can reach a listener on loopback.
     """
     if connection.family != socket.AF_UNIX:
         return True

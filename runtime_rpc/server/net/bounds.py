@@ -1,4 +1,4 @@
-"""Limits on what those who connect may take of the server; docs/security.md repeats the table.
+"""Limits on the resources that peers may take; docs/security.md repeats the table.
 
 A peer is dropped at its limit, with a reason if it can still read one. When there is no room for
 one more, the least recently useful peer is dropped: so newcomers always get in, and the client of
@@ -30,16 +30,16 @@ IDLE_FACTOR = 2.0
 # is dropped when some have waited for so long.
 WAITING_BYTES = 16384
 WAITING_SECONDS = 5.0
-# Of the system's own buffer for such answers.
+# The system's own send buffer for such answers.
 SEND_BUFFER_BYTES = 16384
 # A refused peer may take this long to read the reason, and send as much meanwhile.
 LEAVING_SECONDS = 1.0
 LEAVING_BYTES = 1 << 20
-# Lines a minute in the log of what peers did.
+# Lines a minute in the log about peers.
 LINES_A_MINUTE = 30
 # Files that the server keeps for all else: sessions, the tracker, the log.
 SPARE_FILES = 64
-# Where no file is left for a connection, and none can be taken back, it waits for so long.
+# Pause in accepting where no file is left for a connection, and none can be freed.
 NO_FILES_SECONDS = 0.5
 
 

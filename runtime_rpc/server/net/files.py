@@ -1,4 +1,4 @@
-"""The files that the server's loop waits for, however many there are: epoll, where there is one."""
+"""The files that the server's loop waits for, by epoll where the system has it."""
 
 import selectors
 import socket
@@ -8,7 +8,7 @@ File = int | socket.socket
 
 
 class Files:
-    """Files, and what is waited for at each."""
+    """Files, and the events to wait for at each."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -17,7 +17,7 @@ class Files:
         """Waits for these events at a file from here on, and for no others.
 
         Raises:
-            PermissionError: nothing can be waited for there, as at a file on a disk.
+            PermissionError: the file cannot be polled, such as one on a disk.
         """
         known = self._selector.get_map().get(file)
         if known is None:
@@ -26,7 +26,7 @@ class Files:
             self._selector.modify(file, events)
 
     def forget(self, file: File) -> None:
-        """Waits for nothing there; to be called before the file is closed.
+        """Stops waiting for a file; to be called before it is closed.
 
         A session's process has a copy of it for a moment, so closing it is not enough.
         """

@@ -21,7 +21,7 @@ class Outgoing:
         return len(self._data)
 
     def put(self, data: bytes) -> None:
-        """Sends bytes after all others, as far as they are taken.
+        """Queues bytes and sends as much as the other side takes.
 
         Raises:
             OSError: the other side has gone.
@@ -32,7 +32,7 @@ class Outgoing:
         self.flush()
 
     def flush(self) -> None:
-        """Sends what is taken.
+        """Sends as much as the other side takes.
 
         Raises:
             OSError: the other side has gone.
@@ -43,5 +43,5 @@ class Outgoing:
 
     @property
     def waited(self) -> float:
-        """Seconds since last nothing waited."""
+        """Seconds since the queue was last empty."""
         return time.monotonic() - self._since if self._data else 0.0

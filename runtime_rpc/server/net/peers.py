@@ -103,7 +103,7 @@ class Peer:
         return ""
 
     def take_turn(self, events: int) -> bool:
-        """Takes what has come, up to one message, and sends what is taken.
+        """Reads up to one message, and sends as much as the peer takes.
 
         Returns:
             Whether a whole message has come.
@@ -125,7 +125,7 @@ class Peer:
         return self._take()
 
     def send_away(self, why: str) -> None:
-        """Tells it why, and lets it read that: a connection closed at once may lose it.
+        """Sends it the reason and lets it read that: a connection closed at once may lose it.
 
         Raises:
             OSError: it has gone.
@@ -133,14 +133,14 @@ class Peer:
         self._leave(wire.refusal(why))
 
     def close(self, why: str) -> None:
-        """Closes the connection at once; the peer reads why, if it can."""
+        """Closes the connection at once; the peer reads the reason if it can."""
         if not self.is_leaving and not self._outgoing:
             with suppress(OSError):
                 self.socket.send(wire.refusal(why))
         self.socket.close()
 
     def accept(self, key: str) -> None:
-        """Lets a session begin; the socket waits without end from here on.
+        """Lets a session begin; the socket is blocking from here on.
 
         Args:
             key: of the device.
@@ -149,12 +149,12 @@ class Peer:
             OSError: it has gone.
         """
         name = f"server:{key}".encode()
-        # The first bytes of a connection always find room.
+        # The first bytes of a connection always fit in its buffer.
         self.socket.sendall(wire.number(RPC_MAGIC) + wire.number(len(name)) + name)
         self.socket.settimeout(None)
 
     def refuse_key(self) -> None:
-        """Sends a client of TVM's away that shows another key.
+        """Refuses a client of TVM's that shows another key.
 
         Raises:
             OSError: it has gone.
@@ -168,7 +168,7 @@ class Peer:
         self._see_off()
 
     def _see_off(self) -> None:
-        """Reads what still comes: else the end of the connection might overtake the reason."""
+        """Drains what still comes: else the end of the connection might overtake the reason."""
         if self._outgoing:
             return
         if not self._after:

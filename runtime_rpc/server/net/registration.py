@@ -44,7 +44,7 @@ class Registration:
 
     def __init__(self, tracker: str, key: str, at: tuple[str, int]) -> None:
         self.match: str | None = None
-        # Of a client that was given the device and did not come: it may still.
+        # The key of a client that was given the device and has not come yet: it still may.
         self._former: str | None = None
         self.socket: socket.socket | None = None
         self.closes: Callable[[socket.socket], None] = lambda _: None
@@ -57,9 +57,9 @@ class Registration:
         self._tried = self._asked = self._heard = self._seen = 0.0
 
     def offer(self) -> None:
-        """Lets the tracker give the device away, under a new key and no other."""
+        """Offers the device at the tracker, under a new key and no other."""
         self._former = None
-        # It tells clients apart, and protects nothing.
+        # It distinguishes clients, and protects nothing.
         self.match = f"{self._key}:{random.random()}"  # noqa: S311
         self._seen = time.monotonic()
         if self._greeted:
@@ -99,7 +99,7 @@ class Registration:
         return READ | (WRITE if self._outgoing else 0)
 
     def take_turn(self, events: int) -> None:
-        """Takes what the tracker sends, and sends what it takes."""
+        """Reads from the tracker, and sends as much as it takes."""
         assert self._outgoing is not None
         try:
             if events & WRITE:
@@ -148,14 +148,14 @@ class Registration:
             self._heard = time.monotonic()
             self._introduce()
         while (text := self._received.text()) is not None:
-            # Of parts of a message there may be no end.
+            # There may be no end of parts of a message.
             self._heard = time.monotonic()
             answer = wire.parsed(text)
             self._replies.popleft()(answer)
 
     def _send(self, message: list[Any], reply: Callable[[Any], None]) -> None:
         if not self._replies:
-            # It had nothing to say until now, such as for all of a session.
+            # It had nothing to send until now, such as during a whole session.
             self._heard = time.monotonic()
         self._replies.append(reply)
         self._put(wire.frame(message))

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class RefusedError(ConnectionError):
-    """The server has sent its client away, and this is why."""
+    """The server has refused its client, with this reason."""
 
 
 def number(value: int) -> bytes:
@@ -154,7 +154,7 @@ def connect(address: str) -> socket.socket:
     try:
         connection.connect((LOOPBACK, int(name)) if kind == _TCP else f"\0{name}")
     except BlockingIOError:
-        # Over TCP it is on its way; what is sent next says whether it came about.
+        # Over TCP it is in progress; the next send shows whether it succeeded.
         if kind == _TCP:
             return connection
         connection.close()
@@ -179,7 +179,7 @@ def ask(connection: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         OSError: the other side is gone, or its answer does not come in time.
-        RefusedError: the server sends this client away.
+        RefusedError: the server refuses this client.
         ValueError: the answer is no JSON object, is too long, or nests too deep.
     """
     seconds = connection.gettimeout()
