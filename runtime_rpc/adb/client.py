@@ -1,4 +1,4 @@
-"""The `adb` program, with a limit to every call; its environment says which of its servers."""
+"""Calls the `adb` program, each call with a timeout; its environment selects adb's server."""
 
 import shutil
 import subprocess

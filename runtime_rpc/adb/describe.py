@@ -59,7 +59,7 @@ class ListedPhone:
         state: adb's word; `device` if all is well.
         facts: what the phone reports of itself; a key is missing where it reports nothing.
         key: that it was set up under, or None.
-        url: what `odtc.connect` takes, or None.
+        url: address for `odtc.connect`, or None.
         busy: whether a session runs; None where no server answers.
     """
 
@@ -102,7 +102,7 @@ def _found(phone: Listed) -> ListedPhone:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Facts from what the parts print; what cannot be read of a phone is left out."""
+    """Parses facts from the output of the parts; facts that a phone does not have are left out."""
     parts: dict[str, str] = {}
     for part in text.split(_MARK)[1:]:
         name, _, rest = part.partition("\n")

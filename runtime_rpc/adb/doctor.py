@@ -1,4 +1,4 @@
-"""Looks at each link between this host and a phone's server, in order, and says what is wrong."""
+"""Checks each link between this host and a phone's server, in order, up to the first fault."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ _SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LinkCheck:
-    """A link that was looked at.
+    """The check of one link.
 
     Attributes:
         well: whether it is as it should be.
-        said: what was seen.
+        said: the result, as text.
         hint: what to do; '' where all is well.
     """
 
@@ -32,7 +32,7 @@ class LinkCheck:
 
 
 def examine(serial: str) -> Iterator[LinkCheck]:
-    """Each link; the first that is broken is the last."""
+    """Checks each link; the first that is broken is the last."""
     adb = Adb(serial)
     phone = state.find(serial)
     looks: dict[str, Callable[[], str]] = {

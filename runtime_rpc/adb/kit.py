@@ -42,7 +42,7 @@ class Kit:
 
     Attributes:
         path: of the tar file.
-        version: differs where the content does.
+        version: hash of the content.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class Kit:
 
 
 def build_kit(progress: Progress = silent) -> Kit:
-    """The kit; it is made unless the cache has it.
+    """Returns the kit; it is built unless the cache has it.
 
     Raises:
         BuildError: a tool is missing or failed, or the cache cannot be written.
@@ -62,7 +62,7 @@ def build_kit(progress: Progress = silent) -> Kit:
         with (
             atomic_write(path) as temporary,
             tarfile.open(
-                # Links become files: not every file system of a phone has them.
+                # Links become files: not every file system of a phone supports them.
                 temporary,
                 "w",
                 dereference=True,

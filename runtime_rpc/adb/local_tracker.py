@@ -25,7 +25,7 @@ _START_SECONDS = 30.0
 
 
 def ensure(port: int) -> int:
-    """Sees to it that a tracker listens on a port of loopback; 0 is any, and it is returned.
+    """Ensures that a tracker listens on a port of loopback, and returns the port; 0 is any.
 
     Raises:
         DeviceError: the port is in use by something else.

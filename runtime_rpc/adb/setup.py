@@ -1,4 +1,4 @@
-"""Brings odtc's server to a phone and starts it; a phone that is ready is left as it is.
+"""Installs odtc's server on a phone and starts it; a phone that is ready is left as it is.
 
     client ─tcp, loopback─ adb forward ═USB═ abstract socket ─ server
     tracker ─tcp, loopback─ adb reverse ═USB═ abstract socket ─ server
@@ -41,11 +41,11 @@ def set_up(
     tracker: int | None = None,
     progress: Progress = silent,
 ) -> Phone:
-    """Sees to it that a phone's server runs and is registered at a tracker of this host.
+    """Ensures that a phone's server runs and is registered at a tracker of this host.
 
     Args:
         serial: of the phone, as adb has it.
-        key: that it gets at the tracker; as before, or made of its serial.
+        key: its key at the tracker; the former one, or one made of its serial, if None.
         tracker: its port on loopback; it is started if nothing listens there.
         progress: called with what is being done.
 
@@ -72,7 +72,7 @@ def set_up(
 
 
 def stop(serial: str) -> None:
-    """Ends a phone's server and takes away what was forwarded; its files stay.
+    """Stops a phone's server and removes its forwarded ports; its files stay.
 
     Raises:
         DeviceError: the phone was not set up from here.
@@ -87,7 +87,7 @@ def stop(serial: str) -> None:
         )
     with state.alone(serial):
         adb = Adb(serial)
-        # Where the phone has gone, there is nothing to end.
+        # If the phone is gone, there is nothing to stop.
         with suppress(DeviceError):
             adb.check()
             _stop_server(phone, adb)
@@ -105,7 +105,7 @@ def server_name(phone: Phone) -> str:
 
 
 def tracker_name(phone: Phone) -> str:
-    """The abstract socket on a phone that leads to the tracker."""
+    """The abstract socket on a phone that is forwarded to the tracker."""
     return f"odtc-{phone.key}-tracker"
 
 
@@ -138,7 +138,7 @@ def _wanted(serial: str, key: str | None, tracker: int | None) -> Phone:
 
 
 def _forward(adb: Adb, phone: Phone) -> int:
-    """Leads ports through adb, each to its socket; returns that of the server on this host."""
+    """Forwards ports through adb, each to its socket; returns the server's port on this host."""
     adb.run("reverse", f"localabstract:{tracker_name(phone)}", f"tcp:{phone.tracker}")
     there = f"localabstract:{server_name(phone)}"
     if phone.port:
@@ -170,7 +170,7 @@ def _check_abi(adb: Adb) -> None:
 
 
 def _push(adb: Adb, kit: Kit, progress: Progress) -> None:
-    """Pushes what the phone has not yet."""
+    """Pushes files that the phone does not have yet."""
     adb.shell(f"mkdir -p {FOLDER} && chmod 700 {FOLDER}")
     marker = f"cat {FOLDER}/kit/version 2>/dev/null || true"
     if adb.shell(marker).strip() != kit.version:
@@ -206,7 +206,7 @@ def _check_room(adb: Adb) -> None:
 
 
 def _stop_server(phone: Phone, adb: Adb) -> None:
-    """Ends the server of a phone, whichever way it listens."""
+    """Stops the server of a phone, whichever way it listens."""
     ask(phone, {"ask": "stop"})
     adb.shell(
         f"cd {FOLDER} 2>/dev/null || exit 0; test -f pid || exit 0; "
@@ -239,7 +239,7 @@ def _start(adb: Adb, phone: Phone) -> None:
 
 
 def _had_time(deadline: float) -> bool:
-    """Whether a process that is to be started must be there by now."""
+    """Whether a process that is being started must exist by now."""
     return deadline - time.monotonic() < START_SECONDS - _ASK_SECONDS
 
 

@@ -21,7 +21,7 @@ class Phone:
     Attributes:
         serial: as adb has it.
         key: that it has at the tracker.
-        port: of this host's loopback that leads to its server.
+        port: of this host's loopback that is forwarded to its server.
         tracker: the tracker's port on this host's loopback.
     """
 
@@ -37,7 +37,7 @@ class Phone:
 
 
 def folder() -> Path:
-    """Where the files of this user are."""
+    """The folder of this user's files."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "odtc" / "devices"
 
@@ -69,7 +69,7 @@ def forget(serial: str) -> None:
 
 @contextmanager
 def alone(serial: str) -> Iterator[None]:
-    """A block that no other process of this user is in for the same phone."""
+    """A lock among this user's processes, for one phone."""
     folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     with _path(serial).with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -27,8 +27,8 @@ from odtc.runtime_rpc.export.inputs import Batches, as_the_file_takes, batches_o
 from odtc.runtime_rpc.export.maps import as_scores, maps_of, probabilities
 from odtc.runtime_rpc.free_memory import available_bytes
 
-# What loading and running a file takes, over its size and that of an evaluation: a file is read,
-# and laid out anew, and another library may plan its memory worse.
+# Memory to load and run a file, over its size and that of an evaluation: a file is read and laid
+# out anew, and another library may plan its memory worse.
 _COPIES = 3
 # A run that would take longer is left out; only ONNX's reference is so slow.
 _SECONDS = 60.0
@@ -40,7 +40,7 @@ _MIXES = (
     f"exporter spelled out: export it with BatchNormalization nodes, or for inference; {_UNSEEN}"
 )
 
-# From inputs to what `evaluate` gives for each output.
+# From inputs to the result of `evaluate` for each output.
 Evaluate = Callable[[Mapping[str, np.ndarray]], Results]
 
 
@@ -49,9 +49,9 @@ class ExportCheck:
     """The result of a file's check.
 
     Attributes:
-        engine: what ran it; empty where nothing did.
+        engine: name of the engine that ran it; '' for none.
         batches: numbers of samples that it was run with.
-        difference: the largest, over the largest element of the output; None where none was
+        difference: largest difference over the output's largest element; None where none was
             compared.
         notes: what could not be compared, and why.
     """
@@ -71,7 +71,7 @@ def check_file(
         path: of the file.
         model: the same.
         manifest: of the step.
-        evaluate: gives the outputs of inputs that the step takes.
+        evaluate: computes the outputs from inputs of the step.
         name: of the file in errors.
 
     Raises:
@@ -103,7 +103,7 @@ def check_file(
 
 @contextmanager
 def _showing(path: Path, model: onnx.ModelProto, tensors: Iterable[str]) -> Iterator[Path]:
-    """The file, or for as long as the block lasts the same with further tensors as outputs."""
+    """The file, or a copy with further tensors as outputs, which lasts as long as the block."""
     given = [value.name for value in model.graph.output]
     further = [onnx.ValueInfoProto(name=name) for name in set(tensors) - {*given, ""}]
     if not further:
@@ -134,7 +134,7 @@ class _Checking:
     def compare(
         self, arrays: Mapping[str, np.ndarray], evaluated: Results, fronts: Mapping[str, str]
     ) -> None:
-        """Compares outputs, or what is in front of them, at each number of samples."""
+        """Compares outputs, or the logits in front of them, at each number of samples."""
         given = {value.name for value in self.model.graph.output}
         expected = {name: each for name, each in evaluated.items() if name in given}
         drawn = random_nodes(self.model)
@@ -173,7 +173,7 @@ class _Checking:
             self.check.difference = None
 
     def _counts(self, arrays: Mapping[str, np.ndarray]) -> Sequence[int]:
-        """The numbers of samples to run with, of which a slow engine takes what it can."""
+        """The numbers of samples to run with, as far as a slow engine can."""
         counts = self.batches.counts
         if self.batches.fixed:
             self.check.notes.append(
@@ -215,7 +215,7 @@ class _Checking:
     def _compare(
         self, name: str, found: Sequence[np.ndarray], expected: np.ndarray, count: int
     ) -> None:
-        """Compares one output, or what is in front of it, with what is expected of a batch."""
+        """Compares one output, or the logits in front of it, with the expected one of a batch."""
         have, shape = self.batches.compiled, found[0].shape
         if count != have and shape == expected.shape:
             self.check.notes.append(f"{name} is of a whole batch: it was not compared at {count}")
@@ -265,7 +265,7 @@ class _Checking:
 
 
 def _too_large(path: str | os.PathLike[str], activations: int) -> str:
-    """Why a file is not run, for the memory that it would take; empty where it is.
+    """The reason why a file is not run, as it would take too much memory; '' where it is.
 
     Args:
         path: of the file.

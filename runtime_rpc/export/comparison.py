@@ -1,4 +1,4 @@
-"""How far an output of a file is from what `evaluate` gives."""
+"""Differences of a file's outputs from those of `evaluate`, and their tolerances."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ from odtc.core.onnx_model.weight_places import bodies_of, float_tensors
 # Of the largest element. Sums in another order differ by 2e-5 in deep models; statistics of the
 # batch, live dropout, or another weight by more than 1e-3.
 _FLOAT32 = 1e-4
-# What is rounded to so many bits is off by its last one, and by several after some layers.
+# A value rounded to so many bits is off by its last one, and by several after some layers.
 _ROUNDED: dict[int, float] = {onnx.TensorProto.FLOAT16: 2e-2, onnx.TensorProto.BFLOAT16: 1e-1}
 _MIXED = 2e-2
 _LEAST_SCALE = 1e-6

@@ -33,7 +33,7 @@ class InferenceEngine:
 
 
 def load_engine(path: str | os.PathLike[str]) -> tuple[InferenceEngine | None, list[str]]:
-    """The first engine that takes a file, and why those before it do not."""
+    """The first engine that can load a file, and the reasons why those before it cannot."""
     reasons = []
     for name, load in _loaders():
         try:
@@ -96,7 +96,7 @@ def _reference(path: str | os.PathLike[str]) -> InferenceEngine:
     evaluator = ReferenceEvaluator(os.fspath(path), new_ops=[BatchNormalization])
 
     def run(feeds: Mapping[str, np.ndarray]) -> Results:
-        # It warns of infinities and divisions that the model means.
+        # It warns of infinities and divisions that the model intends.
         with np.errstate(all="ignore"):
             results = evaluator.run(None, dict(feeds))
         return {str(k): v for k, v in zip(evaluator.output_names, results, strict=True)}

@@ -1,4 +1,4 @@
-"""Made inputs for a model, and the same for another number of samples."""
+"""Generated inputs for a model, and the same for another number of samples."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _SEED = 0
 # Below the largest of int8, too.
 _PIXELS = 128
 _TABLES = ("Gather", "GatherElements")
-# They give the numbers on that they were given.
+# They pass on the numbers that they are given.
 _SAME_NUMBERS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 Arrays = dict[str, np.ndarray]
@@ -23,7 +23,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Batches:
-    """Where samples lie in the inputs of a file, and how many of them it takes.
+    """The axes of samples in the inputs of a file, and the numbers of samples that it takes.
 
     Attributes:
         compiled: samples in the inputs that were made.
@@ -56,11 +56,11 @@ def feeds_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 def batches_of(
     graph: onnx.GraphProto, inputs: Sequence[Argument], arrays: Arrays, compiled: int
 ) -> Batches:
-    """How many samples a file takes.
+    """Finds the numbers of samples that a file takes.
 
     Args:
         graph: of the file.
-        inputs: of the step; the first one that holds samples says what is the batch.
+        inputs: of the step; the first one that holds samples defines the batch.
         arrays: that were made for the inputs, and for those that no step takes.
         compiled: samples in them.
     """
@@ -138,7 +138,7 @@ def as_the_file_takes(graph: onnx.GraphProto, arrays: Mapping[str, np.ndarray]) 
 
 
 def _rows(graph: onnx.GraphProto) -> dict[str, int]:
-    """How many rows the tables have that inputs number."""
+    """Number of rows of the tables that inputs are indices into."""
     tables = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
     origin = {value.name: value.name for value in feeds_of(graph)}
     rows: dict[str, int] = {}

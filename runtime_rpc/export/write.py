@@ -27,10 +27,10 @@ class Exported:
     Attributes:
         path: of the file.
         form: `inference` or `training`.
-        changes: what its inference form changed of the model.
-        engine: what ran the file; empty where nothing did.
+        changes: changes of the model in its inference form.
+        engine: name of the engine that ran it; '' for none.
         batches: numbers of samples that it was run with.
-        difference: the largest from `evaluate`, over the largest element of the output; None where
+        difference: largest from `evaluate`, over the output's largest element; None where
             nothing was compared.
         notes: what was not compared, and why.
     """
@@ -77,7 +77,7 @@ def write_model(
         path: of the new file.
         bundle: the artifact.
         weights: all of them, adapters merged.
-        evaluate: what to compare the file with; None to write it unseen.
+        evaluate: reference to compare the file with; None to write it unchecked.
         training: whether the file keeps the form in which the model was compiled.
 
     Raises:

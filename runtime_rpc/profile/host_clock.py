@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HostSpan:
-    """Something that the host did.
+    """A recorded activity of the host.
 
     Attributes:
         what: `upload`, `download`, or the function of the library that it called.
@@ -27,12 +27,12 @@ def _nobody(runs: int) -> None:
     """Ignores a number of runs."""
 
 
-# One for all blocks: a small model's step is so short that making it would count.
+# One for all blocks: a small model's step is so short that creating it would count.
 _UNSEEN = nullcontext(_nobody)
 
 
 class HostClock:
-    """Notes what is done while it is on.
+    """Records activities while it is on.
 
     Attributes:
         spans: that were noted, or None while it is off.
@@ -41,7 +41,7 @@ class HostClock:
     spans: list[HostSpan] | None = None
 
     def span(self, what: str) -> AbstractContextManager[Callable[[int], None]]:
-        """A block that is noted, unless it fails; it may say that it was another number of runs."""
+        """Records the block, unless it fails; the block may set another number of runs."""
         return _UNSEEN if self.spans is None else _noted(self.spans, what)
 
 

@@ -38,7 +38,7 @@ class Profiling:
         return self._profile
 
     def end(self, profile: Profile) -> None:
-        """Takes up what was found."""
+        """Sets the profile, once."""
         self._profile = profile
 
 
@@ -55,9 +55,9 @@ def profiling(
     """Profiles the steps that are taken within the block.
 
     Args:
-        session: with the device that they run on.
-        machine: that runs them.
-        host: that the trainer notes its doings with.
+        session: of the device that they run on.
+        machine: the virtual machine that runs them.
+        host: the clock that the trainer records its activities with.
         manifest: of the artifact.
         plans: its memory plans.
         period: seconds between samples.
@@ -125,7 +125,7 @@ def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[ProfiledOperator, ...
 
 
 def _ahead(called: Sequence[HostSpan], runs: Sequence[StepCall]) -> float:
-    """Seconds that the device's clock is ahead by: runs are in the middle of their call."""
+    """Seconds that the device's clock is ahead by, as runs are in the middle of their call."""
     rest = iter(runs)
     calls = [(span, list(islice(rest, span.runs))) for span in called]
     return median((own[0].begin + own[-1].end - span.begin - span.end) / 2 for span, own in calls)
@@ -134,6 +134,6 @@ def _ahead(called: Sequence[HostSpan], runs: Sequence[StepCall]) -> float:
 def _moves(
     spans: Sequence[HostSpan], copies: Sequence[tuple[str, float, float]] | None, ahead: float
 ) -> tuple[Move, ...]:
-    """Data movement, by the device's clock: what its own timers say, or what the host saw."""
+    """Data movement, by the device's clock: from its own timers, or as the host saw it."""
     seen = [(span.what, span.begin + ahead, span.end + ahead) for span in spans]
     return tuple(Move(*each) for each in (seen if copies is None else copies) if each[0] in MOVES)

@@ -29,10 +29,10 @@ class ProfiledOperator:
 
     Attributes:
         kernel: its name.
-        phase: what it is for; calls that run again in the backward pass are of that.
+        phase: of the step; calls that run again in the backward pass belong to that.
         nodes: ONNX nodes that it computes, or whose gradients, the last one first; of an update,
             its parameter.
-        live_bytes: of the arena that hold a tensor while it runs.
+        live_bytes: bytes of the arena that hold a tensor while it runs.
     """
 
     kernel: str
@@ -112,7 +112,7 @@ class Profile:
         steps: the runs of each step: its micro-batches, or one.
         moves: data movement of all steps.
         samples: of the same time.
-        parameter_bytes: of weights; `optimizer_bytes` of its state.
+        parameter_bytes: of weights.
         optimizer_bytes: of the optimizer's state.
         waited: whether the device, a GPU without timers, was waited for at each kernel: steps are
             slower so.
@@ -215,7 +215,7 @@ class Profile:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON, with figures that follow from it."""
+        """All of it, for JSON, with derived figures."""
         operators = [
             asdict(each) | {"seconds": seconds, "felt": self.felt([number])}
             for number, (each, seconds) in enumerate(

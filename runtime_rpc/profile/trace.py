@@ -1,4 +1,4 @@
-"""A profile as a trace that Perfetto (https://ui.perfetto.dev) and chrome://tracing open.
+"""A profile as a trace for Perfetto (https://ui.perfetto.dev) and chrome://tracing.
 
 The format is the trace-event format's JSON object: complete events (`X`) with begin and duration in
 microseconds, counters (`C`), and metadata (`M`) that names processes and threads.
@@ -102,7 +102,7 @@ def _counters(profile: Profile) -> Iterator[_Event]:
     samples, began = profile.samples, profile.began
     shown = {f"{core} utilization, %": samples.utilization(core) for core in samples.cores}
     shown["power, W"] = samples.power()
-    # What is counted since the device was started says little.
+    # Counts since the device was started are of no use.
     shown |= {
         f"{name}, {unit_of(name)}": series
         for name, series in samples.series.items()

@@ -1,4 +1,4 @@
-"""A phone's stand-in that is reached through the real adb only: a fake daemon in its own world.
+"""A phone's stand-in that is reached through the real adb only: a daemon in its own namespaces.
 
 The phone has namespaces of its own for mounts, processes and the network, so the host reaches it
 through its daemon alone, and it reaches the host through `adb reverse` alone. What it runs of its
@@ -25,7 +25,7 @@ _LOOPBACK = "127.0.0.1"
 _CPU = "cortex-a76"
 _EMULATOR = "/system/bin/qemu-aarch64"
 
-# The shell stays and reaps what loses its parent, as init does.
+# The shell stays and reaps orphaned processes, as init does.
 _ENTER = f"""
 root=$1 busybox=$2 emulator=$3 files=$4 disk=$5
 shift 5
@@ -96,7 +96,7 @@ class AdbPhone:
 
     Attributes:
         serial: once `adb connect SERIAL` was run.
-        pid: of the process that all of its processes come from.
+        pid: of the ancestor of all of its processes.
     """
 
     def __init__(self, port: int, pid: int) -> None:
@@ -115,7 +115,7 @@ def adb_phone(port: int = 0, disk: str = DISK) -> Iterator[AdbPhone]:
 
     Args:
         port: of this host's loopback, where its daemon listens; 0 is any.
-        disk: room for what is pushed, as `mount` has sizes.
+        disk: size of the disk for pushed files, as `mount` takes it.
 
     Raises:
         BuildError: a program that it needs is not installed.

@@ -49,7 +49,7 @@ class Stream:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        """Sends data in parts, each when the other side has taken the last.
+        """Sends data in parts, each after the other side has taken the last one.
 
         Raises:
             EOFError: the other side has closed.
@@ -90,13 +90,13 @@ class Stream:
             self._change.notify_all()
 
     def allow(self, peer: int) -> None:
-        """The other side has taken the last part."""
+        """Notes that the other side has taken the last part."""
         with self._change:
             self.peer, self._may_write = peer, True
             self._change.notify_all()
 
     def end(self) -> None:
-        """The other side has closed."""
+        """Notes that the other side has closed."""
         with self._change:
             self._closed = True
             self._change.notify_all()
@@ -107,7 +107,7 @@ class AdbConnection:
 
     Args:
         client: accepted.
-        phone: what commands run in.
+        phone: the environment of commands.
     """
 
     def __init__(self, client: socket.socket, phone: services.PhoneRoot) -> None:
@@ -119,7 +119,7 @@ class AdbConnection:
         self._last = 0
 
     def run(self) -> None:
-        """Serves until the client goes, or the cable is pulled."""
+        """Serves until the client disconnects, or the cable is pulled."""
         try:
             while True:
                 self._handle(*self._receive())
@@ -140,7 +140,7 @@ class AdbConnection:
             self._client.sendall(header + data)
 
     def open(self, service: str) -> Stream:
-        """Opens a stream to a service of the host, such as a port that is reversed."""
+        """Opens a stream to a service of the host, such as a reversed port."""
         stream = self._new(0)
         self.send(b"OPEN", stream.number, 0, service.encode() + b"\0")
         return stream
@@ -207,7 +207,7 @@ def _exit_with_stdin() -> None:
 
 
 def main(listener: int, root: str) -> None:
-    """Accepts adb's server, again and again."""
+    """Accepts connections of adb's server, until it is killed."""
     threading.Thread(target=_exit_with_stdin, daemon=True).start()
     phone = services.PhoneRoot(Path(root))
     accepting = socket.socket(fileno=listener)

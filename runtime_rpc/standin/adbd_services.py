@@ -85,7 +85,7 @@ def find(name: str, connection: "AdbConnection") -> Service | None:
 
 
 class Reversed:
-    """An address of the phone that leads to one of the host.
+    """An address of the phone that is forwarded to one of the host.
 
     Args:
         connection: of the host.
@@ -93,7 +93,7 @@ class Reversed:
         there: the host's.
 
     Attributes:
-        there: where the next client is led to.
+        there: the address that the next client is forwarded to.
     """
 
     def __init__(self, connection: "AdbConnection", here: str, there: str) -> None:
@@ -110,7 +110,7 @@ class Reversed:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the address is free again."""
+        """Closes the listener; returns when the address is free again."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -178,7 +178,7 @@ def _feed_framed(stream: "Stream", process: subprocess.Popen[bytes]) -> None:
 
 
 def _hang_up(process: subprocess.Popen[bytes]) -> None:
-    """The client has gone: so does what it ran."""
+    """Hangs up a command whose client has disconnected."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGHUP)
 
@@ -210,7 +210,7 @@ def _pump(stream: "Stream", there: socket.socket) -> None:
 
 
 def _sync(stream: "Stream", phone: PhoneRoot) -> None:
-    """Files are pushed and pulled."""
+    """Serves pushes and pulls of files."""
     while True:
         kind, length = _SYNC.unpack(stream.read(_SYNC.size))
         name = stream.read(length).decode() if length else ""

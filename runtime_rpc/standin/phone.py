@@ -1,4 +1,4 @@
-"""Starts and stops the phone: a tracker, and the server in an emulated process of its own world.
+"""Starts and stops the phone: a tracker, and the server in an emulated process of its own root.
 
 The server sees the root folder and nothing else: it has namespaces of its own for mounts and
 processes. Both processes end when their standard input is closed, so they go with the process that
@@ -43,7 +43,7 @@ _GRACE_SECONDS = 2.0
 _LOG_BYTES = 8192
 _CPU = "cortex-a76"
 _SESSIONS = "/tmp/sessions"  # noqa: S108
-# What PoCL has made of kernels, by hashes of their code: an emulated compiler takes a minute.
+# PoCL's compiled kernels, by hashes of their code: an emulated compiler takes a minute.
 _COMPILED = "/tmp/pocl"  # noqa: S108
 _START_HINT = "where `unshare` or `mount` is refused, allow user namespaces or run as root"
 
@@ -59,7 +59,7 @@ mount --bind /dev/urandom "$root/dev/urandom"
 mount --bind "$emulator" "$root{EMULATOR}"
 mount --bind "$server" "$root{SERVER_FOLDER}"
 if [ "$preload" ]; then
-    # PoCL looks there for the cores that it computes on.
+    # PoCL finds its cores there.
     mount --rbind /sys "$root/sys"
     mkdir "$root{_COMPILED}"
     mount --bind "$compiled" "$root{_COMPILED}"
@@ -116,7 +116,7 @@ class EmulatedPhone:
         return f"rpc://{_LOOPBACK}:{self.tracker_port}/{self.key}"
 
     def start(self) -> None:
-        """Returns when a session can be asked for.
+        """Starts the phone; returns when a session can be opened.
 
         Raises:
             BuildError: the root folder is not in the cache and cannot be built.

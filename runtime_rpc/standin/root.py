@@ -25,13 +25,13 @@ PACKAGES_FOLDER = "/opt/tvm"
 EMULATOR = "/emulator"
 SERVER_FOLDER = "/server"
 
-# What the phone mounts at each start. A mount needs something to lie on, and the root is read-only.
+# Mount points of the phone. They must exist, since the root is read-only.
 _MOUNTED_FOLDERS = ("/dev", "/proc", "/sys", "/tmp", SERVER_FOLDER)  # noqa: S108
 _MOUNTED_FILES = ("/dev/null", "/dev/urandom", EMULATOR)
 
 _DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-stdlib", "libstdc++6")
 
-# What builds a root, and runs a phone from it.
+# Programs that build a root, and run a phone from it.
 _TOOLS = ("apt-get", "busybox", "dpkg-deb", "qemu-aarch64-static", "unshare")
 
 # What `tvm.rpc.server` imports. The phone gets the versions that are installed here: TVM does not
@@ -77,9 +77,9 @@ class Extra:
 
     Attributes:
         packages: of Debian.
-        recipe: what it is made from beside these.
-        finish: puts the rest into a root.
-        tools: that this takes.
+        recipe: other inputs that it is built from, for the key in the cache.
+        finish: adds the rest to a root.
+        tools: programs that this needs.
     """
 
     packages: tuple[str, ...] = ()
@@ -92,11 +92,11 @@ NOTHING = Extra()
 
 
 def build_root(progress: Progress = silent, extra: Extra = NOTHING) -> Path:
-    """The root folder; it is built unless it is in the cache already.
+    """Returns the root folder; it is built unless it is in the cache already.
 
     Args:
         progress: called with what is being done.
-        extra: what the root is to have, too.
+        extra: further contents of the root.
 
     Raises:
         BuildError: a tool is missing or failed, or the cache cannot be written.
@@ -185,6 +185,6 @@ def _finish(root: Path, progress: Progress) -> None:
         Path(f"{root}{folder}").mkdir(exist_ok=True)
     for file in _MOUNTED_FILES:
         Path(f"{root}{file}").touch()
-    # Bytecode is the same on every machine: the phone, which is slow, has not to compile.
+    # Bytecode is the same on every machine: the phone, which is slow, need not compile.
     for folder in (PACKAGES_FOLDER, "/usr/lib/python3.11"):
         compileall.compile_dir(f"{root}{folder}", stripdir=str(root), quiet=2, workers=0)

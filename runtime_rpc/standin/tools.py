@@ -35,7 +35,7 @@ def find_tool(name: str) -> str:
 
 
 def find_tools(*names: str) -> None:
-    """Finds what is missing before the long work, not after it.
+    """Checks for missing programs before the long work, not after it.
 
     Raises:
         BuildError: one of these programs is not installed.
@@ -45,7 +45,7 @@ def find_tools(*names: str) -> None:
 
 
 def run_tool(command: Sequence[str], *, hint: str, env: Mapping[str, str] | None = None) -> str:
-    """Runs a command to its end and gives what it wrote to standard output.
+    """Runs a command to its end and returns its standard output.
 
     Raises:
         BuildError: it failed, or took longer than ten minutes; with the last lines it wrote.

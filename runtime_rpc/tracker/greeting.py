@@ -13,9 +13,9 @@ from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.tracker.trackers import Address
 
-# What has to be the same at both ends, and how messages call it.
+# Versions that must be the same at both ends, and their names in messages.
 _COMPARED = {"odtc": "odtc", "tvm": "TVM", "ffi": "TVM's FFI", "abi": "the ABI"}
-# Of what a server says, in a message.
+# Most letters of a server's answer in a message.
 _LETTERS = 80
 
 
@@ -30,7 +30,7 @@ def own_versions() -> dict[str, str]:
 
 
 def greet(address: Address, seconds: float) -> socket.socket:
-    """A connection that questions can be asked over; each wait ends after so many seconds.
+    """Opens a connection for questions; each wait times out after so many seconds.
 
     Raises:
         OSError: nothing listens there.
@@ -61,7 +61,7 @@ def status(address: Address, seconds: float, where: str) -> dict[str, Any] | Non
             str(error), where=where, hint="try again; its log says who else connects to it"
         ) from error
     except ValueError as error:
-        # TVM's own server closes the connection and says nothing.
+        # TVM's own server closes the connection without an answer.
         raise DeviceError(
             f"what answers there is no server of a device: {str(error)[:_LETTERS]}",
             where=where,
