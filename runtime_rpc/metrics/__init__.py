@@ -1,1 +1,1 @@
-"""The state of a device while it computes: samples of it, and the figures that follow from them."""
+"""The state of a device while it computes: samples of it, and figures derived from them."""

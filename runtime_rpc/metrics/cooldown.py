@@ -1,4 +1,4 @@
-"""Waiting until a device is as cool as it was."""
+"""Waits until a device is as cool as it was at first."""
 
 import time
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from odtc.runtime_rpc.metrics.samples import Samples
 if TYPE_CHECKING:
     from odtc.runtime_rpc.session import Session
 
-# From one look at the temperature to the next, and how long it is waited for.
+# Seconds between two readings of the temperature, and the longest wait.
 PAUSE_SECONDS, LIMIT_SECONDS = 2.0, 600.0
-# Zones that say how hot the cores are; a battery or a charger goes its own ways.
+# Zones of the cores; a battery's or a charger's temperature is independent of theirs.
 _OF_CORES = ("cpu", "soc", "pkg", "core", "tsens")
 
 UNKNOWN = "cooldown: no temperature is readable"
@@ -36,7 +36,7 @@ def heat_now(session: "Session", root: str = "/") -> float | None:
     """The temperature of a session's device, see `heat_of`.
 
     Args:
-        session: any; of servers, only odtc's can do it.
+        session: any; TVM's own server does not support it.
         root: on the device, of `/proc` and `/sys`.
 
     Raises:

@@ -17,7 +17,7 @@ DISCHARGING = "battery.discharging"
 
 @dataclass(frozen=True)
 class Series:
-    """Numbers by time; each is of the interval that ends when it was taken.
+    """A time series; each value is of the interval that ends at its time.
 
     Attributes:
         times: in seconds, rising.
@@ -55,7 +55,7 @@ class Samples:
     Attributes:
         began: when, by the device's monotonic clock in seconds.
         ended: when.
-        series: by name, as they were read; `utilization` and `power` have what follows from them.
+        series: by name, as they were read; `utilization` and `power` are derived from them.
         probes: the state of each source.
         period: seconds between samples at the end, of sources that are not read less often; longer
             than was asked for where samples would have cost too much.
@@ -94,7 +94,7 @@ class Samples:
         return replace(self, began=begin, ended=end, series=kept)
 
     def utilization(self, unit: str) -> Series:
-        """How busy a core, or `gpu`, was in percent; empty where that is not known.
+        """Load of a core, or of `gpu`, in percent; empty where unknown.
 
         Counts of ticks do not resolve an interval without one: it is merged with the next one.
         """
@@ -113,7 +113,7 @@ class Samples:
         return Series(tuple(times), tuple(values))
 
     def power(self) -> Series:
-        """Watts that the device draws, of its board or its battery; empty where that is not known.
+        """Watts that the device draws, of its board or its battery; empty where unknown.
 
         Of a battery that is charged it is what flows into it.
         """
@@ -132,7 +132,7 @@ class Samples:
 
 
 def samples_of(data: Mapping[str, Any], *, emulated: bool = False) -> Samples:
-    """Samples as a sampler has them, or as `Samples.to_dict`."""
+    """Reads samples from the form of a sampler or of `Samples.to_dict`."""
     series = {
         name: Series(tuple(one["times"]), tuple(one["values"]))
         for name, one in data["series"].items()

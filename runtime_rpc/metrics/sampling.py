@@ -13,7 +13,7 @@ from odtc.runtime_rpc.server.measure.measuring import START_SAMPLING, STOP
 from odtc.runtime_rpc.tracker.told import understood
 
 PERIOD = 0.01
-# Below, Python's thread itself would be seen; above, a step would be missed.
+# Below, Python's own thread would show in the samples; above, a step would be missed.
 _LEAST, _MOST = 0.001, 60.0
 
 
@@ -54,7 +54,7 @@ class Sampling:
         return usage_of(self.samples)
 
     def end(self, samples: Samples) -> None:
-        """Takes up what was sampled."""
+        """Sets the samples, once."""
         self._samples = samples
 
 
@@ -64,7 +64,7 @@ def sampling(session: Sampled, period: float = PERIOD, root: str = "/") -> Itera
     """Samples a session's device within the block.
 
     Args:
-        session: any; of servers, only odtc's can do it.
+        session: any; TVM's own server does not support it.
         period: seconds between samples, from 0.001 to 60.
         root: on the device, of `/proc` and `/sys`; another one is a fixture, and is said to be.
 
@@ -81,7 +81,7 @@ def sampling(session: Sampled, period: float = PERIOD, root: str = "/") -> Itera
     try:
         yield found
     except BaseException:
-        # What went wrong in the block is what counts.
+        # The block's own error takes precedence.
         with suppress(DeviceError):
             session.measure(STOP, number)
         raise

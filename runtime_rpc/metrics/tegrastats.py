@@ -1,4 +1,4 @@
-"""Samples from what a Jetson's `tegrastats` prints, one line to an interval.
+"""Samples from the output of a Jetson's `tegrastats`, one line to an interval.
 
 NVIDIA's Jetson Linux Developer Guide, "tegrastats Utility", says what the fields are. Of rails, the
 first says the present power in milliwatts, the second the mean; older versions print no unit.
@@ -53,7 +53,7 @@ def _values(line: str) -> Iterator[tuple[str, float]]:
     cpus = _CPUS.search(line)
     for number, text in enumerate(cpus[1].split(",") if cpus else ()):
         match = _CPU.match(text.strip())
-        # A core that is off does nothing.
+        # A core that is offline is idle.
         yield f"cpu{number}.utilization", float(match[1]) if match else 0.0
         if match and match[2]:
             yield f"cpu{number}.frequency", int(match[2]) * _MEGA

@@ -1,15 +1,15 @@
-"""Whether a device runs its cores slower than it did at the start."""
+"""Detects throttling: cores that run slower than at the start."""
 
 from collections.abc import Mapping
 
 from odtc.runtime_rpc.metrics.samples import Samples
 from odtc.runtime_rpc.metrics.usage import core_utilization
 
-# A core that works for less may be slow because it has little to do.
+# A core with a lower load may be slow because it has little to do.
 _BUSY_PERCENT = 50.0
-# Governors change by steps, and some files say a little less than a step.
+# Governors change by steps, and some files report slightly less than a step.
 _SLOWER = 0.97
-# Of a run, at its start and at its end, that are compared.
+# Parts of a run, at its start and at its end, that are compared.
 _PART = 1 / 3
 
 

@@ -14,7 +14,7 @@ from odtc.runtime_rpc.metrics.samples import BOARD_POWER, DISCHARGING, Samples, 
 
 @dataclass(frozen=True)
 class Usage:
-    """Figures of a run. What a device does not say is None, or missing.
+    """Figures of a run. Figures that a device does not report are None, or missing.
 
     Attributes:
         seconds: that it took.
@@ -24,7 +24,7 @@ class Usage:
         energy: joules that the whole device took from its battery, or its board: equation 4.
         energy_note: why there is no energy; else empty.
         idle_ratio: share of the run, from 0 to 1, in which the utilisation of each core was 0.
-        power: mean, in watts; of a battery that is charged, what flows into it.
+        power: mean, in watts; of a battery that is being charged, the power into it.
         peak_resident: bytes of the process.
         hottest: of all temperatures, in degrees Celsius.
     """

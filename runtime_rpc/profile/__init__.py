@@ -1,1 +1,1 @@
-"""Where the time of training steps goes, by operator, beside the state of the device."""
+"""Profiles: the time of training steps by operator, with the state of the device."""

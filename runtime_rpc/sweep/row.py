@@ -33,18 +33,18 @@ class SweepRow:
     """One measurement.
 
     Attributes:
-        configuration: what was measured.
+        configuration: the one that was measured.
         round: its number; configurations take turns within one.
         seconds: of each step, in order.
         clock: `host`, or `device` where the link is not in the times.
         reason: why there are no times; '' where there are.
-        energy: joules that the whole device took for all steps; None where it does not say.
+        energy: joules that the whole device took for all steps; None where unknown.
         energy_note: why there is no energy.
         heat: degrees Celsius before the measurement, see `cooldown.heat_of`; None where unknown.
         frequencies: in hertz, the highest of each core that was busy.
-        notes: what a reader has to know, such as throttling.
-        resident: the most bytes that the process had in memory.
-        emulated: whether the times mean nothing.
+        notes: caveats for a reader, such as throttling.
+        resident: peak resident bytes of the process.
+        emulated: whether the device is emulated, so that times are no results.
         fixture: whether the samples are not the device's own.
     """
 
@@ -68,7 +68,7 @@ class SweepRow:
 
 
 def row_of(data: Mapping[str, Any]) -> SweepRow:
-    """A row as `to_dict` has it."""
+    """Reads a row from the form of `to_dict`."""
     own: dict[str, Any] = {key: data[key] for key in SweepRow.__dataclass_fields__}
     own |= {key: tuple(own[key]) for key in ("seconds", "notes")}
     own["configuration"] = Configuration(**own["configuration"])
@@ -115,7 +115,7 @@ class SweepResult:
 
 
 def results_of(rows: Iterable[SweepRow]) -> list[SweepResult]:
-    """Results in the order in which their configurations come first."""
+    """Results in the order of the first rows of their configurations."""
     found: dict[Configuration, list[SweepRow]] = {}
     for row in rows:
         found.setdefault(row.configuration, []).append(row)

@@ -1,4 +1,4 @@
-"""Measures configurations in turns, on a session that is opened again where one ends it."""
+"""Measures configurations in turns; a session that one of them ends is opened again."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ class SweepCase:
         model: its name.
         batch: samples in a step.
         start: loads it in a session; it may be compiled then.
-        feed: inputs and labels for ever, as of `Trainer.step`, once it was started.
+        feed: endless inputs and labels, as of `Trainer.step`, once it was started.
     """
 
     model: str
@@ -52,7 +52,7 @@ class SweepConfig:
     Attributes:
         steps: of each measurement.
         rounds: measurements of each configuration.
-        cooldown: what is waited for before each; None for nothing.
+        cooldown: the wait before each; None for no wait.
         root: on the device, of `/proc` and `/sys`; another one is a fixture.
     """
 
@@ -92,7 +92,7 @@ class Sweep:
         self.frequency_note = ""
 
     def run(self, file: RowFile[SweepRow]) -> None:
-        """Measures what the file has no rows of.
+        """Measures the turns that have no row in the file yet.
 
         Raises:
             DeviceError: the device cannot be measured at all, or was lost and did not come back.
@@ -139,7 +139,7 @@ class Sweep:
         try:
             return self._measured(configuration, number, before)
         except DeviceLostError as error:
-            # One that does not come back raises here: its cable is no fault of a configuration.
+            # A device that does not come back raises here: that is no fault of a configuration.
             self._trainer = None
             self._session.close()
             self._session = self._connect()
@@ -214,7 +214,7 @@ def _case_of(configuration: Configuration) -> tuple[str, int]:
 def _by_host(
     trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], config: SweepConfig
 ) -> tuple[tuple[float, ...], Samples]:
-    """Times of calls, as this machine has them."""
+    """Times of calls by this machine's clock, the link included."""
     seconds = []
     with trainer.session.sampling(root=config.root) as sampling:
         for x, y in islice(feed, config.steps):
@@ -227,7 +227,7 @@ def _by_host(
 def _by_device(
     trainer: Trainer, feed: Iterator[tuple[Feed, Feed | None]], config: SweepConfig
 ) -> tuple[tuple[float, ...], Samples]:
-    """Times on the device, so that the link is in none."""
+    """Times by the device's clock, without the link."""
     with trainer.profile(root=config.root) as profiling:
         list(trainer.train(islice(feed, config.steps), 0.0, _STEPS_PER_CALL))
     return profiling.profile.step_seconds, profiling.profile.samples

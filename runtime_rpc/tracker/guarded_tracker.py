@@ -21,9 +21,9 @@ from odtc.runtime_rpc.server.net import bounds
 from odtc.runtime_rpc.server.net.peer_table import PeerTable
 from odtc.runtime_rpc.tracker.tracker_forms import FORMS
 
-# Of one connection: keys that wait for a client, and requests that wait for a device.
+# Per connection: keys that wait for a client, and requests that wait for a device.
 MOST_WAITING = 64
-# Of all: names of devices.
+# In all: names of devices.
 MOST_KEYS = 4096
 # Bytes, and parts of answers, that wait for a peer that does not read.
 MOST_UNREAD, MOST_UNREAD_PARTS = 4 << 20, 64
@@ -34,7 +34,7 @@ class TrackerConnection(tracker.TCPEventHandler):
     """A connection to the tracker.
 
     Attributes:
-        socket: of it, closed or not.
+        socket: of the connection, closed or not.
         owner: the address that it comes from.
     """
 
@@ -59,7 +59,7 @@ class TrackerConnection(tracker.TCPEventHandler):
             self.close()
 
     def call_handler(self, args: Any) -> None:
-        """Answers what has the form that it should.
+        """Answers well-formed messages.
 
         Raises:
             ValueError: it has not, or asks for too much.
@@ -80,7 +80,7 @@ class TrackerConnection(tracker.TCPEventHandler):
                 super().call_handler(args)
 
     def write_message(self, message: bytes, binary: bool = True) -> None:
-        """Sends what is read; after too much that is not, the connection ends."""
+        """Sends an answer; ends the connection when too much of it is not read."""
         super().write_message(message, binary)
         waiting = self._pending_write
         if len(waiting) > MOST_UNREAD_PARTS or sum(map(len, waiting)) > MOST_UNREAD:
@@ -92,7 +92,7 @@ class TrackerConnection(tracker.TCPEventHandler):
             raise ValueError("a device that is not registered, or waits already")
         self._check_waiting()
         super().call_handler(args)
-        # Of those that were given away there is no end.
+        # Else the list of devices given away would grow without end.
         self.put_values = [it for it in self.put_values if it[-1] in self.pending_matchkeys]
 
     def _check_waiting(self) -> None:
@@ -117,7 +117,7 @@ class TrackerConnection(tracker.TCPEventHandler):
         self._tracker.request(key, user, priority, give)
 
     def on_close(self) -> None:
-        """Forgets what it waited for, and what it has registered."""
+        """Drops its requests and its registered devices."""
         self._ioloop.remove_timeout(self._late)
         self._tracker.forget(self, self._requested)
         super().on_close()
@@ -149,12 +149,12 @@ class GuardedTracker(tracker.TrackerServerHandler):
         super().__init__(listener, stop_key)
 
     def put(self, key: str, value: Any) -> None:
-        """Takes a device."""
+        """Registers a device."""
         self._check_room(key)
         super().put(key, value)
 
     def request(self, key: str, user: str, priority: float, callback: Any) -> None:
-        """Gives a device, now or later."""
+        """Assigns a device, now or later."""
         self._check_room(key)
         super().request(key, user, priority, callback)
 
@@ -208,7 +208,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
         if goes := self.peer_table.last():
             goes.close()
             return True
-        # The listener would be ready all the time.
+        # Else the listener would be ready all the time.
         self._ioloop.remove_handler(self._sock.fileno())
         self._ioloop.call_later(bounds.NO_FILES_SECONDS, self._listen)
         return False

@@ -12,14 +12,14 @@ _LETTERS = 200
 
 @contextmanager
 def understood(who: str, where: str) -> Iterator[None]:
-    """Within the block, an answer that has another form than it should is a device error.
+    """Turns errors of a malformed answer within the block into a device error.
 
     Args:
-        who: says it, for messages.
-        where: that is.
+        who: sends the answer, for messages.
+        where: its address, for messages.
 
     Raises:
-        DeviceError: it has.
+        DeviceError: the answer is malformed.
     """
     try:
         yield
@@ -33,7 +33,7 @@ def understood(who: str, where: str) -> Iterator[None]:
 
 
 def told(text: str, where: str) -> dict[str, Any]:
-    """The JSON object that a device says.
+    """Parses the JSON object that a device sends.
 
     Raises:
         DeviceError: the text is none, or nests too deep.

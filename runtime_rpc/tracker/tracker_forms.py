@@ -28,7 +28,7 @@ def _is_info(info: Any) -> bool:
 
 def _is_offer(key: Any, at: Any, host: Any = None) -> bool:
     port, match = at
-    # By what is in front of its last colon, the tracker finds what to forget.
+    # By the part in front of its last colon, the tracker finds the entries to drop.
     return (
         _is_key(key)
         and _is_key(match)
@@ -37,7 +37,7 @@ def _is_offer(key: Any, at: Any, host: Any = None) -> bool:
     )
 
 
-# What may follow each code.
+# Forms of the arguments of each code.
 FORMS: dict[int, Callable[..., bool]] = {
     TrackerCode.PUT: _is_offer,
     TrackerCode.REQUEST: lambda key, user, priority: (

@@ -1,4 +1,4 @@
-"""A tracker from its client's side, with a limit to every wait, and to all that it may say."""
+"""A client of a tracker, with limits on every wait and on every answer."""
 
 import socket
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.tracker.told import understood
 
 Address = tuple[str, int]
-# TVM's tracker takes no longer messages either.
+# TVM's tracker has the same limit.
 _MOST_BYTES = 1 << 20
 _LAST_PORT = (1 << 16) - 1
-# Of keys in a message.
+# Most keys in a message.
 _LISTED, _LISTED_LETTERS = 20, 60
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A device that a tracker gave away.
+    """A device that a tracker assigned.
 
     Attributes:
         address: of its server.
-        match: what the server wants to be shown.
+        match: the key to present to the server.
     """
 
     address: Address
@@ -55,9 +55,9 @@ class Tracker:
 
     Args:
         connection: to it, after the greeting.
-        received: what came after that already.
-        where: it is, for messages.
-        seconds: until it must have answered.
+        received: bytes that have come after that.
+        where: its address, for messages.
+        seconds: within which it must answer.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Tracker:
             ]
 
     def stop(self, key: str) -> None:
-        """Ends the tracker, by the key that it was started with.
+        """Stops the tracker, by the key that it was started with.
 
         Raises:
             OSError: the tracker does not answer.
@@ -154,12 +154,12 @@ def _address(host: Any, port: Any) -> Address:
 
 @contextmanager
 def tracker_at(address: Address, seconds: float, where: str) -> Iterator[Tracker]:
-    """A connection to a tracker, for the time of the block.
+    """Connects to a tracker for the duration of the block.
 
     Args:
         address: of the tracker.
-        seconds: until it must answer.
-        where: what messages call it.
+        seconds: within which it must answer.
+        where: its name in messages.
 
     Raises:
         DeviceError: it does not answer, or is no tracker.
