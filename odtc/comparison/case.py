@@ -24,13 +24,13 @@ class Case:
         model: absolute path of the ONNX file.
         batch: samples in a step.
         threads: worker threads of each engine.
-        loss: as `--loss` has it, one text for each loss.
+        loss: as `--loss` takes it, one text for each loss.
         shape: sizes of symbolic dimensions.
         target: of odtc; '' for this machine's cores with as many threads.
-        module: what makes the PyTorch module, `package:callable` or `file.py:callable`; or ''.
+        module: maker of the PyTorch module, `package:callable` or `file.py:callable`; or ''.
         data: absolute path of the `.npz` whose first samples are the batch; '' for drawn ones.
-        lr: learning rate of plain SGD; 0 where it is still to be chosen.
-        budget: of odtc's step, as `--memory-budget` has it; '' for none.
+        lr: learning rate of plain SGD; 0 until it is chosen.
+        budget: of odtc's step, as `--memory-budget` takes it; '' for none.
         memory_limit: bytes that the process of an engine may have; 0 for no limit.
         root: folder that processes run in, from which modules are imported; '' for this one.
     """

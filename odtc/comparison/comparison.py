@@ -15,7 +15,7 @@ from odtc.core.process.progress import Progress
 
 @dataclass(frozen=True)
 class Terms:
-    """How engines are compared.
+    """The terms of a comparison.
 
     Attributes:
         batches: of the model.
@@ -24,8 +24,8 @@ class Terms:
         steps: timed ones of each engine, in a round.
         rounds: how often all is loaded and measured anew.
         limit: seconds that an engine may take to prepare, to load, and for a turn.
-        roofline: whether what the machine can do at most is measured, too.
-        measured: of this, what is known already, by threads.
+        roofline: whether the machine's peaks are measured, too.
+        measured: peaks that are known already, by threads.
     """
 
     batches: Sequence[int]
@@ -47,13 +47,13 @@ def entries_of(peers: Sequence[str], budgets: Sequence[str]) -> list[Entrant]:
 def compare(
     case: Case, name: str, terms: Terms, file: RowFile[ComparisonRow], tell: Progress
 ) -> None:
-    """Measures what the file has no rows of.
+    """Measures the turns that have no row in the file yet.
 
     Args:
-        case: of any batch and threads.
+        case: its batch and threads are those of `terms`.
         name: of the model, for rows.
-        terms: how.
-        file: for rows.
+        terms: of the comparison.
+        file: for its rows.
         tell: called with a description of the current activity.
 
     Raises:

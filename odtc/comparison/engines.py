@@ -33,7 +33,7 @@ class Engine:
     Attributes:
         prepare: compiles or converts, from the case and the engine's folder; returns what is known
             of it then, by fields of a row.
-        start: imports; returns what loads.
+        start: imports; returns a function that loads.
     """
 
     prepare: Callable[[Case, Path], Known]
@@ -178,7 +178,7 @@ def _only(labels: Arrays) -> np.ndarray:
 
 
 def _require_loss(case: Case, known: Iterable[str] = (_CLASSES,)) -> str:
-    """The only loss of a case, where a peer knows it."""
+    """The only loss of a case, if a peer supports it."""
     loss, known = " ".join(case.loss), list(known)
     if loss not in known:
         raise UnsupportedError(f"this peer is only asked for {', '.join(known)}, not {loss}")

@@ -12,8 +12,8 @@ from odtc.core.specs import Role, of_role
 if TYPE_CHECKING:
     from odtc.driver.step_options import StepOptions
 
-# Of the loss, that the first steps may change it by: more of it, and rounding alone drives any two
-# engines apart.
+# The most that the first steps may change the loss by, relative to it: beyond that, rounding alone
+# drives any two engines apart.
 _GENTLE = 0.01
 _RATES = [10.0**-power for power in range(1, 9)]
 
@@ -64,7 +64,7 @@ def compile_step(case: Case, artifact: Path) -> int:
     from odtc.driver.compilation import compile_model
 
     budget = case.budget or None
-    # The others keep nothing of what they prepare.
+    # The others do not cache what they prepare.
     with nothing_kept():
         compiled = compile_model(case.model, _target(case), memory_budget=budget, **_options(case))
     compiled.save(artifact)
@@ -76,7 +76,7 @@ def gentle_rate(case: Case, artifact: Path, folder: Path) -> float:
     """The largest learning rate, of powers of ten, at which the first losses change little.
 
     Args:
-        case: what is trained.
+        case: to train.
         artifact: of the step.
         folder: of the batch.
     """

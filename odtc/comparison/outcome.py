@@ -1,11 +1,11 @@
-"""How the work of an engine ended; what went wrong is a result, too."""
+"""Outcomes of an engine's work; a failure is a result, too."""
 
 import re
 from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How it ended."""
+    """The outcome of an engine's work."""
 
     TRAINED = "trained"
     MISMATCH = "other losses"
@@ -18,8 +18,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-# What engines say, `class of the exception: text` or the last line before they die; first come,
-# first served.
+# Patterns of engines' errors, `class of the exception: text` or the last line before they die; the
+# first match counts.
 _MARKS = (
     (
         Outcome.MEMORY,

@@ -27,7 +27,7 @@ class WorkerError(Exception):
 
     Args:
         outcome: how it ended.
-        reason: what it said last.
+        reason: its last line of output.
     """
 
     def __init__(self, outcome: Outcome, reason: str) -> None:
@@ -40,7 +40,7 @@ class Worker:
 
     Args:
         task: its name.
-        case: what it is of.
+        case: of the task.
         folder: of the engine, inside of that of the case.
         engine: its name.
         limit: seconds that each answer may take.
@@ -59,7 +59,7 @@ class Worker:
                 stderr=log,
                 cwd=case.root or None,
                 env=os.environ | dict.fromkeys(_THREADS, str(case.threads)),
-                # A Ctrl-C is for the process that asks.
+                # A Ctrl-C is for the parent process.
                 start_new_session=True,
             )
 
@@ -78,7 +78,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Lets it leave, or ends it."""
+        """Lets it exit, or ends it."""
         if self._process.poll() is None:
             with contextlib.suppress(OSError):
                 self._write(END)

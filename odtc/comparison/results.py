@@ -10,7 +10,7 @@ from odtc.comparison.measures.measure import Spread, spread
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.row import ComparisonRow, Setting
 
-# How far apart the ratios of rounds may be, and how much others may keep the cores busy.
+# Largest spread of rounds' ratios, and of the cores' load by other programs, without a warning.
 STEADY, BUSY = 1.1, 0.1
 
 
@@ -89,7 +89,7 @@ class Result:
 
     @property
     def prepare_seconds(self) -> float | None:
-        """Compiling or converting."""
+        """Seconds of compiling or converting."""
         return self.rows[0].prepare_seconds
 
     @property

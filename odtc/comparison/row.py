@@ -36,11 +36,11 @@ class ComparisonRow:
     """The measurement of one engine.
 
     Attributes:
-        setting: what it was measured at.
+        setting: at which it was measured.
         round: its number; engines of a round took turns with each other.
         engine: its name; odtc with a budget is an engine of its own.
         outcome: how it ended.
-        reason: why it has no times, or not as many.
+        reason: why it has no times, or fewer.
         lr: learning rate of plain SGD.
         losses: of the first steps, before their updates.
         seconds: of each timed step, in order; turn by turn beside those of the others.
@@ -50,13 +50,13 @@ class ComparisonRow:
         imported: resident bytes after the imports, before anything was loaded.
         ready: before the first step.
         peak: the most during all steps.
-        planned: what odtc says before it runs: arena, parameters and optimizer state.
+        planned: bytes that odtc plans: arena, parameters and optimizer state.
         busy: share of the cores that other programs kept busy, before and after all turns.
         flops: floating-point operations of a step, counted in the ONNX graph; 0 if unknown.
         moved: bytes of a step where each node reads and writes memory once; 0 if unknown.
         fma: operations a second that the machine does in registers at most; 0 if not measured.
         copy: bytes a second that it copies at most; 0 if not measured.
-        began: when the round began, as ISO 8601 has it.
+        began: when the round began, in ISO 8601.
     """
 
     setting: Setting
@@ -94,7 +94,7 @@ class ComparisonRow:
 
 
 def row_of(data: Mapping[str, Any]) -> ComparisonRow:
-    """A row as `to_dict` has it."""
+    """Reads a row from the form of `to_dict`."""
     own: dict[str, Any] = {key: data[key] for key in ComparisonRow.__dataclass_fields__}
     for key in ("losses", "seconds", "cpu_seconds", "busy"):
         own[key] = tuple(own[key])

@@ -13,7 +13,7 @@ import odtc
 from odtc.comparison.case import Case
 from odtc.core.errors import BuildError, UsageError
 
-# Suites that odtc's repository has; a wheel has none, since their models need PyTorch.
+# Suites in odtc's repository; a wheel has none, since their models need PyTorch.
 _FOLDER = Path("benchmarks", "suites")
 _SUFFIX = ".toml"
 _MODEL, _DATA = "model.onnx", "data.npz"
@@ -27,8 +27,8 @@ class Suite:
         path: of its table.
         title: for people.
         make: arguments of Python that make a model.
-        root: folder that this is run in, and PyTorch's modules are imported from.
-        batches: that a study took.
+        root: folder that it runs in, and from which PyTorch's modules are imported.
+        batches: of the published study.
         models: their names.
         memory_limit: as text, of each process; '' for none.
         published: tables of figures, each with `title`, `source`, `heads` and `rows`.

@@ -23,7 +23,7 @@ from odtc.comparison.row import ComparisonRow, Setting
 from odtc.comparison.worker import TURN
 from odtc.core.process.progress import Progress
 
-# Where neither the user nor odtc's own losses say one.
+# The learning rate where neither the user nor odtc's own losses give one.
 _USUAL_RATE = 1e-4
 
 
@@ -50,11 +50,11 @@ class PreparedCase:
     """A case whose engines are ready to be loaded, in a folder of its own.
 
     Attributes:
-        case: it, with its learning rate.
+        case: with its learning rate.
         folder: of the case.
-        known: what is known of each engine by its name: seconds, planned bytes.
+        known: facts about each engine by its name: seconds, planned bytes.
         failures: of those that cannot be loaded.
-        work: of a step, by fields of a row; perhaps with what the machine can do at most.
+        work: of a step, by fields of a row; with the machine's peaks if measured.
     """
 
     case: Case
@@ -68,7 +68,7 @@ class PreparedCase:
         return self.folder / entry.name.replace(", ", "-")
 
     def of(self, entry: Entrant) -> Case:
-        """The case as an engine has it."""
+        """The case for an engine."""
         return replace(self.case, budget=entry.budget)
 
 
@@ -78,7 +78,7 @@ def prepared(
     """Prepares all engines.
 
     Args:
-        case: what they train.
+        case: to train.
         entries: odtc first.
         folder: a new one, for the case.
         limit: seconds for each.
@@ -147,7 +147,7 @@ class Round:
         self._rows: dict[str, ComparisonRow] = {}
 
     def rows(self, entries: Sequence[Entrant], steps: int) -> list[ComparisonRow]:
-        """Measures; a row for each entry.
+        """Measures, and returns a row for each entrant.
 
         Args:
             entries: odtc first.

@@ -24,7 +24,7 @@ from odtc.core.errors import OdtcError
 Answer = Mapping[str, Any]
 Say = Callable[[Answer], None]
 
-# Between the engines' turns, worker threads of the one before go to sleep.
+# Between the engines' turns, worker threads of the former one go to sleep.
 PAUSE_SECONDS = 0.05
 TURN, END = "turn", "end"
 OUTCOME, REASON = "outcome", "reason"
@@ -98,7 +98,7 @@ _TASKS: dict[str, Callable[[Case, Path, Say], None]] = {
 
 
 def shortened(text: str) -> str:
-    """A line of bearable length: the beginning says what failed, and the end why."""
+    """Shortens a line: its beginning names the failure, and its end the reason."""
     return text if len(text) <= _LONGEST else f"{text[:_HEAD]} … {text[-(_LONGEST - _HEAD) :]}"
 
 

@@ -1,8 +1,8 @@
 """Measured peaks of this machine for the roofline: arithmetic and memory bandwidth.
 
 Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009. Peaks
-are measured and not taken from a data sheet: a virtual machine or a neighbour may hold some of it
-back. Each is the best of several tries, as a ceiling is.
+are measured and not taken from a data sheet: a virtual machine or a neighbour may take some of
+it. Each is the best of several tries, as a ceiling is.
 """
 
 # TVMScript writes shapes where Python has types.
@@ -68,7 +68,7 @@ def _compiled(kernel: Any, threads: int) -> Callable[..., object]:
     from odtc.backends.targets import parse_target
     from odtc.runtime_rpc.connect import connect
 
-    # As a session has it: TVM's pool is made once, on x86 for half of the cores.
+    # As in a session: TVM's pool is made once, on x86 for half of the cores.
     os.environ.setdefault("TVM_NUM_THREADS", str(core_count()))
     target = parse_target("host-cpu").resolved()
     run = tvm.compile(tvm.IRModule({"main": kernel}), target.to_tvm())["main"]

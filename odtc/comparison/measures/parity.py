@@ -1,4 +1,4 @@
-"""Whether two engines train the same: their losses over the first steps are compared."""
+"""Checks that two engines train the same, by their losses over the first steps."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ import numpy as np
 
 PARITY_STEPS = 3
 PARITY_TOLERANCE = 2e-3
-# At a low learning rate an engine that trains nothing has nearly the right losses, so what they
-# change by is compared too: as a share of odtc's change, beyond what rounding does to a loss.
+# At a low learning rate an engine that trains nothing has nearly the right losses, so their change
+# is compared too: relative to odtc's change, beyond the rounding of a loss.
 PROGRESS_TOLERANCE = 0.1
 ROUNDING = 1e-5
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SELF = Path("/proc/self")
-# Resets the peak of the resident set to what it is now.
+# Resets the peak of the resident set to its current size.
 _RESET_PEAK = "5"
 _FILES = "RssFile"
 
@@ -19,7 +19,7 @@ def resident(field: str = "VmRSS") -> int:
 
 
 def trim() -> None:
-    """Gives what Python and the C library hold free back to the system."""
+    """Returns free memory of Python and the C library to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
@@ -38,7 +38,7 @@ class Sample:
         ready: before the first step.
         peak: the most during the steps.
         losses: of the steps, before their updates.
-        files: by how much the pages of mapped files, such as libraries, grew since the imports.
+        files: growth of pages of mapped files, such as libraries, since the imports.
     """
 
     imported: int

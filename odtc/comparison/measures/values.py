@@ -58,7 +58,7 @@ def values_of_what(head: Mapping[str, Any]) -> str:
 
 
 def values_of(data: Mapping[str, Any]) -> Values:
-    """A row as `to_dict` has it."""
+    """Reads a row from the form of `to_dict`."""
     lists = {key: tuple(map(float, data[key])) for key in ("here", "there")}
     return Values(**{**data, **lists})
 

@@ -1,4 +1,4 @@
-"""How much arithmetic a training step is, and how much memory it moves at least.
+"""Arithmetic of a training step, and the least memory traffic that it needs.
 
 Both are counted from the ONNX graph, so that they are the same for every engine. Arithmetic is
 that of convolutions, matrix products and recurrent cells: a multiplication and an addition are two
@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 _PASSES = 3
 _FLOAT_BYTES = 4
 _CELLS = ("LSTM", "GRU", "RNN")
-# They compute where a tensor lies, or read it as another shape; no engine has to move it.
+# They reinterpret a tensor's shape or layout; no engine has to move it.
 _VIEWS = frozenset(
     "Constant Dropout Flatten Identity Reshape Shape Squeeze Transpose Unsqueeze".split()
 )

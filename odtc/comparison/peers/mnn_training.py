@@ -19,7 +19,7 @@ from onnx import helper
 from odtc.comparison.peers.onnx_edits import without_dropout
 from odtc.comparison.peers.quiet import written_to
 
-# Nodes that leave the data of logits [batch, classes, 1, 1] as it lies.
+# Nodes that leave the data of logits [batch, classes, 1, 1] in place.
 _FLAT = ("Flatten", "Reshape", "Squeeze")
 _POOL = "GlobalAveragePool"
 
@@ -39,7 +39,7 @@ class MnnTrainer:
     """
 
     def __init__(self, model: onnx.ModelProto, workdir: Path, *, lr: float, threads: int):
-        # It says which instructions the CPU has, and how each stage of the conversion goes.
+        # It prints the CPU's instructions, and the stages of the conversion.
         with written_to(workdir / "mnn.log", 1, 2):
             names = ("MNN.expr", "MNN.nn", "MNN.optim")
             self._f, self._nn, optim = map(importlib.import_module, names)
@@ -110,7 +110,7 @@ def _behind(nodes: list[onnx.NodeProto], start: int) -> list[onnx.NodeProto]:
 
 
 def _convert(model: onnx.ModelProto, workdir: Path) -> Path:
-    """Writes the model as MNN has it."""
+    """Writes the model in MNN's format."""
     source, converted = workdir / "mnn.onnx", workdir / "model.mnn"
     onnx.save(model, source)
     # Not the wheel's script of that name, which installs another package.

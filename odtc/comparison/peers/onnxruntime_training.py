@@ -22,7 +22,7 @@ from odtc.comparison.peers.quiet import written_to
 IR_VERSION = 10
 OPSET = 15
 
-# By odtc's losses: the name of onnxruntime's, and the axis of the classes where there are some.
+# By odtc's losses: the name of onnxruntime's, and the axis of the classes, if any.
 LOSSES = {
     "cross-entropy": ("CrossEntropyLoss", 1),
     "cross-entropy{axis=2}": ("CrossEntropyLoss", 2),
@@ -127,7 +127,7 @@ def write_artifacts(
     Args:
         model: an ONNX model; its first output is trained.
         batch: samples in a step, also where the model was exported with a fixed batch.
-        folder: for them; made where it is not there.
+        folder: for them; created if it does not exist.
         loss: one of `LOSSES`.
     """
     artifacts, _ = import_training()
@@ -138,7 +138,7 @@ def write_artifacts(
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     statistics = {name for node in norms for name in node.input[3:5]}
     floats = {t.name for t in model.graph.initializer if t.data_type == TensorProto.FLOAT}
-    # The gradient builder logs to standard error and heeds no log level.
+    # The gradient builder logs to standard error and ignores log levels.
     with written_to(folder / "generate.log", 2):
         artifacts.generate_artifacts(
             model,
@@ -213,7 +213,7 @@ def _apply_rules(graph: onnx.GraphProto) -> None:
 
 
 def _dropout(_: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """Off, so that two trainers can be compared number by number."""
+    """Turns it off, so that two trainers can be compared number by number."""
     return [helper.make_node("Identity", node.input[:1], node.output[:1])]
 
 

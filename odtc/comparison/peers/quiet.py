@@ -1,4 +1,4 @@
-"""Keeps libraries quiet that write to file descriptors and heed no setting of Python's."""
+"""Silences libraries that write to file descriptors and ignore Python's settings."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ def written_to(file: Path, *descriptors: int) -> Iterator[None]:
     """Redirects file descriptors, such as 2, to a file within the block.
 
     Args:
-        file: is made anew.
+        file: is created or overwritten.
         descriptors: of standard output (1) or standard error (2).
     """
     sys.stdout.flush()

@@ -26,7 +26,7 @@ class ModuleTrainer:
         lr: learning rate.
         momentum: of SGD, without dampening.
         dtype: of all arithmetic; torch.float64 makes a reference of high precision.
-        compiled: by `torch.compile`, where its first step comes.
+        compiled: whether `torch.compile` compiles it at its first step.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ _COMPILERS = ("c++", "g++", "clang++")
 
 
 def start(case: Case, *, compiled: bool) -> Load:
-    """Imports what makes the module; returns what loads it.
+    """Imports the maker of the module; returns a function that loads it.
 
     Raises:
         UnsupportedError: there is no module, or PyTorch's loss is not known.
@@ -53,13 +53,13 @@ def start(case: Case, *, compiled: bool) -> Load:
 
 
 def _label(labels: Arrays) -> np.ndarray:
-    """The only one; PyTorch takes class numbers of 64 bits alone."""
+    """The only label; PyTorch takes 64-bit class numbers only."""
     (label,) = labels.values()
     return label.astype(np.int64) if np.issubdtype(label.dtype, np.integer) else label
 
 
 def without_dropout(module: torch.nn.Module) -> torch.nn.Module:
-    """The same module, whose dropouts let everything through."""
+    """The same module with its dropouts turned off."""
     for part in module.modules():
         if isinstance(part, torch.nn.modules.dropout._DropoutNd):
             part.p = 0.0
@@ -67,7 +67,7 @@ def without_dropout(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def take_weights(module: torch.nn.Module, model: str) -> None:
-    """Gives a module the values of the initializers that have names and shapes of its tensors."""
+    """Loads into a module the initializers that match its tensors by name and shape."""
     state = module.state_dict()
     with torch.no_grad():
         for tensor in onnx.load(model).graph.initializer:

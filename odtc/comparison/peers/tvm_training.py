@@ -1,4 +1,4 @@
-"""Trains an ONNX model with what TVM brings itself: `relax.training`, and its pipeline for CPUs.
+"""Trains an ONNX model with TVM's own `relax.training`, and its pipeline for CPUs.
 
 None of odtc's kernels, schedules and gradient rules take part. The rules of odtc replace TVM's in a
 process for good, so a process of its own builds the library: this module, as a program. odtc's
@@ -58,13 +58,13 @@ class TvmTrainer:
 
 
 def build(model: onnx.ModelProto, batch: int, workdir: Path, lr: float) -> None:
-    """Builds the library, in a process of its own; one that lies there already is taken.
+    """Builds the library in a process of its own, unless it is there already.
 
     Args:
         model: an ONNX model of one input; its output are logits [batch, classes].
         batch: samples in a step.
         workdir: an existing folder for the library.
-        lr: learning rate, which the library has inside.
+        lr: learning rate, compiled into the library.
 
     Raises:
         RuntimeError: TVM cannot train the model, with the last line of what it said.
