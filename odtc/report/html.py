@@ -37,7 +37,7 @@ class TableCell:
     """A cell of a table.
 
     Attributes:
-        text: what is shown.
+        text: shown text.
         value: what is sorted by and exported; the text if None.
         kind: classes of its style.
         tip: shown to the pointer.
@@ -57,7 +57,7 @@ class TableCell:
 
 
 def number(value: float | None, digits: int = 1) -> TableCell:
-    """A cell of a number; empty where it is not known."""
+    """A cell of a number; empty where unknown."""
     return TableCell("") if value is None else TableCell(f"{value:,.{digits}f}", value)
 
 
@@ -73,7 +73,7 @@ def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[TableCell]], 
         name: of the table on the page and of the file.
         heads: of the columns; the first ones, marked by a leading `_`, hold words.
         rows: of cells.
-        label: what it is of, for those who cannot see it.
+        label: its caption for screen readers.
     """
     head = "".join(_head(each) for each in heads)
     body = "\n".join(f"<tr>{''.join(cell.html() for cell in row)}</tr>" for row in rows)

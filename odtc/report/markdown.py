@@ -21,7 +21,7 @@ def markdown(material: Material, title: str) -> str:
 
     Args:
         material: of the page; only its rows are used.
-        title: of it all.
+        title: of the text.
     """
     lines = [f"# {title}", "", *_KEY]
     results = [results_of(rows) for rows in material.rows]
@@ -198,7 +198,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _plain(words: str) -> str:
-    """Words of others, in which nothing is markup."""
+    """Escapes foreign text, so that nothing in it is markup."""
     for mark in "\\`*_<>[]":
         words = words.replace(mark, f"\\{mark}")
     return " ".join(words.split())

@@ -106,7 +106,7 @@ def frontier(name: str, data: Mapping[str, Any]) -> str:
 
 
 def profile(name: str, data: Mapping[str, Any]) -> str:
-    """Where the time of a step goes."""
+    """Returns the section on the time of a step by operator."""
     if data["emulated"]:
         stamp = '<p class="warn">Emulated: these times are no measurement, and not shown.</p>'
         return section(f"profile-{escape(name)}", f"Operators of {name}", stamp)
@@ -157,7 +157,7 @@ def _published_cell(value: Any) -> TableCell:
 
 
 def _heads(each: Mapping[str, Any]) -> list[str]:
-    """Columns that hold words are marked."""
+    """Column heads, those of words marked."""
     columns = zip(*each["rows"], strict=True)
     return [
         f"_{head}" if any(isinstance(cell, str) for cell in column) else head

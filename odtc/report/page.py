@@ -41,10 +41,10 @@ _PAGE = """<!DOCTYPE html>
 
 
 def page(material: Material, title: str) -> str:
-    """The page of what was read.
+    """The page of some material.
 
     Args:
-        material: it.
+        material: to show.
         title: of the page.
     """
     results, heads = material.results, material.heads

@@ -16,7 +16,7 @@ from odtc.comparison.row import KIND, ComparisonRow, row_of
 from odtc.core.disk.row_file import parse_rows
 from odtc.core.errors import DataError
 
-# Keys that tell what an object is of.
+# Keys that identify the kind of an object.
 _FRONTIER, _PROFILE = {"points", "lower_bound_bytes"}, {"operators", "phases", "step_seconds"}
 
 

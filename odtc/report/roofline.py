@@ -1,4 +1,4 @@
-"""Rooflines: what each engine reaches of what the machine can do, by operations per byte.
+"""Rooflines: each engine's rate against the machine's peak, by operations per byte.
 
 Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009. A step's
 intensity is that of an ONNX graph whose nodes read and write memory once: an engine that fuses
