@@ -27,7 +27,7 @@ class ExampleCall:
     """The example call of a module.
 
     Attributes:
-        args: what is given by place; `kwargs`, by keyword.
+        args: positional arguments; `kwargs`, those by keyword.
         kwargs: see `args`.
         tensors: the tensors in it, by name, in order.
         axes: the dimension of each along which the samples lie; None where there is none.
@@ -45,7 +45,7 @@ class ExampleCall:
         return next(sizes, None)
 
     def with_batch(self, size: int) -> "ExampleCall":
-        """The same call with its first samples, over and over, as often as it takes."""
+        """The same call with its first samples, repeated as often as needed."""
         return self._with({k: _resized(v, self.axes[k], size) for k, v in self.tensors.items()})
 
     def beside(self, given: "ExampleCall") -> str:
@@ -89,7 +89,7 @@ class Flat(nn.Module):
         self._call = call
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The tensors of what the module returns."""
+        """Runs the module; returns the tensors in its result."""
         args, kwargs = self._call.filled(tensors)
         return tuple(named_tensors(self.module(*args, **kwargs), "output").values())
 
@@ -100,8 +100,8 @@ def example_call(
     """The call of a module with the example inputs.
 
     Args:
-        module: whose `forward` says how inputs are called.
-        example: a tensor, a tuple of what is given by place, or a mapping by keyword; arrays are
+        module: its `forward` gives the inputs their names.
+        example: a tensor, a tuple of positional arguments, or a mapping by keyword; arrays are
             taken for tensors.
         names: other names of the tensors, in order.
         batch_axis: see `odtc.from_torch`.
