@@ -139,7 +139,7 @@ def named_tensors(value: Any, name: str) -> dict[str, Tensor]:
     """The tensors of nested tuples and mappings, by the path that leads to each; others are left.
 
     Args:
-        value: what a module takes or returns.
+        value: argument or result of a module.
         name: of a tensor alone, and the beginning of numbered ones.
     """
     if (fields := fields_of(value)) is not None:
@@ -148,7 +148,7 @@ def named_tensors(value: Any, name: str) -> dict[str, Tensor]:
 
 
 def left_out(value: Any, name: str = "output") -> list[str]:
-    """Names of what `named_tensors` leaves, each with its type."""
+    """Names of the values that `named_tensors` leaves out, each with its type."""
     if value is None or isinstance(value, Tensor):
         return []
     if (fields := fields_of(value)) is not None:
@@ -238,7 +238,7 @@ def _renamed(own: list[str], names: Sequence[str] | None) -> list[str]:
 
 
 def checked_names(names: Sequence[str], count: int, where: str, hint: str) -> list[str]:
-    """The names, as many as there are tensors, none of them empty or there twice.
+    """The names, one for each tensor, none of them empty or repeated.
 
     Raises:
         UsageError: they are more or fewer, or one is empty, no text, or there twice.

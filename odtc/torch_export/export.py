@@ -1,4 +1,4 @@
-"""The way from a module to a file: exported, named, completed, and compared with the module."""
+"""Exports a module to a file: exported, named, completed, and compared with the module."""
 
 import os
 import re
@@ -68,7 +68,7 @@ class ExportedModule:
         outputs: the same of the outputs.
         weights: parameters, buffers and ties.
         exporter: the exporter of PyTorch's that wrote the graph.
-        notes: what was assumed on the way, for the user to read.
+        notes: assumptions that were made, for the user to read.
     """
 
     path: Path
@@ -266,7 +266,7 @@ def _check_names(inputs: Mapping[str, Tensor], outputs: Sequence[str], weights: 
 
 
 def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
-    """The file of the first exporter whose file is the module, and the exporter's name.
+    """The file of the first exporter whose file computes what the module does, and its name.
 
     Raises:
         UnsupportedError: there is none.
@@ -289,7 +289,7 @@ def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
 
 
 def _tried(work: _Work, exporter: Callable[[Request], onnx.ModelProto]) -> onnx.ModelProto:
-    """An exporter's file, once it is seen to be the module.
+    """An exporter's file, after a check that it computes what the module does.
 
     Raises:
         Exception: it is not, or the exporter failed.
@@ -323,7 +323,7 @@ def _declared(shape: tuple[int, ...], axis: int | None) -> tuple[Shape, list[int
 
 
 def _followed(seen: Sequence[tuple[int, ...]], batch: int | None) -> tuple[Shape, list[int]]:
-    """The shape of an output that was seen for two numbers of samples, and the batch's places."""
+    """The shape of an output from those for two numbers of samples, with the batch's axes."""
     if batch is None:
         return seen[0], []
     one, other = seen
@@ -369,7 +369,7 @@ def _texts(values: Sequence[onnx.ValueInfoProto]) -> dict[str, str]:
 
 
 def _brief(error: BaseException) -> str:
-    """The first part of what the error that was at the bottom of it says."""
+    """The beginning of the root cause's message."""
     while error.__cause__ is not None:
         error = error.__cause__
     said = error.what if isinstance(error, OdtcError) else str(error)

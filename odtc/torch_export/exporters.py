@@ -1,4 +1,4 @@
-"""PyTorch's two exporters, told to keep what training needs.
+"""PyTorch's two exporters, with options that keep what training needs.
 
 The TorchScript exporter goes first: it is quick, it keeps dropout and batch normalisation as nodes,
 and with constants unfolded an initializer is a parameter or a buffer, under its own name. It has no
@@ -26,7 +26,7 @@ class Request:
     """A request to an exporter.
 
     Attributes:
-        module: in a row.
+        module: flattened, as `calls.Flat` has it.
         tensors: the example inputs, by the name of the input.
         axes: dimension of each input along which the samples lie.
     """

@@ -41,7 +41,7 @@ def callable_of(text: str) -> Any:
 
 
 def failed(source: str, error: Exception) -> UsageError:
-    """The error that says where the user's code failed."""
+    """The error that locates the failure in the user's code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if Path(f.filename).name == Path(source).name]
     line = f", line {own[-1].lineno}" if own else ""
@@ -58,14 +58,14 @@ def _imported(source: str) -> types.ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Classes of the file are looked up there, such as by dataclasses.
+    # Classes of the file are looked up there, by dataclasses for one.
     sys.modules.setdefault(spec.name, module)
     spec.loader.exec_module(module)
     return module
 
 
 def _import_torchvision_anyway() -> None:
-    """PyPI's torchvision does not load beside a torch without CUDA, but for this module of it."""
+    """Stubs a module of torchvision: without CUDA in torch, PyPI's torchvision fails to load it."""
     import torch
 
     if torch.version.cuda is None:

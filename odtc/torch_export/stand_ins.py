@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from odtc.torch_export.watching.gradients import padding_is_kept, shared_tensors
 
 Forward = Callable[[Tensor], Tensor]
-# What SELU gives of numbers far below zero.
+# SELU's limit at minus infinity.
 _SATURATED = -1.7580993408473766
 
 
@@ -32,7 +32,7 @@ def stand_ins(module: nn.Module) -> Iterator[None]:
         for part, forward in changed:
             part.forward = forward
         for part in flags:
-            # PyTorch's newer exporter takes a dropout in place apart into random numbers.
+            # PyTorch's newer exporter decomposes a dropout in place into random numbers.
             part.inplace = False
         yield
     finally:
@@ -79,7 +79,7 @@ def _is_drop_path(part: nn.Module) -> bool:
 
 
 def _dropped(ratio: float, rank: int, *, scaled: bool = True) -> Forward:
-    """Dropout of what has an index of its own in the first so many dimensions."""
+    """Dropout of whole slices, one for each index of the first so many dimensions."""
 
     def forward(x: Tensor, *_) -> Tensor:
         if not ratio:
@@ -92,10 +92,10 @@ def _dropped(ratio: float, rank: int, *, scaled: bool = True) -> Forward:
 
 
 def _alpha_dropped(ratio: float, rank: int | None) -> Forward:
-    """Dropout for SELU (Klambauer et al. 2017): what is dropped saturates, and the moments stay.
+    """Dropout for SELU (Klambauer et al. 2017): dropped elements saturate, and the moments stay.
 
     Args:
-        ratio: of what is dropped, below 1.
+        ratio: of dropped elements, below 1.
         rank: how many dimensions have an index of their own; all if None.
     """
     keep = 1 - ratio

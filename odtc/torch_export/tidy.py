@@ -1,4 +1,4 @@
-"""An exporter's file in the module's own terms: names, inputs and outputs, and what is left out.
+"""Tidies an exporter's file: the module's own names, inputs and outputs, and nothing needless.
 
 A value that has the name of a weight gives way to it. Nodes that no output needs go, such as the
 counters of batch normalisations; what an exporter writes of source files goes, too.
@@ -11,7 +11,7 @@ from onnx import helper
 
 from odtc.frontend.graph import attributes, bodies_of, names_read
 
-# Exporters know a module as `module` of the one around it.
+# Exporters see a module as `module` of the one around it.
 _PREFIX = "module."
 
 
@@ -64,7 +64,7 @@ def _separate_outputs(graph: onnx.GraphProto) -> None:
 
 
 def _train(node: onnx.NodeProto) -> None:
-    """Puts a batch normalisation into training mode: those of inference have other nodes."""
+    """Sets a batch normalisation to training mode: those of inference have other nodes."""
     if node.op_type != "BatchNormalization" or attributes(node).get("training_mode"):
         return
     node.output.extend(f"{node.output[0]}_{name}" for name in ("mean", "var"))
@@ -72,7 +72,7 @@ def _train(node: onnx.NodeProto) -> None:
 
 
 def _strip(model: onnx.ModelProto) -> None:
-    """Takes out what says from which lines of which files the graph comes, and derived shapes."""
+    """Removes debug information (source files and lines), and derived shapes."""
     model.ClearField("metadata_props")
     model.graph.ClearField("metadata_props")
     model.graph.ClearField("value_info")
@@ -90,7 +90,7 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _without_clashes(graph: onnx.GraphProto, names: dict[str, str]) -> dict[str, str]:
-    """The renames, and others for values that are in their way."""
+    """The renames, and further ones for values whose names collide with them."""
     values = {name for each in _graphs(graph) for name in _values(each)}
     taken, wanted = values | set(names.values()), set(names.values())
     for value in sorted(values & wanted - names.keys()):
@@ -117,7 +117,7 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def _once(graph: onnx.GraphProto) -> None:
-    """Leaves one of the initializers of a name: exporters may write a tied tensor twice."""
+    """Keeps one initializer of each name: exporters may write a tied tensor twice."""
     seen: dict[str, onnx.TensorProto] = {}
     for tensor in graph.initializer:
         seen.setdefault(tensor.name, tensor)

@@ -1,4 +1,4 @@
-"""Runs an exported file beside the module that it came from."""
+"""Runs an exported file and its module, and compares the results."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from odtc.torch_export.calls import ExampleCall, named_tensors
 from odtc.torch_export.watching.kept import in_eval
 from odtc.torch_export.weights import array_of
 
-# Of the largest element of an output: another order of sums, and no other function.
+# Tolerance relative to an output's largest element: allows another order of sums only.
 _TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 1e-2, torch.float32: 1e-3, torch.float64: 1e-5}
 
 
@@ -60,7 +60,7 @@ def compare(
 
 
 def _write_inference(model: onnx.ModelProto, path: Path) -> None:
-    """Writes the inference form; the copy that it takes goes at once."""
+    """Writes the inference form; the copy that this needs is freed at once."""
     inferring = onnx.ModelProto()
     inferring.CopyFrom(model)
     to_inference(inferring)
@@ -70,7 +70,7 @@ def _write_inference(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _bound(kind: torch.dtype, kinds: Iterable[torch.dtype]) -> float:
-    """How far an output may be off: by what the coarsest type rounds to, but for whole numbers."""
+    """The tolerance of an output: the rounding of the coarsest type; 0 for whole numbers."""
     if not kind.is_floating_point:
         return 0.0
     return max(_TOLERANCE.get(each, 0.0) for each in {kind, *kinds})

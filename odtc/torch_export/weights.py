@@ -1,4 +1,4 @@
-"""A module's weights and an ONNX file's: the same names, the same values, and none is missing."""
+"""Checks an ONNX file's weights against a module's: the same names and values, none missing."""
 
 from collections.abc import Iterable, Mapping
 
@@ -58,7 +58,7 @@ def complete(
     if lost:
         raise ModelError(f"the file lacks weights that the module reads: {listed(lost)}")
     for name in _norm_buffers(module) & stored.keys():
-        # The exporter ran the module, which moved them.
+        # The exporter ran the module, which changed them.
         stored[name].CopyFrom(_initializer(name, tensors[name]))
     differing = [
         name
@@ -71,7 +71,7 @@ def complete(
 
 
 def array_of(tensor: Tensor) -> np.ndarray:
-    """The tensor's values; bfloat16, which NumPy does not know, as ONNX's package has it."""
+    """The tensor's values; bfloat16, which NumPy lacks, in the type of ONNX's package."""
     held = tensor.detach().cpu().contiguous()
     if held.dtype is torch.bfloat16:
         kind = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
@@ -102,7 +102,7 @@ def check_changes(module: nn.Module, before: Mapping[str, Tensor]) -> None:
 
 
 def check_norms(module: nn.Module) -> None:
-    """Checks that running statistics move as ONNX's do.
+    """Checks that running statistics are updated as in ONNX.
 
     Raises:
         UnsupportedError: a batch normalisation averages over all batches.
@@ -181,7 +181,7 @@ def _read(module: nn.Module, call: ExampleCall, names: Iterable[str]) -> set[str
 
 
 def _reaching(module: nn.Module, call: ExampleCall, leaves: Mapping[str, Tensor]) -> set[str]:
-    """Names of the tensors that some result has a derivative by."""
+    """Names of the tensors that some result depends on by autograd."""
     before = {k: t.requires_grad for k, t in leaves.items()}
     try:
         for tensor in leaves.values():

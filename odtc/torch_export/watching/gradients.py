@@ -64,7 +64,7 @@ def padding_is_kept(part: nn.Module, shared: Iterable[int]) -> bool:
 
 
 def shared_tensors(module: nn.Module) -> set[int]:
-    """Identities of the parameters that have several places in a module."""
+    """Identities of the parameters that occur several times in a module."""
     counts = Counter(id(tensor) for tensor in own_tensors(module).values())
     return {identity for identity, count in counts.items() if count > 1}
 
@@ -91,7 +91,7 @@ class Stopped:
     """Places where a training forward has no gradient, or another one.
 
     Attributes:
-        parameters: names of those that no output has a derivative by.
+        parameters: names of those that no output depends on by autograd.
         places: lines at which the gradient stops of what has one elsewhere.
         functions: autograd functions, which have a gradient of their own, with their lines.
         hooked: parameters, parts and lines that have hooks on a gradient.
@@ -121,7 +121,7 @@ def stops_of(module: nn.Module, call: ExampleCall, weights: WeightList) -> Stopp
     leaves = {name: own[name] for name in weights.parameters if name in own}
     names = set(leaves)
     hooked = hooked_parameters(module) + parts
-    # What restores buffers comes after the derivative, which reads them.
+    # Buffers are restored after the derivative, which reads them.
     with kept(module), torch.enable_grad():
         with Stops() as stops:
             value = module(*call.args, **call.kwargs)

@@ -56,7 +56,7 @@ def described(functions: Iterable[Function], parts: Iterable[str]) -> list[str]:
     """Autograd functions, each with its line.
 
     Args:
-        functions: as they were met.
+        functions: in the order in which they were found.
         parts: with hooks, which PyTorch calls by an autograd function of its own.
     """
     known = {BackwardHookFunction} if list(parts) else set()

@@ -1,4 +1,4 @@
-"""A module as it was before: exporters run its forward, which moves more than a reader expects."""
+"""Restores a module's state: exporters run its forward, which changes more than one expects."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-# Where a tensor has its hooks, by number.
+# Attributes that hold a tensor's hooks, by number.
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
@@ -80,7 +80,7 @@ def in_eval(module: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """A block without what exporters print: graphs, from C++ too, and advice on their options."""
+    """A block without exporters' output: graphs, from C++ too, and advice on their options."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), _no_output():

@@ -1,4 +1,4 @@
-"""Whether a module computes its samples apart: among others, in another order, each gives the same.
+"""Checks that a module computes each sample alone: among others, and in another order.
 
 Where they do not, the samples often lie along another axis than the first: those of PyTorch's
 recurrences and transformers do, unless these are made with `batch_first=True`.
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from odtc.torch_export.calls import ExampleCall
 from odtc.torch_export.verify import results
 
-# Of the largest element of an output: another order of sums, and no other function.
+# Tolerance relative to an output's largest element: allows another order of sums only.
 _TOLERANCE = 1e-3
 
 
@@ -24,12 +24,12 @@ def mixing_notes(
     Args:
         module: it runs in inference mode, once.
         calls: with two samples or more, and with one more; one call where there is no batch.
-        expected: what the module returns of each.
+        expected: results of the module for each.
     """
     if len(calls) < 2:
         return []
     backwards: Mapping[str, Tensor] = {}
-    # That it takes samples in this order alone, such as sorted ones, is its own affair.
+    # A module may require an order of samples, such as sorted ones.
     with contextlib.suppress(Exception):
         backwards = results(module, calls[1].backwards())
     for (name, tensor), more in zip(expected[0].items(), expected[1].values(), strict=False):
@@ -40,7 +40,7 @@ def mixing_notes(
 
 
 def _apart(tensor: Tensor, more: Tensor, backwards: Tensor | None) -> float:
-    """How far the samples of an output are from the same ones among others, of its largest element.
+    """The largest change of an output's samples among others, relative to its largest element.
 
     Args:
         tensor: the output.

@@ -1,4 +1,4 @@
-"""Where a forward changes the gradient: `detach`, `data`, blocks under `no_grad`, and hooks."""
+"""Finds where a forward changes the gradient: `detach`, `data`, `no_grad`, and hooks."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ Stop = tuple[str, Tensor]
 
 
 class Stops(TorchFunctionMode):
-    """A block in which the calls are noted that change a gradient.
+    """A block that records the calls that change a gradient.
 
     Attributes:
         functions: the autograd functions whose forward tensors with a gradient were used in; there
@@ -40,7 +40,7 @@ class Stops(TorchFunctionMode):
         self._profiled: Any = None
 
     def __enter__(self) -> Self:
-        """Begins the block; nothing but a profile function sees what is called of C."""
+        """Begins the block; only a profile function sees calls of C functions."""
         self._profiled = sys.getprofile()
         sys.setprofile(self._note_call)
         return super().__enter__()
@@ -85,7 +85,7 @@ class Stops(TorchFunctionMode):
 
 
 def _is_value(func: Callable[..., Any], result: Any) -> bool:
-    """Whether a result depends on the values of what it is made of; shapes and types do not."""
+    """Whether a result depends on its operands' values, not only on shapes and types."""
     name = getattr(func, "__name__", "")
     if name.startswith("new_") or name.endswith("_like"):
         return False

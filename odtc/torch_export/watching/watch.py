@@ -17,7 +17,7 @@ from odtc.core.errors import ModelError, UnsupportedError
 from odtc.frontend.graph import bodies_of
 from odtc.torch_export.watching.lines import user_line
 
-# Of a dropout there is one on each device.
+# A dropout has one on each device.
 _DRAWING = {
     *("bernoulli", "bernoulli_", "native_dropout", "_fused_dropout"),
     *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm"),
@@ -25,7 +25,7 @@ _DRAWING = {
 }
 _NODES = {"Dropout", "Bernoulli", "Multinomial", "RandomUniform", "RandomUniformLike"}
 _NODES |= {"RandomNormal", "RandomNormalLike"}
-# What TorchScript's tracer says where a tensor's values leave it for good.
+# Words of TorchScript's tracer in its warning that a tensor's values become constants.
 _BAKED = ("NumPy array", "Python list")
 
 Place = tuple[str, int]
@@ -37,7 +37,7 @@ class ForwardFacts:
 
     Attributes:
         draws: how often it drew random numbers.
-        places: lines that a value of a tensor was asked for in, and those that led there.
+        places: lines that read a tensor's value, and their callers.
         kinds: types of the numbers that it computed.
     """
 
@@ -47,7 +47,7 @@ class ForwardFacts:
 
 
 class Watch(TorchDispatchMode):
-    """A block whose operators are looked at.
+    """A block whose operators are observed.
 
     Raises:
         UnsupportedError: the forward calls an operator that takes functions, such as `torch.cond`.
@@ -61,7 +61,7 @@ class Watch(TorchDispatchMode):
         self._is_refused = False
 
     def __exit__(self, *raised: Any) -> None:
-        """Leaves the block, and what PyTorch compiled as it was."""
+        """Leaves the block, and drops what PyTorch compiled of a refused operator."""
         super().__exit__(*raised)
         if self._is_refused:
             # Such operators are compiled where they are called, and the next call in this process
@@ -71,7 +71,7 @@ class Watch(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Runs the operator, and notes what it is."""
+        """Runs the operator, and records its kind."""
         if isinstance(func, HigherOrderOperator):
             self._is_refused = True
             raise UnsupportedError(
