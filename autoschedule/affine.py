@@ -15,8 +15,8 @@ from tvm.s_tir import SBlock
 from tvm.sym import Analyzer, detect_linear_equation
 from tvm_ffi.structural import WalkResult
 
-# For each loop, how many elements an access moves on by from one iteration to the next; None where
-# that is not the same each time, or where more than a place in memory depends on the loop.
+# Stride in elements of an access along each loop; None where it is not constant, or where more than
+# an address depends on the loop.
 Steps = tuple[int | None, ...]
 
 _IN_A_CALL = 20
@@ -52,7 +52,7 @@ def loads_and_variables(value: object) -> tuple[list[ir.TensorLoad], set[ir.Var]
 
 
 def steps_of(block: SBlock) -> list[Steps]:
-    """Steps of what a block of one store accesses, along its loops.
+    """Strides of the accesses of a block of one store, along its loops.
 
     A variable that is used outside of indices, or in the index of an index, has no step.
     """
@@ -93,7 +93,7 @@ def groups_of(steps: Sequence[Steps], extents: Sequence[int]) -> list[list[int]]
 
 
 def is_contiguous(steps: Sequence[Steps], extents: Sequence[int]) -> bool:
-    """Whether what is read along the innermost loop lies side by side, or is one element."""
+    """Whether reads along the innermost loop are contiguous, or of one element."""
     innermost = max((at for at, extent in enumerate(extents) if extent > 1), default=0)
     return all(each[innermost] in (0, 1) for each in steps)
 
@@ -116,7 +116,7 @@ def period_of(block: SBlock, extent: int) -> int:
 
 
 def _is_flat(steps: Sequence[Steps], outer: int, inner: int, extent: int) -> bool:
-    """Whether every access goes over two loops as over one."""
+    """Whether every access has the same stride over two loops as if they were one."""
     pairs = [(each[outer], each[inner]) for each in steps]
     return all(step is not None and whole == step * extent for whole, step in pairs)
 

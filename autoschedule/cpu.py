@@ -97,7 +97,7 @@ def schedule_elementwise(schedule: s_tir.Schedule, block: SBlockRV, lanes: int) 
 
 
 def cut_at_period(schedule: s_tir.Schedule, block: SBlockRV, loop: LoopRV) -> None:
-    """Makes two loops of one whose indices start anew, so that none is a remainder.
+    """Splits a loop whose indices start anew into two, so that no index is a remainder.
 
     LLVM 22 takes `x[i % 8]` in a loop of 16 for sixteen neighbours where it makes vectors of 16
     (Zen 4 and 5): half of them are other elements. Without the remainder they are neighbours.
@@ -109,7 +109,7 @@ def cut_at_period(schedule: s_tir.Schedule, block: SBlockRV, loop: LoopRV) -> No
 
 
 def vectorize(schedule: s_tir.Schedule, loop: LoopRV, lanes: int) -> None:
-    """Makes a loop one of full vectors, and one of what is left.
+    """Splits a loop into one of full vectors, and one of the rest.
 
     A short loop of single elements would be unrolled, and the one around it vectorised, by gathers.
     TVM cannot cut loops in two blocks of a kernel: there such a loop is left to LLVM.

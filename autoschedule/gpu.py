@@ -19,7 +19,7 @@ from odtc.autoschedule.reductions import can_be_split
 from odtc.backends.gpu.machine import Gpu
 from odtc.passes.contract import Pass
 
-# Results of a reduction from which on each has an item, and terms that are worth a group.
+# From so many results of a reduction each has an item; so many terms are worth a group.
 _MANY_RESULTS, _MANY_TERMS = 1 << 14, 64
 # Terms of each item of a group, at least, where a result has several groups.
 _LEAST_TURNS = 8
@@ -83,7 +83,7 @@ def _share_terms(
 
 
 def _parts(results: int, terms: int, gpu: Gpu) -> int:
-    """How many parts of equal length each result is summed in."""
+    """Number of equal parts that each sum is cut into."""
     most = min(gpu.groups // results, terms // (gpu.group * _LEAST_TURNS))
     return max((count for count in range(1, most + 1) if terms % count == 0), default=1)
 

@@ -1,4 +1,4 @@
-"""Properties of a block and its loops that the rules ask for."""
+"""Properties of a block and its loops that the rules use."""
 
 from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV

@@ -1,4 +1,4 @@
-"""Schedules of reductions: which elements lie side by side in a vector.
+"""Schedules of reductions: which elements form a vector.
 
 Where the reduced elements lie side by side in memory, as those of a row or of a plane, each lane
 takes every so manieth of them, in several vectors at a time, and the lanes are combined at the end
@@ -25,7 +25,7 @@ VECTORS = 8
 # Vectors of neighbours in the result, at most: more would leave too little for other threads.
 COLUMNS = 4
 _OPERATIONS = (tirx.Add, tirx.Max, tirx.Min, tirx.Mul)
-# A vector that is not even so long is not worth it.
+# The shortest vector that is worth it.
 SHORTEST = 4
 
 
@@ -74,7 +74,7 @@ def vector_shape(size: int, lanes: int, most: int = VECTORS) -> tuple[int, int]:
 
 
 def side_by_side(block: s_tir.SBlock) -> int:
-    """How many of the last reduced variables run over memory without a gap, in all that is read.
+    """Number of the last reduced variables that run over contiguous memory in every read.
 
     Each tensor must be read by all of them, as its last indices, or by none.
     """
@@ -125,7 +125,7 @@ def _along_rows(
     steps, lane = schedule.split(inside, [None, vectors * width])
     schedule.reorder(*spatial, *reduce[:-inner], steps, lane)
     for other in schedule.get_child_blocks(schedule.get_sblock("root")):
-        # TVM's rfactor takes any block without a loop for the one that it replaces.
+        # TVM's rfactor mistakes any block without a loop for the one that it replaces.
         if not schedule.get_loops(other):
             schedule.add_unit_loop(other)
     parts = [schedule.rfactor(lane, len(spatial))]

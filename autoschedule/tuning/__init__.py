@@ -1,1 +1,1 @@
-"""Kernels by measuring: what is tried, on which device, and what is kept of it."""
+"""Tunes kernels by measuring them on a device, and keeps records of the best."""

@@ -14,7 +14,7 @@ from odtc.backends.lowering import build_kernels
 from odtc.backends.objects.library import export_library
 from odtc.backends.vector_math import register_vector_math
 
-# Kernels that a process remembers: the same ones are built with one choice after the other.
+# Kernels that a process caches: the same ones are built with one choice after the other.
 _KERNELS = 64
 # The function of such a library: from what the kernel reads to what it writes.
 KERNEL = "main"

@@ -42,7 +42,7 @@ def user_database() -> Path:
 
 
 def read(path: Path) -> Records:
-    """Reads a file; one that is not there holds nothing.
+    """Reads a file; one that does not exist has no records.
 
     Raises:
         DataError: none of its lines is a record, or it cannot be read.
@@ -65,7 +65,7 @@ def read(path: Path) -> Records:
 
 
 def add(path: Path, records: Iterable[Record]) -> None:
-    """Adds records, so that they are there whatever comes; the file is made where there is none.
+    """Appends records durably; the file is created if it does not exist.
 
     Raises:
         OutputError: they cannot be written.
@@ -129,7 +129,7 @@ class Tuned:
     Attributes:
         place: where kernels will run.
         known: the best record of each workload that fits it, and how well.
-        times: what calls take there, by these and by trials.
+        times: of calls there, by these and by trials.
     """
 
     place: TuningPlace

@@ -28,7 +28,7 @@ from odtc.autoschedule.tuning.record import LEAST_GAIN, typical
 
 
 class KernelSession(Protocol):
-    """Where kernels run: a session of this process or of a device."""
+    """A session in which kernels run: of this process or of a device."""
 
     @property
     def device(self) -> Any:
@@ -46,16 +46,16 @@ class KernelSession(Protocol):
 
 @dataclass(frozen=True)
 class MeasureConfig:
-    """How kernels are measured.
+    """Options of a measurement.
 
     Attributes:
         least: samples of each, at least.
         most: at most.
-        spread: from the fastest sample to the typical one, over that: below it there are enough.
+        spread: gap of the fastest and the typical sample, over the latter, that is small enough.
         sample_seconds: that the calls of a sample take together, about.
         most_seconds: for each choice.
         tolerance: of a value, of the largest one.
-        bar: gain that a choice is measured for: one that seems to have less is left sooner.
+        bar: gain to reach: a choice that seems to have less is given up early.
     """
 
     least: int = 5
@@ -70,14 +70,14 @@ class MeasureConfig:
 # Bytes that a CPU copies before a call, so that nothing else is near its cores: as much as their
 # caches have, but for those that many cores share.
 _FLUSHED = 1 << 22
-# Calls of a sample. Where caches are emptied that takes longer than most kernels, and each call has
-# its own time, of which the one in the middle counts: others do not meet most of so few calls.
+# Calls of a sample. Flushing caches takes longer than most kernels, and then each call is timed by
+# itself and the median counts: other load does not hit most of so few calls.
 _CALLS, _COLD_CALLS = (1, 1000), (3, 8)
-# How a choice is measured at first, and how one is to be kept.
+# Options for a choice's first measurement, and for one that is to be kept.
 FIRST = MeasureConfig()
 AGAIN = MeasureConfig(least=15, most=40, spread=0.01, most_seconds=3.0, bar=LEAST_GAIN)
-# Of the bar, what a choice must reach after its first sample, and how much more after each: what
-# takes twice as long shows at once, and what takes as long only when there are several.
+# The part of the bar that a choice must reach after its first sample, and its growth after each: a
+# choice that takes twice as long shows at once, one that takes as long only after several.
 _AT_FIRST, _MORE = 0.7, 0.075
 
 
@@ -159,7 +159,7 @@ def wrong(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> str:
 
 
 class _Kernel:
-    """A kernel in its place, with its arguments."""
+    """A loaded kernel, with its arguments."""
 
     def __init__(self, bench: KernelSession, library: Path, arguments: Sequence[Any]) -> None:
         self._bench, self._arguments = bench, arguments
@@ -227,7 +227,7 @@ def in_turns(
 
 
 def is_hopeless(seconds: Sequence[float], usual: Sequence[float], bar: float) -> bool:
-    """Whether a choice will not gain what is asked for, by its fastest sample.
+    """Whether a choice will not reach the wanted gain, by its fastest sample.
 
     That gains at least as much as the typical one, by which it will be judged.
     """

@@ -14,7 +14,7 @@ from odtc.backends.decisions import Choice, Value
 from odtc.backends.targets import Target
 from odtc.core.version import VERSION
 
-# What a choice must gain over what the model of the machine takes, to be taken instead.
+# Least gain of a choice over the machine's model, to be used instead.
 LEAST_GAIN = 1.02
 
 
@@ -33,8 +33,8 @@ class Device:
         name: of its processor or GPU.
         family: devices of one family have the same cores, or the same GPU.
         driver: of a GPU, with its version.
-        clocks: what governs its clocks.
-        emulated: whether its times mean nothing.
+        clocks: governor of its clocks.
+        emulated: whether it is emulated, so that times are no results.
     """
 
     name: str
@@ -185,7 +185,7 @@ def host_device(target: Target, sources: Mapping[str, str] | None = None) -> Dev
 
     Args:
         target: the target.
-        sources: what files of the system say, by path; they are read where it is None.
+        sources: texts of files of the system, by path; they are read if None.
     """
     cpuinfo, governor = (
         _said(path, sources)

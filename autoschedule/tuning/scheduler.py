@@ -11,8 +11,8 @@ in memory, and then about its seconds as well.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What the first batch of a task may win, what another one may, and what all together must, of a
-# step, to go on.
+# Expected gain of a task's first batch and of a later one, and the least of all together, as parts
+# of a step, to go on.
 _UNKNOWN, _HOPE, _WORTH = 0.5, 0.06, 0.01
 
 
@@ -25,7 +25,7 @@ class Progress:
         usual: measured seconds in a step of the usual kernel; None before.
         gain: of the best choice.
         trials: measured, or failed.
-        misses: batches since one won something.
+        misses: batches since the last gain.
         is_over: whether its search has nothing left to propose.
     """
 
@@ -37,7 +37,7 @@ class Progress:
     is_over: bool = False
 
     def measured(self, gains: Sequence[float], usual: float | None, best: float) -> None:
-        """Takes up a batch: its gains, seconds of the usual kernel, the best gain so far."""
+        """Adds a batch: its gains, seconds of the usual kernel, the best gain so far."""
         self.trials += len(gains)
         self.usual = usual if self.usual is None else self.usual
         self.misses = 0 if best > self.gain else self.misses + 1

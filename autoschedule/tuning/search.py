@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from odtc.backends.decisions import Choice, Decision, Value
 
-# What a choice must gain over the best one so far.
+# Least gain of a choice over the best one so far.
 BETTER = 1.01
 # Candidates in a row that were no better, after which a decision is left alone.
 _PATIENCE = 8
@@ -31,7 +31,7 @@ class KernelDraft:
 
     Attributes:
         decisions: of it, by name.
-        code: the same for kernels that are the same.
+        code: hash, the same for equal kernels.
     """
 
     decisions: Mapping[str, Decision]
@@ -47,7 +47,7 @@ class Best:
     """The best choice so far.
 
     Attributes:
-        choice: it.
+        choice: the decisions.
         gain: over the usual kernel.
     """
 
@@ -70,7 +70,7 @@ def search(write: Write) -> Search:
 def _round(
     best: Best, write: Write, tried: set[int]
 ) -> Generator[list[Choice], Sequence[float], Best]:
-    """Tries the candidates of all decisions, each on top of what is best by then."""
+    """Tries the candidates of all decisions, each on top of the best choice by then."""
     draft = write(best.choice)
     decisions = draft.decisions if draft else {}
     moves = deque(_in_turns(decisions))
@@ -113,5 +113,5 @@ def _batch(
 
 
 def _told(choice: Choice, draft: KernelDraft) -> Choice:
-    """A choice without what the model would take anyway."""
+    """A choice without the decisions that the model would make anyway."""
     return {name: value for name, value in choice.items() if draft.decisions[name].default != value}

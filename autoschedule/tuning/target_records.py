@@ -25,7 +25,7 @@ def records_for(
     """The records that serve a resolved target.
 
     Args:
-        target: what to compile for.
+        target: to compile for.
         database: the user's records; those of `user_database` where it is None.
         device: that the step will run on. Where it is None it is this machine, for a target that
             is this machine, and unknown for others.
@@ -37,7 +37,7 @@ def records_for(
     records = [*shipped(target.name), *own]
     fitting = [each for each in records if each.target == identity_of(target)]
     if fitting and device is None:
-        # Compiling for a GPU needs none, nor what it takes to run on one.
+        # Compiling for a GPU needs neither a GPU nor its runtime.
         with suppress(OdtcError):
             device = known_device(target)
     return tuned(fitting, place_of(target, device), target.threads or 1)

@@ -21,7 +21,7 @@ from odtc.backends.write_products import write_product
 from odtc.passes.contract import Pass, run_pipeline
 from odtc.passes.ir.calls import Calls
 
-# A workload with less of the step is left alone: it could win that much at most.
+# A workload with a smaller share of the step is left alone: its share is the most it could save.
 LEAST_SHARE = 0.003
 
 
@@ -34,7 +34,7 @@ class TuningTask:
         kernel: the product and what is fused after it, without loops.
         names: of the kernels that compute it.
         calls: of them in a step.
-        seconds: of all calls, by a model of the target: only its proportions mean something.
+        seconds: of all calls, by a model of the target: only proportions matter.
         share: of the step's seconds.
     """
 
@@ -69,7 +69,7 @@ class Writer:
         return family_of(self.target, has_half=self.has_half)
 
     def written(self, kernel: tirx.PrimFunc, choice: Choice) -> tuple[tirx.PrimFunc, Decisions]:
-        """The kernel with its loops, and what was decided for them.
+        """The kernel with its loops, and the decisions for them.
 
         Raises:
             ValueError: it is no product, or the choice is none of this kernel.

@@ -24,8 +24,8 @@ from odtc.autoschedule.tuning.search import BETTER, Best, KernelDraft, search
 from odtc.autoschedule.tuning.tasks import TuningTask, Writer
 from odtc.backends.decisions import Choice
 
-# Drafts of a task that are remembered, and its best choices that are measured again in the end: of
-# many that were measured once, the best one was often lucky.
+# Drafts of a task that are cached, and its best choices that are measured again in the end: of many
+# that were measured once, the best one was often lucky.
 _DRAFTS, _FINALISTS = 256, 3
 
 
@@ -70,14 +70,14 @@ class TuningState:
     """The state of a tuning run, for progress and summaries.
 
     Attributes:
-        tasks: how far each is.
+        tasks: progress of each.
         measured: trials of this run.
         failed: of these, those without times.
         known: trials that the database knew.
         again: choices that this run measured again, longer, before they were kept or not.
         elapsed: seconds of this run.
         share: part of the step that the tasks are.
-        why: it stopped; '' while it goes on.
+        why: reason why it stopped; '' while it runs.
     """
 
     tasks: Sequence[Progress]
@@ -109,7 +109,7 @@ class Tuning:
         tasks: of a step.
         writer: of their kernels.
         measurer: builds and measures.
-        place: where, with the device.
+        place: of the kernels, with the device.
         file: the database.
         width: tasks that are measured at once; another one may lead to other choices.
         watch: called with the state whenever it changes.
@@ -141,7 +141,7 @@ class Tuning:
         self._begin = now()
 
     def run(self, limits: TuningLimits) -> TuningState:
-        """Measures until it is not worth more, or a limit is reached; keeps what is better.
+        """Measures until it no longer pays, or a limit is reached; keeps better choices.
 
         Raises:
             OutputError: a record cannot be written.
@@ -185,7 +185,7 @@ class Tuning:
         return ""
 
     def _take_up(self, number: int, records: Sequence[Record]) -> list[Choice]:
-        """Hands what was measured to the search of a task; returns what it proposes next."""
+        """Sends measurements to the search of a task; returns its next proposals."""
         gains = [record.gain for record in records]
         usual = next((typical(each.usual) for each in records if each.usual), None)
         better = [Best(each.choice, each.gain) for each in records if each.gain >= LEAST_GAIN]

@@ -26,7 +26,7 @@ from odtc.core.process.without_torch import leave_out_torch
 
 # Seconds in which a process that closed its pipe ends.
 _TO_END = 1.0
-# Makes, in the process, what answers requests.
+# Makes, in the process, the function that answers requests.
 Start = Callable[[], Callable[[Any], Any]]
 
 
@@ -42,10 +42,10 @@ class Failed:
 
 
 class Workers:
-    """A number of alike processes.
+    """A pool of equal processes.
 
     Args:
-        start: what each begins with; it can be pickled, as requests and answers can.
+        start: called first in each; picklable, as requests and answers must be.
         count: of processes.
         seconds: that an answer may take.
     """
@@ -90,7 +90,7 @@ class Workers:
             return Failed(self._replace(place))
 
     def _replace(self, place: int) -> str:
-        """Ends a process, puts another one in its place, and says how the first one ended."""
+        """Ends a process, replaces it, and returns how it ended."""
         said = self._processes[place].end()
         self._processes[place] = _Process(self._start)
         return said
@@ -110,14 +110,14 @@ class _Process:
         # Not forked: TVM's threads would be missing in a copy of this process.
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        # Pickled here: what it imports takes seconds, in which it is to look at its pipe already.
+        # Pickled here: its imports take seconds, in which the pipe must be watched already.
         begin = pickle.dumps(start)
         self._process = context.Process(target=_serve, args=(begin, theirs), daemon=True)
         self._process.start()
         theirs.close()
 
     def end(self) -> str:
-        """Ends it; says how it ended, where it did so by itself."""
+        """Ends it; returns how it ended, if it did so by itself."""
         self.pipe.close()
         self._process.join(_TO_END)
         code = self._process.exitcode
@@ -132,7 +132,7 @@ def _serve(begin: bytes, pipe: Connection) -> None:
     """Answers requests until the other end of the pipe is closed.
 
     Args:
-        begin: what answers, as a pickled `Start`.
+        begin: a pickled `Start`.
         pipe: to the process that asks.
     """
     # Ctrl-C and the end of a terminal are for the process that asks; with it goes the pipe.
