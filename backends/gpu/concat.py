@@ -42,7 +42,7 @@ def concat_kernel(
 
     Args:
         shapes: of the tensors, alike but for the axis.
-        axis: that they are joined along.
+        axis: of the concatenation.
         dtype: of the elements.
         most: tensors that a launch reads.
     """

@@ -17,7 +17,7 @@ from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 _SHARED = 32 << 10
 _BY_OPENCL, _BY_BOTH = frozenset({"opencl"}), frozenset({"opencl", "vulkan"})
 
-# One was reported to take 512 items, through Vulkan; most were not.
+# One was reported to support 512 items through Vulkan, most were not.
 _ADRENO_5 = replace(PHONE, local_bytes=_SHARED)
 _ADRENO_6 = replace(PHONE, most_items=1024, local_bytes=_SHARED, half=_BY_OPENCL)
 _ADRENO_7 = replace(_ADRENO_6, half=_BY_BOTH)

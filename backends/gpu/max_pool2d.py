@@ -4,7 +4,7 @@ The gradient is gathered: an element of the image asks the windows that cover it
 it, so that no two items add to the same sum.
 """
 
-# TVMScript writes shapes where Python has types.
+# TVMScript has shapes where Python has types.
 # pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
 
 import math
@@ -52,12 +52,12 @@ def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
         return tirx.max(-(-(at + window.pad[axis] - reach) // window.stride[axis]), 0)
 
     def end(axis: int, at: ir.Expr) -> ir.Expr:
-        """The one after the last."""
+        """The window after the last that may cover a place."""
         last = (at + window.pad[axis]) // window.stride[axis]
         return tirx.min(last + 1, window.out[axis])
 
     def offset(axis: int, at: ir.Expr, step: ir.Expr) -> ir.Expr:
-        """How far after the start of a window a place is."""
+        """Offset of a place in a window."""
         return at + window.pad[axis] - step * window.stride[axis]
 
     @parsed.prim_func(private=True, s_tir=True)

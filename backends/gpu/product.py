@@ -141,7 +141,7 @@ def _emit_tiles(
         with T.serial(share) as step:
             for copy in copies:
                 copy.put()
-            # While this slice is multiplied, the next one is on its way.
+            # While this slice is multiplied, the next one is being loaded.
             for copy in copies:
                 copy.fetch(part * share + step + 1, end)
             accumulators.add(near_left.read, near_right.read, y * tiling.rows, x)
@@ -189,7 +189,7 @@ class Slices:
         return parts_of(self.depth, self.terms)
 
     def term(self, number: ir.Expr, k: ir.Expr) -> tuple["ProductTerm", list[ir.Expr]]:
-        """A term of a slice; and when there is one."""
+        """A term of a slice, and the condition under which it exists."""
         flat = number * self.terms + k
         is_whole = self.depth % self.terms == 0
         return ProductTerm(flat, number, k, self.terms), [] if is_whole else [flat < self.depth]
@@ -199,9 +199,9 @@ class _Copy:
     """The copy of slices `[k, at]` of an operand, with zeros outside of it.
 
     Args:
-        near: where to.
-        operand: what of.
-        slices: how it is cut.
+        near: shared memory to copy to.
+        operand: to copy from.
+        slices: of the sum.
         place: the matrix, the first row or column, and how many the operand has.
         item: number of the work-item, and how many there are.
     """
@@ -236,7 +236,7 @@ class _Copy:
             T.buffer_store(self._held, tirx.if_then_else(inside, value, zero), [turn])
 
     def put(self) -> None:
-        """Emits the writes of what was fetched to the shared memory."""
+        """Emits the writes of the fetched elements to shared memory."""
         with T.unroll(self._turns) as turn:
 
             def write(turn: ir.Expr = turn) -> None:
@@ -259,7 +259,7 @@ class _Copy:
 def _emit_sums(
     extent: ProductExtent, parts: tirx.Buffer | None, store: Callable[..., None], gpu: Gpu
 ) -> None:
-    """Emits the kernel that adds up the parts of each sum, or of none."""
+    """Emits the kernel that adds up the parts of each sum, if there are any."""
     size = extent.batch * extent.rows * extent.columns
     with (
         T.thread_binding(parts_of(size, gpu.group), "blockIdx.x") as group,

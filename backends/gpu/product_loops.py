@@ -125,7 +125,7 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
 
 
 def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
-    """The same where taps are apart as well: each element asks each tap whether it reaches it."""
+    """Emits a data gradient with dilated taps: each element tests which taps reach it."""
     (dy, w), (axes, _) = product.operands, _axes(product.numbers)
     batch, rows, *_ = _sizes(dy)
     channels = _sizes(w)[1]
@@ -209,7 +209,7 @@ GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {
 
 
 def _axes(numbers: Sequence[int]) -> tuple[list[ConvolutionAxis], list[ConvolutionAxis]]:
-    """The axes to walk along, and those that there are.
+    """The axes to walk along, and the actual ones.
 
     Where every output is of one element in its place, a position is one number, whatever the rank.
     """

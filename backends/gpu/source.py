@@ -15,7 +15,7 @@ import tvm_ffi
 # Iterations of a loop that is unrolled, at most: those of the tiles and slices of products.
 _MOST = 16
 _LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MULTILINE)
-# What TVM puts in front of a kernel with a pointer to float16, and what needs it.
+# TVM's prologue of a kernel with a pointer to float16, and the code that needs it.
 _EXTENSION = re.compile(r"^#ifdef cl_khr_fp16\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
 _HALF = re.compile(r"\bhalf\d*\b(?! ?\*)|\bconvert_half")
 # Memory that a group shares, and a vector read from there.
@@ -25,7 +25,7 @@ _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 @contextmanager
 def compact_source() -> Iterator[None]:
-    """Within it, TVM writes such source."""
+    """A block in which TVM writes such source."""
     tvm_ffi.register_global_func("tvm_callback_opencl_postproc", _rewritten, override=True)
     with tvm.transform.PassContext(config={"tirx.UnrollLoop": {"explicit_unroll": 0}}):
         yield

@@ -1,4 +1,4 @@
-"""How a product is cut into tiles on a GPU: sizes, the fastest cut by a model, and others."""
+"""Tilings of a product on a GPU: sizes, the fastest by a model, and other candidates."""
 
 from dataclasses import dataclass, replace
 
@@ -36,14 +36,14 @@ class ProductExtent:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a product is cut.
+    """The tiling of a product.
 
     Attributes:
         rows: results of an item along the rows; the group has as many times its items along them.
         columns: along the columns.
         down: items of a group along the rows.
         splits: parts of the sum.
-        arithmetic: what is multiplied.
+        arithmetic: of the multiplication.
     """
 
     rows: int
@@ -100,7 +100,7 @@ def tiling_of(extent: ProductExtent, gpu: Gpu) -> Tiling:
 
 
 def _tile(extent: ProductExtent, gpu: Gpu) -> Tiling:
-    """The tile that is the fastest by its speed and by how much of it is wanted."""
+    """The tile that is the fastest by its speed and by the share of it that is wanted."""
     down, arithmetic = gpu.group // ACROSS, _arithmetic(extent, gpu)
     tilings = {
         Tiling(*share, each, 1, arithmetic): speed * times

@@ -1,4 +1,4 @@
-"""How a convolution walks over its image on a GPU: channels and taps, and where a window lies."""
+"""Indexing of a convolution's image on a GPU: channels and taps, and positions of windows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from odtc.backends.gpu.machine import Gpu
 from odtc.backends.kernels.common.places import index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 
-# From the length of runs of a number to which of them it is in, and where.
+# From the period of a number to its quotient and remainder.
 Split = Callable[[int], tuple[ir.Expr, ir.Expr]]
 
 
