@@ -1,4 +1,4 @@
-"""Kernels as TVM hands them to a code generator, as SPIR-V and as a device module."""
+"""Assembles kernels, as TVM gives them to a code generator, to SPIR-V and a device module."""
 
 import struct
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Shader:
 
     Attributes:
         name: of the kernel.
-        interface: what a launch has to know.
+        interface: of a launch.
         launch: names of the sizes of a launch, in the order of the arguments that give them.
         words: the module.
     """

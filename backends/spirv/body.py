@@ -1,4 +1,4 @@
-"""The code of a kernel: blocks with structured control flow, as SPIR-V demands it.
+"""The code of a kernel: blocks with structured control flow, as SPIR-V requires.
 
 A value that is computed without reading memory is computed once where it is known to have been:
 each block has a scope, and sees the values of the scopes around it. TVM writes the same index
@@ -58,14 +58,14 @@ class Body:
         self._code += instruction(op, *operands)
 
     def private(self, of: int) -> int:
-        """A variable of the work-item's own."""
+        """A variable private to the work-item."""
         new = self._module.new_id()
         pointer = self._types.pointer(StorageClass.FUNCTION, of)
         self._variables += instruction(Op.VARIABLE, pointer, new, StorageClass.FUNCTION)
         return new
 
     def barrier(self) -> None:
-        """All items of the work-group come here, and see what the others have written."""
+        """Emits a barrier of the work-group, which also makes its writes visible."""
         scope = self._types.constant(UINT32, WORKGROUP_SCOPE)
         semantics = ACQUIRE_RELEASE | WORKGROUP_MEMORY | BUFFER_MEMORY
         memory = self._types.constant(UINT32, semantics)
@@ -94,7 +94,7 @@ class Body:
         then: Callable[[], Value],
         otherwise: Callable[[], Value],
     ) -> Value:
-        """One of two values, of which only that one is computed."""
+        """One of two values; only the chosen one is computed."""
         arms: list[tuple[Value, int]] = []
 
         def arm(compute: Callable[[], Value]) -> Callable[[], None]:
@@ -117,7 +117,7 @@ class Body:
             kind: of the numbers.
             bounds: ids of the first one, of the end, and of the step.
             run: takes the id of the number.
-            unroll: whether the driver is asked to write the iterations out.
+            unroll: whether the driver is asked to unroll the loop.
         """
         begin, end, step = bounds
         head, inside, again, after, following = (self._module.new_id() for _ in range(5))
@@ -135,7 +135,7 @@ class Body:
         self._start(after)
 
     def repeat(self, condition: Callable[[], int], run: Callable[[], None]) -> None:
-        """Runs code as long as a condition holds, which is computed anew each time."""
+        """Runs code while a condition holds, which is evaluated before each iteration."""
         head, test, inside, again, after = (self._module.new_id() for _ in range(5))
         self._jump(head)
         self.do(Op.LOOP_MERGE, after, again, 0)

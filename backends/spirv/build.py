@@ -15,7 +15,7 @@ from odtc.core.errors import BuildError
 
 @contextmanager
 def spirv_code() -> Iterator[None]:
-    """Within it, TVM writes kernels as SPIR-V; loops stay loops with a hint to unroll them.
+    """A block in which TVM writes kernels as SPIR-V; loops stay loops with a hint to unroll them.
 
     Raises:
         BuildError: a kernel has something that cannot be written so.
@@ -38,7 +38,7 @@ def spirv_code() -> Iterator[None]:
         with tvm.transform.PassContext(config={"tirx.UnrollLoop": {"explicit_unroll": 0}}):
             yield
     except RuntimeError:
-        # On its way through TVM an error loses its class.
+        # An error loses its class on its way through TVM.
         if failures:
             raise failures[0] from None
         raise

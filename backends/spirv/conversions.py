@@ -15,7 +15,7 @@ _WIDTH = {"int": Op.S_CONVERT, "uint": Op.U_CONVERT}
 
 
 def cast(kernel: KernelWriter, source: ScalarKind, target: ScalarKind, value: int) -> int:
-    """The value as another kind, as a cast of C's."""
+    """Converts a value to another kind, as a cast in C does."""
     if source == target:
         return value
     if target == BOOL:
@@ -24,7 +24,7 @@ def cast(kernel: KernelWriter, source: ScalarKind, target: ScalarKind, value: in
 
 
 def _converted(kernel: KernelWriter, op: Op, target: ScalarKind, value: int) -> int:
-    """A conversion, which a device may do of what it cannot compute with."""
+    """Emits a conversion; devices support it for types that they cannot compute with, too."""
     return kernel.body.pure(op, kernel.types.scalar(target), value)
 
 
@@ -73,7 +73,7 @@ def _of_integer(kernel: KernelWriter, source: ScalarKind, target: ScalarKind, va
 def _signed(
     kernel: KernelWriter, source: ScalarKind, code: str, value: int
 ) -> tuple[ScalarKind, int]:
-    """The same bits, with a sign or without one."""
+    """Reinterprets an integer as signed or unsigned."""
     if source.code == code:
         return source, value
     target = ScalarKind(code, source.bits)

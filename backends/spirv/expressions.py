@@ -1,4 +1,4 @@
-"""Expressions of TIR, one table row for each kind of node; what calls mean is in `intrinsics.py`.
+"""Translates TIR expressions, one table row for each kind of node; calls are in `intrinsics.py`.
 
 Comparisons are as in C: with a NaN only `!=` holds. The larger of two floats is what OpenCL says:
 the second one if the first is less than it, so that a NaN in front stays one.
@@ -23,7 +23,7 @@ Translate = Callable[[KernelWriter, Any], Value]
 
 @dataclass(frozen=True)
 class ByKind:
-    """The instruction of an operator, by what it computes with."""
+    """The instructions of an operator, by the kind of its operands."""
 
     floats: Op | None
     signed: Op | None

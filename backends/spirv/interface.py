@@ -1,4 +1,4 @@
-"""How a kernel is given its arguments, as TVM's runtime and ours give them.
+"""The interface of a kernel: how TVM's runtime and ours pass its arguments.
 
 Each buffer is a storage buffer of set 0, bound at its place among the buffers. Scalars follow, 8
 bytes for each, as push constants; what is more than every device takes of these is a uniform buffer
@@ -46,7 +46,7 @@ class Interface:
 
 
 def declare(kernel: KernelWriter, function: tirx.PrimFunc) -> Interface:
-    """Gives the kernel's parameters their places and values."""
+    """Declares the kernel's parameters: their places and values."""
     buffers = [each for each in function.params if isinstance(each.ty, ir.PointerType)]
     scalars = [each for each in function.params if not isinstance(each.ty, ir.PointerType)]
     for binding, buffer in enumerate(buffers):

@@ -38,19 +38,19 @@ _GLSL = {
     "floor": Glsl.FLOOR,
     "ceil": Glsl.CEIL,
     "trunc": Glsl.TRUNC,
-    # To the even one of two neighbours, as the other targets round.
+    # Ties to even, as on the other targets.
     "round": Glsl.ROUND_EVEN,
     "nearbyint": Glsl.ROUND_EVEN,
     "fabs": Glsl.F_ABS,
     "fma": Glsl.FMA,
 }
-# Those that keep what is not a number by what they are; of others drivers may make a number.
+# Functions that keep NaN by their nature; drivers may turn NaN into a number in others.
 _KEEPING = frozenset("floor ceil trunc round nearbyint fabs fma".split())
 _EXTERN = ("tirx.call_pure_extern", "tirx.call_extern")
 
 
 def call(kernel: KernelWriter, node: Any) -> Value:
-    """The value of a call; none of one that only does something."""
+    """The value of a call; empty for one with side effects only."""
     name, arguments = str(node.op.name), list(node.args)
     if name in _EXTERN:
         name, arguments = str(arguments[0].value), arguments[1:]
@@ -77,7 +77,7 @@ def _function(kernel: KernelWriter, node: Any, name: str, arguments: list[Any]) 
 
 
 def _kept(kernel: KernelWriter, value: int, operands: tuple[int, ...]) -> int:
-    """A float32 value, or the operand that is not a number; by bits, see `maths.py`."""
+    """A float32 value, or the operand if that is NaN, tested by bits; see `maths.py`."""
     for operand in operands:
         bits = kernel.compute(Op.BITCAST, UINT32, operand)
         size = kernel.compute(Op.BITWISE_AND, UINT32, bits, kernel.constant(UINT32, _MAGNITUDE))
@@ -109,7 +109,7 @@ def _barrier(kernel: KernelWriter, node: Any) -> Value:
     scope = str(node.args[0].value)
     if scope not in ("shared", "warp"):
         raise kernel.unknown(f"a barrier of {scope} memory")
-    # Items that TVM counts as a warp may be none of the device's.
+    # Items that TVM counts as a warp may not be a subgroup of the device.
     kernel.body.barrier()
     return ()
 

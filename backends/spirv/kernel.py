@@ -1,4 +1,4 @@
-"""A kernel while it is written: what its variables and buffers are, and who translates which node.
+"""A kernel while it is written: its variables and buffers, and the translators of nodes.
 
 Vectors are so many scalars: a GPU's work-item computes with scalars anyway, and drivers join loads
 of neighbours where they know the alignment.
@@ -19,7 +19,7 @@ from odtc.core.errors import BuildError
 
 @dataclass(frozen=True)
 class BufferPlace:
-    """Where a buffer's elements lie.
+    """The place of a buffer's elements.
 
     Attributes:
         variable: its id.
@@ -43,7 +43,7 @@ class Translators:
 
 
 class KernelWriter:
-    """One kernel, and the module that it is all of.
+    """One kernel, and the module that consists of it.
 
     Attributes:
         name: of the kernel.
@@ -68,7 +68,7 @@ class KernelWriter:
         self._translators = translators
 
     def value(self, expression: ir.Expr) -> Value:
-        """Writes what computes an expression; the ids of its lanes."""
+        """Emits an expression; returns the ids of its lanes."""
         name = type(expression).__name__
         translate = self._translators.expressions.get(name)
         if translate is None:
@@ -76,12 +76,12 @@ class KernelWriter:
         return translate(self, expression)
 
     def scalar(self, expression: ir.Expr) -> int:
-        """Writes what computes an expression of one lane; returns its id."""
+        """Emits an expression of one lane; returns its id."""
         (found,) = self.value(expression)
         return found
 
     def run(self, statement: tirx.Stmt) -> None:
-        """Writes what runs a statement."""
+        """Emits a statement."""
         name = type(statement).__name__
         translate = self._translators.statements.get(name)
         if translate is None:
@@ -108,7 +108,7 @@ class KernelWriter:
         return self.compute(Op.EXT_INST, kind, self.module.glsl, instruction, *operands)
 
     def constant(self, kind: ScalarKind, value: float) -> int:
-        """A number."""
+        """The id of a constant."""
         return self.types.constant(kind, value)
 
     def elements(self, place: BufferPlace, index: ir.Expr) -> list[int]:
@@ -147,7 +147,7 @@ class KernelWriter:
         return BufferPlace(self.module.variable(pointer, storage), storage, kind, lanes)
 
     def input(self, which: int, axis: int) -> int:
-        """A number that the device gives to a work-item, as uint32."""
+        """A builtin number of a work-item, as uint32."""
         triple = self.types.vector(UINT32, 3)
         if which not in self.inputs:
             pointer = self.types.pointer(StorageClass.INPUT, triple)
@@ -158,7 +158,7 @@ class KernelWriter:
         return self.body.pure(Op.LOAD, self.types.scalar(UINT32), at)
 
     def unknown(self, what: str) -> BuildError:
-        """The error for what this package does not know."""
+        """The error for an unsupported construct."""
         return BuildError(
             f"a kernel has {what}, which cannot be written as SPIR-V",
             where=self.name,

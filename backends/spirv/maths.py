@@ -1,4 +1,4 @@
-"""Functions that GLSL lacks, or promises too little of, as expressions of others.
+"""Functions that GLSL lacks, or specifies too loosely, as expressions of others.
 
 Vulkan's drivers may be off by 2^-11 in a sine, by more than a thousand units in the last place in a
 tanh near zero, and may do what they like with the power of a negative number or the logarithm of
@@ -17,7 +17,7 @@ from tvm.tirx import register_intrin_lowering
 from odtc.backends import vector_math
 from odtc.backends.vector_math import named
 
-# Above the level of TVM's own rules.
+# Higher than the level of TVM's own rules.
 _LEVEL = 11
 _SINGLE = "float32"
 
@@ -42,7 +42,7 @@ def _number(value: float) -> Expr:
 
 
 def log(x: Expr) -> Expr:
-    """Minus infinity of zero, and NaN of less."""
+    """Logarithm: minus infinity of zero, and NaN of less."""
 
     def whole_line(x: Expr) -> Expr:
         other = tirx.Select(x < _number(0), _number(math.nan), x)
@@ -93,7 +93,7 @@ def power(x: Expr, y: Expr) -> Expr:
 
 
 def _wave(x: Expr, quarters: int) -> Expr:
-    """The sine, so many quarters of a turn further on; of less than 8192."""
+    """The sine, shifted by so many quarter turns; of less than 8192."""
 
     def parts(turns: Expr, rest: Expr) -> Expr:
         square = rest * rest
@@ -119,7 +119,7 @@ def _wave(x: Expr, quarters: int) -> Expr:
 
 
 def _bits(x: Expr, test: Callable[[Expr, Expr], Expr]) -> Expr:
-    """A test of the magnitude as an integer: drivers may take it that no number is infinite."""
+    """A test of the magnitude as an integer: drivers may assume that no number is infinite."""
     bits = tirx.reinterpret("int32", x)
     return test(bits & tirx.const(_MAGNITUDE, "int32"), tirx.const(_INFINITE, "int32"))
 
@@ -156,6 +156,6 @@ def _rule(function: Callable[..., Expr]) -> Callable[[Expr], Expr]:
 
 @cache
 def register_maths() -> None:
-    """Tells TVM how to lower these for Vulkan, once in a process."""
+    """Registers the lowering rules for Vulkan, once in a process."""
     for name, function in _FUNCTIONS.items():
         register_intrin_lowering(name, target="vulkan", f=_rule(function), level=_LEVEL)

@@ -1,4 +1,4 @@
-"""A SPIR-V module while it is written: ids, and sections in the order that the format wants.
+"""A SPIR-V module while it is written: ids, and sections in the order that the format requires.
 
 A module is words of 32 bits: a header, then instructions, each with its length and opcode in front.
 Types and constants may be declared once only, so what is asked for again has the same id.
@@ -20,7 +20,7 @@ from odtc.backends.spirv.opcodes import (
 )
 
 _MAGIC, _VERSION = 0x07230203, 0x00010300
-# Part of SPIR-V 1.5; before that, the extension has to be named.
+# Part of SPIR-V 1.5; before that, the extension has to be declared.
 _EXTENSIONS = {Capability.STORAGE_BUFFER_8BIT: "SPV_KHR_8bit_storage"}
 
 
@@ -56,7 +56,7 @@ class Module:
 
     Attributes:
         glsl: id of the instruction set GLSL.std.450.
-        capabilities: what the module asks of a device.
+        capabilities: that the module requires.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Module:
         self.glsl = self.new_id()
 
     def new_id(self) -> int:
-        """An id that nothing has."""
+        """An unused id."""
         self._last += 1
         return self._last
 
@@ -99,11 +99,11 @@ class Module:
         return new
 
     def decorate(self, target: int, decoration: Decoration, *operands: int) -> None:
-        """Says something of a type or a variable."""
+        """Decorates a type or a variable."""
         self._decorations += instruction(Op.DECORATE, target, decoration, *operands)
 
     def place_member(self, struct: int, member: int, offset: int) -> None:
-        """Says at which byte of a struct a member begins."""
+        """Sets the byte offset of a struct's member."""
         self._decorations += instruction(
             Op.MEMBER_DECORATE, struct, member, Decoration.OFFSET, offset
         )

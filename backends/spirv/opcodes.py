@@ -139,7 +139,7 @@ class Capability(IntEnum):
 
 
 class StorageClass(IntEnum):
-    """Where a variable lies."""
+    """Storage classes of variables."""
 
     INPUT = 1
     UNIFORM = 2
@@ -162,16 +162,16 @@ class Decoration(IntEnum):
 
 
 class BuiltIn(IntEnum):
-    """Variables that the device sets."""
+    """Builtin variables, which the device sets."""
 
     WORKGROUP_ID = 26
     LOCAL_INVOCATION_ID = 27
 
 
-# The one execution model, memory model, and their like that kernels use.
+# The only execution model, memory model and the like that kernels use.
 GL_COMPUTE, LOCAL_SIZE = 5, 17
 LOGICAL_ADDRESSING, GLSL450_MODEL = 0, 1
 UNROLL = 1
 WORKGROUP_SCOPE, ACQUIRE_RELEASE = 2, 0x8
-# Of storage buffers, and what a work-group shares.
+# Memory semantics of storage buffers, and of workgroup memory.
 BUFFER_MEMORY, WORKGROUP_MEMORY = 0x40, 0x100

@@ -1,4 +1,4 @@
-"""Statements of TIR, one table row for each kind of node."""
+"""Translates TIR statements, one table row for each kind of node."""
 
 import math
 from collections.abc import Callable
@@ -89,7 +89,7 @@ def _allocate(kernel: KernelWriter, node: Any) -> None:
 
 
 def _attribute(kernel: KernelWriter, node: Any) -> None:
-    """A work-item's number along an axis; other attributes are hints that matter no more."""
+    """Binds a work-item's number along an axis; other attributes are hints without effect here."""
     if node.attr_key == "thread_extent":
         name, _, axis = str(node.node.thread_tag).partition(".")
         if name not in _BUILT_INS or axis not in ("x", "y", "z"):

@@ -1,4 +1,4 @@
-"""Types and constants of a module, and what a device must be able to do for each.
+"""Types and constants of a module, and the capabilities that each requires.
 
 Integers and floats of 8 and 16 bits can be stored without being computed with: that many phones
 have only the first of the two is why the capability is asked for where a value is computed.
@@ -98,12 +98,12 @@ class Types:
         return self._module.type(Op.TYPE_ARRAY, self.computed(kind), size)
 
     def in_buffer(self, kind: ScalarKind) -> None:
-        """Asks that a buffer can hold the kind."""
+        """Requires the capability to hold the kind in a buffer."""
         if kind.bits in _IN_BUFFERS:
             self._module.capabilities.add(_IN_BUFFERS[kind.bits])
 
     def constant(self, kind: ScalarKind, value: float) -> int:
-        """The id of a number; what is too large for a float is infinite."""
+        """The id of a constant; one too large for a float is infinite."""
         of = self.computed(kind)
         if kind.code == "bool":
             return self._module.constant(Op.CONSTANT_TRUE if value else Op.CONSTANT_FALSE, of)
@@ -124,7 +124,7 @@ def _family(kind: ScalarKind) -> tuple[str, int]:
 
 
 def _words(kind: ScalarKind, value: float) -> tuple[int, ...]:
-    """Little endian; what is shorter than a word is extended by its sign."""
+    """The words of a number: little endian, sign-extended to a word."""
     if kind.code == "float":
         try:
             data = struct.pack(_FLOATS[kind.bits], value)
