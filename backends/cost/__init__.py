@@ -1,1 +1,1 @@
-"""How long calls take: measured, or by a model of the machine."""
+"""Times of calls: measured, or by a model of the machine."""

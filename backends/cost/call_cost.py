@@ -1,4 +1,4 @@
-"""How long a call of a kernel takes on a target: measured where it was, else by a model.
+"""The time of a kernel's call on a target: measured where it was, else by a model.
 
 The model is a roofline of the target's CPU. Only proportions matter to those who ask: which calls
 are cheap to run again.
@@ -18,7 +18,7 @@ from odtc.passes.ir.tensor_bytes import buffer_bytes
 # Of a core: operations that each element of a vector does in a second, and bytes from memory.
 _PER_LANE = 8e9
 _BYTES = 8e9
-# What a call costs beside its work.
+# Overhead of a call.
 _CALL = 2e-6
 # Of an element of a batch normalisation's result: operations to compute it, with an activation of
 # two bounds, and bytes that move where it is written, as its cache line is read before.
@@ -51,7 +51,7 @@ def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
 
 
 def worth_copies(target: Target) -> int:
-    """How often a core may normalise an element in the time in which it writes it to memory."""
+    """Number of times a core can normalise an element in the time of writing it to memory."""
     lanes = target.vector_bits // 32
     return int(_NORMAL_BYTES / _BYTES * lanes * _PER_LANE / _NORMAL_OPERATIONS)
 

@@ -29,7 +29,7 @@ _TRANSPOSED = "relax.nn.conv2d_transpose"
 _PER_LANE, _BYTES = 16e9, 20e9
 # Of a byte that a budget has no room for, to make it again: one is read and one is written.
 _MADE_AGAIN = 2 / _BYTES
-# What a copy costs beside its bytes.
+# Overhead of a copy.
 _CALL = 2e-6
 # Families of convolutions: a convolution, and the gradients of its data and of its weights.
 _FORWARD, _DATA, _WEIGHTS = "convolution", "data-gradient", "weight-gradient"
@@ -70,7 +70,7 @@ def layout_costs(target: Target, *, is_tight: bool = False) -> Costs:
     """The costs of a CPU.
 
     Args:
-        target: it.
+        target: of the costs.
         is_tight: whether a step has to keep within a budget of bytes.
     """
     machine = machine_of(target.vector_bits)
@@ -89,7 +89,7 @@ def layout_costs(target: Target, *, is_tight: bool = False) -> Costs:
 
 
 def _convolution(call: relax.Call, is_last: bool, machine: Machine) -> float:
-    """Images are channels second here, whatever the form that is asked for."""
+    """Seconds of a convolution; its call has channels second, whichever layout is asked for."""
     image, weight, out = _shape(call.args[0]), _shape(call.args[1]), _shape(call)
     attrs, lanes, read = call.attrs, machine.lanes, 0
     family, steps, made = _FORWARD, attrs.strides, out[1]
@@ -122,7 +122,7 @@ def _columns(call: relax.Call, family: str, pixels: int) -> int:
 
 
 def _more_by_form(call: relax.Call, machine: Machine) -> float:
-    """How many times as fast a convolution with channels second is by the form that it takes."""
+    """Speedup of a convolution with channels second, by its form."""
     convolution = convolution_of(call)
     if convolution is None or convolution.family == _WEIGHTS:
         return 1.0
