@@ -1,4 +1,4 @@
-"""The ELF gate: what must hold of a library so that a phone can load it.
+"""The ELF gate: rules that a library must obey so that a phone can load it.
 
 A library that breaks a rule would mostly still load on the machine that compiled it, and fail on
 the phone. Each rule is a function from the opened library to what is wrong with it.
@@ -37,8 +37,8 @@ _PREFIXES = (
     "TVMBackend",  # its thread pool and workspaces; TVM mostly reaches them through its own slots
 )
 _MEMORY = "memcpy memmove memset"  # LLVM makes these of loops that copy or fill
-# What TVM calls for Relax operators, what LLVM calls where a CPU has no such instruction (rounding,
-# fused multiply-add), and their neighbours. In single precision, with an `f`, and in double.
+# Functions that TVM calls for Relax operators or LLVM where a CPU lacks an instruction (rounding,
+# fused multiply-add), and related ones. In single precision, with an `f`, and in double.
 _MATHS = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 "
     "expm1 fabs floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint "

@@ -27,9 +27,9 @@ from odtc.core.process.side_by_side import side_by_side
 
 # Of a key, in the name of its kernel: they make names within one library unique.
 _DIGITS = 32
-# What TVM puts in front of the name of a function.
+# TVM's prefix of function names.
 _SYMBOL = "__tvm_ffi_"
-# What makes code of a kernel, beside TVM.
+# Sources that determine a kernel's code, beside TVM.
 _SOURCES = (__file__, vector_math.__file__)
 
 
@@ -80,7 +80,7 @@ def kernel_objects(kernels: Mapping[str, tirx.PrimFunc], target: tvm.target.Targ
         if kept is None:
             if key not in unique:
                 raise NotKeptError
-            # What a target and a pass context hold for is one thread.
+            # A target and a pass context hold for one thread.
             with target, tvm.transform.PassContext(opt_level=level, config=config):
                 kept = _compiled(unique[key], _function(key), target)
             store.put(key, kept)

@@ -1,4 +1,4 @@
-"""Where kernels are kept between compiles: object files, and what modules have in their place."""
+"""The stores of kernels between compiles: of object files, and of their outlines."""
 
 from odtc.core.disk.content_store import ContentStore
 from odtc.core.disk.files import cache_folder

@@ -24,7 +24,7 @@ def export_library(
     """Writes a compiled module as the shared library `output`, with our linker.
 
     Args:
-        executable: what was compiled for `target`.
+        executable: compiled for `target`.
         output: a new path.
         target: chooses the linker's output format.
         identity: the build id, in hex; a hash of the library if empty.
@@ -38,9 +38,9 @@ def export_library(
         given = [*files, *_written(objects, folder)] if objects and objects.files else files
         link([Path(name) for name in given], Path(file_name), target, identity)
 
-    # What TVM asks for where it compiled no kernel itself.
+    # Symbols that TVM needs where it compiled no kernel itself.
     fcompile.get_target_triple = lambda: target.triple  # pyright: ignore[reportFunctionMemberAccess]
-    # TVM's own folder would stay behind a process that is killed.
+    # TVM's own temporary folder would be left by a process that is killed.
     with temporary_folder() as folder:
         executable.export_library(str(output), fcompile=fcompile, workspace_dir=str(folder))
 

@@ -36,7 +36,7 @@ class Linker:
 
     Attributes:
         command: the program and its leading arguments.
-        driver: it is a compiler, which wants a linker's flags after `-Wl`.
+        driver: whether it is a compiler, which takes a linker's flags after `-Wl`.
     """
 
     command: tuple[str, ...]

@@ -30,7 +30,7 @@ from odtc.core.ir.kernel_marks import (
 from odtc.core.process.side_by_side import side_by_side
 from odtc.passes.contract import Pass
 
-# They say where the code of a kernel is, and are no part of what makes it.
+# Marks that locate the code of a kernel, and do not influence it.
 _MARKS = (MADE_FROM, OUTLINE, REPLACEABLE, WORKSPACES, WRITTEN_OVER)
 _ADDRESS = " at 0x"
 
@@ -62,7 +62,7 @@ def recall_phase(wanted: Outlines, made_by: Sequence[object]) -> tuple[Pass, ...
             its `repr`.
     """
     said = [*map(repr, made_by)]
-    # What says no more than its address is another in each process, and may be any.
+    # A `repr` with an address differs in each process, and identifies nothing.
     is_known = not any(_ADDRESS in each for each in said)
     if wanted is Outlines.NEVER or not is_known or not is_as_loaded():
         return ()
@@ -105,9 +105,9 @@ def _outline(kernel: tirx.PrimFunc, kept: bytes) -> tirx.PrimFunc:
     size = max(int(size) for size in attrs[WORKSPACES].values())
     body: tirx.Stmt = tirx.Evaluate(0)
     if size:
-        # As of any size: those of global memory that are small are put on the stack.
+        # Local, for any size: small allocations in global memory would go on the stack.
         buffer = tirx.decl_buffer([size], "uint8", "workspace", scope="local")
-        # A statement that does nothing would be dropped, and what it follows is no sequence then.
+        # A statement without effect would be dropped, and no sequence would be left.
         used = tirx.BufferStore(buffer, tirx.const(0, "uint8"), [0])
         body = tirx.SeqStmt([tirx.AllocBuffer(buffer), used])
     made = tirx.PrimFunc(kernel.params, body, kernel.ret_type, attrs=attrs)
@@ -115,12 +115,12 @@ def _outline(kernel: tirx.PrimFunc, kept: bytes) -> tirx.PrimFunc:
 
 
 def is_outline(kernel: tirx.PrimFunc) -> bool:
-    """Whether nothing of a kernel is in the module."""
+    """Whether a kernel has no body in the module."""
     return OUTLINE in (kernel.attrs or {})
 
 
 def code_of(outline: tirx.PrimFunc) -> str:
-    """Under which key the object file of an outline is kept.
+    """The key of an outline's object file in the store.
 
     Raises:
         NotKeptError: it was never made in this form.
@@ -132,7 +132,7 @@ def code_of(outline: tirx.PrimFunc) -> str:
 
 
 def keep(kernel: tirx.PrimFunc, key: str) -> None:
-    """Keeps what is known of a kernel, unless nothing says what it is made from.
+    """Stores the outline of a kernel, if the inputs of its code are known.
 
     Args:
         kernel: once it is lowered.
@@ -154,7 +154,7 @@ def _form(kernel: tirx.PrimFunc) -> str:
 
 
 def unmarked(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
-    """A kernel without what says where its code is."""
+    """A kernel without the marks that locate its code."""
     return _without(kernel, _MARKS)
 
 
