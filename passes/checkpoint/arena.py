@@ -1,11 +1,11 @@
-"""How large an arena has to be for a plan."""
+"""The size of the arena that a plan needs."""
 
 from odtc.passes.checkpoint.problem import Plan, Recomputation
 from odtc.passes.memory.packing.budget import Limit
 from odtc.passes.memory.packing.problem import Buffer, PackingProblem
 from odtc.passes.memory.packing.solve import solve
 
-# Of the search, about a second's worth.
+# Limit of the search: about a second.
 _STEPS = 1_000_000
 
 

@@ -24,17 +24,17 @@ from odtc.passes.checkpoint.problem import Plan, Recomputation, highest_of, plan
 from odtc.passes.checkpoint.stage_program import StageProgram
 
 T = TypeVar("T")
-# Of its share of the bytes, what a step of more micro-batches has at least.
+# Least part of its proportional bytes that a step of more micro-batches has.
 _ALIKE = 0.9
 
 
 @dataclass(frozen=True, order=True)
 class KernelForm:
-    """How the kernels of a step are made; of two that take the same time, the lesser one is taken.
+    """A form of a step's kernels; of two that take the same time, the lesser one is taken.
 
     Attributes:
-        half: whether what is saved waits as float16.
-        direct: whether convolutions multiply every tap, which takes longer and no workspace.
+        half: whether saved activations wait as float16.
+        direct: whether convolutions multiply every tap, which is slower and needs no workspace.
     """
 
     half: bool = False
@@ -45,7 +45,7 @@ class KernelForm:
         return self.half <= other.half and self.direct <= other.direct
 
 
-# What a step has without a budget.
+# The form without a budget.
 USUAL = KernelForm()
 # All of them, each after those that are below it.
 FORMS = tuple(KernelForm(half, direct) for half, direct in product((False, True), repeat=2))
@@ -57,9 +57,9 @@ class Cut(Generic[T]):
 
     Attributes:
         count: of micro-batches; 1 for the step as it is.
-        problem: what there is to decide for one of them.
+        problem: the recomputation problem of one of them.
         beside: bytes that the step needs beside its arena only because of them.
-        made: what the caller made of the step.
+        made: the caller's own data of the step.
         form: of its kernels.
     """
 

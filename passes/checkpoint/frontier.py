@@ -18,7 +18,7 @@ from odtc.passes.checkpoint.retention import retained
 from odtc.passes.checkpoint.stage_program import StageProgram
 
 Strategy = Callable[[Recomputation], Iterator[list[int]]]
-# Known ways, by the names of those who found them: what is found is never worse.
+# Known ways, by the names of their authors: the result is never worse than theirs.
 STRATEGIES: dict[str, Strategy] = {
     "Chen et al., 2016": segmented,
     "Revolve, 2000": revolving,
@@ -28,13 +28,13 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class Guided:
-    """How tensors are chosen that are dropped.
+    """A way to choose the tensors to drop.
 
     Attributes:
         score: of what is dropped.
         share: of the limit that a choice for one moment keeps within, which goes before the score;
             None for no choice.
-        slack: what is left free where a choice is asked for again, see `evicting`.
+        slack: part of the room left free where a choice is asked for again, see `evicting`.
     """
 
     score: Score
@@ -81,14 +81,14 @@ def frontier(problem: Recomputation) -> tuple[Plan, ...]:
     even = {low + (first.peak - low) * n // _LIMITS for n in range(1, _LIMITS)}
     # Closer to each other where plans are expensive.
     closer = {round(low * ratio ** (n / _ALL_WAYS)) for n in range(1, _ALL_WAYS)}
-    # What is found first at the lowest may not be the fastest there.
+    # The first plan at the lowest peak may not be the fastest there.
     for limit in sorted({low} | even | closer):
         found += _within(problem, limit, stage, _OTHERS if limit in closer | {low} else ())
     found += _repaired(problem, first, low)
     best = tuple(best_of(found))
     if problem.storage is None:
         return best
-    # How large the arena is follows from packing: a plan of a higher peak may have a smaller one.
+    # The arena's size depends on packing: a plan of a higher peak may have a smaller arena.
     without = frontier(replace(problem, storage=None))
     return tuple(sorted({*best, *without}, key=lambda each: (each.seconds, each.peak)))
 
@@ -108,7 +108,7 @@ def _known(problem: Recomputation) -> Iterator[Plan]:
 def _within(
     problem: Recomputation, limit: int, stage: StageProgram, others: Sequence[Guided] = _OTHERS
 ) -> Iterator[Plan]:
-    """Plans within a limit, until one takes hardly longer than what no plan is faster than."""
+    """Plans within a limit, until one is close to the lower bound of the time."""
     least = stage.cheapest(limit)
     if least is None:
         return

@@ -16,12 +16,12 @@ from odtc.passes.native.planner import Planner, planner_of
 
 @dataclass(frozen=True)
 class Storage:
-    """Where tensors may wait that the arena has no room for. Times are in the unit of a problem's.
+    """Storage for tensors that the arena has no room for. Times are in the unit of a problem's.
 
     Attributes:
-        call: that a copy takes beside its bytes.
-        store: that each byte takes to be written.
-        fetch: and to be read.
+        call: overhead of a copy.
+        store: of writing a byte.
+        fetch: of reading a byte.
     """
 
     call: float
@@ -43,7 +43,7 @@ class Recomputation:
             it: from there on the maker would make another one. 0 where it is never made again.
         turn: the first task of the backward pass.
         storage: that tensors may be copied to; None where there is none.
-        measured: tasks whose seconds were measured; a model says those of the others.
+        measured: number of tasks whose seconds were measured; the others' are by a model.
     """
 
     tasks: Tasks
@@ -64,7 +64,7 @@ class Recomputation:
         return len(self.tasks.tasks) + tensor
 
     def fetch_of(self, tensor: int) -> int:
-        """The task that makes a tensor again from what was stored."""
+        """The task that fetches a tensor from the storage."""
         return len(self.tasks.tasks) + len(self.tasks.sizes) + tensor
 
     def is_copy(self, number: int) -> bool:
@@ -110,7 +110,7 @@ class Recomputation:
 
     @cached_property
     def reads(self) -> list[list[int]]:
-        """For each task the tensors that it reads, in the order of what makes them."""
+        """For each task the tensors that it reads, in the order of their makers."""
         makers = self.tasks.makers
         return [sorted(task.reads, key=makers.__getitem__) for task in self.tasks.tasks]
 

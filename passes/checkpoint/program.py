@@ -1,4 +1,4 @@
-"""The rows of the programs of all moments of a step, from which those of one are taken at once.
+"""Constraint rows of the programs of all moments of a step, from which those of one are sliced.
 
 A walk asks at many moments what is worth keeping (`stage_program.py`): made one by one, the rows
 take longer than it takes to solve the program.
@@ -20,10 +20,10 @@ class ConstraintRows:
     """Rows of a program, as a solver takes them: each begins at one of the places `starts`.
 
     Attributes:
-        starts: where each row begins in what follows.
+        starts: offset of each row in `columns` and `values`.
         columns: the variables of the rows.
-        values: what these are multiplied by.
-        least: what each row's sum is at least.
+        values: coefficients of these.
+        least: lower bound of each row's sum.
     """
 
     starts: NDArray[np.int32]
@@ -33,7 +33,7 @@ class ConstraintRows:
 
 
 class StageConstraints:
-    """Rows that say which tensors have to be there, by the moments at which they hold.
+    """Rows that require tensors to be there, by the moments at which they hold.
 
     The variables of a moment are, in this order: whether each earlier task runs again; whether each
     tensor of theirs that has bytes is alive; with a storage, whether each of these is fetched.

@@ -1,4 +1,4 @@
-"""Where stored tensors lie in their storage."""
+"""Offsets of stored tensors in their storage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class StorageRegion:
 
 
 def region_of(problem: Recomputation, plan: Plan) -> StorageRegion:
-    """A place for each tensor, from where it is stored until it is fetched for the last time."""
+    """A place for each tensor, from its store until its last fetch."""
     spans: dict[int, tuple[int, int]] = {}
     for place, number in enumerate(plan.sequence):
         if problem.is_copy(number):

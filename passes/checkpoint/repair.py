@@ -1,4 +1,4 @@
-"""A plan within a limit, made from the step as it is: what is too much is taken away bit by bit.
+"""A plan within a limit, made from the step as it is by removing the excess step by step.
 
 Where too many bytes are alive, a tensor that waits there for its next reader is made again before
 that reader instead. What it is made from waits longer then, or is made again too. Each change is
@@ -19,11 +19,11 @@ import numpy as np
 from odtc.passes.checkpoint.problem import Recomputation, alive_during
 from odtc.passes.native.planner import Repairs
 
-# How many calls deep what is missing is made again.
+# Depth of calls to which missing tensors are made again.
 _DEPTH = 3
 # A moment that is a thirtieth of the limit lower weighs less by a factor of e.
 _STEEP = 30.0
-# Changes that are looked at before there is none that helps, and in all.
+# Most changes that are examined without success, and in all.
 _TRIED, _MOST = 60, 1000
 
 
@@ -63,7 +63,7 @@ class _Change:
 
 
 class _Sequence:
-    """A sequence, and what is alive when."""
+    """A sequence, and the tensors that are alive at each place."""
 
     def __init__(self, problem: Recomputation, limit: int, sequence: list[int]) -> None:
         self.problem, self.sequence = problem, sequence

@@ -1,4 +1,4 @@
-"""A plan without the repetitions that it does not need.
+"""Removes needless repetitions from a plan.
 
 What a repetition would have made is kept from before: leaving one out is always possible, and takes
 bytes from the last reader of the earlier copy on. The same is true of what is fetched; what is not

@@ -1,4 +1,4 @@
-"""The linear program of one stage of a step: what is worth keeping, what the rest costs at least.
+"""The linear program of one stage of a step: tensors worth keeping, and the least cost of the rest.
 
 When a task runs first, each tensor that later tasks read is alive, or is made again after it, by a
 task of whose reads the same holds, or is fetched from a storage. What is alive fits a limit. Which
@@ -44,7 +44,7 @@ class StageProgram:
     ) -> None:
         self._problem, self._task = problem, task
         self._whole = sum(problem.seconds) or 1.0
-        # Variables: see `Program`. What has no bytes is always alive.
+        # Variables: see `StageConstraints`. A tensor without bytes is always alive.
         pinned = problem.tasks.tasks[task].reads if pinned is None else pinned
         made = problem.program.made(task).tolist()
         self._alive = {each: task + place for place, each in enumerate(made)}
@@ -63,7 +63,7 @@ class StageProgram:
             most[[self._alive[each] for each in made if each not in alive]] = 0
         self._solver = highspy.Highs()
         self._solver.silent()
-        # Of programs of this size, making them smaller takes longer than solving them.
+        # For programs of this size, presolve takes longer than solving.
         self._solver.setOptionValue("presolve", "off")
         self._solver.addVars(len(seconds), least, most)
         self._add_rows()

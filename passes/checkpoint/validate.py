@@ -1,4 +1,4 @@
-"""Checks a plan by playing it, without any of the code that makes plans."""
+"""Checks a plan by simulating it, without any of the code that makes plans."""
 
 from odtc.passes.checkpoint.problem import Plan, Recomputation
 
@@ -7,7 +7,7 @@ _Copy = tuple[int, int]
 
 
 def validate(problem: Recomputation, plan: Plan) -> None:
-    """Plays a plan to see that what is read is there, and what is alive when.
+    """Simulates a plan: checks that each tensor is there when it is read, and counts live bytes.
 
     Raises:
         ValueError: a task is missing, is in a wrong place, reads what is not there, runs again when
@@ -54,7 +54,7 @@ def _copy_seconds(problem: Recomputation, plan: Plan) -> float:
 
 
 def _last_reads(problem: Recomputation, plan: Plan) -> dict[_Copy, int]:
-    """The last place that reads each copy, or what made it where nothing does."""
+    """The last place that reads each copy, or the one that made it where none does."""
     tasks, count, tensors = problem.tasks.tasks, len(problem.tasks.tasks), len(problem.tasks.sizes)
     newest: dict[int, int] = {}
     last: dict[_Copy, int] = {}
@@ -77,11 +77,11 @@ def _last_reads(problem: Recomputation, plan: Plan) -> dict[_Copy, int]:
 
 
 def _check_repetitions(problem: Recomputation, plan: Plan, last: dict[_Copy, int]) -> None:
-    """A copy that is read may be made again only before what it depends on has changed."""
+    """Checks that a copy that is read is made again only before its inputs change."""
     ran = 0
     for place, number in enumerate(plan.sequence):
         if number >= len(problem.tasks.tasks):
-            # A copy is right whenever it is made: what is stored has been read.
+            # A fetch is valid at any time, since it copies a stored value.
             continue
         if number >= ran:
             ran = number + 1

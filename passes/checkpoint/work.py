@@ -1,4 +1,4 @@
-"""How much a kernel computes, read from its loops."""
+"""The operations of a kernel, counted from its loops."""
 
 from functools import cache
 
@@ -29,7 +29,7 @@ class _Count:
         # Loops around what is counted of which the analyzer does not know yet: most lengths are
         # constant, and ask for none.
         self._unbound: list[tirx.For] = []
-        # What names are bound to.
+        # Values that names are bound to.
         self._names: dict[ir.Var, ir.Expr] = {}
 
     def of(self, statement: tirx.Stmt) -> int:
@@ -58,7 +58,7 @@ class _Count:
         return extent * inside
 
     def _longest(self, extent: ir.Expr) -> int:
-        """How often a loop runs at most; once where nothing bounds it."""
+        """Most iterations of a loop; 1 where nothing bounds it."""
         if isinstance(extent, tirx.IntImm):
             longest = extent.value
         else:

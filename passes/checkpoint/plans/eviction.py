@@ -29,10 +29,10 @@ from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.checkpoint.stage_program import StageProgram
 from odtc.passes.native.planner import Rules
 
-# What is dropped has at least this part of the bytes that are missing.
+# A dropped tensor has at least this part of the missing bytes.
 _LEAST = 256
-# Where tensors that are dropped need each other, they can be computed again without end: what takes
-# so many times the calls of the step is no plan.
+# Where dropped tensors need each other, recomputation may never end: a sequence of so many times
+# the calls of the step is no plan.
 _MOST = 20
 # How often a choice is asked for anew: where more would be needed, there is mostly no plan.
 _LOOKS = 50
@@ -43,7 +43,7 @@ _FOLLOWED, _FURTHER = 8, 8
 
 @dataclass(frozen=True)
 class Score:
-    """How tensors are chosen: the lowest product of powers is dropped.
+    """The score of tensors: the one with the lowest product of powers is dropped.
 
     Attributes:
         cost: exponent of the time that it takes to compute a tensor again.
@@ -89,7 +89,7 @@ class _Walk:
         return True
 
     def drop_helpers(self, pinned: Container[int]) -> None:
-        """Drops what was kept to make others again from, where these have been made."""
+        """Drops tensors kept to make others again from, once these have been made."""
         for tensor in [each for each in self.at.alive if self.at.guide.helps(each)]:
             if tensor not in pinned:
                 self.drop_read(tensor)
@@ -113,7 +113,7 @@ class _Walk:
         }
 
     def look_again(self, size: int, pinned: Container[int]) -> None:
-        """Asks what of all that is alive is worth keeping beside so many bytes."""
+        """Asks which live tensors are worth keeping beside so many bytes."""
         at = self.at
         fixed = {each for each in at.alive if each in pinned or at.due(each) is None}
         held = sum(at.sizes[each] for each in fixed)
@@ -153,7 +153,7 @@ class _Walk:
         return (is_wanted, rank), tensor, 0 if is_whole else most
 
     def run(self, number: int) -> bool:
-        """Runs a task, after those that make what it reads; keeps what is read later."""
+        """Runs a task, after those that make its missing operands; keeps tensors read later."""
         waiting = [_Waiting(number, [*self.at.problem.reads[number], *self.at.last_calls(number)])]
         pinned = Counter(waiting[-1].reads)
         while waiting:
@@ -202,7 +202,7 @@ class _Walk:
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A task that waits for what it reads.
+    """A task that waits for its operands.
 
     Attributes:
         number: of the task.

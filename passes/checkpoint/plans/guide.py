@@ -68,7 +68,7 @@ class Guide:
                 yield from self._problem.tasks.tasks[number].allocates
 
     def has_run_again(self, number: int) -> None:
-        """Takes note of it."""
+        """Notes that a task has run again."""
         self._again.discard(number)
 
     def has_made(self, tensors: Collection[int]) -> None:

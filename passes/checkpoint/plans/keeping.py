@@ -6,7 +6,7 @@ from odtc.passes.checkpoint.problem import Recomputation
 
 
 def keeping(problem: Recomputation, kept: Collection[int]) -> list[int]:
-    """A sequence of tasks: what the forward pass does not keep is dropped where its use there ends.
+    """A sequence of tasks: tensors that are not kept are dropped after their last use there.
 
     It is made again for the backward pass. What cannot be made again is kept in any case.
     """
@@ -38,7 +38,7 @@ class KeepingWalk:
         self.present: set[int] = set()
 
     def run(self, number: int) -> None:
-        """Runs a task, after those that make what it reads and is not there."""
+        """Runs a task, after those that make its missing operands."""
         waiting = [number]
         while waiting:
             task = self._tasks[waiting[-1]]

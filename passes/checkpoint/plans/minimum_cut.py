@@ -10,7 +10,7 @@ from odtc.passes.checkpoint.plans.keeping import keeping
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.checkpoint.stage_program import StageProgram
 
-# What is cheap: tasks up to these parts of all, by their time for each byte.
+# Cheap tasks: up to these shares of all, by their time for each byte.
 _PARTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 
 

@@ -49,7 +49,7 @@ class _Reversal:
     Args:
         problem: the step.
         borders: first tasks of the segments, and that of the backward pass.
-        states: what each segment reads that earlier ones make.
+        states: tensors of earlier segments that each segment reads.
         snapshots: states that are kept at one time.
     """
 
@@ -67,7 +67,7 @@ class _Reversal:
             for first, last in pairwise(borders)
         ]
         self._segment = {each: number for number, made in enumerate(self._made) for each in made}
-        # What can be made again whenever it is read.
+        # Tensors that can be made again whenever they are read.
         self._free = {
             tensor
             for tensor in self._segment

@@ -1,4 +1,4 @@
-"""Plans that keep what crosses from one segment of the forward pass to the next.
+"""Plans that keep the tensors that cross from one segment of the forward pass to the next.
 
 What lies inside of a segment is computed again when the backward pass comes to it (Chen et al.,
 "Training Deep Nets with Sublinear Memory Cost", 2016). Segments have about equal bytes; each begins

@@ -1,4 +1,4 @@
-"""The state of a walk through a step: what is alive, who needs it, what it would take again.
+"""The state of a walk through a step: live tensors, their readers, and recomputation costs.
 
 These are questions only; `eviction.py` says what follows from the answers.
 
@@ -19,9 +19,9 @@ class WalkState:
 
     Attributes:
         problem: the step.
-        guide: what is to stay, and what tensors are to be made again from.
+        guide: which tensors are to stay, also to make others again from.
         now: the first task that has not run.
-        used: bytes of what is alive.
+        used: bytes that are alive.
         alive: tensors.
         stored: tensors that can be fetched.
     """
@@ -41,18 +41,18 @@ class WalkState:
         self._clock = [0.0, *accumulate(problem.seconds)]
 
     def goes_on(self) -> None:
-        """Takes note that the next task has run."""
+        """Notes that the next task has run."""
         for tensor in self.problem.reads[self.now]:
             self._read[tensor] += 1
         self.now += 1
 
     def add(self, tensor: int) -> None:
-        """Takes note that a tensor was made."""
+        """Notes that a tensor was made."""
         self.alive.add(tensor)
         self.used += self.sizes[tensor]
 
     def drop(self, tensor: int) -> None:
-        """Takes note that a tensor is gone."""
+        """Notes that a tensor was dropped."""
         self.alive.remove(tensor)
         self.used -= self.sizes[tensor]
 
@@ -81,7 +81,7 @@ class WalkState:
         return self.next_use(tensor) is not None or self.next_help(tensor) is not None
 
     def chain(self, tensor: int, use: int, most: float = math.inf) -> tuple[float, bool]:
-        """Seconds to compute a tensor again before a task, with what is not there by then.
+        """Seconds to compute a tensor again before a task, with its operands missing by then.
 
         Args:
             tensor: the tensor.
