@@ -84,7 +84,7 @@ def forward_line(axis: ConvolutionAxis) -> WindowAxis:
 
 
 def backward_line(walk: Walk) -> WindowAxis:
-    """A part of the gradient's data, as `Axis.backward` has it."""
+    """A part of the gradient's data, as `ConvolutionAxis.backward` has it."""
     found = sorted((int(walk.shift(tap)), int(walk.weight(tap))) for tap in range(walk.taps))
     shifts, weights = [shift for shift, _ in found], tuple(weight for _, weight in found)
     gap = shifts[1] - shifts[0] if len(shifts) > 1 else 1
