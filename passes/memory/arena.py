@@ -28,13 +28,13 @@ from odtc.passes.memory.record import record_of
 # Attribute of a function: the record of its plan, as JSON.
 RECORD = "odtc.memory_plan"
 
-# Of the search, about a second's worth. First fit alone is mostly at the bound.
+# Limit of the search: about a second. First fit alone is mostly at the bound.
 _STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
-    """Gives every tensor of a function that is not its result a place in the function's arena.
+    """Places every tensor of a function, except its results, in the function's arena.
 
     Attributes:
         recorded: functions that get the record of their plan as their attribute `RECORD`.
@@ -87,7 +87,7 @@ def _placed(function: relax.Function, solution: PackingSolution) -> relax.Functi
 
 @dataclass(frozen=True)
 class TakeOffsets(Pass):
-    """Lets the tensors that kernels are given begin anywhere in their storage.
+    """Lets kernels' tensors begin anywhere in their storage.
 
     Kernels hold no blocks any more. Without this a kernel refuses a tensor that does not begin
     where its storage does. On a CPU a kernel adds the offset to an argument's address once, where
@@ -139,7 +139,7 @@ class TakeOffsets(Pass):
 
 
 def farthest_element(module: tvm.IRModule) -> int:
-    """How far kernels count: to the end of a tensor in its arena, in the tensor's own elements."""
+    """The largest index in kernels: the end of a tensor in its arena, in the tensor's elements."""
     farthest = 0
     for function in module.functions.values():
         bindings = bindings_of(function) if isinstance(function, relax.Function) else ()

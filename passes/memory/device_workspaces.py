@@ -1,4 +1,4 @@
-"""The workspaces of GPU kernels become arguments, each a tensor of its own.
+"""Turns workspaces of GPU kernels into arguments, each a tensor of its own.
 
 The host cannot add to the address of a device's memory, so a kernel cannot cut one workspace into
 several: each lies in the arena by itself.
@@ -22,7 +22,7 @@ _LONGEST_NAME = 80
 
 @dataclass(frozen=True)
 class LiftDeviceWorkspaces(Pass):
-    """Takes the allocations of device memory out of kernels and puts them in front of their calls.
+    """Hoists the allocations of device memory out of kernels, to before their calls.
 
     Kernels hold no blocks any more, are bound to threads, and are called directly.
     """

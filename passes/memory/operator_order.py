@@ -136,10 +136,10 @@ class TaskOrder:
 
 
 def lowest_order(tasks: Tasks) -> TaskOrder:
-    """An order of a low peak; the given one where none is found that is lower."""
+    """An order of a low peak; the given one where no lower one is found."""
     order = tuple(range(len(tasks.tasks)))
     best, bound = peak_of(tasks, order), lower_bound(tasks)
-    # All peaks are multiples of it: limits between two of them are all the same.
+    # All peaks are multiples of it: limits between two multiples are equivalent.
     unit = gcd(*tasks.sizes) or 1
     # Most steps have an order at the bound, which is the first limit.
     limit = lowest = bound
@@ -150,7 +150,7 @@ def lowest_order(tasks: Tasks) -> TaskOrder:
         if found:
             order, best = found, peak_of(tasks, found)
         else:
-            # A search that left some out proves nothing, but is not tried again.
+            # A search that was cut short proves nothing, but is not tried again.
             lowest = limit + unit
             bound = lowest if is_complete else bound
         limit = (lowest + best) // 2 // unit * unit
@@ -199,7 +199,7 @@ def lower_bound(tasks: Tasks) -> int:
 
 
 class _State(NamedTuple):
-    """Where a search is.
+    """A state of a search.
 
     Attributes:
         done: tasks that have run, as bits.

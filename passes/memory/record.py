@@ -1,4 +1,4 @@
-"""The plan of a function as a record: its tensors with what they are, and calls for times.
+"""The plan of a function as a record: its tensors with their kinds, and calls for times.
 
 The solver counts bindings; a reader counts calls of kernels. What a tensor is follows from the tags
 of the variables that it is bound to (`passes/graph/name_tensors.py`), from when it is read, and
@@ -19,7 +19,7 @@ from odtc.core.specs import TensorSpec
 from odtc.passes.graph.name_tensors import tags_in
 from odtc.passes.memory.packing.problem import PackingProblem, PackingSolution
 
-# What a kernel's own buffers are called.
+# Name of a kernel's own buffers.
 WORKSPACE = "workspace"
 _ALLOCATION = "relax.builtin.alloc_tensor"
 
@@ -65,7 +65,7 @@ def record_of(
     values = sorted(_values(bindings, calls, spans), key=lambda each: each.tensor)
     backward = _first_backward(len(calls), values, tags)
     returned = [n for n, b in enumerate(bindings) if _is_allocation(b) and n not in spans]
-    # Where the loss is computed, what it is computed from is not saved for the backward pass.
+    # Operands of the loss's own computation are not saved for the backward pass.
     closing = [bisect_left(calls, number) for number in returned]
     tensors = []
     for value in values:

@@ -1,4 +1,4 @@
-"""A step's arena becomes its last argument, so that who calls the step says where it lies.
+"""Turns a step's arena into its last argument, so that the caller decides where it lies.
 
     arena = alloc_storage(N); t = alloc_tensor(arena, offset, ...)  →  t = view of the argument
 
@@ -27,7 +27,7 @@ _VIEW = "runtime.TVMTensorCreateView"
 
 @dataclass(frozen=True)
 class TakeArena(Pass):
-    """Rewrites functions whose memory is planned, and adds for each one that makes its argument.
+    """Rewrites functions whose memory is planned, and adds an allocator of each one's arena.
 
     The latter is for devices on which a caller cannot allocate such a tuple itself.
 
@@ -49,7 +49,7 @@ class TakeArena(Pass):
 
 
 def _given(function: relax.Function) -> tuple[relax.Function, int]:
-    """A function that is given its arena, and the bytes of that."""
+    """A function that takes its arena as an argument, and the arena's bytes."""
     bindings = bindings_of(function)
     (storage,) = (each for each in bindings if is_call(each.value, _STORAGE))
     nbytes = int(storage.value.args[0].values[0])

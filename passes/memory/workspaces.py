@@ -1,4 +1,4 @@
-"""The workspaces of kernels, such as packed operands, become an argument of each.
+"""Turns the workspaces of kernels, such as packed operands, into an argument of each.
 
 A kernel that allocates for itself asks the runtime, which keeps what it gave once, for each thread
 and beside all that is planned. As an argument that is alive for one call, a workspace lies in the
@@ -17,15 +17,15 @@ from odtc.passes.ir.bindings import bindings_of, with_bindings
 from odtc.passes.ir.tensor_bytes import buffer_bytes
 from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
 
-# Statements that hold others. By their very types: these questions are asked of each statement.
+# Statements that hold others, by exact type, as each statement is tested.
 _HOLDING = frozenset([tirx.SeqStmt, tirx.For, tirx.IfThenElse])
-# Smaller ones are put on the stack by TVM.
+# TVM puts smaller ones on the stack.
 _SMALLEST = 1024
 
 
 @dataclass(frozen=True)
 class LiftWorkspaces(Pass):
-    """Takes the allocations out of kernels and puts them in front of their calls.
+    """Hoists the allocations out of kernels, to before their calls.
 
     Kernels hold no blocks any more, and are called directly. A workspace within a parallel loop
     exists once for each slot; such a loop runs over slots, each with a share of its iterations.
@@ -80,7 +80,7 @@ def _with_workspaces(
 
 
 def _lifted(kernel: tirx.PrimFunc, slots: int) -> tuple[tirx.PrimFunc, int]:
-    """A kernel that is given its workspace, and the bytes of it; 0 where it needs none."""
+    """A kernel that takes its workspace as an argument, and its bytes; 0 where it needs none."""
     heights = Heights(slots)
     size = heights.of(kernel.body)
     if not size:
@@ -168,7 +168,7 @@ class _Placing:
         return tirx.SeqStmt(statements)
 
     def _parallel(self, loop: tirx.For, start: ir.Expr) -> tirx.Stmt:
-        """The iterations of a slot follow each other, and use the same workspace."""
+        """Lets the iterations of a slot run one after the other, in the same workspace."""
         count, slots = int(loop.extent), _slots(loop, self.heights.slots)
         slot = tirx.Var("slot", loop.loop_var.ty.dtype)
         stride = self.heights.of(loop.body)

@@ -1,4 +1,4 @@
-"""The plan of a problem: quick orders first, then searches, part by part."""
+"""Solves a packing problem: quick orders first, then searches, part by part."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def solve(problem: PackingProblem, limit: Limit | None = None) -> PackingSolutio
 
     Args:
         problem: the buffers.
-        limit: when to end; the best plan so far is given then.
+        limit: at which to end, with the best plan so far.
 
     Raises:
         ValueError: a host is unknown or within itself, or a buffer does not fit into its host.

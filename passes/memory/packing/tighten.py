@@ -1,4 +1,4 @@
-"""A plan made lower by many short searches, none of them like another.
+"""Lowers a plan by many short searches, each different from the others.
 
 A search that takes a wrong turn early hardly ever comes back from it, and one that takes none is
 done after a node per block. So each is given few nodes. One looks for a plan at the bound: its
@@ -30,20 +30,20 @@ _ORDERS = (
     ("area", "size"),
     ("size", "length"),
 )
-# By how much ranks move: their standard deviation as a share of all ranks, one round of orders
-# after the other; and of the height, where the best plan gives them.
+# Perturbation of ranks: their standard deviation as a share of all ranks, by rounds of orders; and
+# as a share of the height, where the best plan gives the ranks.
 _SPREADS = (0.0, 0.1, 0.2, 0.05, 0.5)
 _PLAN_SPREADS = (0.03, 0.1, 0.3)
 # Where the next height to be tried lies between the bound, 0, and the best plan, 1.
 _HEIGHTS = (0.9, 0.7, 1.0, 0.5)
 # Nodes of the first search: some, and more for each block; and how they grow.
 _NODES, _NODES_PER_BLOCK, _GROWTH = 500, 4, 1.03
-# How much of the count of failures goes over to the next search.
+# Part of the failure counts that is carried over to the next search.
 _MEMORY = 0.5
 
 
 class _Way(NamedTuple):
-    """How to search: the ranks of the blocks, the height, and whether failures count."""
+    """Parameters of a search: the blocks' ranks, the height, and whether failures count."""
 
     rank: NDArray[np.float64]
     height: int
@@ -52,7 +52,7 @@ class _Way(NamedTuple):
 
 @dataclass
 class _Best:
-    """The best plan so far, in units, and what no plan and no search goes below."""
+    """The best plan so far, in units, with the lower bounds of plans and of searches."""
 
     blocks: Blocks
     offsets: Ints
@@ -80,7 +80,7 @@ def tighten(
         offsets: a plan of them, in units.
         bound: no plan is lower.
         enough: plans lower than this are not looked for.
-        budget: what may be spent.
+        budget: of the searches.
 
     Returns:
         The lowest plan, and a bound that may be higher.

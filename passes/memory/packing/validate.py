@@ -1,4 +1,4 @@
-"""Whether a plan is right, found out without anything of the solver: every pair is compared."""
+"""Validates a plan without any code of the solver: every pair of buffers is compared."""
 
 from collections.abc import Iterator
 
