@@ -1,1 +1,1 @@
-"""Which layout each tensor of a step has: the problem, its exact solver, and a validator."""
+"""Layouts of a step's tensors: the problem, its exact solver, and a validator."""

@@ -36,7 +36,7 @@ _ELEMENTWISE = (
     ),
     *ACTIVATIONS,
 )
-# Images are of these: values, masks of comparisons, and numbers of what a pooling chose.
+# Dtypes of images: values, masks of comparisons, and indices of a pooling's choices.
 _IMAGES = ("float32", "bool", "uint8")
 # Below this many channels a vector is not full.
 _FEW = 16
@@ -110,7 +110,7 @@ def _is_depthwise(weight: Sequence[int], groups: int) -> bool:
 
 
 def _is_convolution(call: relax.Call) -> bool:
-    """One without groups, or one of each channel, whose results fill vectors."""
+    """Whether it has no groups, or one for each channel, and its results fill vectors."""
     attrs, weight = call.attrs, shape_of(call.args[1])
     if str(attrs.data_layout) != SECOND or call.ty.dtype != "float32":
         return False
@@ -173,7 +173,7 @@ def _is_mean(call: relax.Call) -> bool:
 
 
 def _is_spread(call: relax.Call) -> bool:
-    """Whether images, or sums of them, are made of others of another size."""
+    """Whether a call broadcasts images, or sums them up, to images of another size."""
     return is_image(call) and is_image(call.args[0]) and shape_of(call)[1] >= _FEW
 
 

@@ -1,4 +1,4 @@
-"""How Relax says operators on images that have their channels last.
+"""Relax's calls of operators on images that have their channels last.
 
 Each function makes the call from the one with channels second, and from what it reads now.
 """
@@ -64,7 +64,7 @@ def with_layout(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
 
 
 def as_it_is(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
-    """An operator to which layouts are nothing."""
+    """An operator that is independent of layouts."""
     return relax.Call(call.op, list(read), call.attrs)
 
 
@@ -115,5 +115,5 @@ def mean(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
 
 
 def to_shape(operator: Callable[[relax.Expr, Sequence[int]], relax.Expr]) -> Last:
-    """An operator that takes images to a shape."""
+    """An operator that broadcasts images, or sums them up, to a shape."""
     return lambda call, read: operator(read[0], permuted(shape_of(call), LAST))

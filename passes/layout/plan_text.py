@@ -1,4 +1,4 @@
-"""A plan of layouts as text that can be read, edited and asked for again.
+"""A plan of layouts as text that can be read, edited and passed back.
 
 # layouts of the operators that have a choice; those that are not named have NCHW
 t12_ NHWC
@@ -39,7 +39,7 @@ def parse_plan(text: str, where: str) -> dict[str, str]:
 
 
 def forced(problem: LayoutProblem, plan: Mapping[str, str]) -> LayoutSolution:
-    """The solution that a plan asks for; its bound is that of no proof.
+    """The solution that a plan asks for; its bound is unproven.
 
     Raises:
         UsageError: the step has no such operator, or the operator no such layout.

@@ -1,4 +1,4 @@
-"""Operators that can run in several forms, and what the layouts that these want cost.
+"""Operators that can run in several forms, and the costs of the layouts that these need.
 
 A form reads and writes each tensor in one layout. What a reader wants in another layout than that
 in which a tensor is made is copied, once for all readers that want it so. A plan takes a form of
@@ -16,7 +16,7 @@ class Tensor:
 
     Attributes:
         name: of it.
-        layouts: that it may have; the first is that of what no operator makes.
+        layouts: that it may have; the first is that of tensors that no operator makes.
         seconds: of a copy into another layout.
         nbytes: of such a copy, with its padding.
         written: seconds that it takes to have it in memory at all, where it is made in the first
