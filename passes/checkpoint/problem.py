@@ -11,7 +11,7 @@ from functools import cached_property
 
 from odtc.passes.checkpoint.program import StageConstraints
 from odtc.passes.memory.operator_order import Task, Tasks
-from odtc.passes.native.planner import Planner, planner_of
+from odtc.passes.native.planner import Planner, StepTables, planner_of
 
 
 @dataclass(frozen=True)
@@ -152,12 +152,29 @@ class Recomputation:
     @cached_property
     def program(self) -> StageConstraints:
         """The linear program of its stages; see `stage_program.py`."""
-        return StageConstraints(self.tasks, self.uses, self.until, has_storage=self.storage is not None)
+        return StageConstraints(
+            self.tasks, self.uses, self.until, has_storage=self.storage is not None
+        )
+
+    @property
+    def tables(self) -> StepTables:
+        """The step as the planner in C++ reads it."""
+        return StepTables(
+            tasks=self.tasks,
+            has_storage=self.storage is not None,
+            until=self.until,
+            times=self.times,
+            last_made=self.last_made,
+            last_run=self.last_run,
+            reads=self.reads,
+            uses=self.uses,
+            made_before=self.made_before,
+        )
 
     @cached_property
     def native(self) -> Planner | None:
         """The planner in C++ that runs the inner loops, where there is a compiler."""
-        return planner_of(self)
+        return planner_of(self.tables)
 
     @cached_property
     def largest(self) -> int:

@@ -2,8 +2,9 @@
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,60 +72,52 @@ _LOOK = ctypes.CFUNCTYPE(
 )
 
 
-class Step(Protocol):
+@dataclass(frozen=True)
+class StepTables:
     """A step as `planner.cc` reads it; `Recomputation` says what each of these is."""
 
-    @property
-    def tasks(self) -> Tasks: ...  # noqa: D102
-    @property
-    def storage(self) -> object | None: ...  # noqa: D102
-    @property
-    def until(self) -> Sequence[int]: ...  # noqa: D102
-    @property
-    def times(self) -> Sequence[float]: ...  # noqa: D102
-    @property
-    def last_made(self) -> Sequence[int]: ...  # noqa: D102
-    @property
-    def last_run(self) -> Sequence[int]: ...  # noqa: D102
-    @property
-    def reads(self) -> Sequence[Sequence[int]]: ...  # noqa: D102
-    @property
-    def uses(self) -> Sequence[Sequence[int]]: ...  # noqa: D102
-    @property
-    def made_before(self) -> Sequence[Sequence[int]]: ...  # noqa: D102
+    tasks: Tasks
+    has_storage: bool
+    until: Sequence[int]
+    times: Sequence[float]
+    last_made: Sequence[int]
+    last_run: Sequence[int]
+    reads: Sequence[Sequence[int]]
+    uses: Sequence[Sequence[int]]
+    made_before: Sequence[Sequence[int]]
 
 
 class Planner:
     """A step in the form that `planner.cc` reads.
 
     Args:
-        problem: the step.
+        step: its tables.
         functions: of `planner.cc`.
     """
 
-    def __init__(self, problem: Step, functions: ctypes.CDLL) -> None:
+    def __init__(self, step: StepTables, functions: ctypes.CDLL) -> None:
         self._functions = functions
         functions.odtc_peak.restype = ctypes.c_int64
-        tasks, tensors = len(problem.tasks.tasks), len(problem.tasks.sizes)
+        tasks, tensors = len(step.tasks.tasks), len(step.tasks.sizes)
         self._tasks, self._tensors = tasks, tensors
         # What the structure points to lives as long as it does.
         self._held: list[np.ndarray] = []
-        makers = [problem.tasks.makers[each] for each in range(tensors)]
+        makers = [step.tasks.makers[each] for each in range(tensors)]
         self._problem = _Problem(
             tasks,
             tensors,
-            problem.storage is not None,
-            self._array(problem.tasks.sizes, np.int64, ctypes.c_int64),
-            self._array(problem.times, np.float64, ctypes.c_double),
+            step.has_storage,
+            self._array(step.tasks.sizes, np.int64, ctypes.c_int64),
+            self._array(step.times, np.float64, ctypes.c_double),
             self._array(makers, np.int32, ctypes.c_int32),
-            self._array(problem.last_made, np.int32, ctypes.c_int32),
-            self._array(problem.until, np.int32, ctypes.c_int32),
-            self._array(problem.last_run, np.int32, ctypes.c_int32),
-            self._lists(task.allocates for task in problem.tasks.tasks),
-            self._lists(problem.reads),
-            self._lists(task.reads for task in problem.tasks.tasks),
-            self._lists(problem.uses),
-            self._lists(problem.made_before),
+            self._array(step.last_made, np.int32, ctypes.c_int32),
+            self._array(step.until, np.int32, ctypes.c_int32),
+            self._array(step.last_run, np.int32, ctypes.c_int32),
+            self._lists(task.allocates for task in step.tasks.tasks),
+            self._lists(step.reads),
+            self._lists(task.reads for task in step.tasks.tasks),
+            self._lists(step.uses),
+            self._lists(step.made_before),
         )
 
     def evicting(
@@ -239,7 +232,7 @@ class Planner:
         return values.ctypes.data_as(ctypes.POINTER(kind))
 
 
-def planner_of(problem: Step) -> Planner | None:
+def planner_of(step: StepTables) -> Planner | None:
     """The step in that form, or None where there is no library."""
     functions = library()
-    return None if functions is None else Planner(problem, functions)
+    return None if functions is None else Planner(step, functions)

@@ -179,7 +179,7 @@ def test_without_a_compiler_python_does_it(anew, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not anew()
     problem = chain(6)
-    assert planner.planner_of(problem) is None
+    assert planner.planner_of(problem.tables) is None
     assert frontier.__wrapped__(problem) == frontier.__wrapped__(in_python(chain(6)))
 
 
