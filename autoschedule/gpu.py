@@ -6,7 +6,7 @@ have, if TVM can take its terms in parts. With very few results and many terms, 
 several groups, and a second kernel combines these.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -97,7 +97,7 @@ class ScheduleGpu(Pass):
     """
 
     name: ClassVar[str] = "schedule-gpu"
-    gpu: Gpu
+    gpu: Gpu = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Schedules all PrimFuncs of the module."""

@@ -8,6 +8,7 @@ nothing but the operator's own tensors, is not asked again for a call that is al
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import ClassVar
 
 import tvm
 import tvm_ffi
@@ -15,6 +16,7 @@ from tvm import ir, relax, tirx
 from tvm.ir.expr import GenericConst
 
 from odtc.core.ir.relax_calls import is_call, operator_of
+from odtc.passes.contract import Pass
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -49,8 +51,8 @@ class _Kernel:
 
 
 @dataclass(frozen=True)
-class Legalize:
-    """Makes TVM's pass.
+class Legalize(Pass):
+    """Makes kernels of operators, by TVM's pass of that name with our rules.
 
     Attributes:
         rules: our own, by operator; TVM's for all others.
@@ -59,19 +61,20 @@ class Legalize:
         stay: whether these are left as they are, or become kernels, too.
     """
 
-    rules: Mapping[str, Rule]
-    looked_through: Sequence[str]
+    name: ClassVar[str] = "legalize"
+    rules: Mapping[str, Rule] = field(repr=False)
+    looked_through: Sequence[str] = field(repr=False)
     stay: bool
 
-    def __call__(self) -> tvm.transform.Pass:
-        """The pass, for one module."""
+    def run(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Rewrites all functions."""
         made: dict[Hashable, list[_Kernel]] = {}
         once = {
             name: partial(self._once, rule, made)
             for name, rule in {**_usual(), **self.rules}.items()
         }
         skipped = list(self.looked_through) if self.stay else None
-        return relax.transform.LegalizeOps(once, skip_ops=skipped)
+        return relax.transform.LegalizeOps(once, skip_ops=skipped)(module)
 
     def _once(
         self,

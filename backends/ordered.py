@@ -14,7 +14,8 @@ from odtc.backends.built import Built
 from odtc.backends.cost.call_cost import call_cost, storage_cost
 from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.families import family_of
-from odtc.backends.lowering import build_kernels, order_phase
+from odtc.backends.lowering import build_kernels
+from odtc.backends.pipeline.phases import order_phase
 from odtc.backends.targets import Target
 from odtc.core.artifact.memory_plan import Origin
 from odtc.core.ir.kernel_marks import WINOGRAD

@@ -33,7 +33,7 @@ class WriteProducts(Pass):
     """
 
     name: ClassVar[str] = "write-products"
-    machine: MachineModel
+    machine: MachineModel = field(repr=False)
     loops: Loops = field(repr=False)
     records: RecordLookup = field(default=no_records, repr=False)
     direct: bool = False

@@ -25,7 +25,7 @@ from benchmarks.step_time.cases import StepCase, case_of, names
 from odtc.backends.families import CPU_LOOPS, family_of
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import Machine, machine_of
-from odtc.backends.lowering import fuse_phase
+from odtc.backends.pipeline.phases import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product
 from odtc.frontend.file.specialize import specialize

@@ -1,21 +1,22 @@
 """What a pass is, and how a pipeline of passes runs.
 
 A pass is a frozen dataclass: its options are its fields, and it prints as text, such as
-`schedule-cpu{lanes=16}`. A pipeline is a tuple of passes. Printing and timing
-are TVM's `pass_instrument`s, never in the pipeline. The module that a pipeline makes is verified;
-where it is wrong, so is each between two passes.
+`schedule-cpu{lanes=16}`. Fields with `repr=False` are no options: functions, tables and names that
+a target or a step brings. A pipeline is a tuple of passes; `passes/pipeline/` reads its text.
+Printing and timing are TVM's `pass_instrument`s, never in the pipeline. The module that a pipeline
+makes is verified; where it is wrong, so is each between two passes.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import tvm
 from tvm import relax
 
 from odtc.core.errors import OdtcError
-from odtc.core.options.option_text import format_options
+from odtc.core.options.checked_options import format_choice
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,14 @@ class Pass(ABC):
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Returns the rewritten module; the given one stays as it is."""
 
+    @property
+    def title(self) -> str:
+        """The name that the text of a pipeline, and TVM's instruments, have for it."""
+        return self.name
+
     def __str__(self) -> str:
-        shown = [field.name for field in fields(self) if field.repr]
-        return format_options(self.name, {name: getattr(self, name) for name in shown})
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.repr}
+        return format_choice(self.title, {k: "none" if v is None else v for k, v in given.items()})
 
     def to_tvm(self, refuse: Callable[[OdtcError], None]) -> tvm.transform.Pass:
         """The pass in TVM's own form, so that TVM's instruments see it by its name.
@@ -46,7 +52,10 @@ class Pass(ABC):
                 refuse(error)
                 raise
 
-        return tvm.transform.module_pass(run, opt_level=0, name=self.name)
+        return tvm.transform.module_pass(run, opt_level=0, name=self.title)
+
+
+Pipeline = tuple[Pass, ...]
 
 
 @dataclass(frozen=True)
@@ -58,15 +67,17 @@ class TvmPass(Pass):
     """
 
     name: ClassVar[str] = "tvm"
-    label: str
-    make: Callable[[], tvm.transform.Pass]
+    label: str = field(repr=False)
+    make: Callable[[], tvm.transform.Pass] = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        """The pass's name in TVM, as of TVM's."""
+        return f"{self.name}.{self.label}"
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Applies the pass."""
         return self.make()(module)
-
-    def __str__(self) -> str:
-        return f"tvm.{self.label}"
 
 
 def tvm_passes(*makers: Callable[[], tvm.transform.Pass]) -> tuple[TvmPass, ...]:

@@ -14,7 +14,7 @@ from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Choice, Decisions
 from odtc.backends.families import Family, family_of
 from odtc.backends.kernels.product.fused import fused_product
-from odtc.backends.lowering import fuse_phase, order_phase, rewrite_phase
+from odtc.backends.pipeline.phases import fuse_phase, order_phase, rewrite_phase
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import register_vector_math
 from odtc.backends.write_products import write_product

@@ -11,7 +11,7 @@ from benchmarks.memory.planned import PlannedBytes, TvmPlan
 from benchmarks.memory.tvm_planner import as_relax_training, planner_alone
 from odtc.backends.built import storage_bytes
 from odtc.backends.families import family_of
-from odtc.backends.lowering import plan_phase
+from odtc.backends.pipeline.phases import plan_phase
 from odtc.backends.targets import Target, parse_target
 from odtc.core.specs import Role
 from odtc.frontend.training import TRAIN_STEP

@@ -3,7 +3,7 @@
 The normalised tensor has no other reader then: the gradient of such an activation reads its result.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -42,7 +42,7 @@ class AbsorbActivation(Pass):
     """
 
     name: ClassVar[str] = "absorb-activation"
-    function: str
+    function: str = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the training step."""

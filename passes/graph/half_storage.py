@@ -12,7 +12,7 @@ cast gets a widened copy of its own.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -198,7 +198,7 @@ class HalfStorage(Pass):
     """
 
     name: ClassVar[str] = "half-storage"
-    function: str
+    function: str = field(repr=False)
     least: int = 1024
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:

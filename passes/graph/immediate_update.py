@@ -6,7 +6,7 @@ reads the old parameter any more: the backward of a layer reads its weight for t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -65,7 +65,7 @@ class ImmediateUpdate(Pass):
     """
 
     name: ClassVar[str] = "immediate-update"
-    function: str
+    function: str = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Reorders the bindings of the function; each keeps its value."""

@@ -10,7 +10,7 @@ not computed for a gradient.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -129,7 +129,7 @@ class NameTensors(Pass):
     """
 
     name: ClassVar[str] = "name-tensors"
-    function: str
+    function: str = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the function; nothing but names changes."""

@@ -11,7 +11,7 @@ channels of a concat's result, as in DenseNet, it reads those.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -171,7 +171,7 @@ class ReadCopies(Pass):
     """
 
     name: ClassVar[str] = "read-copies"
-    function: str
+    function: str = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the training step."""

@@ -14,7 +14,7 @@ again for each takes longer than writing it once.
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -151,7 +151,7 @@ class ReadNormalised(Pass):
     """
 
     name: ClassVar[str] = "read-normalised"
-    function: str
+    function: str = field(repr=False)
     most: int
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:

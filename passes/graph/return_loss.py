@@ -6,7 +6,7 @@ the names would only be handed to the caller as so many aliases of its own tenso
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -24,7 +24,7 @@ class ReturnLoss(Pass):
     """
 
     name: ClassVar[str] = "return-loss"
-    functions: Sequence[str]
+    functions: Sequence[str] = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the functions; they must return tuples."""

@@ -6,7 +6,7 @@ sums read the parts they stay: slices would keep the whole alive until the last 
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -54,7 +54,7 @@ class SliceSplits(Pass):
     """
 
     name: ClassVar[str] = "slice-splits"
-    function: str
+    function: str = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the training step."""

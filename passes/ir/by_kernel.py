@@ -1,7 +1,7 @@
 """Passes over single kernels: each core runs them over a part of the kernels."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -9,7 +9,7 @@ from tvm import ir, tirx
 
 from odtc.core.ir.kernel_marks import OUTLINE
 from odtc.core.process.side_by_side import cores, side_by_side
-from odtc.passes.contract import Pass
+from odtc.passes.contract import Pass, Pipeline
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,10 @@ class ByKernel(Pass):
     """
 
     name: ClassVar[str] = "by-kernel"
-    passes: tuple[Pass, ...]
+    passes: Pipeline = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}({','.join(map(str, self.passes))})"
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites all kernels but outlines, of which nothing is left to rewrite."""

@@ -38,7 +38,7 @@ class FuseNamed(Pass):
     """
 
     name: ClassVar[str] = "fuse-named"
-    function: str | None
+    function: str | None = field(repr=False)
     most: int | None = None
     grown: Grown = field(default_factory=dict, repr=False)
 

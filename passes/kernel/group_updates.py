@@ -7,7 +7,7 @@ Each element is computed as before, so that no bit changes.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -42,7 +42,7 @@ class GroupUpdates(Pass):
     """
 
     name: ClassVar[str] = "group-updates"
-    function: str
+    function: str = field(repr=False)
     buffers: int
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:

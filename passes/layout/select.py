@@ -33,7 +33,7 @@ class SelectLayouts(Pass):
     """
 
     name: ClassVar[str] = "select-layouts"
-    function: str
+    function: str = field(repr=False)
     costs: Costs = field(repr=False)
     plan: Mapping[str, str] | None = field(default=None, repr=False)
     margin: float = 0.0

@@ -42,7 +42,7 @@ class PlanMemory(Pass):
     """
 
     name: ClassVar[str] = "plan-memory"
-    recorded: Sequence[str] = ()
+    recorded: Sequence[str] = field(default=(), repr=False)
     origins: Sequence[Origin] = field(default=(), repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:

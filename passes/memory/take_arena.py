@@ -10,7 +10,7 @@ made, and a tuple as what it is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -36,7 +36,7 @@ class TakeArena(Pass):
     """
 
     name: ClassVar[str] = "take-arena"
-    functions: Sequence[str]
+    functions: Sequence[str] = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the functions."""

@@ -44,7 +44,7 @@ class InsertCheckpoints(Pass):
     """
 
     name: ClassVar[str] = "insert-checkpoints"
-    function: str
+    function: str = field(repr=False)
     slots: int
     problem: Recomputation = field(repr=False)
     plans: Sequence[Plan] = field(repr=False)

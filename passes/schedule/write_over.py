@@ -14,7 +14,7 @@ makes may have to be made again.
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
@@ -46,7 +46,7 @@ class WriteOver(Pass):
     """
 
     name: ClassVar[str] = "write-over"
-    function: str
+    function: str = field(repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the function, whose calls are then in another order, and adds kernels."""

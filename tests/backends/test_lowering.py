@@ -10,7 +10,8 @@ from tvm.relax import op
 
 from odtc.autoschedule.table import schedule_passes
 from odtc.backends.families import family_of
-from odtc.backends.lowering import build, fuse_phase
+from odtc.backends.lowering import build
+from odtc.backends.pipeline.phases import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
 from tests.host import loaded

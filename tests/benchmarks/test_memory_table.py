@@ -31,7 +31,7 @@ from benchmarks.memory.worker import TaskError, run
 from odtc.backends import lowering
 from odtc.backends.built import storage_bytes
 from odtc.backends.families import Family, family_of
-from odtc.backends.lowering import plan_phase
+from odtc.backends.pipeline.phases import plan_phase
 from odtc.backends.targets import parse_target
 from odtc.comparison.measures.resident import Sample, measured
 from odtc.passes.contract import run_pipeline

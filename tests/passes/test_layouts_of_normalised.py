@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.backends.families import family_of
-from odtc.backends.lowering import rewrite_phase
+from odtc.backends.pipeline.phases import rewrite_phase
 from odtc.backends.targets import parse_target
 from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_STATISTICS, NORMALISED
 from odtc.core.ir.layouts import LAST, SECOND

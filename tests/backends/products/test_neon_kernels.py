@@ -23,8 +23,8 @@ from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.kernels.recurrent.backward import recurrent_gradient
 from odtc.backends.kernels.recurrent.forward import recurrent_kernel
 from odtc.backends.kernels.recurrent.parts import RecurrentLayer
-from odtc.backends.lowering import fuse_phase
 from odtc.backends.objects.library import export_library
+from odtc.backends.pipeline.phases import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.backends.vector_math import register_vector_math
 from odtc.frontend.file.specialize import specialize

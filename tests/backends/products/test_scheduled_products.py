@@ -12,7 +12,7 @@ from tvm.relax import op
 from odtc.autoschedule.table import schedule_passes
 from odtc.backends.families import family_of
 from odtc.backends.kernels.product.fused import fused_product
-from odtc.backends.lowering import fuse_phase
+from odtc.backends.pipeline.phases import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.ir.kernel_marks import IS_SCHEDULED, PRODUCT

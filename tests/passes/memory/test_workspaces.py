@@ -12,7 +12,8 @@ from tvm.sym import Analyzer
 
 from odtc.backends.built import storage_bytes
 from odtc.backends.families import family_of
-from odtc.backends.lowering import plan_phase, vm_phase
+from odtc.backends.lowering import vm_phase
+from odtc.backends.pipeline.phases import plan_phase
 from odtc.backends.targets import parse_target
 from odtc.passes.contract import run_pipeline
 from odtc.passes.memory.workspaces import LiftWorkspaces

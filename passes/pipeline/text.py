@@ -1,0 +1,169 @@
+"""The text of a pipeline, as of LLVM's `opt` and `mlir-opt`, and how it is read.
+
+    absorb-transpose,fuse-named{most=64},by-kernel(tvm.StmtSimplify,compact-allocations),tvm.FuseTIR
+
+A text has the options of passes. What else a pass is made with, such as the kernels of a target, it
+gets from the pass of that name that the reader is given.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields, replace
+from functools import cache
+from types import NoneType
+from typing import get_args, get_type_hints
+
+from odtc.core.errors import UsageError
+from odtc.core.options.option_text import did_you_mean, parse_options
+from odtc.passes.contract import Pass, Pipeline
+from odtc.passes.pipeline.table import tvm_table
+
+# A pass as a target and a step have it; a class where they have none, and the text gives all.
+Known = Mapping[str, Pass | type[Pass]]
+
+_NONE, _NESTED = "none", "passes"
+_WITH_PASSES = re.compile(r"(?P<name>[A-Za-z][\w.-]*)\((?P<inside>.*)\)", re.DOTALL)
+_OPEN, _CLOSE = "({", ")}"
+_LISTED = "`odtc opt --list` prints those of a target"
+
+
+def pipeline_text(passes: Iterable[Pass]) -> str:
+    """The text of a pipeline, which `parse_pipeline` reads."""
+    return ",".join(map(str, passes))
+
+
+def parse_pipeline(text: str, known: Known) -> Pipeline:
+    """Reads the text of a pipeline.
+
+    Args:
+        text: passes with commas between them, each with its options in braces.
+        known: what names stand for; TVM's own passes are known beside them.
+
+    Raises:
+        UsageError: the text is malformed, or names a pass, an option or a value that is none.
+    """
+    return tuple(_parse_pass(each, known) for each in _items(text))
+
+
+def _known_pass(name: str, known: Known) -> Pass | type[Pass]:
+    """What the name of a pass stands for.
+
+    Raises:
+        UsageError: there is no such pass; the hint has the nearest name.
+    """
+    found = known.get(name) or tvm_table().get(name)
+    if found is None:
+        raise unknown_pass(name, [*known, *tvm_table()])
+    return found
+
+
+def unknown_pass(name: str, names: Iterable[str]) -> UsageError:
+    """The error of a name that no pass has, among so many that there are."""
+    return UsageError(f"unknown pass {name!r}", hint=f"{did_you_mean(name, names)}{_LISTED}")
+
+
+def _items(text: str) -> Iterator[str]:
+    """What stands between commas that are in no braces."""
+    depth, begin = 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in _OPEN) - (letter in _CLOSE)
+        if letter == "," and depth == 0:
+            yield text[begin:at].strip()
+            begin = at + 1
+    yield text[begin:].strip()
+
+
+def _parse_pass(text: str, known: Known) -> Pass:
+    nested = _WITH_PASSES.fullmatch(text)
+    if nested:
+        found = _known_pass(nested["name"], known)
+        if _NESTED not in {each.name for each in fields(found)}:
+            raise UsageError(f"the pass {nested['name']} has no passes in parentheses")
+        return _made(found, nested["name"], {_NESTED: parse_pipeline(nested["inside"], known)})
+    try:
+        name, given = parse_options(text)
+    except ValueError as error:
+        raise UsageError(
+            f"cannot read the pass {text!r}: {error}",
+            hint="write passes with commas between them, such as "
+            "absorb-transpose,fuse-named{most=64}",
+        ) from error
+    found = _known_pass(name, known)
+    return _made(found, name, dict(_options(found, name, given)))
+
+
+def _made(found: Pass | type[Pass], name: str, options: Mapping[str, object]) -> Pass:
+    """The pass with its options."""
+    if isinstance(found, Pass):
+        return replace(found, **options)
+    for each in fields(found):
+        if _is_needed(each) and each.name not in options:
+            raise _lacks(name, each)
+    return found(**options)
+
+
+def _lacks(name: str, each: Field) -> UsageError:
+    """The error of a pass that lacks what it is made with."""
+    if each.repr:
+        written = _written(each)
+        return UsageError(
+            f"the pass {name} lacks its option {written}", hint=f"write {name}{{{written}=VALUE}}"
+        )
+    return UsageError(
+        f"the pass {name} is none of this target and step: they bring no {each.name}", hint=_LISTED
+    )
+
+
+def _is_needed(each: Field) -> bool:
+    return each.default is MISSING and each.default_factory is MISSING
+
+
+def _options(
+    found: Pass | type[Pass], name: str, given: Mapping[str, str]
+) -> Iterator[tuple[str, object]]:
+    """The options with their values read."""
+    shown = _shown(found if isinstance(found, type) else type(found))
+    for key, value in given.items():
+        field = key.replace("-", "_")
+        if field not in shown:
+            known = ", ".join(each.replace("_", "-") for each in shown) or "none"
+            near = did_you_mean(key, shown)
+            raise UsageError(
+                f"the pass {name} has no option {key!r}", hint=f"{near}its options are {known}"
+            )
+        yield field, _value(f"the pass {name}'s option {key}", value, shown[field])
+
+
+@cache
+def _shown(kind: type[Pass]) -> Mapping[str, type]:
+    """Types of the options, by the names of their fields."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind) if each.repr}
+
+
+def _switch(text: str) -> bool:
+    return {"true": True, "false": False}[text]
+
+
+# What a value is to be read as, for messages, and how.
+_READERS: Mapping[type, tuple[str, Callable[[str], object]]] = {
+    bool: ("switch (true or false)", _switch),
+    int: ("whole number", int),
+    float: ("number", float),
+}
+
+
+def _value(where: str, text: str, kind: type) -> object:
+    """Reads a value of a type, or of one that may be None."""
+    kinds = get_args(kind) or (kind,)
+    if NoneType in kinds and text == _NONE:
+        return None
+    said, read = _READERS[next(each for each in kinds if each is not NoneType)]
+    try:
+        return read(text)
+    except (KeyError, ValueError):
+        raise UsageError(f"{where} is {text!r}, which is no {said}") from None
+
+
+def _written(each: Field) -> str:
+    return each.name.replace("_", "-")
