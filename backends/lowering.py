@@ -24,6 +24,7 @@ from odtc.core.errors import UnsupportedError
 from odtc.passes.contract import Pass, run_pipeline
 from odtc.passes.memory.arena import farthest_element
 from odtc.passes.memory.take_arena import TakeArena
+from odtc.passes.pipeline.printing import is_watched
 from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
 
 
@@ -144,14 +145,14 @@ def to_kernels(  # noqa: PLR0913 - one keyword for each choice
 
     `records` is what is known of products that were measured, and `direct` as of `WriteProducts`.
     `outlines` says what becomes of kernels whose code is kept; with them only `build_kernels` takes
-    the module, for a library.
+    the module, for a library. Where instruments watch, there are none: they want the kernels.
     """
     register_vector_math()
     family = family_of(target, has_half=has_half, records=records, direct=direct)
     known = None if records is no_records else records
     made_by = (target, has_half, known, direct, [*map(vars, schedule)], pass_context())
     # What is told of float16 in registers is read of kernels themselves.
-    recall = recall_phase(Outlines.NEVER if has_half else outlines, made_by)
+    recall = recall_phase(Outlines.NEVER if has_half or is_watched() else outlines, made_by)
     phases = (
         *rewrite_phase(train_step, family, rewrites),
         *fuse_phase(family, train_step, recall),

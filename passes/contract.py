@@ -105,9 +105,16 @@ def run_pipeline(passes: Sequence[Pass], module: tvm.IRModule) -> tvm.IRModule:
     except OdtcError:
         raise
     except Exception:
-        _run(passes, module, verified=True)
+        with _unwatched():
+            _run(passes, module, verified=True)
         raise
     return made
+
+
+def _unwatched() -> tvm.transform.PassContext:
+    """A context without instruments, which have seen the passes already."""
+    now = tvm.transform.PassContext.current()
+    return tvm.transform.PassContext(opt_level=now.opt_level, config=dict(now.config))
 
 
 def _run(passes: Sequence[Pass], module: tvm.IRModule, *, verified: bool) -> tvm.IRModule:

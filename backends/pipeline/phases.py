@@ -152,6 +152,8 @@ PLAN = (
 
 ARENA = (Row("take-arena"),)
 
+PHASES = (REWRITE, FUSE, ORDER, PLAN, ARENA)
+
 
 def passes_of(phase: Sequence[Row], of: PipelineOptions) -> Pipeline:
     """The passes of a phase that run."""

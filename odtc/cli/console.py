@@ -9,6 +9,7 @@ set.
 import errno
 import functools
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,12 @@ def _heard() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.EIO:
             raise
+
+
+def dump(text: str) -> None:
+    """Many lines on stderr, as they come: they are wrapped or coloured by nobody."""
+    with _heard():
+        print(printable_lines(text), file=sys.stderr)
 
 
 def emit(*lines: str) -> None:

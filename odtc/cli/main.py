@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import odtc
-from odtc.cli.compiling import cache, compile, pack, plan, targets
+from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
@@ -30,7 +30,7 @@ from odtc.core.process.without_torch import leave_out_torch
 
 COMMANDS = (
     *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),
-    *(bench, report, pack, targets, cache, devices, device),
+    *(bench, report, pack, targets, opt, cache, devices, device),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

@@ -11,9 +11,15 @@ from odtc.core.errors import UsageError
 CORES_HELP = "bind each thread to a core: big, little (the slowest), all, or numbers such as 4,5"
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """The model, the sizes of its symbolic dimensions, and the loss."""
-    parser.add_argument("model", metavar="MODEL", help="the ONNX file")
+def add_model_options(parser: argparse.ArgumentParser, *, is_needed: bool = True) -> None:
+    """The model, the sizes of its symbolic dimensions, and the loss.
+
+    Args:
+        parser: of the command.
+        is_needed: whether the command does nothing without a model.
+    """
+    nargs = None if is_needed else "?"
+    parser.add_argument("model", nargs=nargs, metavar="MODEL", help="the ONNX file")
     parser.add_argument("--batch", type=int, metavar="N", help="samples in a step")
     parser.add_argument(
         "--shape",

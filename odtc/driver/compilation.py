@@ -7,6 +7,7 @@ TVM is imported where there is something to build.
 """
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -184,7 +185,7 @@ def _kept_or_built(
     progress: Progress,
 ) -> KeptStep:
     seen = look_at([model, *named_files(options)])
-    key = step_key(model, target, options, budget)
+    key = None if _is_watched() else step_key(model, target, options, budget)
     found = find(key, model) if key else None
     if found:
         return found
@@ -199,6 +200,16 @@ def _kept_or_built(
         progress("keep the step")
         keep(key, model, built, seen)
     return built
+
+
+def _is_watched() -> bool:
+    """Whether instruments of TVM wait for passes, which have to run then."""
+    # Who gives it instruments has imported it.
+    if "tvm" not in sys.modules:
+        return False
+    from odtc.passes.pipeline.printing import is_watched
+
+    return is_watched()
 
 
 def _budget(memory_budget: int | str) -> int | str:

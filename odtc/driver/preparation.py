@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -51,6 +51,9 @@ from odtc.frontend.training import (
     try_training_graph,
 )
 from odtc.frontend.weights.finite import not_finite, require_finite
+
+if TYPE_CHECKING:
+    from odtc.passes.contract import Pipeline
 
 PRECISIONS = ("float32", "mixed")
 # Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
@@ -161,13 +164,9 @@ class Step:
         """Arguments of lowering to kernels: module, target, training step, schedule, rewrites."""
         # Kernels come with them, which a dry run goes without.
         from odtc.autoschedule.table import schedule_passes
-        from odtc.passes.graph.half_storage import HalfStorage
 
         source = self.source
-        half = (HalfStorage(TRAIN_STEP),) if source.saves_half else ()
-        # Kernels of images with channels last read float32.
-        layouts = () if source.saves_half else source.layouts.passes(source.target)
-        rewrites = (*half, *layouts)
+        rewrites = rewrites_of(source.target, source.layouts, saves_half=source.saves_half)
         schedule = schedule_passes(source.target)
         return self.training.module, source.target, TRAIN_STEP, schedule, rewrites
 
@@ -181,6 +180,21 @@ class Step:
     def nbytes_of(self, *roles: Role) -> int:
         """Bytes of the arguments of these roles."""
         return sum(item.spec.nbytes for item in self.training.arguments if item.role in roles)
+
+
+def rewrites_of(target: Target, layouts: LayoutChoice, *, saves_half: bool) -> "Pipeline":
+    """The passes over the Relax operators of a step that its options ask for.
+
+    Args:
+        target: what it is compiled for.
+        layouts: of images.
+        saves_half: whether what the backward reads is stored as float16.
+    """
+    # Kernels come with them, which a dry run goes without.
+    from odtc.passes.graph.half_storage import HalfStorage
+
+    # Kernels of images with channels last read float32.
+    return (HalfStorage(TRAIN_STEP),) if saves_half else layouts.passes(target)
 
 
 def prepare(
@@ -214,7 +228,7 @@ def read_source(
     target = parse_target(target) if isinstance(target, str) else target
     target = target.resolved()
     _check_offload(target, options)
-    is_mixed = _is_mixed(options)
+    is_mixed = wants_mixed(options)
     has_half = is_mixed and target.has_half_arithmetic
     update = as_update(SGD() if (given := options.get("optimizer")) is None else given)
     if has_half and update.scaling is None:
@@ -386,7 +400,7 @@ def _check_offload(target: Target, options: StepOptions) -> None:
         )
 
 
-def _is_mixed(options: StepOptions) -> bool:
+def wants_mixed(options: StepOptions) -> bool:
     """Whether the user asks for mixed precision."""
     precision = options.get("precision", "float32")
     if precision not in PRECISIONS:

@@ -28,7 +28,7 @@ _folding: list[int] = []
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """TVM's pass of that name, with kernels that are remembered."""
+    """Computes what depends on constants alone, by kernels that are remembered."""
 
     name: ClassVar[str] = "fold-constants"
 

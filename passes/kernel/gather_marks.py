@@ -21,7 +21,7 @@ from odtc.passes.contract import Pass
 
 @dataclass(frozen=True)
 class GatherMarks(Pass):
-    """Rewrites kernels that mark the loss; they hold no blocks any more."""
+    """Marks the loss after loops, not within; kernels hold no blocks any more."""
 
     name: ClassVar[str] = "gather-marks"
 

@@ -22,7 +22,9 @@ _CHOICES = ("prim.if_then_else", "tirx.if_then_else")
 
 @dataclass(frozen=True)
 class HalfInMemory(Pass):
-    """Rewrites all kernels, as they are launched; nothing reads their loads and stores any more.
+    """Lets kernels that hold float16 in memory compute in float32.
+
+    They are as they are launched: nothing reads their loads and stores any more.
 
     Attributes:
         by_function: whether memory is read and written by OpenCL's functions, not by casts.

@@ -71,7 +71,7 @@ def by_instruction(node: Any) -> ir.Expr:
 
 @dataclass(frozen=True)
 class KeepNan(Pass):
-    """Rewrites the kernels, whose schedules are applied.
+    """Lets extrema of floats keep NaN, in kernels whose schedules are applied.
 
     Attributes:
         form: of an extremum on the target.

@@ -22,7 +22,7 @@ _COUNTED = 1 << 31
 
 @dataclass(frozen=True)
 class NarrowIndices(Pass):
-    """Rewrites the kernels, which hold no blocks any more."""
+    """Computes indices of kernels in 32 bits; they hold no blocks any more."""
 
     name: ClassVar[str] = "narrow-indices"
 

@@ -27,9 +27,9 @@ _VIEW = "runtime.TVMTensorCreateView"
 
 @dataclass(frozen=True)
 class TakeArena(Pass):
-    """Rewrites functions whose memory is planned, and adds an allocator of each one's arena.
+    """Makes the arena of a step its last argument, and adds a function that makes that.
 
-    The latter is for devices on which a caller cannot allocate such a tuple itself.
+    It is for devices on which a caller cannot allocate such a tuple itself.
 
     Attributes:
         functions: their names.

@@ -7,7 +7,7 @@ gets from the pass of that name that the reader is given.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, replace
 from functools import cache
 from types import NoneType
@@ -53,13 +53,28 @@ def _known_pass(name: str, known: Known) -> Pass | type[Pass]:
     """
     found = known.get(name) or tvm_table().get(name)
     if found is None:
-        raise unknown_pass(name, [*known, *tvm_table()])
+        raise _unknown(name, [*known, *tvm_table()])
     return found
 
 
-def unknown_pass(name: str, names: Iterable[str]) -> UsageError:
+def _unknown(name: str, names: Iterable[str]) -> UsageError:
     """The error of a name that no pass has, among so many that there are."""
     return UsageError(f"unknown pass {name!r}", hint=f"{did_you_mean(name, names)}{_LISTED}")
+
+
+def require_among(asked: Iterable[str], names: Collection[str]) -> None:
+    """Checks that each name is that of a pass.
+
+    Args:
+        asked: the names.
+        names: those that there are.
+
+    Raises:
+        UsageError: there is no such pass; the hint has the nearest name.
+    """
+    for name in asked:
+        if name not in names:
+            raise _unknown(name, names)
 
 
 def _items(text: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from tests.pages.followed import DOCS, commands, follow
 
 PAGES = sorted((DOCS / "howto").glob("*.md"))
 # What compiles little is followed by the fast tests; all others take longer, or need a phone.
-QUICK, PHONE = ("adapt", "check", "train", "python", "profile", "pack"), "devices"
+QUICK, PHONE = ("adapt", "check", "train", "python", "profile", "pack", "opt"), "devices"
 SLOW = [page.stem for page in PAGES if page.stem not in (*QUICK, PHONE)]
 _LINK = re.compile(r"\]\(([^)#\s]+\.(?:md|sh))(?:#[^)]*)?\)")
 

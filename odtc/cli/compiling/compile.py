@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.backends.targets import parse_target
+from odtc.cli.compiling.ir_options import add_ir_option, printed_after
 from odtc.cli.compiling.step_options import add_step_options, step_options
-from odtc.cli.console import emit, emit_json, readable_bytes, say, stages
+from odtc.cli.console import emit, emit_json, readable_bytes, say
 from odtc.cli.model.inspect import counts, describe
 from odtc.cli.options import add_json_option, output_file
 from odtc.core.disk.file_kinds import mistaken
@@ -46,6 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="as of `odtc profile`: the device that the step is for, whose own measurements by "
         "`odtc tune` go before those of its family",
     )
+    add_ir_option(parser, "--print-ir-after")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             hint="give the artifact a name of its own: -o MODEL.odtc",
         )
     check_writable(output)
-    with stages() as progress:
+    with printed_after(args.print_ir_after) as progress:
         # Imported here, where a spinner turns.
         progress("look for the step")
         from odtc.driver.compilation import compile_model

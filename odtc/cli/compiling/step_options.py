@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from odtc.driver.step_options import StepOptions
 
 
-def add_step_options(parser: argparse.ArgumentParser) -> None:
-    """The model, the target, and how the step is made."""
-    add_model_options(parser)
+def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = True) -> None:
+    """The model, the target, and how the step is made.
+
+    Args:
+        parser: of the command.
+        needs_model: whether the command does nothing without a model.
+    """
+    add_model_options(parser, is_needed=needs_model)
     parser.add_argument(
         "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
     )

@@ -1,0 +1,105 @@
+"""`odtc opt`: runs passes over a training step, and shows what they make of it."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from odtc.backends.targets import parse_target
+from odtc.cli.compiling.ir_options import add_ir_option, printed_after
+from odtc.cli.compiling.step_options import add_step_options, step_options
+from odtc.cli.console import emit, emit_json, stages
+from odtc.cli.options import output_file
+from odtc.core.disk.files import atomic_write, check_writable
+from odtc.core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    import tvm
+
+# Where descriptions begin.
+_COLUMN = 28
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "opt",
+        help="run passes over a training step, and print it",
+        description="Makes the training graph of a model, runs passes over it, and prints the "
+        "module as TVM script. Nothing is compiled.",
+        epilog="Passes are written as in LLVM's opt, with commas between them and options in\n"
+        "braces: absorb-transpose,fuse-named{most=64}. TVM's own that need no argument are known,\n"
+        "such as tvm.FuseTIR.",
+    )
+    add_step_options(parser, needs_model=False)
+    group = parser.add_argument_group("passes")
+    add = group.add_argument
+    add(
+        "--passes",
+        default="default",
+        metavar="P",
+        help="what runs, in this order; default for those of a compile (default: default)",
+    )
+    add(
+        "--stop-after",
+        metavar="PASS",
+        help="leave out what comes after the first run of a pass",
+    )
+    add(
+        "--list",
+        action="store_true",
+        help="print the passes, one a line, with what each does; needs no model",
+    )
+    add_ir_option(group, "--print-after")
+    add("-o", "--output", type=output_file, metavar="FILE", help="where the module goes")
+    add("--json", action="store_true", help="print what --list prints as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the passes, or lists them.
+
+    Raises:
+        OdtcError: the model, an option or a pass does not allow it.
+    """
+    if not args.list and args.model is None:
+        raise UsageError(
+            "opt needs a MODEL", hint="give an ONNX file, or --list to see the passes of a target"
+        )
+    if args.output:
+        check_writable(args.output)
+    options = step_options(args)
+    with stages() as progress:
+        progress("load the compiler")
+        from odtc.driver.opt import PassChoice, described, opt_module, pipeline_options
+
+        target = parse_target(args.target).resolved()
+        choice = PassChoice(args.passes, args.stop_after)
+        passes = choice.passes(pipeline_options(target, options))
+    if args.list:
+        _list(described(passes), is_json=args.json)
+        return ExitCode.OK
+    with printed_after(args.print_after, lambda: [each.title for each in passes]) as progress:
+        module = opt_module(args.model, target, options, choice, progress)
+    _show(module, args)
+    return ExitCode.OK
+
+
+def _list(rows: Sequence[Mapping[str, str]], *, is_json: bool) -> None:
+    """Prints passes, one a line; one that has others in it is as long as it is."""
+    if is_json:
+        emit_json(rows)
+    else:
+        emit(*(f"{row['pass']:<{_COLUMN}}  {row['description']}" for row in rows))
+
+
+def _show(module: "tvm.IRModule", args: argparse.Namespace) -> None:
+    """Prints a module, or writes it to a file."""
+    from odtc.passes.pipeline.printing import script_of
+
+    text = script_of(module)
+    if args.output is None:
+        emit(*text.splitlines())
+        return
+    with atomic_write(args.output) as file:
+        file.write_text(f"{text}\n", encoding="utf-8")
+    emit(str(args.output))
