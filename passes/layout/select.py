@@ -18,7 +18,7 @@ from odtc.passes.layout.step_graph import Costs, graph_of
 from odtc.passes.layout.validate import validate
 
 # Attribute of a training step: what was chosen, as JSON.
-LAYOUTS = "odtc.driver.layouts"
+LAYOUTS = "odtc.layouts"
 
 
 @dataclass(frozen=True)
