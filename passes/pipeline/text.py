@@ -53,28 +53,24 @@ def _known_pass(name: str, known: Known) -> Pass | type[Pass]:
     """
     found = known.get(name) or tvm_table().get(name)
     if found is None:
-        raise _unknown(name, [*known, *tvm_table()])
+        near = did_you_mean(name, [*known, *tvm_table()])
+        raise UsageError(f"unknown pass {name!r}", hint=f"{near}{_LISTED}")
     return found
 
 
-def _unknown(name: str, names: Iterable[str]) -> UsageError:
-    """The error of a name that no pass has, among so many that there are."""
-    return UsageError(f"unknown pass {name!r}", hint=f"{did_you_mean(name, names)}{_LISTED}")
-
-
 def require_among(asked: Iterable[str], names: Collection[str]) -> None:
-    """Checks that each name is that of a pass.
+    """Checks that each name is that of a pass that runs.
 
     Args:
         asked: the names.
-        names: those that there are.
+        names: those of the passes that run.
 
     Raises:
-        UsageError: there is no such pass; the hint has the nearest name.
+        UsageError: no such pass runs; the hint has the nearest name.
     """
     for name in asked:
         if name not in names:
-            raise _unknown(name, names)
+            raise UsageError(f"no pass {name!r} runs", hint=f"{did_you_mean(name, names)}{_LISTED}")
 
 
 def _items(text: str) -> Iterator[str]:
@@ -93,7 +89,10 @@ def _parse_pass(text: str, known: Known) -> Pass:
     if nested:
         found = _known_pass(nested["name"], known)
         if _NESTED not in {each.name for each in fields(found)}:
-            raise UsageError(f"the pass {nested['name']} has no passes in parentheses")
+            raise UsageError(
+                f"the pass {nested['name']} has no passes in parentheses",
+                hint=f"write {nested['name']}, with options in braces",
+            )
         return _made(found, nested["name"], {_NESTED: parse_pipeline(nested["inside"], known)})
     try:
         name, given = parse_options(text)

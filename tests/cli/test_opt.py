@@ -118,7 +118,7 @@ WRONG = {
     "opt --list --passes absorb-transpos": "did you mean absorb-transpose?",
     "opt m.onnx --passes fuse-named{most=few}": "option most is 'few', which is no whole number",
     "opt m.onnx --print-after fuse-name": "did you mean fuse-named?",
-    "opt m.onnx --passes join-reshapes --print-after fuse-named": "unknown pass 'fuse-named'",
+    "opt m.onnx --passes join-reshapes --print-after fuse-named": "no pass 'fuse-named' runs",
     "opt m.onnx --stop-after keep-nam": "did you mean keep-nan?",
     "opt": "opt needs a MODEL",
     "opt m.onnx --offload": "it is for a step with a memory budget",

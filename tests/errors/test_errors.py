@@ -101,6 +101,7 @@ from tests.errors.models import (
     sized,
     with_value,
 )
+from tests.errors.passes import OF_PASSES
 from tests.errors.place import Cause, Place
 from tests.errors.tuning import merge_nothing, tune, tune_into_no_folder, with_database
 
@@ -498,6 +499,7 @@ CAUSES: dict[str, Cause] = {
     "records below a file": tune_into_no_folder,
     "records that are something else": with_database("compile", "battery: 80 %\n"),
     "records that are not there": merge_nothing,
+    **OF_PASSES,
 }
 
 
