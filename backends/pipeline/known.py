@@ -36,7 +36,7 @@ _LOOKED_THROUGH = ["relax.astype", "relax.strided_slice", NORMALISED]
 
 def known_passes(of: PipelineOptions) -> Known:
     """The passes by name; the class of one that takes what neither target nor step has."""
-    made = {each.name: each for each in (*_of_any(of), *_of_training(of))}
+    made = {each.title: each for each in (*_of_any(of), *_of_training(of))}
     return {**PASSES, **BACKEND_PASSES, **made, **of.brought}
 
 

@@ -52,4 +52,4 @@ class PipelineOptions:
         )
         of_caller = (*self.rewrites, *self.recall, *self.schedule)
         planned = (self.checkpoints,) if self.checkpoints else ()
-        return {each.name: each for each in (*of_family, *of_caller, *planned)}
+        return {each.title: each for each in (*of_family, *of_caller, *planned)}

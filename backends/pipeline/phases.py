@@ -179,7 +179,8 @@ def rewritten(of: PipelineOptions) -> Pipeline:
     Raises:
         ValueError: the caller asks for a pass that has no row.
     """
-    lost = [str(each) for each in of.rewrites if each.name not in {row.name for row in REWRITE}]
+    rows = {row.name for row in REWRITE}
+    lost = [str(each) for each in of.rewrites if each.title not in rows]
     if lost:
         raise ValueError(f"no row for {', '.join(lost)}")
     return passes_of(REWRITE, of)

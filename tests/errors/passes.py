@@ -26,6 +26,12 @@ OF_PASSES: dict[str, Cause] = {
     "passes without a model": lambda _: ["opt"],
     "passes in an order that cannot run": opt("--passes", "join-reshapes,order-calls"),
     "passes of a step with a budget": opt("--offload"),
+    "module over its model": lambda place: [
+        *("opt", str(place.digits.model), "-o", str(place.digits.model)),
+    ],
+    "list of passes in a file of a module": listed("-o", "ir.txt"),
+    "list of passes that prints after one": listed("--print-after", "all"),
+    "module as JSON": opt("--json"),
     "compile that prints after no pass": lambda place: [
         *("compile", str(place.digits.model), "--print-ir-after", "fold-constant"),
         *("-o", str(place.outputs / "m.odtc")),

@@ -1,19 +1,17 @@
 """`odtc compile`: an ONNX model to an artifact that holds its training step."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.backends.targets import parse_target
 from odtc.cli.compiling.ir_options import add_ir_option, printed_after
-from odtc.cli.compiling.step_options import add_step_options, step_options
+from odtc.cli.compiling.step_options import add_step_options, check_is_not_model, step_options
 from odtc.cli.console import emit, emit_json, readable_bytes, say
 from odtc.cli.model.inspect import counts, describe
 from odtc.cli.options import add_json_option, output_file
-from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.files import check_writable
-from odtc.core.errors import ExitCode, UsageError
+from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
@@ -56,12 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Compiles, and prints the path of the artifact."""
     options = step_options(args)
     output = args.output or Path(f"{Path(args.model).stem}.odtc")
-    if os.path.realpath(output) == os.path.realpath(args.model):
-        raise mistaken(args.model, "ONNX model", UsageError) or UsageError(
-            "the output would replace the model",
-            where=str(output),
-            hint="give the artifact a name of its own: -o MODEL.odtc",
-        )
+    check_is_not_model(output, args.model, "give the artifact a name of its own: -o MODEL.odtc")
     check_writable(output)
     with printed_after(args.print_ir_after) as progress:
         # Imported here, where a spinner turns.

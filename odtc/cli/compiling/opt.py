@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from odtc.backends.targets import parse_target
 from odtc.cli.compiling.ir_options import add_ir_option, printed_after
-from odtc.cli.compiling.step_options import add_step_options, step_options
+from odtc.cli.compiling.step_options import add_step_options, check_is_not_model, step_options
 from odtc.cli.console import emit, emit_json, stages
 from odtc.cli.options import output_file
 from odtc.core.disk.files import atomic_write, check_writable
@@ -61,11 +61,9 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         OdtcError: the model, an option or a pass does not allow it.
     """
-    if not args.list and args.model is None:
-        raise UsageError(
-            "opt needs a MODEL", hint="give an ONNX file, or --list to see the passes of a target"
-        )
+    _check(args)
     if args.output:
+        check_is_not_model(args.output, args.model, "give the module a file of its own")
         check_writable(args.output)
     options = step_options(args)
     with stages() as progress:
@@ -82,6 +80,30 @@ def run(args: argparse.Namespace) -> int:
         module = opt_module(args.model, target, options, choice, progress)
     _show(module, args)
     return ExitCode.OK
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Checks that options go together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if args.list:
+        for option, value in (("-o", args.output), ("--print-after", args.print_after)):
+            if value:
+                raise UsageError(
+                    f"{option} is for passes that run, and --list runs none",
+                    hint="leave one of them out",
+                )
+    elif args.json:
+        raise UsageError(
+            "--json is for --list, and a module is TVM script",
+            hint="leave --json out, or give --list",
+        )
+    elif args.model is None:
+        raise UsageError(
+            "opt needs a MODEL", hint="give an ONNX file, or --list to see the passes of a target"
+        )
 
 
 def _list(rows: Sequence[Mapping[str, str]], *, is_json: bool) -> None:

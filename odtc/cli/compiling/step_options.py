@@ -1,11 +1,15 @@
 """The options that say which training step is made of a model, and for which target."""
 
 import argparse
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.compiling.selection import add_selection_options
 from odtc.cli.compiling.update_options import add_update_options, read_update
 from odtc.cli.options import add_model_options, at_least
+from odtc.core.disk.file_kinds import mistaken
+from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
     from odtc.driver.step_options import StepOptions
@@ -86,6 +90,18 @@ def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = Tru
         "(default: native)",
     )
     add_update_options(parser)
+
+
+def check_is_not_model(output: Path, model: str, hint: str) -> None:
+    """Checks that what is written does not replace the model.
+
+    Raises:
+        UsageError: it would.
+    """
+    if os.path.realpath(output) == os.path.realpath(model):
+        raise mistaken(model, "ONNX model", UsageError) or UsageError(
+            "the output would replace the model", where=str(output), hint=hint
+        )
 
 
 def step_options(args: argparse.Namespace) -> "StepOptions":
