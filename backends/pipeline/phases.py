@@ -6,8 +6,8 @@
     order     kernels lose their blocks, calls get their order
     plan      calls become direct, storage is planned
 
-A row is a pass as text, and when it runs. Rows are told apart from passes by what the latter are
-made with, which `backends/pipeline/known.py` has.
+A row is a pass as text, and when it runs. What the pass is made with beside its text, such as the
+kernels of the target, is in `backends/pipeline/known.py`.
 """
 
 from collections.abc import Callable, Sequence

@@ -107,6 +107,15 @@ def test_what_opt_prints_is_what_is_compiled(model: str, capsys, kept: None) -> 
     assert "odtc.outline" not in told
 
 
+@pytest.mark.parametrize("target", ["host-cpu{threads=2}", "android-vulkan"])
+def test_a_compile_runs_the_passes_that_are_listed(
+    target: str, model: str, capsys, run_json
+) -> None:
+    _, told = ran(capsys, "compile", model, "--target", target, "--print-ir-after", "all")
+    rows = run_json("opt", "--list", "--target", target)
+    assert _HEADING.findall(told) == [re.split(r"[({]", row["pass"])[0] for row in rows]
+
+
 def test_a_pass_that_did_not_run_is_told(model: str, capsys) -> None:
     asked = ["--print-ir-after", "group-updates", "--print-ir-after", "keep-nan"]
     _, told = ran(capsys, "compile", model, *TARGET, *asked)
