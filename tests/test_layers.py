@@ -1,6 +1,7 @@
 """The layers: who may import whom, absolute imports only, and no TVM before it is needed."""
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,6 +65,7 @@ def forbidden(layer: str, name: str) -> str:
     return f"{layer} may not import {name}"
 
 
+@functools.cache
 def modules() -> list[tuple[str, Path]]:
     """Name and file of every module; glob does not follow links, so each folder is walked."""
     roots = [PACKAGE, *(PACKAGE / folder for folder in sorted(FOLDERS))]
@@ -74,6 +76,22 @@ def modules() -> list[tuple[str, Path]]:
     )
 
 
+def imports_face(node: ast.Import | ast.ImportFrom) -> bool:
+    """Whether a statement imports a name of `odtc` itself, and no module of it.
+
+    What is inside knows the modules in which such names are at home: the face imports all of them.
+    """
+    return any(
+        name == "odtc" or (name.rpartition(".")[0] == "odtc" and not is_module(name))
+        for name in imported_modules(node)
+    )
+
+
+def is_module(name: str) -> bool:
+    """Whether the package has such a module, or such a folder of them."""
+    return not {name, f"{name}.__init__"}.isdisjoint(dict(modules()))
+
+
 def test_every_layer_is_seen():
     assert {layer_of(name) for name, _ in modules()} == {*MAY_IMPORT, ""}
 
@@ -81,6 +99,33 @@ def test_every_layer_is_seen():
 def test_layers_hold():
     found = [line for name, file in modules() for line in violations(name, file.read_text())]
     assert not found, "\n".join(found)
+
+
+def test_nothing_inside_imports_the_face():
+    found = [
+        f"{name}, line {node.lineno}"
+        for name, file in modules()
+        if name != "odtc.__init__"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom) and imports_face(node)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "is_face"),
+    [
+        ("import odtc", True),
+        ("from odtc import __version__", True),
+        ("from odtc import Trainer as T", True),
+        ("from odtc import artifact", False),
+        ("import odtc.runtime_rpc.session", False),
+    ],
+)
+def test_an_import_of_the_face_is_caught(source, is_face):
+    (node,) = ast.parse(source).body
+    assert isinstance(node, ast.Import | ast.ImportFrom)
+    assert imports_face(node) is is_face
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-import odtc
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
@@ -27,6 +26,7 @@ from odtc.core.disk.files import disk_full, disk_is_full
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.options.option_text import did_you_mean
 from odtc.core.process.without_torch import leave_out_torch
+from odtc.core.version import VERSION
 
 COMMANDS = (
     *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),
@@ -81,7 +81,7 @@ def build_parser() -> Parser:
         description="Compiles an ONNX model into a training step for phones, and runs it.",
         epilog=f"exit codes:\n{codes}",
     )
-    parser.add_argument("--version", action="version", version=f"odtc {odtc.__version__}")
+    parser.add_argument("--version", action="version", version=f"odtc {VERSION}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in COMMANDS:
         command.add_parser(subparsers)

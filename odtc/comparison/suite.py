@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import odtc
 from odtc.comparison.case import Case
 from odtc.core.errors import BuildError, UsageError
 
@@ -75,7 +74,7 @@ def find_suite(name: str) -> Suite:
 def _path_of(name: str) -> Path:
     if name.endswith(_SUFFIX):
         return Path(name)
-    folders = [Path(odtc.__file__).parents[1] / _FOLDER, _FOLDER]
+    folders = [Path(__file__).parents[2] / _FOLDER, _FOLDER]
     for folder in folders:
         path = folder / f"{name}{_SUFFIX}"
         if path.is_file():

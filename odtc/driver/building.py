@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-import odtc
 from odtc.backends.built import Built
 from odtc.backends.cpus import told_features
 from odtc.backends.objects.elf import check_library
@@ -34,6 +33,7 @@ from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
 from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
+from odtc.core.version import VERSION
 from odtc.driver.fitting import BuiltPlans, build_step
 from odtc.driver.preparation import Source, read_source
 from odtc.driver.step_options import StepOptions
@@ -216,7 +216,7 @@ def _manifest(name: str, digest: str, made: BuiltPlans) -> Manifest:
     step, built = made.step, made.built
     source, training, update = step.source, step.training, step.source.update
     return Manifest(
-        odtc=odtc.__version__,
+        odtc=VERSION,
         tvm=version("apache-tvm"),
         target=source.target.spec,
         triple=source.target.triple,

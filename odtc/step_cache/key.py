@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-import odtc
 from odtc.autoschedule.tuning.database import user_database
 from odtc.backends.targets import CPU, HOST, Target
 from odtc.core.artifact.bundle import file_sha256
@@ -27,6 +26,7 @@ from odtc.frontend.optimizers.update import as_update
 from odtc.frontend.weights.in_file import UNREADABLE, elements_in_files, require_size
 from odtc.step_cache.made_by import made_by
 
+_PACKAGE = __name__.partition(".")[0]
 _PLAIN = (type(None), bool, int, float, str)
 
 
@@ -137,7 +137,7 @@ def _plain(value: Any) -> Any:
         return ["array", array.dtype.str, array.shape, content]
     kind = type(value)
     # What a class of somebody else does is in no file of this package.
-    if dataclasses.is_dataclass(kind) and kind.__module__.partition(".")[0] == odtc.__name__:
+    if dataclasses.is_dataclass(kind) and kind.__module__.partition(".")[0] == _PACKAGE:
         fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
         return [f"{kind.__module__}.{kind.__qualname__}", _plain(fields)]
     if isinstance(value, Mapping):

@@ -6,10 +6,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import odtc
 from odtc.cli.console import aligned, emit, emit_json, say
 from odtc.cli.options import add_json_option, output_file
 from odtc.core.errors import ExitCode, UsageError
+from odtc.core.version import VERSION
 
 if TYPE_CHECKING:
     from odtc.autoschedule.tuning.record import Record
@@ -116,7 +116,7 @@ def _export(args: argparse.Namespace) -> int:
     from odtc.autoschedule.tuning.database import pruned, replace
 
     _, records = _read(args)
-    kept = [r for r in pruned(records, odtc.__version__, version("apache-tvm")) if r.is_better]
+    kept = [r for r in pruned(records, VERSION, version("apache-tvm")) if r.is_better]
     replace(args.output, kept)
     say(f"{args.output}: {len(kept)} records")
     return ExitCode.OK
@@ -126,7 +126,7 @@ def _prune(args: argparse.Namespace) -> int:
     from odtc.autoschedule.tuning.database import pruned, replace
 
     path, records = _read(args)
-    kept = pruned(records, odtc.__version__, version("apache-tvm"))
+    kept = pruned(records, VERSION, version("apache-tvm"))
     if path.exists():
         replace(path, kept)
     say(f"{path}: {len(kept)} of {len(records)} records are left")
