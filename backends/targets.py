@@ -204,6 +204,15 @@ def parse_target(text: str) -> Target:
     return replace(target, **options)
 
 
+def as_target(given: str | Target) -> Target:
+    """The target that a user names or gives: inside odtc it is no text any more.
+
+    Raises:
+        UsageError: it is named, and cannot be read; see `parse_target`.
+    """
+    return parse_target(given) if isinstance(given, str) else given
+
+
 def _read_option(text: str, key: str, value: str) -> Any:
     if key not in OPTIONS:
         raise UsageError(

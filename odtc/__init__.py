@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from odtc.artifact import Artifact, load
     from odtc.core.errors import OdtcError
     from odtc.core.specs import TensorSpec
-    from odtc.driver.compilation import compile_model as compile
-    from odtc.driver.planning import plan_model as plan
+    from odtc.driver.entry_points import compile_model as compile
+    from odtc.driver.entry_points import plan_model as plan
     from odtc.from_pytorch import from_torch
     from odtc.frontend.losses.classification import NLL, CrossEntropy
     from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
@@ -94,11 +94,11 @@ _HOME = {
     "TensorSpec": ("odtc.core.specs", "TensorSpec"),
     "Trainer": ("odtc.runtime_rpc.trainer", "Trainer"),
     "Update": ("odtc.frontend.optimizers.update", "Update"),
-    "compile": ("odtc.driver.compilation", "compile_model"),
+    "compile": ("odtc.driver.entry_points", "compile_model"),
     "connect": ("odtc.runtime_rpc.connect", "connect"),
     "from_torch": ("odtc.from_pytorch", "from_torch"),
     "load": ("odtc.artifact", "load"),
-    "plan": ("odtc.driver.planning", "plan_model"),
+    "plan": ("odtc.driver.entry_points", "plan_model"),
     "match_weights": ("odtc.against", "match_weights"),
     "replace_head": ("odtc.heads", "replace_head"),
 }

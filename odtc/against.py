@@ -6,7 +6,7 @@ from typing import Any
 
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import ANYTHING, PATH, either, mapping
-from odtc.driver.step_arguments import MODEL
+from odtc.driver.options.kinds import MODEL
 from odtc.frontend.file.onnx_file import load_model
 from odtc.frontend.weights.fates import Entry, Match
 from odtc.frontend.weights.matching import match

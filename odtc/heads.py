@@ -10,7 +10,7 @@ from odtc.core.errors import ModelError, UsageError
 from odtc.core.onnx_model.weight_list import WeightList, read_weight_list, write_weight_list
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, TEXT, WHOLE, optional, whole_from
-from odtc.driver.step_arguments import MODEL
+from odtc.driver.options.kinds import MODEL
 from odtc.frontend.file.onnx_file import check_model, load_model, modern
 from odtc.frontend.file.specialize import read_graph
 from odtc.frontend.heads.replace import Head, put_head

@@ -1,14 +1,14 @@
 """Whether an artifact fits what it is to run on."""
 
 from odtc.backends.cpus import lacking_features
-from odtc.backends.targets import CPU, MOST_THREADS, gpu_of, parse_target
+from odtc.backends.targets import CPU, MOST_THREADS, Target, gpu_of
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.options.cores import cores_of_threads, parse_cores
 from odtc.runtime_rpc.session import Session
 
 
-def check_threads(threads: int | None, cores: str | None, manifest: Manifest) -> None:
+def check_threads(threads: int | None, cores: str | None, target: Target) -> None:
     """Checks what a caller asks for, against what the artifact's workspaces suffice for.
 
     Raises:
@@ -20,7 +20,7 @@ def check_threads(threads: int | None, cores: str | None, manifest: Manifest) ->
         raise UsageError(
             f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
         )
-    most = parse_target(manifest.target).threads
+    most = target.threads
     if threads is not None and most is not None and threads > most:
         raise UsageError(
             f"threads {threads} is above {most}, for which the artifact is compiled",
@@ -29,7 +29,7 @@ def check_threads(threads: int | None, cores: str | None, manifest: Manifest) ->
 
 
 def check_cores(
-    session: Session, threads: int | None, cores: str | None, manifest: Manifest
+    session: Session, threads: int | None, cores: str | None, target: Target
 ) -> int | None:
     """Checks a choice of cores against those that the device has, as far as they are known.
 
@@ -46,12 +46,12 @@ def check_cores(
     if speeds is None:
         return threads or 0
     count = len(cores_of_threads(threads or 0, cores, speeds))
-    return min(count, parse_target(manifest.target).threads or count)
+    return min(count, target.threads or count)
 
 
-def idle_cores(session: Session, manifest: Manifest) -> str:
+def idle_cores(session: Session, target: Target) -> str:
     """What is said of cores that a step leaves idle; empty where none is known to be."""
-    target, speeds = parse_target(manifest.target), session.core_speeds()
+    speeds = session.core_speeds()
     if target.kind != CPU or target.threads is None or speeds is None:
         return ""
     useful = min(len(speeds), MOST_THREADS)
@@ -63,7 +63,7 @@ def idle_cores(session: Session, manifest: Manifest) -> str:
     )
 
 
-def check_machine(session: Session, manifest: Manifest) -> None:
+def check_machine(session: Session, manifest: Manifest, target: Target) -> None:
     """Checks that the device can run the artifact's code, as far as it is known.
 
     Raises:
@@ -77,7 +77,7 @@ def check_machine(session: Session, manifest: Manifest) -> None:
             where=session.name,
             hint=hint,
         )
-    lacking = lacking_features(parse_target(manifest.target).cpu) if session.is_local else []
+    lacking = lacking_features(target.cpu) if session.is_local else []
     if lacking:
         raise DeviceError(
             f"the artifact is for {manifest.target}; {session.name} lacks {', '.join(lacking)}",
@@ -86,13 +86,12 @@ def check_machine(session: Session, manifest: Manifest) -> None:
         )
 
 
-def check_gpu(session: Session, manifest: Manifest) -> None:
+def check_gpu(session: Session, target: Target) -> None:
     """Checks that the session's GPU takes work-groups like those that the kernels are cut into.
 
     Raises:
         DeviceError: they are too large for it.
     """
-    target = parse_target(manifest.target)
     if target.kind == CPU:
         return
     gpu = gpu_of(target)

@@ -73,6 +73,7 @@ class Trainer(DeviceState):
     Attributes:
         steps: number of steps taken, checkpoints included.
         session: where it runs.
+        target: what the step is compiled for.
         run: what makes the run the one that it is, beside the compiled step, such as its data and
             seed: texts by name. Checkpoints keep it, for `odtc train` to compare.
     """
@@ -95,13 +96,15 @@ class Trainer(DeviceState):
         *,
         owns_session: bool = False,
     ) -> None:
-        check_threads(threads, cores, bundle.manifest)
+        # From here on no text says what the step is compiled for.
+        self.target = target = parse_target(bundle.manifest.target)
+        check_threads(threads, cores, target)
         super().__init__(bundle, Turns())
         self._threads, self._owns_session = (threads, cores), owns_session
-        check_machine(session, bundle.manifest)
-        check_cores(session, threads, cores, bundle.manifest)
-        session = session.on(parse_target(bundle.manifest.target).kind)
-        check_gpu(session, bundle.manifest)
+        check_machine(session, bundle.manifest, target)
+        check_cores(session, threads, cores, target)
+        session = session.on(target.kind)
+        check_gpu(session, target)
         self.session = session
         self._machine = machine = session.load(bundle.library)
         self._host = HostClock()
@@ -137,7 +140,7 @@ class Trainer(DeviceState):
 
     def _settle(self) -> None:
         """Sets the threads of the calling thread's pool as the trainer was told."""
-        count = check_cores(self.session, *self._threads, self._manifest)
+        count = check_cores(self.session, *self._threads, self.target)
         if count is not None:
             self.session.use_threads(count, self._threads[1])
 
@@ -170,7 +173,7 @@ class Trainer(DeviceState):
             UsageError: they do not fit the artifact or the device; nothing is changed.
             DeviceError: the device failed.
         """
-        check_threads(threads, cores, self._manifest)
+        check_threads(threads, cores, self.target)
         before, self._threads = self._threads, (threads, cores)
         try:
             self._settle()
@@ -241,9 +244,7 @@ class Trainer(DeviceState):
         rate = learning_rate(lr)
         return next(self._take([self._converter.parts(x, y)], _nothing, lambda _: rate))
 
-    @takes(
-        "trainer.train", None, SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1)
-    )
+    @takes("trainer.train", SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1))
     def train(
         self,
         batches: Iterable[tuple[Feed, Feed | None]],
@@ -331,7 +332,7 @@ class Trainer(DeviceState):
         measured = self.session, self._machine, self._host
         return profiling(*measured, self._manifest, plans, period, root)
 
-    @takes("trainer.evaluate", None, SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
+    @takes("trainer.evaluate", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
     @alone
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode, for any number of samples.

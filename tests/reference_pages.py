@@ -1,4 +1,6 @@
-"""`python -m tests.reference_pages` writes docs/cli.md and docs/api.md from what the code says."""
+"""`python -m tests.reference_pages` writes what repeats the code: docs/cli.md and docs/api.md, and
+odtc/driver/entry_points.py, whose functions have an argument for each option of a step.
+"""
 
 import argparse
 import inspect
@@ -12,8 +14,10 @@ from unittest import mock
 
 import odtc
 from odtc.cli.main import build_parser
+from tests.entry_points import entry_points
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 _WIDTH = "100"
 _CLI = """# The command line
@@ -117,8 +121,13 @@ def _with_star(parameters: list[inspect.Parameter]) -> Iterator[str]:
         yield str(each)
 
 
-PAGES = {"cli.md": cli_page, "api.md": api_page}
+# The page of the package is of the signatures that are written before it.
+PAGES = {
+    "odtc/driver/entry_points.py": entry_points,
+    "docs/cli.md": cli_page,
+    "docs/api.md": api_page,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")
+        (ROOT / name).write_text(page(), encoding="utf-8")

@@ -62,7 +62,7 @@ def main() -> None:
 
     # As the command does.
     leave_out_torch()
-    from odtc.driver.compilation import compile_model
+    from odtc.driver.entry_points import compile_model
 
     with TemporaryDirectory() as folder:
         artifact = compile_model(

@@ -34,7 +34,7 @@ from benchmarks.output import (
 from benchmarks.step_time.cases import case_of, names
 
 BATCHES = "8,64"
-# What each stage of `plan_model` is counted as, by how its name begins.
+# What each stage of `odtc.plan` is counted as, by how its name begins.
 PARTS = {"make": "kernels", "look": "plans"}
 
 

@@ -28,7 +28,7 @@ def main() -> None:
         from odtc.passes.native import library
 
         library.library = lambda: None
-    from odtc.driver.planning import plan_model
+    from odtc.driver.entry_points import plan_model
 
     found = plan_model(model, batch=int(batch), loss=loss, count=_LINES, progress=stages.begin)
     stages.begin("")

@@ -6,10 +6,11 @@ from pathlib import Path
 import onnx
 
 from benchmarks.step_time.cases import case_of
+from odtc.backends.targets import parse_target
 from odtc.core.process.progress import silent
-from odtc.driver.preparation import read_source
+from odtc.driver.drafts.source import read_source
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.splitting import Cuts
-from odtc.driver.step_options import StepOptions
 from odtc.passes.checkpoint.problem import Recomputation
 from odtc.passes.memory.operator_order import Task, Tasks
 
@@ -30,7 +31,7 @@ def problem_of(name: str, batch: int, target: str, folder: Path) -> Recomputatio
     case, path = case_of(name, batch), folder / "model.onnx"
     onnx.save(case.model, path)
     options = StepOptions(batch=case.batch, loss=case.loss, micro_batches=1)
-    source = read_source(path, target, options, silent)
+    source = read_source(path, parse_target(target), options, silent)
     return next(iter(Cuts(source, silent, for_plans=True))).problem
 
 

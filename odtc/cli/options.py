@@ -9,51 +9,8 @@ from pathlib import Path
 from odtc.core.errors import UsageError
 
 CORES_HELP = "bind each thread to a core: big, little (the slowest), all, or numbers such as 4,5"
-
-
-def add_model_options(parser: argparse.ArgumentParser, *, is_needed: bool = True) -> None:
-    """The model, the sizes of its symbolic dimensions, and the loss.
-
-    Args:
-        parser: of the command.
-        is_needed: whether the command does nothing without a model.
-    """
-    nargs = None if is_needed else "?"
-    parser.add_argument("model", nargs=nargs, metavar="MODEL", help="the ONNX file")
-    parser.add_argument("--batch", type=int, metavar="N", help="samples in a step")
-    parser.add_argument(
-        "--shape",
-        type=parse_shape,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=N",
-        help="sizes of symbolic dimensions other than the batch; or INPUT=2x3x48x192, those of all "
-        "dimensions of an input",
-    )
-    add_batch_axis(
-        parser,
-        "the axis along which the samples of a batch lie in an input or an output, where the "
-        "model does not show it; none for one that holds none",
-    )
-    parser.add_argument(
-        "--set",
-        type=parse_setting,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="INPUT=VALUE",
-        help="the value of an input that is then not fed: a number, or several with commas, such "
-        "as sr=16000",
-    )
-    parser.add_argument(
-        "--loss",
-        nargs="+",
-        default=["cross-entropy"],
-        metavar="L",
-        help="a loss, an ONNX file that computes it, or in-model; for several outputs "
-        "OUTPUT=[WEIGHT*]LOSS of each (default: cross-entropy)",
-    )
+# Several words after a flag; a second flag adds more.
+MANY = {"nargs": "+", "action": "extend"}
 
 
 def output_file(text: str) -> Path:
@@ -65,24 +22,6 @@ def output_file(text: str) -> Path:
     if not text or text.endswith(os.sep):
         raise argparse.ArgumentTypeError(f"{text!r} names a folder, and no file")
     return Path(text)
-
-
-def add_batch_axis(parser: argparse._ActionsContainer, said: str) -> None:
-    """`--batch-axis`.
-
-    Args:
-        parser: of the command, or a group of it.
-        said: what the axis means there.
-    """
-    parser.add_argument(
-        "--batch-axis",
-        type=parse_axis,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=AXIS",
-        help=said,
-    )
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,8 @@ from odtc.comparison.measures.parity import PARITY_STEPS
 from odtc.core.specs import Role, of_role
 
 if TYPE_CHECKING:
-    from odtc.driver.step_options import StepOptions
+    from odtc.backends.targets import Target
+    from odtc.driver.options.step_options import StepOptions
 
 # The most that the first steps may change the loss by, relative to it: beyond that, rounding alone
 # drives any two engines apart.
@@ -61,12 +62,16 @@ def compile_step(case: Case, artifact: Path) -> int:
         OdtcError: it cannot be compiled, or not within its budget.
     """
     from odtc.core.disk.content_store import nothing_kept
-    from odtc.driver.compilation import compile_model
+    from odtc.core.options.byte_sizes import parse_budget
+    from odtc.core.process.progress import silent
+    from odtc.driver import compilation
 
-    budget = case.budget or None
+    budget = parse_budget(case.budget or None, "memory_budget")
     # The others do not cache what they prepare.
     with nothing_kept():
-        compiled = compile_model(case.model, _target(case), memory_budget=budget, **_options(case))
+        compiled = compilation.compile_step(
+            Path(case.model), _target(case), _options(case), budget, silent
+        )
     compiled.save(artifact)
     sizes = compiled.manifest.sizes
     return sizes.train_step + sizes.parameters + sizes.optimizer
@@ -110,12 +115,15 @@ def _losses(step: Callable[..., float], x: Arrays, y: Arrays, rate: float) -> li
     return found
 
 
-def _target(case: Case) -> str:
-    return case.target or f"host-cpu{{threads={case.threads}}}"
+def _target(case: Case) -> "Target":
+    from odtc.backends.targets import parse_target
+
+    return parse_target(case.target or f"host-cpu{{threads={case.threads}}}")
 
 
 def _options(case: Case) -> "StepOptions":
+    from odtc.driver.options.step_options import StepOptions
     from odtc.frontend.losses.terms import parse_terms
 
     loss, shape = parse_terms(case.loss), dict(case.shape)
-    return {"batch": case.batch, "loss": loss, "shape": shape, "dropout": False}
+    return StepOptions(batch=case.batch, loss=loss, shape=shape, dropout=False)

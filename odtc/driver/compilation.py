@@ -1,4 +1,4 @@
-"""`compile_model`: from an ONNX file to an artifact, unless the same was compiled before.
+"""`compile_step`: from an ONNX file to an artifact, unless the same was compiled before.
 
     options ─→ key ─┬─ kept ─────────────────────────────→ artifact
                     └─ build (`odtc/driver/building.py`) ─ keep ─→
@@ -6,172 +6,46 @@
 TVM is imported where there is something to build.
 """
 
-import os
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from odtc.artifact import Artifact
-from odtc.autoschedule.tuning.record import Device
-from odtc.backends.targets import Target, parse_target
+from odtc.backends.targets import Target
 from odtc.core.errors import UsageError
-from odtc.core.options.arguments import takes
-from odtc.core.options.byte_sizes import AUTO, parse_bytes
 from odtc.core.options.caller_warning import warn_caller
-from odtc.core.options.kinds import ANYTHING, FUNCTION
-from odtc.core.process.progress import Progress, silent
-from odtc.driver.layouts import DEFAULT
-from odtc.driver.step_arguments import MODEL_AND_TARGET, STEP
-from odtc.driver.step_options import StepOptions
-from odtc.frontend.feeds import Axes, Shapes
-from odtc.frontend.losses.terms import Losses, Term
-from odtc.frontend.optimizers.optimizer import Optimizer
-from odtc.frontend.optimizers.update import Update
-from odtc.frontend.trained.lora import LoRA
+from odtc.core.process.progress import Progress
+from odtc.driver.options.step_options import StepOptions
 from odtc.step_cache.key import named_files, step_key
 from odtc.step_cache.store import KeptStep, beside, find, keep
 from odtc.step_cache.unchanged import look_at
 
 
-@takes(
-    "odtc.compile",
-    **MODEL_AND_TARGET,
-    **STEP,
-    memory_budget=ANYTHING,  # `parse_bytes` reads it
-    progress=FUNCTION,
-)
-def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
-    model: str | os.PathLike[str],
-    target: str | Target = "host-cpu",
-    *,
-    batch: int | None = None,
-    loss: Losses | Sequence[Term | str] = "cross-entropy",
-    optimizer: Optimizer | Update | str | None = None,
-    params: Sequence[str] | str | None = None,
-    freeze: Sequence[str] | str = (),
-    freeze_batch_norm: bool = False,
-    lora: LoRA | str | None = None,
-    shape: Shapes | None = None,
-    batch_axes: Axes | None = None,
-    set_inputs: Mapping[str, Any] | None = None,
-    precision: str = "float32",
-    memory_budget: int | str | None = None,
-    micro_batches: int | None = None,
-    allow_split_batchnorm: bool = False,
-    allow_half_activations: bool = False,
-    offload: bool = False,
-    dropout: bool = True,
-    seed: int = 0,
-    tuned: bool = True,
-    database: str | os.PathLike[str] | None = None,
-    device: Device | None = None,
-    layout: str = DEFAULT,
-    progress: Progress = silent,
+def compile_step(
+    model: Path,
+    target: Target,
+    options: StepOptions,
+    budget: int | str | None,
+    progress: Progress,
 ) -> Artifact:
-    """Compiles an ONNX inference model into a training step.
+    """Compiles an ONNX inference model into a training step; see `odtc.compile`.
 
     Args:
         model: path of the ONNX file.
-        target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a55}`.
-        batch: samples in a step; may be left out where the model has a fixed batch.
-        loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
-            ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
-            gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts
-            `["logits=mse", "aux=0.3*mse"]`.
-        optimizer: the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by
-            default; or an `Update` with what is around it. The learning rate is given at each step.
-        params: what to train: globs over ONNX initializers and other choices, as text; see
-            `odtc.frontend.trained.choices`. The others are frozen. By default all are trained, or
-            with `lora` none beside the adapters.
-        freeze: what not to train, whatever `params` selects.
-        freeze_batch_norm: batch normalisations whose parameters are frozen use their running
-            statistics and keep them, as PyTorch's in `eval()`.
-        lora: low-rank adapters to train in place of weights, or their text, such as
-            `rank=8,targets=*.query*`.
-        shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
-            an input, by its name: `{"x": (2, 3, 48, 192)}`.
-        batch_axes: the axis along which the samples of a batch lie in an input or an output, by its
-            name, where the model does not show it; None for one that holds none.
-        set_inputs: values of inputs that are constants of the step, by name: numbers or lists. The
-            exported model has these inputs as before.
-        precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
-            as float16, and where the CPU, or the GPU that the target names, has float16 arithmetic,
-            large products multiply it. Such products need a loss scale: it is `dynamic` unless the
-            update has one. Weights, gradients, sums and all other arithmetic stay float32.
-        memory_budget: bytes that the tensors of a step may take beside parameters and optimizer
-            state, such as `64MiB`. Some calls run again then, rather than keep what they made, or
-            the step runs as micro-batches, whichever is faster; what their gradients are added up
-            in is within the budget. With `auto` the artifact holds several plans, from the fastest
-            to the smallest, between which `Trainer.set_budget` and `Trainer.follow_memory` change;
-            they differ in which calls run again, and give the same bits.
-        micro_batches: how many of them make a step, 1 for none. They divide the batch. By default
-            there are as many as the budget needs.
-        allow_split_batchnorm: whether batch normalisations may take the statistics of a micro-batch
-            in place of those of the batch, which changes what they compute.
-        allow_half_activations: whether what the backward pass reads of the forward pass may be
-            stored as float16, where that is the fastest way within the budget. All is computed in
-            float32, and the loss is exact; gradients are as good as what is stored: each value is
-            rounded by at most 1 part in 2,048.
-        offload: whether tensors of a step with a budget may wait in a file on the device, where
-            that is faster than to compute them again, by the bandwidths of the target's storage.
-            The values are the same. Such a file has no name, and ends with the trainer.
-        dropout: whether training steps drop elements where the model has Dropout; evaluation never
-            does.
-        seed: of the masks of dropout, below 2**63. With the number of the step it says which
-            elements are dropped.
-        tuned: whether products that were measured on such a device get the loops that were the
-            fastest there; see `odtc tune`. All others follow a model of the target.
-        database: the file of such measurements, beside those that ship with odtc; the user's own
-            one by default.
-        device: that the step will run on, as `odtc.tuner.tuning.device_at` gives it: what was
-        measured
-            there goes before what was measured on others of its family. By default it is this
-            machine, for a target that is this machine.
-        layout: of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for
-            those in which the step is fastest by a model of the target, with the copies in between;
-            `auto` for these if the model promises more than it is wrong by; or the path of a plan,
-            as `odtc inspect --layouts` prints it.
+        target: what to compile for.
+        options: of the step.
+        budget: bytes that its tensors may take, `auto` for several plans, or None.
         progress: called with the name of each stage as it starts.
 
-    Returns:
-        The artifact, unsaved.
-
     Raises:
-        OdtcError: the model, an option or the machine does not allow it; see `odtc.core.errors`.
+        OdtcError: the model, an option or the machine does not allow it.
     """
-    budget = None if memory_budget is None else _budget(memory_budget)
-    options = StepOptions(
-        batch=batch,
-        loss=loss,
-        optimizer=optimizer,
-        params=params,
-        freeze=freeze,
-        freeze_batch_norm=freeze_batch_norm,
-        lora=lora,
-        shape=shape,
-        batch_axes=batch_axes,
-        set_inputs=set_inputs,
-        precision=precision,
-        dropout=dropout,
-        seed=seed,
-        micro_batches=micro_batches,
-        allow_split_batchnorm=allow_split_batchnorm,
-        allow_half_activations=allow_half_activations,
-        offload=offload,
-        tuned=tuned,
-        database=database,
-        device=device,
-        layout=layout,
-    )
-    if offload and budget is None:
+    if options.offload and budget is None:
         raise UsageError(
             "tensors wait in storage only to keep within a budget, and there is none",
             where="offload",
             hint="give a memory budget, such as 64MiB or auto",
         )
-    target = parse_target(target) if isinstance(target, str) else target
-    kept = _kept_or_built(Path(model), target, options, budget, progress)
+    kept = _kept_or_built(model, target, options, budget, progress)
     for note in kept.warnings:
         warn_caller(f"compile: {note}")
     return Artifact(kept.bundle)
@@ -210,9 +84,3 @@ def _is_watched() -> bool:
     from odtc.passes.pipeline.printing import is_watched
 
     return is_watched()
-
-
-def _budget(memory_budget: int | str) -> int | str:
-    if memory_budget == AUTO:
-        return AUTO
-    return parse_bytes(memory_budget, "memory_budget")

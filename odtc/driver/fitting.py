@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from odtc.backends.built import Built
 from odtc.core.errors import BudgetError
 from odtc.core.process.progress import Progress
-from odtc.driver.preparation import Source, Step
+from odtc.driver.drafts.source import Source
 from odtc.driver.splitting import Cuts, Planned
+from odtc.driver.training import Step
 from odtc.passes.checkpoint.cuts import USUAL, Cut, KernelForm, fastest
 from odtc.passes.checkpoint.frontier import lowest_of
 from odtc.passes.checkpoint.plans.spread import spread
@@ -99,9 +100,9 @@ def _too_small(source: Source, cuts: Cuts, budget: int, progress: Progress) -> B
 def _way_out(source: Source, cuts: Cuts, least: int, progress: Progress) -> str:
     """How micro-batches would need less, where only batch normalisations keep from them."""
     options = source.options
-    if not cuts.refusal or not cuts.has_batch_norms or options.get("allow_split_batchnorm"):
+    if not cuts.refusal or not cuts.has_batch_norms or options.allow_split_batchnorm:
         return ""
-    allowed = replace(source, options={**options, "allow_split_batchnorm": True})
+    allowed = replace(source, options=replace(options, allow_split_batchnorm=True))
     for cut in Cuts(allowed, progress, for_plans=True):
         if cut.count > 1 and cut.floor < least:
             return (

@@ -20,10 +20,11 @@ from odtc.core.errors import UsageError
 from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
-from odtc.driver.layouts import DEFAULT, layout_choice
+from odtc.driver.drafts.source import read_source, wants_mixed
+from odtc.driver.layouts import layout_choice
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.parts import Parts
-from odtc.driver.preparation import differentiate, read_source, rewrites_of, wants_mixed
-from odtc.driver.step_options import StepOptions
+from odtc.driver.training import differentiate, rewrites_of
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.contract import PassError, Pipeline, run_pipeline
 from odtc.passes.pipeline.text import parse_pipeline, require_among
@@ -72,15 +73,14 @@ def pipeline_options(target: Target, options: StepOptions) -> PipelineOptions:
         UsageError: an option needs a budget of memory, or is none.
     """
     for name in _WITHIN_BUDGETS:
-        if options.get(name):
+        if getattr(options, name):
             raise UsageError(
                 "it is for a step with a memory budget, and passes run here without one",
                 where=name,
                 hint="leave it out; `odtc compile --print-ir-after` takes a --memory-budget",
             )
     mixed = wants_mixed(options)
-    layout = options.get("layout", DEFAULT)
-    layouts = layout_choice(target, layout, is_mixed=mixed, is_tight=False)
+    layouts = layout_choice(target, options.layout, is_mixed=mixed, is_tight=False)
     return PipelineOptions(
         family_of(target, has_half=mixed and target.has_half_arithmetic),
         TRAIN_STEP,

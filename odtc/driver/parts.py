@@ -10,7 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
-from odtc.driver.preparation import Draft, Source, draft_of
+from odtc.driver.drafts.draft import Draft
+from odtc.driver.drafts.drafting import draft_of
+from odtc.driver.drafts.source import Source
 from odtc.frontend.graph import Graph
 from odtc.frontend.split.check import batch_norms, check_part, check_whole
 
@@ -31,7 +33,7 @@ class Parts:
         self.source = self._whole.source
         self._drafts = {1: self._whole}
         self._divisors = _divisors(self._whole.batch)
-        self._asked = source.options.get("micro_batches")
+        self._asked = source.options.micro_batches
         if self._asked is not None:
             self._ask(_known(self._asked, self._divisors))
 
@@ -70,7 +72,7 @@ class Parts:
         """The draft of a micro-batch, which computes for its samples what the whole one does."""
         if count not in self._drafts:
             whole = self._whole
-            allowed = self.source.options.get("allow_split_batchnorm", False)
+            allowed = self.source.options.allow_split_batchnorm
             check_whole(whole.graph, whole.objective, whole.selection, allow_batch_norm=allowed)
             part = draft_of(self.source, whole.batch, count)
             _share_weights(whole.graph, part.graph)

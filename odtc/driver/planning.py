@@ -1,134 +1,41 @@
-"""`plan_model`: what a step can be made to take in memory, and what that costs in time.
+"""`find_frontier`: what a step can be made to take in memory, and what that costs in time.
 
 prepare -> kernels -> order of calls -> Recomputation -> plans, for each number of micro-batches
 and each form of kernels; nothing is compiled
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Unpack
+from collections.abc import Iterator
 
 from odtc.backends.targets import Target
-from odtc.core.options.arguments import takes
-from odtc.core.options.kinds import FUNCTION, optional, whole_from
 from odtc.core.process.one_at_a_time import one_at_a_time
-from odtc.core.process.progress import Progress, silent
+from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
 from odtc.core.specs import WEIGHT_ROLES, Role
-from odtc.driver.preparation import read_source
+from odtc.driver.drafts.source import read_source
+from odtc.driver.frontier import WITHOUT, Frontier, Least, Point
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.splitting import Cuts, Planned
-from odtc.driver.step_arguments import MODEL_AND_TARGET, STEP
-from odtc.driver.step_options import StepOptions
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
 from odtc.passes.checkpoint.frontier import STRATEGIES, best_of
 from odtc.passes.checkpoint.problem import Recomputation, highest_of, plan_of
 from odtc.passes.checkpoint.region import region_of
 from odtc.passes.checkpoint.stage_program import StageProgram
 
-# Name of the plans in which no tensor waits in storage.
-WITHOUT = "without offload"
 # For how many the least time is told.
 _BUDGETS = 40
 
 
-@dataclass(frozen=True)
-class Point:
-    """One way to run a step.
-
-    Attributes:
-        arena_bytes: of the arena.
-        time: of the calls, by a model of the target, over that of the step as it is.
-        calls: that run, for each micro-batch.
-        repeated: of them those that run again.
-        micro_batches: that make a step.
-        accumulator_bytes: of what their gradients are added up in, beside the arena.
-        stored_bytes: of the file in which tensors wait.
-        half: whether what the backward pass reads of the forward pass is stored as float16.
-        direct: whether no convolution is in Winograd's form, which takes workspaces.
-    """
-
-    arena_bytes: int
-    time: float
-    calls: int
-    repeated: int
-    micro_batches: int = 1
-    accumulator_bytes: int = 0
-    stored_bytes: int = 0
-    half: bool = False
-    direct: bool = False
-
-    @property
-    def budget_bytes(self) -> int:
-        """A budget of so many bytes is met by this."""
-        return self.arena_bytes + self.accumulator_bytes
-
-
-@dataclass(frozen=True)
-class Least:
-    """A lower bound of the time of plans within a budget.
-
-    Attributes:
-        budget_bytes: of the arena.
-        time: as of `Point`.
-    """
-
-    budget_bytes: int
-    time: float
-
-
-@dataclass(frozen=True)
-class Frontier:
-    """All ways of which none is both slower and larger than another one.
-
-    Attributes:
-        points: the fastest first: the step as it is.
-        lower_bound_bytes: no budget below it can be met: what the largest call reads and writes.
-        parameter_bytes: of weights and running statistics, beside the arena.
-        optimizer_bytes: of state and averages, beside the arena and the accumulators of points.
-        refusal: why the step cannot run as micro-batches; empty where it can.
-        strategies: for comparison, what known ways reach alone for the step as a whole, by name:
-            peaks in place of arenas, which are never smaller. Where tensors may wait in storage,
-            `WITHOUT` is what is reached without that.
-        least: no plan of the step as a whole, in single precision, is faster.
-        measured_calls: of the step as it is, those whose times were measured; a model of the target
-            says the others.
-    """
-
-    points: tuple[Point, ...]
-    lower_bound_bytes: int
-    parameter_bytes: int
-    optimizer_bytes: int
-    refusal: str = ""
-    strategies: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
-    least: tuple[Least, ...] = ()
-    measured_calls: int = 0
-
-
-@takes("odtc.plan", STEP, **MODEL_AND_TARGET, count=optional(whole_from(1)), progress=FUNCTION)
 @one_at_a_time
 @without_collections()
-def plan_model(
+def find_frontier(
     model: str | os.PathLike[str],
-    target: str | Target = "host-cpu",
-    *,
-    count: int | None = None,
-    progress: Progress = silent,
-    **options: Unpack[StepOptions],
+    target: Target,
+    options: StepOptions,
+    count: int | None,
+    progress: Progress,
 ) -> Frontier:
-    """Finds what memory budgets a step can meet, and how.
-
-    Args:
-        model: path of the ONNX file.
-        target: as of `odtc.compile`.
-        count: of points, about, as far from each other in bytes, where all would be too many: of a
-            deep network, most of the time goes into their arenas.
-        progress: called with the name of each stage as it starts.
-        options: as of `odtc.compile`.
-
-    Raises:
-        OdtcError: as of `odtc.compile`.
-    """
+    """Finds what memory budgets a step can meet, and how; see `odtc.plan`."""
     # What is planned here are steps within budgets.
     source = read_source(model, target, options, progress, is_tight=True)
     cuts = Cuts(source, progress, for_plans=True)

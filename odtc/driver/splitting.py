@@ -17,8 +17,10 @@ from odtc.backends.lowering import build_kernels, to_kernels
 from odtc.backends.objects.outlines import NotKeptError, Outlines
 from odtc.backends.ordered import Ordered, in_order
 from odtc.core.process.progress import Progress
+from odtc.driver.drafts.draft import Draft
+from odtc.driver.drafts.source import Source
 from odtc.driver.parts import REFUSALS, Parts
-from odtc.driver.preparation import Draft, Source, Step, differentiate
+from odtc.driver.training import Step, differentiate
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, KernelForm, may_be_within
 from odtc.passes.checkpoint.problem import Plan
@@ -94,7 +96,7 @@ class Cuts:
         self._parts = Parts(source, whole)
         self._source, self._progress = self._parts.source, progress
         self._for_plans = for_plans
-        self._waits = (True, False) if source.offload else (False,)
+        self._waits = (True, False) if source.options.offload else (False,)
         self._steps: dict[int, Step] = {}
         self._kernels: dict[tuple[int, KernelForm], Prepared] = {}
         self._made: dict[tuple[int, KernelForm, bool], Cut[Planned]] = {}
@@ -115,7 +117,7 @@ class Cuts:
     @cached_property
     def _forms(self) -> Sequence[KernelForm]:
         """Of kernels, that are allowed and may help."""
-        half = self._source.options.get("allow_half_activations", False)
+        half = self._source.options.allow_half_activations
         first = self._cut(self._parts.counts[0], USUAL, self._waits[0])
         saved = first.made.ordered.winograd_bytes
         most = KernelForm(half, direct=saved >= _WORTH * first.problem.largest)

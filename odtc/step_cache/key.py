@@ -18,7 +18,8 @@ from odtc.backends.targets import CPU, HOST, Target
 from odtc.core.artifact.bundle import file_sha256
 from odtc.core.disk.package_files import is_as_loaded
 from odtc.core.errors import OdtcError
-from odtc.driver.step_options import StepOptions
+from odtc.driver.options.option import arguments_of
+from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.losses.given import LossGraph
 from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.optimizers.sgd import SGD
@@ -70,23 +71,20 @@ def step_key(
 
 def _read(options: StepOptions) -> dict[str, Any]:
     """The options with the loss and the optimizer read."""
-    optimizer = options.get("optimizer")
-    read: dict[str, Any] = dict(options)
-    read["loss"] = terms_of(options.get("loss", "cross-entropy"))
-    read["optimizer"] = as_update(SGD() if optimizer is None else optimizer)
-    return read
+    update = as_update(SGD() if options.optimizer is None else options.optimizer)
+    return arguments_of(options) | {"loss": terms_of(options.loss), "optimizer": update}
 
 
 def named_files(options: StepOptions) -> list[Path]:
     """Files that options name, and the user's measurements; not all are there."""
-    named = [options.get("layout") or "", options.get("database") or user_database()]
+    named = [options.layout or "", options.database or user_database()]
     return [Path(each) for each in (*_losses(options), *named)]
 
 
 def _losses(options: StepOptions) -> list[str | os.PathLike[str]]:
     """Files of losses; none where a loss is none, which who compiles says."""
     try:
-        terms = terms_of(options.get("loss", "cross-entropy"))
+        terms = terms_of(options.loss)
     except OdtcError:
         return []
     return [term.loss.path for term in terms if isinstance(term.loss, LossGraph)]

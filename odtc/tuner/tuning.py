@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning import database
@@ -23,10 +22,11 @@ from odtc.backends.cpus import CPU
 from odtc.backends.targets import Target
 from odtc.cli.training.samples import drawn
 from odtc.core.errors import NumericError, UsageError
-from odtc.core.process.progress import Progress
-from odtc.driver.compilation import compile_model
-from odtc.driver.preparation import Step, prepare
-from odtc.driver.step_options import StepOptions
+from odtc.core.process.progress import Progress, silent
+from odtc.driver.compilation import compile_step
+from odtc.driver.options.step_options import StepOptions
+from odtc.driver.preparation import prepare
+from odtc.driver.training import Step
 from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.session import Session
@@ -65,12 +65,12 @@ class Work:
     @property
     def file(self) -> Path:
         """The database."""
-        named = self.options.get("database")
+        named = self.options.database
         return Path(named) if named else database.user_database()
 
 
 def work_on(
-    model: str | os.PathLike[str], target: str | Target, options: StepOptions, progress: Progress
+    model: str | os.PathLike[str], target: Target, options: StepOptions, progress: Progress
 ) -> Work:
     """A step with its tasks to tune; see `odtc.compile` for arguments and errors."""
     step = prepare(model, target, options, progress)
@@ -223,13 +223,19 @@ def compare(work: Work, devices: Sequence[str], rounds: int, progress: Progress)
         NumericError: their losses differ by more than rounding.
         OdtcError: as of `odtc.compile`; a device is lost.
     """
-    options: dict[str, Any] = {**work.options}
+    options = work.options
     if devices:
-        options["device"] = device_at(devices[0], work.target)
+        device = device_at(devices[0], work.target)
+        options = dataclasses.replace(options, device=device)
+
+    def compiled(*, tuned: bool) -> Artifact:
+        asked = dataclasses.replace(options, tuned=tuned)
+        return compile_step(Path(work.model), work.target, asked, None, silent)
+
     progress("compile the step as it was")
-    before = compile_model(work.model, work.target, **{**options, "tuned": False})
+    before = compiled(tuned=False)
     progress("compile the step as it is")
-    after = compile_model(work.model, work.target, **{**options, "tuned": True})
+    after = compiled(tuned=True)
     session = _opener(devices[0] if devices else None, work.target)()
     try:
         progress(f"measure both in {rounds} rounds")

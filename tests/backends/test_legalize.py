@@ -13,6 +13,8 @@ from tvm.relax import op as R  # noqa: N812
 from benchmarks.step_time.cases import case_of
 from odtc.backends import lowering
 from odtc.backends.legalize import Legalize
+from odtc.backends.targets import parse_target
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 
 FLOATS = relax.TensorType((2, 3), "float32")
@@ -130,7 +132,7 @@ def test_the_kernels_of_a_step_are_the_same(
     case = case_of(name, 2)
     path = tmp_path / "model.onnx"
     onnx.save(case.model, path)
-    step = prepare(path, target, {"batch": 2, "loss": case.loss}, lambda _: None)
+    step = prepare(path, parse_target(target), StepOptions(batch=2, loss=case.loss), lambda _: None)
     once = lowering.to_kernels(*step.kernels)
     monkeypatch.setattr(Legalize, "run", _each_alone)
     tvm.ir.assert_structural_equal(once, lowering.to_kernels(*step.kernels))

@@ -10,10 +10,13 @@ from tvm import relax
 
 from benchmarks.check_cost import chain, check
 from benchmarks.models.decoder import DecoderShape, decoder
+from odtc.backends.targets import parse_target
 from odtc.cli.model.check import examine
+from odtc.driver.options.step_options import StepOptions
 from tests.calls import calls_of
 from tests.timed import figures
 
+TARGET = parse_target("host-cpu")
 _MB = 1_000_000
 
 
@@ -71,7 +74,7 @@ def test_weights_are_in_memory_once(tmp_path: Path, least, apart: bool) -> None:
 def _calls(path: Path, length: int) -> int:
     """Python's calls in a check of a chain."""
     onnx.save(chain(length), path)
-    return calls_of(lambda: examine(str(path)))
+    return calls_of(lambda: examine(str(path), TARGET, StepOptions()))
 
 
 def test_a_node_costs_so_many_calls(tmp_path: Path) -> None:
@@ -118,4 +121,4 @@ def test_the_gradient_pass_is_not_asked(
 
     monkeypatch.setattr(relax.transform, "Gradient", gradient)
     onnx.save(made(), tmp_path / "m.onnx")
-    assert examine(str(tmp_path / "m.onnx")).trainable
+    assert examine(str(tmp_path / "m.onnx"), TARGET, StepOptions()).trainable

@@ -22,7 +22,7 @@ from odtc.cli.pictures.skyline import draw
 from odtc.core.artifact.memory_plan import Origin
 from odtc.core.errors import ExitCode
 from odtc.core.specs import TensorSpec
-from odtc.driver.planning import Frontier, Point
+from odtc.driver.frontier import Frontier, Point
 from tests.cli.training.digits import BATCH, SAMPLES, Digits, trained
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,7 +17,6 @@ import odtc
 from odtc import onnx_backend
 from odtc.core.errors import OdtcError, UsageError
 from odtc.core.options.kinds import shown
-from odtc.driver.step_options import StepOptions
 from tests.errors.argument_table import EXEMPT, TABLE, cases
 from tests.errors.models import LINEAR
 from tests.reference_pages import _members
@@ -69,11 +68,10 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 def arguments(function: Callable[..., Any]) -> set[str]:
-    """Names of what a function takes; of `**options`, those."""
+    """Names of what a function takes."""
     parameters = inspect.signature(function).parameters
     own = {name for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
-    others = get_type_hints(StepOptions).keys() if "options" in parameters.keys() - own else set()
-    return (own | others) - {"self"}
+    return own - {"self"}
 
 
 def test_every_argument_is_in_the_table():

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 from benchmarks.packing.inputs import CAPACITY, FOLDER
+from odtc.backends.targets import parse_target
 from odtc.cli.main import main
 from odtc.cli.model.check import examine
 from odtc.core.errors import OdtcError, error_kinds
+from odtc.driver.options.step_options import StepOptions
 from tests.cli.training.digits import BATCH
 from tests.errors.causes import (
     CHECKPOINT,
@@ -573,7 +575,10 @@ def inspect(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("use", "source", "hot"),
-    [(lambda path: examine(str(path)), "model", 400), (inspect, "artifact", 300)],
+    [
+        (lambda path: examine(str(path), parse_target("host-cpu"), StepOptions()), "model", 400),
+        (inspect, "artifact", 300),
+    ],
     ids=["check", "inspect"],
 )
 def test_a_damaged_file_is_read_or_refused(

@@ -13,7 +13,9 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
+from odtc.backends.targets import parse_target
 from odtc.cli.model.check import examine
+from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.backward.ask_rules import all_rules_answer
 from odtc.frontend.gradients.table import register_gradients
 
@@ -102,7 +104,7 @@ def test_a_wrong_answer_is_left_to_the_pass(name: str, with_rule, tmp_path: Path
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
     with pytest.raises(Exception, match=said):
-        examine(str(tmp_path / "m.onnx"))
+        examine(str(tmp_path / "m.onnx"), parse_target("host-cpu"), StepOptions())
 
 
 def test_no_gradient_ends_a_way() -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from odtc.artifact import Artifact
+from odtc.backends.targets import parse_target
 from odtc.cli.model.check import examine
 from odtc.core.errors import DataError, NumericError, OdtcError
 from odtc.core.specs import Argument, Role
-from odtc.driver.compilation import compile_model
+from odtc.driver.entry_points import compile_model
+from odtc.driver.options.step_options import StepOptions
 
 # A message is read by a person.
 LONGEST_MESSAGE = 4000
@@ -102,7 +104,7 @@ def compiled(path: Path, options: Mapping[str, Any], said: str) -> Artifact | Ou
 def checked(path: Path, options: Mapping[str, Any]) -> str:
     """With which words `odtc check` refuses a model; empty where it does not."""
     try:
-        report = examine(str(path), **options)
+        report = examine(str(path), parse_target("host-cpu"), StepOptions(**options))
     except OdtcError as error:
         return str(error)
     blocking = sum(node.blocks for node in report.nodes)

@@ -10,7 +10,7 @@ import onnx
 
 from odtc.artifact import Artifact
 from odtc.core.errors import NumericError, OdtcError
-from odtc.driver.compilation import compile_model
+from odtc.driver.entry_points import compile_model
 from tests.fuzz.verdict import Outcome, fed
 from tests.guarded.models import model_of
 from tests.guarded.plan import Tensors, apart

@@ -11,10 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from odtc.backends import ordered
 from odtc.backends.cost.call_cost import call_cost
+from odtc.backends.targets import parse_target
 from odtc.core.process.progress import silent
-from odtc.driver.preparation import read_source
+from odtc.driver.drafts.source import read_source
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.splitting import Cuts
-from odtc.driver.step_options import StepOptions
 
 LAYERS, SIZE = 6, 16
 
@@ -52,7 +53,8 @@ def test_calls_of_one_kernel_are_counted_once(
         return counted
 
     monkeypatch.setattr(ordered, "call_cost", counting)
-    source = read_source(_alike(tmp_path / "m.onnx"), "host-cpu", StepOptions(batch=4), silent)
+    target, path = parse_target("host-cpu"), _alike(tmp_path / "m.onnx")
+    source = read_source(path, target, StepOptions(batch=4), silent)
     problem = next(iter(Cuts(source, silent))).problem
     assert len(problem.seconds) > len(asked) >= 4
     assert set(asked.values()) == {1}

@@ -12,9 +12,11 @@ import numpy as np
 
 import odtc
 from odtc.artifact import Artifact
+from odtc.backends.targets import parse_target
 from odtc.cli.model.check import examine
 from odtc.core.errors import DeviceError, NumericError, OdtcError, ParityError, UnsupportedError
 from odtc.core.specs import Role
+from odtc.driver.options.step_options import StepOptions
 from odtc.runtime_rpc.trainer import Trainer
 from tests.published.gradient import gradient_difference
 from tests.published.options import Case
@@ -67,7 +69,7 @@ def _checked(case: Case) -> dict[str, Any]:
     what is trained of their file are the weights that are no vectors.
     """
     arguments = case.options.arguments()
-    report = examine(case.path, **arguments)
+    report = examine(case.path, parse_target("host-cpu"), StepOptions(**arguments))
     blocked = [node for node in report.nodes if node.blocks]
     if blocked:
         raise UnsupportedError(f"{blocked[0].op_type} cannot be trained: {blocked[0].reason}")

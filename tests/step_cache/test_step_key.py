@@ -20,7 +20,8 @@ from odtc.backends.targets import parse_target
 from odtc.core import version
 from odtc.core.disk import package_files
 from odtc.driver.layouts import DEFAULT
-from odtc.driver.step_options import StepOptions
+from odtc.driver.options.option import kinds_of
+from odtc.driver.options.step_options import StepOptions
 from odtc.step_cache import made_by
 from odtc.step_cache.key import step_key
 
@@ -66,7 +67,7 @@ def key(model: Path, **options: Any) -> str | None:
 
 
 def test_all_options_are_here() -> None:
-    assert OPTIONS.keys() == StepOptions.__annotations__.keys()
+    assert OPTIONS.keys() == kinds_of(StepOptions).keys()
 
 
 @pytest.mark.parametrize("name", OPTIONS)

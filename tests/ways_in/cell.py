@@ -14,9 +14,11 @@ import torch
 from torch import nn
 
 import odtc
+from odtc.backends.targets import parse_target
 from odtc.cli.model.check import examine
 from odtc.core.errors import OdtcError
 from odtc.core.specs import Role
+from odtc.driver.options.step_options import StepOptions
 from tests.families import BATCH, FAMILIES, Family, make
 from tests.ways_in.ways import WAYS
 
@@ -76,7 +78,7 @@ def fill(name: str, way: str, folder: Path) -> Cell:
     try:
         loss, renamed = by_output(family.text, path)
         options: dict[str, Any] = {"loss": loss, "batch": BATCH}
-        said = tuple(examine(str(path), **options).notes)
+        said = tuple(examine(str(path), parse_target("host-cpu"), StepOptions(**options)).notes)
         artifact = odtc.compile(path, **options)
     except OdtcError as error:
         return Cell(Outcome.REFUSED, said=(str(error),))

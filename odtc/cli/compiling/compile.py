@@ -1,6 +1,7 @@
 """`odtc compile`: an ONNX model to an artifact that holds its training step."""
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from odtc.cli.model.inspect import counts, describe
 from odtc.cli.options import add_json_option, output_file
 from odtc.core.disk.files import check_writable
 from odtc.core.errors import ExitCode
+from odtc.driver.options.option import arguments_of
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
@@ -59,19 +61,20 @@ def run(args: argparse.Namespace) -> int:
     with printed_after(args.print_ir_after) as progress:
         # Imported here, where a spinner turns.
         progress("look for the step")
-        from odtc.driver.compilation import compile_model
+        from odtc.driver.entry_points import compile_model
 
         target = parse_target(args.target)
         if args.device:
             from odtc.tuner.tuning import device_at
 
-            options["device"] = device_at(args.device, target.resolved())
+            device = device_at(args.device, target.resolved())
+            options = dataclasses.replace(options, device=device)
         artifact = compile_model(
             args.model,
             target,
             memory_budget=args.memory_budget,
             progress=progress,
-            **options,
+            **arguments_of(options),
         )
         progress("write the artifact")
         artifact.save(output)

@@ -11,9 +11,10 @@ from odtc.cli.model.inspect import picture
 from odtc.cli.options import add_json_option
 from odtc.core.disk.files import check_writable
 from odtc.core.errors import ExitCode
+from odtc.driver.options.option import arguments_of
 
 if TYPE_CHECKING:
-    from odtc.driver.planning import Frontier
+    from odtc.driver.frontier import Frontier
 
 # Lines that are printed, but for one; the points are many more, and close to each other.
 _SHOWN = 16
@@ -46,11 +47,17 @@ def run(args: argparse.Namespace) -> int:
         check_writable(args.plot)
     with stages() as progress:
         progress("load the compiler")
-        from odtc.driver.planning import plan_model
+        from odtc.driver.entry_points import plan_model
 
         # What is drawn, or printed as data, has all points.
         count = None if args.plot or args.json else _SHOWN
-        found = plan_model(args.model, args.target, count=count, progress=progress, **options)
+        found = plan_model(
+            args.model,
+            args.target,
+            count=count,
+            progress=progress,
+            **arguments_of(options),
+        )
     if args.plot:
         from odtc.cli.pictures.frontier_plot import draw
 

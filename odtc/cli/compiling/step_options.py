@@ -1,18 +1,70 @@
-"""The options that say which training step is made of a model, and for which target."""
+"""The options that say which training step is made of a model, and for which target.
+
+The flags are those of the table of `StepOptions`; how the words after a flag are read is said here,
+once for each form. An option that is not given has the table's default.
+"""
 
 import argparse
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from odtc.cli.compiling.selection import add_selection_options
 from odtc.cli.compiling.update_options import add_update_options, read_update
-from odtc.cli.options import add_model_options, at_least
+from odtc.cli.options import MANY, at_least, parse_axis, parse_setting, parse_shape
 from odtc.core.disk.file_kinds import mistaken
 from odtc.core.errors import UsageError
+from odtc.driver.options.option import Flag, Form, options_of
+from odtc.driver.options.step_options import StepOptions
 
-if TYPE_CHECKING:
-    from odtc.driver.step_options import StepOptions
+
+def _losses(texts: Sequence[str]) -> Any:
+    # Imported here, for a quick `--help`.
+    from odtc.frontend.losses.terms import parse_terms
+
+    return parse_terms(texts)
+
+
+def _adapters(text: str) -> Any:
+    from odtc.frontend.trained.lora import parse_lora
+
+    return parse_lora(text)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How the words after a flag become the value of an option.
+
+    Attributes:
+        words: what argparse is told of them.
+        read: from what argparse makes of them to the value.
+    """
+
+    words: Mapping[str, Any] = field(default_factory=dict)
+    read: Callable[[Any], Any] = lambda value: value
+
+
+_READERS = {
+    Form.TEXT: _Reader(),
+    Form.WHOLE: _Reader({"type": int}),
+    Form.COUNT: _Reader({"type": at_least(1)}),
+    Form.ON: _Reader({"action": "store_true"}),
+    Form.OFF: _Reader({"action": "store_false"}),
+    Form.TEXTS: _Reader(MANY),
+    Form.SIZES: _Reader({**MANY, "type": parse_shape}, dict),
+    Form.AXES: _Reader({**MANY, "type": parse_axis}, dict),
+    Form.VALUES: _Reader({**MANY, "type": parse_setting}, dict),
+    Form.LOSSES: _Reader({"nargs": "+"}, _losses),
+    Form.ADAPTERS: _Reader(read=_adapters),
+}
+
+
+def _flags() -> Iterator[tuple[str, Flag]]:
+    """The options that have a flag, by name."""
+    for option in options_of(StepOptions):
+        if option.flag:
+            yield option.name, option.flag
 
 
 def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = True) -> None:
@@ -22,73 +74,18 @@ def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = Tru
         parser: of the command.
         needs_model: whether the command does nothing without a model.
     """
-    add_model_options(parser, is_needed=needs_model)
+    nargs = None if needs_model else "?"
+    parser.add_argument("model", nargs=nargs, metavar="MODEL", help="the ONNX file")
     parser.add_argument(
         "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
     )
-    add_selection_options(parser)
-    parser.add_argument(
-        "--precision",
-        default="float32",
-        metavar="P",
-        help="float32, or mixed: saved activations are stored as float16, and large products "
-        "multiply it where the CPU can (default: float32)",
-    )
-    parser.add_argument(
-        "--no-dropout",
-        dest="dropout",
-        action="store_false",
-        help="train without the model's dropout",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the masks of dropout (default: 0)"
-    )
-    parser.add_argument(
-        "--micro-batches",
-        type=at_least(1),
-        metavar="K",
-        help="run a step as K equal parts of its batch, whose gradients are added up (default: as "
-        "many as the memory budget needs)",
-    )
-    parser.add_argument(
-        "--allow-split-batchnorm",
-        action="store_true",
-        help="let batch normalisations take the statistics of a micro-batch: it changes what they "
-        "compute",
-    )
-    parser.add_argument(
-        "--allow-half-activations",
-        action="store_true",
-        help="let a step with a budget store what its backward pass reads as float16, where that "
-        "is faster than the other ways: the loss is exact, gradients are those of rounded values",
-    )
-    parser.add_argument(
-        "--offload",
-        action="store_true",
-        help="let tensors of a step with a budget wait in a file on the device, where that is "
-        "faster than to compute them again; the target's options storage_write and storage_read "
-        "are its bytes a second",
-    )
-    parser.add_argument(
-        "--no-tuned",
-        dest="tuned",
-        action="store_false",
-        help="write all kernels by a model of the target, though some were measured",
-    )
-    parser.add_argument(
-        "--database",
-        metavar="FILE",
-        help="what `odtc tune` measured (default: the user's own file)",
-    )
-    parser.add_argument(
-        "--layout",
-        default="native",
-        metavar="L",
-        help="of images in a step on a CPU: native for that of ONNX; cheapest for NHWC where "
-        "operators are faster with it, by a model of the target; auto for the same if it promises "
-        "more than it is wrong by; or a file that `odtc inspect --layouts` printed "
-        "(default: native)",
-    )
+    for name, flag in _flags():
+        words = dict(_READERS[flag.form].words)
+        if flag.metavar:
+            words["metavar"] = flag.metavar
+        parser.add_argument(
+            flag.name, dest=name, default=argparse.SUPPRESS, help=flag.help, **words
+        )
     add_update_options(parser)
 
 
@@ -104,30 +101,15 @@ def check_is_not_model(output: Path, model: str, hint: str) -> None:
         )
 
 
-def step_options(args: argparse.Namespace) -> "StepOptions":
-    """What `add_step_options` read, without the model and the target."""
-    from odtc.frontend.losses.terms import parse_terms
-    from odtc.frontend.trained.lora import parse_lora
+def step_options(args: argparse.Namespace) -> StepOptions:
+    """What `add_step_options` read, without the model and the target.
 
-    return {
-        "batch": args.batch,
-        "loss": parse_terms(args.loss),
-        "optimizer": read_update(args),
-        "params": args.train,
-        "freeze": args.freeze,
-        "freeze_batch_norm": args.freeze_batch_norm,
-        "lora": parse_lora(args.lora) if args.lora else None,
-        "shape": dict(args.shape),
-        "batch_axes": dict(args.batch_axis),
-        "set_inputs": dict(args.set),
-        "precision": args.precision,
-        "dropout": args.dropout,
-        "seed": args.seed,
-        "micro_batches": args.micro_batches,
-        "allow_split_batchnorm": args.allow_split_batchnorm,
-        "allow_half_activations": args.allow_half_activations,
-        "offload": args.offload,
-        "tuned": args.tuned,
-        "database": args.database,
-        "layout": args.layout,
+    Raises:
+        UsageError: an option is malformed, or has a value that is none.
+    """
+    given = {
+        name: _READERS[flag.form].read(getattr(args, name))
+        for name, flag in _flags()
+        if hasattr(args, name)
     }
+    return StepOptions(**given, optimizer=read_update(args))

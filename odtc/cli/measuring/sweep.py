@@ -167,7 +167,7 @@ def _compiled(
     outcome: list[Artifact | OdtcError] = []
 
     def compiled() -> "Artifact":
-        from odtc.driver.compilation import compile_model
+        from odtc.driver.entry_points import compile_model
         from odtc.frontend.losses.terms import parse_terms
 
         if not outcome:

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import re
 
+from odtc.backends.targets import parse_target
 from odtc.cli.compiling.step_options import add_step_options, step_options
 from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.measuring.tune_tables import listed, report, watching
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.tuner.tuning import compare, tune, work_on
 
-        work = work_on(args.model, args.target, options, progress)
+        work = work_on(args.model, parse_target(args.target), options, progress)
         work = dataclasses.replace(work, tasks=part_of(work.tasks, *args.part))
     if args.list:
         lines, data = listed(work.tasks)

@@ -8,8 +8,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
+from odtc.backends.targets import Target, parse_target
 from odtc.cli.compiling.step_options import add_step_options, step_options
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.model.against import compare
@@ -17,10 +18,10 @@ from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
 from odtc.core.process.progress import silent
 from odtc.core.process.quick import without_collections
+from odtc.driver.options.step_options import StepOptions
 
 if TYPE_CHECKING:
     from odtc.core.specs import TensorSpec
-    from odtc.driver.step_options import StepOptions
     from odtc.frontend.coverage import NodeReport
     from odtc.frontend.weights.finding import Finding
 
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.against is not None:
         return compare(args.model, args.against, as_json=args.json, everything=args.all)
     with without_collections():
-        report = examine(args.model, args.target, **step_options(args))
+        report = examine(args.model, parse_target(args.target), step_options(args))
     if args.json:
         emit_json(_data(report, everything=args.all))
     else:
@@ -85,24 +86,26 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK if report.trainable else ExitCode.UNSUPPORTED
 
 
-def examine(path: str, target: str = "host-cpu", **options: Unpack["StepOptions"]) -> Report:
+def examine(path: str, target: Target, options: StepOptions) -> Report:
     """Does what `odtc.compile` does, up to the training graph.
 
     Args:
         path: of the ONNX file.
         target: what would be compiled for.
-        options: as of `odtc.compile`; a symbolic batch that has no size is taken as 1.
+        options: of the step; a symbolic batch that has no size is taken as 1.
 
     Raises:
         OdtcError: as of `odtc.compile`, but where nodes cannot be trained: those are in the report.
     """
+    from odtc.driver.drafts.drafting import complete, sketch_of
+    from odtc.driver.drafts.source import read_source
     from odtc.driver.parts import Parts
-    from odtc.driver.preparation import complete, read_source, sketch_of, try_to_differentiate
+    from odtc.driver.training import try_to_differentiate
     from odtc.frontend.feeds import lacks_batch
 
     source = read_source(path, target, options, silent)
     if lacks_batch(source.model, source.asked):
-        source = dataclasses.replace(source, options={**options, "batch": 1})
+        source = dataclasses.replace(source, options=dataclasses.replace(options, batch=1))
     sketch = sketch_of(source)
     graph = sketch.graph
     nodes = sketch.reports

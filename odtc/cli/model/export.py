@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, say, stages
-from odtc.cli.options import add_batch_axis, add_json_option, output_file
+from odtc.cli.options import MANY, add_json_option, output_file, parse_axis
 from odtc.core.disk.files import check_writable
 from odtc.core.errors import ExitCode, UsageError
 
@@ -62,9 +62,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
             f"--{kind}-names", nargs="+", metavar="NAME", help=f"{kind}s' names, in place {said}"
         )
     axes = parser.add_mutually_exclusive_group()
-    add_batch_axis(
-        axes,
-        "dimension of an input along which the samples lie, none where it has no batch "
+    axes.add_argument(
+        "--batch-axis",
+        type=parse_axis,
+        **MANY,
+        default=[],
+        metavar="NAME=AXIS",
+        help="dimension of an input along which the samples lie, none where it has no batch "
         "(default: 0)",
     )
     axes.add_argument(

@@ -29,7 +29,7 @@ from odtc.cli.pictures.svg import (
     vertical_label,
     write_picture,
 )
-from odtc.driver.planning import Frontier, Point
+from odtc.driver.frontier import Frontier, Point
 
 # Of known ways, whose points have a form that no other has.
 _OTHERS = ("#a3a3a8", "#c9a0a0", "#9db8a4", "#8fa8c9")

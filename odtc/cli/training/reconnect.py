@@ -72,7 +72,7 @@ class RecoverableTrainer:
         # Imported here: it brings what knows of targets.
         from odtc.runtime_rpc.fit import idle_cores
 
-        idle = idle_cores(self.trainer.session, self._artifact.manifest)
+        idle = idle_cores(self.trainer.session, self.trainer.target)
         if idle and not (self._args.threads or self._args.cores):
             say(f"note: {idle}")
 

@@ -20,8 +20,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-_OPTIONS = "options"
-
 
 def read_argument(of: Kind, value: Any, name: str, where: str) -> Any:
     """A value in its own type.
@@ -59,29 +57,26 @@ def _public_name(kind: type) -> str:
 
 
 def takes(
-    where: str, rest: Mapping[str, Kind] | None = None, hint: str = "", /, **kinds: Kind
+    where: str, hint: str = "", /, **kinds: Kind
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A function that says by a UsageError what is wrong with its arguments.
 
     Args:
         where: what its user calls it.
-        rest: of what it takes by `**options`: these, and no others.
         hint: what is said where a call has too many or too few of them.
-        kinds: of each of its other arguments.
+        kinds: of each of its arguments.
     """
-    table, others = {**kinds, **(rest or {})}, [*(rest or ())]
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
-        names = [name for name in signature.parameters if name in kinds] + others
+        names = [name for name in signature.parameters if name in kinds]
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             bound = bind(signature, where, args, kwargs, names, hint)
-            options = bound.arguments.get(_OPTIONS, {}) if others else {}
-            for held in (bound.arguments, options):
-                for name in held.keys() & table.keys():
-                    held[name] = read_argument(table[name], held[name], name, where)
+            held = bound.arguments
+            for name in held.keys() & kinds.keys():
+                held[name] = read_argument(kinds[name], held[name], name, where)
             return function(*bound.args, **bound.kwargs)
 
         return call

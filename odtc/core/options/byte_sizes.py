@@ -40,6 +40,17 @@ def parse_bytes(text: str | float, what: str) -> int:
     return size
 
 
+def parse_budget(given: float | str | None, what: str) -> int | str | None:
+    """A budget: None for none, `AUTO` for several, else a number of bytes.
+
+    Raises:
+        UsageError: see `parse_bytes`, for the arguments too.
+    """
+    if given is None:
+        return None
+    return AUTO if given == AUTO else parse_bytes(given, what)
+
+
 def _read(text: str) -> int:
     match = _FORM.fullmatch(text)
     unit = _BY_NAME.get(match["unit"].lower()) if match else None

@@ -9,6 +9,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Real
 from typing import Any, SupportsIndex
 
@@ -194,6 +195,15 @@ def instance(of: type | tuple[type, ...], wanted: str, hint: str) -> Kind:
         return value
 
     return kind(wanted, hint, read)
+
+
+def instance_of(module: str, name: str, wanted: str, hint: str) -> Kind:
+    """An object of a class that is imported when there is a value to read, for a quick start."""
+
+    def read(value: Any, at: str) -> Any:
+        return instance(getattr(import_module(module), name), wanted, hint).read(value, at)
+
+    return Kind(wanted, hint, read)
 
 
 def several(of: Kind, wanted: str, hint: str) -> Kind:

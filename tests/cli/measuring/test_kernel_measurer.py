@@ -9,7 +9,9 @@ import pytest
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, MeasureResult
 from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Job
+from odtc.backends.targets import parse_target
 from odtc.core.errors import DeviceLostError
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.tuner.kernel_measurer import KernelMeasurer, all_cores
 from tests.cli.training.digits import Digits
@@ -44,7 +46,9 @@ class Slow:
 
 @pytest.fixture(scope="module")
 def tasks(digits: Digits) -> list[TuningTask]:
-    step = prepare(digits.model, "host-cpu{threads=1}", {"batch": 4}, lambda _: None)
+    step = prepare(
+        digits.model, parse_target("host-cpu{threads=1}"), StepOptions(batch=4), lambda _: None
+    )
     return tasks_of(*step.kernels)
 
 

@@ -15,6 +15,7 @@ from odtc.autoschedule.tuning.build import BuildOrder, build, kernel_text
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, is_cold, measure
 from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.backends.targets import parse_target
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.runtime_rpc.session import LocalSession
 from tests.timed import ROUNDS, figures, ratio
@@ -41,7 +42,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> TuningTask:
     opset = [helper.make_opsetid("", 17)]
     path = tmp_path_factory.mktemp("dense") / "dense.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    step = prepare(path, TARGET, {"batch": 1}, lambda _: None)
+    step = prepare(path, parse_target(TARGET), StepOptions(batch=1), lambda _: None)
     return next(each for each in tasks_of(*step.kernels) if _reads_weights(each))
 
 

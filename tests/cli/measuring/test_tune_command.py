@@ -15,9 +15,11 @@ import odtc
 from odtc.autoschedule.tuning import target_records
 from odtc.autoschedule.tuning.database import add, read
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput
+from odtc.backends.targets import parse_target
 from odtc.cli.main import main
 from odtc.cli.measuring.tune import seconds_of
 from odtc.core.errors import ExitCode
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.tuner.benches import HostBench
 from odtc.tuner.kernel_measurer import KernelMeasurer
@@ -189,7 +191,9 @@ def test_kernels_that_cannot_be_built_or_compute_something_else_have_a_reason(
     from odtc.autoschedule.tuning.tasks import Writer, tasks_of
     from odtc.autoschedule.tuning.tuning import Job
 
-    step = prepare(digits.model, "host-cpu{threads=1}", {"batch": 4}, lambda _: None)
+    step = prepare(
+        digits.model, parse_target("host-cpu{threads=1}"), StepOptions(batch=4), lambda _: None
+    )
     first, *_, last = tasks = tasks_of(*step.kernels)
     writer, bench = Writer(step.source.target), HostBench("llvm", 1)
     with KernelMeasurer(tasks, writer, [bench], cores=0) as measurer:

@@ -10,16 +10,21 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from odtc.backends.targets import parse_target
 from odtc.core.errors import OdtcError, UsageError
 from odtc.core.ir.place import Place
 from odtc.core.process.progress import silent
 from odtc.core.specs import Role, TensorSpec, of_role
-from odtc.driver.preparation import Draft, differentiate, draft_of, read_source
-from odtc.driver.step_options import StepOptions
+from odtc.driver.drafts.draft import Draft
+from odtc.driver.drafts.drafting import draft_of
+from odtc.driver.drafts.source import read_source
+from odtc.driver.options.step_options import StepOptions
+from odtc.driver.training import differentiate
 from odtc.frontend.feeds import InputOptions
 from odtc.frontend.file.specialize import specialize
 from odtc.frontend.losses.elementwise import KLDiv
 
+TARGET = parse_target("host-cpu")
 W = np.arange(12, dtype=np.float32).reshape(4, 3)
 CONSTANTS = {
     "w": W,
@@ -60,8 +65,8 @@ def model_of(
 def draft(tmp_path: Path) -> Any:
     def make(model: onnx.ModelProto, **options: Any) -> Draft:
         onnx.save(model, tmp_path / "m.onnx")
-        asked: StepOptions = {"loss": "mse", **options}  # pyright: ignore[reportAssignmentType]
-        return draft_of(read_source(tmp_path / "m.onnx", "host-cpu", asked, silent))
+        asked = StepOptions(**{"loss": "mse", **options})
+        return draft_of(read_source(tmp_path / "m.onnx", TARGET, asked, silent))
 
     return make
 
@@ -234,7 +239,7 @@ def test_a_model_that_takes_its_own_batch_only_keeps_it(tmp_path) -> None:
                     p = Mul (e, w) q = Add (p, s) new = Tanh (q) out = Identity (new) }> }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     options = StepOptions(batch=4, loss="mse", params=["w"])
-    made = draft_of(read_source(tmp_path / "m.onnx", "host-cpu", options, silent))
+    made = draft_of(read_source(tmp_path / "m.onnx", TARGET, options, silent))
     assert made.graph.inputs[0].shape == (4, 3)
 
 

@@ -14,11 +14,13 @@ from odtc.artifact import Artifact
 from odtc.backends.built import tuned_kernels, winograd_kernels
 from odtc.backends.decisions import TunedChoice
 from odtc.backends.lowering import to_kernels
+from odtc.backends.targets import parse_target
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError
 from odtc.core.ir.kernel_marks import WORKLOAD
-from odtc.driver.building import DIRECT_CONVOLUTIONS
-from odtc.driver.planning import Frontier
+from odtc.driver.frontier import Frontier
+from odtc.driver.notes import DIRECT_CONVOLUTIONS
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 
 # One thread: each has a workspace of its own.
@@ -105,7 +107,7 @@ def test_plans_say_so(
 
 
 def test_a_record_of_the_other_form_is_not_taken(digits: Path) -> None:
-    step = prepare(digits, TARGET, {"batch": BATCH}, lambda _: None)
+    step = prepare(digits, parse_target(TARGET), StepOptions(batch=BATCH), lambda _: None)
     asked = []
 
     def records(workload: str) -> TunedChoice:

@@ -12,7 +12,9 @@ from odtc.autoschedule.tuning.database import add
 from odtc.autoschedule.tuning.record import Record, place_of
 from odtc.autoschedule.tuning.target_records import known_device
 from odtc.autoschedule.tuning.tasks import tasks_of
+from odtc.backends.targets import parse_target
 from odtc.cli.main import main
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from tests.numeric.plans.test_memory_budget import tower
 
@@ -26,7 +28,7 @@ def test_calls_that_are_dear_on_the_device_run_again_less(
     """The same step with records that say that its convolutions are cheap, or dear."""
     path = tmp_path / "tower.onnx"
     onnx.save(tower(3), path)
-    step = prepare(path, TARGET, {}, lambda _: None)
+    step = prepare(path, parse_target(TARGET), StepOptions(), lambda _: None)
     tasks = tasks_of(*step.kernels)
     target = step.source.target
     place = place_of(target, known_device(target))

@@ -20,10 +20,13 @@ from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
 from odtc.backends.lowering import to_kernels
 from odtc.backends.ordered import in_order
+from odtc.backends.targets import parse_target
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError, UsageError
 from odtc.core.options.byte_sizes import parse_bytes
-from odtc.driver.planning import Point
+from odtc.core.process.progress import silent
+from odtc.driver.frontier import Point
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.checkpoint.frontier import frontier
@@ -126,7 +129,9 @@ def test_a_budget_that_holds_the_step_changes_nothing(tmp_path: Path) -> None:
 
 def test_what_runs_again_is_seen_in_the_function(tmp_path: Path) -> None:
     onnx.save(tower(), tmp_path / "tower.onnx")
-    step = prepare(tmp_path / "tower.onnx", "host-cpu{threads=1}", {}, lambda _: None)
+    step = prepare(
+        tmp_path / "tower.onnx", parse_target("host-cpu{threads=1}"), StepOptions(), silent
+    )
     scheduled = to_kernels(*step.kernels, has_half=step.source.has_half)
     ordered = in_order(scheduled, step.source.target, TRAIN_STEP)
     problem = ordered.problem

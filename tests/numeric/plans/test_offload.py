@@ -22,7 +22,7 @@ from odtc.backends import ordered
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError, ExitCode, OutputError, UnsupportedError, UsageError
 from odtc.core.specs import Role
-from odtc.driver.planning import WITHOUT
+from odtc.driver.frontier import WITHOUT
 from odtc.passes.checkpoint.problem import Storage
 from odtc.runtime_rpc.memory import allocation
 from tests.fast import fast_if

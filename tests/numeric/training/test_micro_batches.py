@@ -18,11 +18,12 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches as torch_batches
 from benchmarks.models.pytorch.spec import make
 from benchmarks.models.pytorch.table import SMALL
+from odtc.backends.targets import parse_target
 from odtc.core.errors import BudgetError, DataError, UnsupportedError, UsageError
 from odtc.core.process.progress import silent
-from odtc.driver.preparation import read_source
+from odtc.driver.drafts.source import read_source
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.splitting import Cuts
-from odtc.driver.step_options import StepOptions
 from odtc.passes.checkpoint.cuts import fastest
 from odtc.runtime_rpc.trainer import Trainer
 from tests.fast import fast_if
@@ -39,6 +40,7 @@ from tests.numeric.mlp import (
 from tests.numeric.plans.test_memory_budget import floor_of, tower
 
 LR, STEPS = 0.05, 6
+TARGET = parse_target("host-cpu{threads=1}")
 UPDATES = {
     "sgd": odtc.SGD(),
     "adam": odtc.Adam(eps=1e-3),
@@ -434,7 +436,7 @@ def test_numbers_that_cannot_fit_are_not_prepared(tmp_path: Path) -> None:
     """And what is found is what would be found among all."""
     onnx.save(tower(layers=2), tmp_path / "m.onnx")
     options = StepOptions(batch=8, allow_split_batchnorm=True, dropout=False)
-    source = read_source(tmp_path / "m.onnx", "host-cpu{threads=1}", options, silent)
+    source = read_source(tmp_path / "m.onnx", TARGET, options, silent)
     every = list(Cuts(source, silent))
     for budget in (every[-1].floor, every[1].floor):
         said: list[str] = []
@@ -452,7 +454,7 @@ def test_numbers_that_cannot_fit_are_not_prepared(tmp_path: Path) -> None:
 def test_where_only_plans_are_wanted_no_evaluation_is_lowered(tmp_path: Path) -> None:
     """The recomputation problem is the same."""
     onnx.save(tower(layers=2), tmp_path / "m.onnx")
-    source = read_source(tmp_path / "m.onnx", "host-cpu{threads=1}", StepOptions(batch=4), silent)
+    source = read_source(tmp_path / "m.onnx", TARGET, StepOptions(batch=4), silent)
     whole, plans = (next(iter(Cuts(source, silent, for_plans=only))) for only in (False, True))
     assert plans.problem == whole.problem
     called = {binding.value.args[0] for binding in plans.made.ordered.calls.bindings}

@@ -13,7 +13,10 @@ from torch.nn import functional as F  # noqa: N812
 
 import odtc
 from odtc.backends.lowering import to_kernels
+from odtc.backends.targets import parse_target
 from odtc.core.ir.kernel_marks import PRODUCT
+from odtc.core.process.progress import silent
+from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 
 W = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32) / 4
@@ -89,7 +92,7 @@ def test_it_has_the_loops_of_a_product(tmp_path: Path) -> None:
     nodes = [node("MatMul", ["x", "w"], "h"), node("MatMul", ["h", "h"], "y")]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(W, "w")])
     onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
-    step = prepare(tmp_path / "m.onnx", "host-cpu", {"loss": "mse"}, lambda _: None)
+    step = prepare(tmp_path / "m.onnx", parse_target("host-cpu"), StepOptions(loss="mse"), silent)
     module, *others = step.kernels
     assert PRODUCT not in to_kernels(module, *others).script()
 

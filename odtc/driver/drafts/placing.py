@@ -10,14 +10,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
+from odtc.driver.drafts.draft import Draft
+from odtc.driver.drafts.source import Source
 from odtc.frontend.feeds import batch_symbol, feeds_of, hypotheses
 from odtc.frontend.split.locate import Located, as_said, locate, nowhere
-
-if TYPE_CHECKING:
-    from odtc.driver.preparation import Draft, Source
 
 
 @dataclass(frozen=True)
@@ -30,10 +28,10 @@ class Placing:
         normalise: the same with its graph normalised; raises where nodes cannot be trained.
     """
 
-    sketch: "Callable[[Source, int | None], Draft]"
-    normalise: "Callable[[Draft], Draft]"
+    sketch: Callable[[Source, int | None], Draft]
+    normalise: Callable[[Draft], Draft]
 
-    def likeliest(self, source: "Source") -> "Draft":
+    def likeliest(self, source: Source) -> Draft:
         """The first sketch, or where that cannot be trained another whose samples can be followed.
 
         Raises:
@@ -58,7 +56,7 @@ class Placing:
             raise refused
         return likeliest
 
-    def located(self, draft: "Draft") -> "Draft":
+    def located(self, draft: Draft) -> Draft:
         """The first draft whose samples can be followed, of all that the model may mean, else this.
 
         Raises:
@@ -77,13 +75,13 @@ class Placing:
             draft.graph.notes += _said_of_a_guess(draft)
         return _with_places(draft, likeliest)
 
-    def _shows(self, source: "Source") -> bool:
+    def _shows(self, source: Source) -> bool:
         """Whether the samples can be followed from the axes of a source to an output."""
         with contextlib.suppress(OdtcError):
             return self._locate(self.normalise(self.sketch(source, None))).is_shown
         return False
 
-    def _others(self, draft: "Draft") -> "Iterator[Draft]":
+    def _others(self, draft: Draft) -> Iterator[Draft]:
         """Drafts of what else the model may mean."""
         source = draft.source
         meant = hypotheses(feeds_of(source.model), source.asked)
@@ -94,7 +92,7 @@ class Placing:
                 sketch = self.sketch(dataclasses.replace(source, axes=axes), None)
                 yield self.normalise(sketch)
 
-    def _locate(self, draft: "Draft") -> Located:
+    def _locate(self, draft: Draft) -> Located:
         """Where the samples lie, by comparison with twice the batch."""
         aims, evaluated = draft.objective.aims, dict(draft.objective.evaluated)
         names = {aim.output: number for number, aim in enumerate(aims)} | evaluated
@@ -107,18 +105,18 @@ class Placing:
         return as_said(found, draft.graph, names, draft.source.asked.batch_axes)
 
 
-def _is_blocked(sketch: "Draft") -> bool:
+def _is_blocked(sketch: Draft) -> bool:
     return any(node.blocks for node in sketch.reports)
 
 
-def _with_places(draft: "Draft", found: Located) -> "Draft":
+def _with_places(draft: Draft, found: Located) -> Draft:
     draft.graph.places |= found.labels
     draft.graph.notes += [*_said_of_inputs(draft), *_said_of_outputs(draft, found)]
     objective = dataclasses.replace(draft.objective, places=found.outputs)
     return dataclasses.replace(draft, objective=objective)
 
 
-def _said_of_a_guess(draft: "Draft") -> Iterator[str]:
+def _said_of_a_guess(draft: Draft) -> Iterator[str]:
     """Notes on an axis that is taken for the batch, though no output grows with it.
 
     Raises:
@@ -142,7 +140,7 @@ def _said_of_a_guess(draft: "Draft") -> Iterator[str]:
     yield f"{what}; --batch-axis {name}=AXIS says where they lie"
 
 
-def _said_of_inputs(draft: "Draft") -> Iterator[str]:
+def _said_of_inputs(draft: Draft) -> Iterator[str]:
     """Notes on axes that no symbol of the file and no user names."""
     source = draft.source
     if batch_symbol(feeds_of(source.model), source.asked.batch_axes) is not None:
@@ -152,7 +150,7 @@ def _said_of_inputs(draft: "Draft") -> Iterator[str]:
             yield f"{name}: the samples lie along its axis {place.axis}, each computed alone there"
 
 
-def _said_of_outputs(draft: "Draft", found: Located) -> Iterator[str]:
+def _said_of_outputs(draft: Draft, found: Located) -> Iterator[str]:
     """Notes on outputs in which nothing shows where the samples are."""
     for name, number in draft.objective.evaluated:
         error = found.refusals.get(number)

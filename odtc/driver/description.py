@@ -1,0 +1,63 @@
+"""`manifest_of`: the description that an artifact holds of its step."""
+
+import dataclasses
+import json
+from importlib.metadata import version
+
+from odtc.backends.built import Built
+from odtc.core.artifact.layout_plan import read_layout_plan
+from odtc.core.artifact.manifest import Manifest, Sizes, StepPlan
+from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
+from odtc.core.version import VERSION
+from odtc.driver.fitting import BuiltPlans
+from odtc.frontend.losses.terms import terms_text
+from odtc.frontend.training import TRAIN_STEP
+
+
+def manifest_of(name: str, digest: str, made: BuiltPlans) -> Manifest:
+    """The manifest, without the hashes of the other members.
+
+    Args:
+        name: of the model's file.
+        digest: of its content.
+        made: the step.
+    """
+    step, built = made.step, made.built
+    source, training, update = step.source, step.training, step.source.update
+    return Manifest(
+        odtc=VERSION,
+        tvm=version("apache-tvm"),
+        target=source.target.spec,
+        triple=source.target.triple,
+        model=name,
+        model_sha256=digest,
+        loss=terms_text(source.terms),
+        optimizer={"name": update.rule.name, **dataclasses.asdict(update.rule)},
+        update=update.options(),
+        precision=source.options.precision,
+        micro_batches=step.draft.micro_batches,
+        arguments=(*training.arguments, *_storage(built)),
+        plans=tuple(
+            StepPlan(each.function, each.arena_bytes, time)
+            for each, time in zip(built.steps, made.times, strict=True)
+        ),
+        evaluations=training.evaluations,
+        sizes=Sizes(
+            parameters=step.nbytes_of(*WEIGHT_ROLES),
+            optimizer=step.nbytes_of(Role.STATE, Role.AVERAGE),
+            accumulators=step.accumulator_bytes,
+            train_step=built.planned_bytes[TRAIN_STEP],
+            evaluate=max(built.planned_bytes[item.function] for item in training.evaluations),
+        ),
+        notes=tuple(step.draft.graph.notes),
+        adapters=step.draft.adapters,
+        tuned=built.tuned,
+        layouts=read_layout_plan(json.loads(built.layouts)) if built.layouts else None,
+        bound=step.draft.graph.bound,
+    )
+
+
+def _storage(built: Built) -> tuple[Argument, ...]:
+    """The argument in which tensors wait, where some do."""
+    size = built.stored_bytes
+    return (Argument(Role.STORAGE, TensorSpec(STORAGE, (size,), "uint8")),) if size else ()

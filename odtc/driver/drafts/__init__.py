@@ -1,0 +1,1 @@
+"""From an ONNX file to a draft: a step before it has gradients."""

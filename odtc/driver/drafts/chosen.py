@@ -1,0 +1,39 @@
+"""The choice of what is trained: parameters by name, and adapters that are added for it."""
+
+from collections.abc import Sequence
+
+from odtc.core.adapters import Adapter
+from odtc.core.errors import UsageError
+from odtc.driver.options.step_options import StepOptions
+from odtc.frontend.graph import Graph
+from odtc.frontend.trained.lora import adapt, parse_lora
+from odtc.frontend.trained.selection import Selection, select
+
+
+def wanted(options: StepOptions) -> tuple[Sequence[str], Sequence[str]]:
+    """The choice of trained and frozen parameters, as text."""
+    params = options.params
+    if params is None:
+        params = "*" if options.lora is None else ()
+    train, frozen = (
+        (given,) if isinstance(given, str) else given for given in (params, options.freeze)
+    )
+    return train, frozen
+
+
+def choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter, ...]]:
+    """The trained parameters, and the adapters that were added to the graph for it.
+
+    Raises:
+        UsageError: nothing would be trained, or a choice is of nothing that the graph has.
+    """
+    lora = parse_lora(options.lora) if isinstance(options.lora, str) else options.lora
+    train, frozen = wanted(options)
+    if not train and not lora:
+        raise UsageError(
+            "params is an empty list: nothing would be trained",
+            where="params",
+            hint="give what to train, such as 'fc*'; leave it out to train all",
+        )
+    selection = select(graph, train, frozen, options.freeze_batch_norm)
+    return adapt(graph, lora, selection) if lora else (selection, ())

@@ -1,0 +1,93 @@
+"""Makes drafts of a source: sizes, losses, what is trained; then fewer, simpler operators.
+
+specialise -> join losses -> choose -> check -> normalise -> find the samples
+"""
+
+import dataclasses
+
+from odtc.driver.drafts.chosen import choose, wanted
+from odtc.driver.drafts.draft import Draft
+from odtc.driver.drafts.placing import Placing
+from odtc.driver.drafts.source import Source
+from odtc.frontend.coverage import require_trainable
+from odtc.frontend.file.specialize import require_places, specialize
+from odtc.frontend.graph import drop_unread_inputs
+from odtc.frontend.losses.loss import SUM
+from odtc.frontend.losses.objective import Aim, Objective, join_losses
+from odtc.frontend.normalize.pipeline import normalize
+from odtc.frontend.normalize.structure import note_batch_norms
+from odtc.frontend.operators.elements.dropout import set_dropout
+from odtc.frontend.weights.finite import require_finite
+
+
+def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
+    """A step before it has gradients.
+
+    Args:
+        source: what it is made from.
+        batch: samples of a step, which micro-batches divide; what the options say if None.
+        micro_batches: how many of them make a step.
+    """
+    return complete(sketch_of(source, batch, micro_batches))
+
+
+def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
+    """A draft of the model's own nodes, of which nobody knows yet whether they can be trained.
+
+    See `draft_of` for the arguments.
+    """
+    samples = None if batch is None else batch // micro_batches
+    if source.axes is not None:
+        return _sketch(source, samples, micro_batches)
+    return _PLACING.likeliest(source)
+
+
+def complete(sketch: Draft) -> Draft:
+    """The sketch with its graph normalised, in place, and the samples of the batch found in it.
+
+    Raises:
+        UnsupportedError: nodes cannot be trained.
+        UsageError: the user says that the samples are where they are not.
+    """
+    draft = _normalised(sketch)
+    return draft if draft.micro_batches > 1 else _PLACING.located(draft)
+
+
+def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) -> Draft:
+    options = source.options
+    graph = specialize(
+        source.model,
+        promoted=wanted(options)[0],
+        asked=source.asked,
+        axes=source.axes,
+        samples=samples,
+        read=source.read,
+    )
+    require_places(graph, source.model)
+    set_dropout(graph, options.dropout, options.seed)
+    objective = join_losses(graph, source.terms)
+    selection, adapters = choose(graph, options)
+    require_finite(graph.parameters, selection.trained, source.broken)
+    note_batch_norms(graph, selection.still)
+    shared = _shared(objective, micro_batches)
+    return Draft(source, graph, shared, selection, adapters, micro_batches)
+
+
+def _normalised(sketch: Draft) -> Draft:
+    require_trainable(sketch.graph, sketch.reports)
+    normalize(sketch.graph)
+    drop_unread_inputs(sketch.graph)
+    return sketch
+
+
+_PLACING = Placing(_sketch, _normalised)
+
+
+def _shared(objective: Objective, micro_batches: int) -> Objective:
+    """The losses of a micro-batch, whose mean over all of them is that of the batch."""
+
+    def share(aim: Aim) -> Aim:
+        sums = micro_batches > 1 and aim.loss.parts() == SUM
+        return dataclasses.replace(aim, weight=aim.weight * micro_batches) if sums else aim
+
+    return dataclasses.replace(objective, aims=tuple(map(share, objective.aims)))

@@ -1,0 +1,163 @@
+"""`Source`: a model as it was read, and what is asked of its step, whatever its batch."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from odtc.autoschedule.tuning.target_records import records_for
+from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
+from odtc.backends.decisions import RecordLookup, no_records
+from odtc.backends.targets import CPU, Target
+from odtc.core.disk.files import check_room
+from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.process.progress import Progress
+from odtc.driver.drafts.chosen import wanted
+from odtc.driver.layouts import LayoutChoice, layout_choice
+from odtc.driver.options.step_options import StepOptions
+from odtc.frontend.feeds import Axes, InputOptions
+from odtc.frontend.file.onnx_file import load_model, modern
+from odtc.frontend.file.specialize import read_graph
+from odtc.frontend.graph import Graph
+from odtc.frontend.losses.terms import Term, terms_of
+from odtc.frontend.optimizers.sgd import SGD
+from odtc.frontend.optimizers.update import Update, as_update
+from odtc.frontend.weights.finite import not_finite
+
+PRECISIONS = ("float32", "mixed")
+# Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
+# it runs out of room.
+ROOM = 64 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of a step, whatever its batch.
+
+    Attributes:
+        model: as it was read; elements of large tensors are in its file.
+        target: what to compile for.
+        options: as the user gave them.
+        terms: of the loss.
+        update: the update rule with what is around it.
+        has_half: whether products may multiply float16.
+        saves_half: whether what the backward reads is stored as float16.
+        records: what is known of kernels that were measured.
+        times: what calls of them were measured to take.
+        layouts: of images, as `odtc/driver/layouts.py` reads them.
+        read: the model's graph as it was read, whose arrays all drafts share.
+        broken: names of its weights that are not finite.
+        axes: of the inputs, along which the samples lie; None before it is known.
+    """
+
+    model: onnx.ModelProto
+    target: Target
+    options: StepOptions
+    terms: Sequence[Term]
+    update: Update
+    has_half: bool
+    saves_half: bool
+    records: RecordLookup
+    times: MeasuredTimes
+    layouts: LayoutChoice
+    read: Graph
+    broken: frozenset[str]
+    axes: Axes | None = None
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """The model's tensors by name, as they were read."""
+        return {**self.read.constants, **self.read.parameters}
+
+    @property
+    def asked(self) -> InputOptions:
+        """The user's options for the inputs."""
+        options = self.options
+        return InputOptions(
+            options.batch, options.shape or {}, options.batch_axes or {}, options.set_inputs or {}
+        )
+
+
+def read_source(
+    model: str | os.PathLike[str],
+    target: Target,
+    options: StepOptions,
+    progress: Progress,
+    *,
+    is_tight: bool = False,
+) -> Source:
+    """Reads a model and what is asked of it; see `odtc.compile` for other arguments and errors.
+
+    Args:
+        model: path of the ONNX file.
+        target: what the step is compiled for.
+        options: of the step.
+        progress: called with the name of each stage as it starts.
+        is_tight: whether the step has to keep within a budget, so that bytes are worth something.
+    """
+    target = target.resolved()
+    _check_offload(target, options)
+    is_mixed = wants_mixed(options)
+    has_half = is_mixed and target.has_half_arithmetic
+    update = as_update(SGD() if options.optimizer is None else options.optimizer)
+    if has_half and update.scaling is None:
+        update = dataclasses.replace(update, loss_scale="dynamic")
+    terms = terms_of(options.loss)
+
+    progress("read the model")
+    onnx_model = load_model(model, in_file=True)
+    check_room(ROOM + Path(model).stat().st_size)
+    records, times = _known(target, options)
+    read = read_graph(modern(onnx_model), wanted(options)[0])
+    return Source(
+        model=onnx_model,
+        target=target,
+        options=options,
+        terms=terms,
+        update=update,
+        has_half=has_half,
+        saves_half=is_mixed,
+        records=records,
+        times=times,
+        layouts=layout_choice(target, options.layout, is_mixed=is_mixed, is_tight=is_tight),
+        read=read,
+        broken=not_finite(read.parameters),
+    )
+
+
+def _known(target: Target, options: StepOptions) -> tuple[RecordLookup, MeasuredTimes]:
+    """Records and times of measured kernels, unless the user wants none of them."""
+    if not options.tuned:
+        return no_records, NOTHING
+    database = None if options.database is None else Path(options.database)
+    of = records_for(target, database, options.device)
+    return of, of.times
+
+
+def _check_offload(target: Target, options: StepOptions) -> None:
+    if options.offload and target.kind != CPU:
+        raise UnsupportedError(
+            f"tensors of {target.name} cannot wait in storage: its GPU reads no files",
+            where="offload",
+            hint="leave --offload out, or compile for a CPU",
+        )
+
+
+def wants_mixed(options: StepOptions) -> bool:
+    """Whether the user asks for mixed precision."""
+    if options.precision not in PRECISIONS:
+        raise UsageError(
+            f"unknown precision {options.precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
+        )
+    is_mixed = options.precision == "mixed"
+    if is_mixed and options.allow_half_activations:
+        raise UsageError(
+            "saved activations are float16 in mixed precision, with or without a budget",
+            where="allow_half_activations",
+            hint="leave --allow-half-activations out, or --precision mixed",
+        )
+    return is_mixed

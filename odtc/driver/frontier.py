@@ -1,0 +1,80 @@
+"""`Frontier`: what a step can be made to take in memory, and what that costs in time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# Name of the plans in which no tensor waits in storage.
+WITHOUT = "without offload"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One way to run a step.
+
+    Attributes:
+        arena_bytes: of the arena.
+        time: of the calls, by a model of the target, over that of the step as it is.
+        calls: that run, for each micro-batch.
+        repeated: of them those that run again.
+        micro_batches: that make a step.
+        accumulator_bytes: of what their gradients are added up in, beside the arena.
+        stored_bytes: of the file in which tensors wait.
+        half: whether what the backward pass reads of the forward pass is stored as float16.
+        direct: whether no convolution is in Winograd's form, which takes workspaces.
+    """
+
+    arena_bytes: int
+    time: float
+    calls: int
+    repeated: int
+    micro_batches: int = 1
+    accumulator_bytes: int = 0
+    stored_bytes: int = 0
+    half: bool = False
+    direct: bool = False
+
+    @property
+    def budget_bytes(self) -> int:
+        """A budget of so many bytes is met by this."""
+        return self.arena_bytes + self.accumulator_bytes
+
+
+@dataclass(frozen=True)
+class Least:
+    """A lower bound of the time of plans within a budget.
+
+    Attributes:
+        budget_bytes: of the arena.
+        time: as of `Point`.
+    """
+
+    budget_bytes: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """All ways of which none is both slower and larger than another one.
+
+    Attributes:
+        points: the fastest first: the step as it is.
+        lower_bound_bytes: no budget below it can be met: what the largest call reads and writes.
+        parameter_bytes: of weights and running statistics, beside the arena.
+        optimizer_bytes: of state and averages, beside the arena and the accumulators of points.
+        refusal: why the step cannot run as micro-batches; empty where it can.
+        strategies: for comparison, what known ways reach alone for the step as a whole, by name:
+            peaks in place of arenas, which are never smaller. Where tensors may wait in storage,
+            `WITHOUT` is what is reached without that.
+        least: no plan of the step as a whole, in single precision, is faster.
+        measured_calls: of the step as it is, those whose times were measured; a model of the target
+            says the others.
+    """
+
+    points: tuple[Point, ...]
+    lower_bound_bytes: int
+    parameter_bytes: int
+    optimizer_bytes: int
+    refusal: str = ""
+    strategies: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+    least: tuple[Least, ...] = ()
+    measured_calls: int = 0

@@ -1,0 +1,66 @@
+"""Kinds of the arguments of `odtc.compile` and `odtc.plan`: which step is made of a model."""
+
+from odtc.backends.targets import Target
+from odtc.core.options.kinds import (
+    ANYTHING,
+    PATH,
+    TEXT,
+    WHOLE,
+    either,
+    instance,
+    instance_of,
+    mapping,
+    optional,
+    several,
+)
+
+MODEL = PATH.with_hint(
+    "give the path of an ONNX file; odtc.from_torch writes one of a module, onnx.save of a model"
+)
+TARGET = either(
+    instance(Target, "Target", ""),
+    TEXT,
+    hint="give the name of one, such as 'host-cpu'; `odtc targets` lists them",
+)
+
+CHOICES = either(
+    TEXT,
+    several(TEXT, "list of texts", ""),
+    hint="give a glob over the names of parameters, such as 'fc*', or a list of them",
+)
+ADAPTERS = optional(
+    either(
+        instance_of("odtc.frontend.trained.lora", "LoRA", "odtc.LoRA", ""),
+        TEXT,
+        hint="give odtc.LoRA(rank=8), or its text, such as 'rank=8,targets=*.query*'",
+    )
+)
+SAMPLES = optional(WHOLE.with_hint("give the number of samples in a step, such as 32"))
+SHAPES = optional(
+    mapping(
+        either(WHOLE, several(WHOLE, "tuple of whole numbers", "")),
+        "dictionary",
+        "give sizes by the name of a dimension, or of an input: {'width': 48} or "
+        "{'x': (2, 3, 48, 48)}",
+    )
+)
+AXES = optional(
+    mapping(
+        optional(WHOLE),
+        "dictionary",
+        "give the axis by the name of an input or output, or None: {'x': 1, 'mask': None}",
+    )
+)
+VALUES = optional(
+    mapping(ANYTHING, "dictionary", "give values by the name of an input: {'sr': 16000}")
+)
+PRECISION = TEXT.with_hint("give 'float32' or 'mixed'")
+DEVICE = optional(
+    instance_of(
+        "odtc.autoschedule.tuning.record",
+        "Device",
+        "Device",
+        "give what odtc.tuner.tuning.device_at(url, target) returns",
+    )
+)
+LAYOUT = either(TEXT, PATH, hint="give 'native', 'auto' or 'cheapest', or the path of a plan")

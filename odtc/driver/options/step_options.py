@@ -1,0 +1,271 @@
+"""`StepOptions`: what a user may choose of a step, beside the model and the target.
+
+Each option is said once, here: its type, default and kind, what it does, and its flag. From these
+follow `odtc.compile` and `odtc.plan` (`odtc/driver/entry_points.py`), the flags of `odtc compile`,
+`plan`, `check` and `tune`, the step cache's key, and the reference pages.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odtc.core.options.kinds import ANYTHING, FLAG, PATH, WHOLE, optional
+from odtc.core.options.option_text import LORA_FORM
+from odtc.driver.layouts import DEFAULT
+from odtc.driver.options import kinds
+from odtc.driver.options.option import Flag, Form, option
+
+# The command line answers `--help` without what these import.
+if TYPE_CHECKING:
+    from odtc.autoschedule.tuning.record import Device
+    from odtc.frontend.feeds import Axes, Shapes
+    from odtc.frontend.losses.terms import Losses, Term
+    from odtc.frontend.optimizers.optimizer import Optimizer
+    from odtc.frontend.optimizers.update import Update
+    from odtc.frontend.trained.lora import LoRA
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions:
+    """The options of a step; the docs of each field are those of `odtc.compile`'s argument."""
+
+    batch: int | None = option(
+        None,
+        kinds.SAMPLES,
+        "samples in a step; may be left out where the model has a fixed batch.",
+        Flag("--batch", Form.WHOLE, "samples in a step", "N"),
+    )
+    loss: Losses | Sequence[Term | str] = option(
+        "cross-entropy",
+        ANYTHING,  # `terms_of` reads it
+        "on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an "
+        "ONNX file that computes it. Or a loss for each output that is trained, by name; a pair "
+        'gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts '
+        '`["logits=mse", "aux=0.3*mse"]`.',
+        Flag(
+            "--loss",
+            Form.LOSSES,
+            "a loss, an ONNX file that computes it, or in-model; for several outputs "
+            "OUTPUT=[WEIGHT*]LOSS of each (default: cross-entropy)",
+            "L",
+        ),
+    )
+    # Its flags are those of `odtc/cli/compiling/update_options.py`.
+    optimizer: Optimizer | Update | str | None = option(
+        None,
+        ANYTHING,  # `as_update` reads it
+        "the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by default; or "
+        "an `Update` with what is around it. The learning rate is given at each step.",
+    )
+    params: Sequence[str] | str | None = option(
+        None,
+        optional(kinds.CHOICES),
+        "what to train: globs over ONNX initializers and other choices, as text; see "
+        "`odtc.frontend.trained.choices`. The others are frozen. By default all are trained, or "
+        "with `lora` none beside the adapters.",
+        Flag(
+            "--train",
+            Form.TEXTS,
+            "globs over ONNX initializers, bias, last{k=2} or "
+            "sparse{layers=GLOB,channels=0.25}; the others are frozen (default: *, or with --lora "
+            "the adapters alone)",
+            "WHAT",
+        ),
+    )
+    freeze: Sequence[str] | str = option(
+        (),
+        kinds.CHOICES,
+        "what not to train, whatever `params` selects.",
+        Flag("--freeze", Form.TEXTS, "what not to train, whatever --train says", "WHAT"),
+    )
+    freeze_batch_norm: bool = option(
+        False,
+        FLAG,
+        "batch normalisations whose parameters are frozen use their running statistics and keep "
+        "them, as PyTorch's in `eval()`.",
+        Flag(
+            "--freeze-batch-norm",
+            Form.ON,
+            "batch normalisations whose parameters are frozen keep and use their running "
+            "statistics",
+        ),
+    )
+    lora: LoRA | str | None = option(
+        None,
+        kinds.ADAPTERS,
+        "low-rank adapters to train in place of weights, or their text, such as "
+        "`rank=8,targets=*.query*`.",
+        Flag("--lora", Form.ADAPTERS, f"train low-rank adapters, such as {LORA_FORM}", "OPTIONS"),
+    )
+    shape: Shapes | None = option(
+        None,
+        kinds.SHAPES,
+        "sizes of symbolic dimensions other than the batch, by name; or of all dimensions of an "
+        'input, by its name: `{"x": (2, 3, 48, 192)}`.',
+        Flag(
+            "--shape",
+            Form.SIZES,
+            "sizes of symbolic dimensions other than the batch; or INPUT=2x3x48x192, those of all "
+            "dimensions of an input",
+            "NAME=N",
+        ),
+    )
+    batch_axes: Axes | None = option(
+        None,
+        kinds.AXES,
+        "the axis along which the samples of a batch lie in an input or an output, by its name, "
+        "where the model does not show it; None for one that holds none.",
+        Flag(
+            "--batch-axis",
+            Form.AXES,
+            "the axis along which the samples of a batch lie in an input or an output, where the "
+            "model does not show it; none for one that holds none",
+            "NAME=AXIS",
+        ),
+    )
+    set_inputs: Mapping[str, Any] | None = option(
+        None,
+        kinds.VALUES,
+        "values of inputs that are constants of the step, by name: numbers or lists. The exported "
+        "model has these inputs as before.",
+        Flag(
+            "--set",
+            Form.VALUES,
+            "the value of an input that is then not fed: a number, or several with commas, such "
+            "as sr=16000",
+            "INPUT=VALUE",
+        ),
+    )
+    precision: str = option(
+        "float32",
+        kinds.PRECISION,
+        "`float32`, or `mixed`: what the backward pass reads of the forward pass is stored as "
+        "float16, and where the CPU, or the GPU that the target names, has float16 arithmetic, "
+        "large products multiply it. Such products need a loss scale: it is `dynamic` unless the "
+        "update has one. Weights, gradients, sums and all other arithmetic stay float32.",
+        Flag(
+            "--precision",
+            Form.TEXT,
+            "float32, or mixed: saved activations are stored as float16, and large products "
+            "multiply it where the CPU can (default: float32)",
+            "P",
+        ),
+    )
+    micro_batches: int | None = option(
+        None,
+        optional(WHOLE),
+        "how many of them make a step, 1 for none. They divide the batch. By default there are as "
+        "many as the budget needs.",
+        Flag(
+            "--micro-batches",
+            Form.COUNT,
+            "run a step as K equal parts of its batch, whose gradients are added up (default: as "
+            "many as the memory budget needs)",
+            "K",
+        ),
+    )
+    allow_split_batchnorm: bool = option(
+        False,
+        FLAG,
+        "whether batch normalisations may take the statistics of a micro-batch in place of those "
+        "of the batch, which changes what they compute.",
+        Flag(
+            "--allow-split-batchnorm",
+            Form.ON,
+            "let batch normalisations take the statistics of a micro-batch: it changes what they "
+            "compute",
+        ),
+    )
+    allow_half_activations: bool = option(
+        False,
+        FLAG,
+        "whether what the backward pass reads of the forward pass may be stored as float16, where "
+        "that is the fastest way within the budget. All is computed in float32, and the loss is "
+        "exact; gradients are as good as what is stored: each value is rounded by at most 1 part "
+        "in 2,048.",
+        Flag(
+            "--allow-half-activations",
+            Form.ON,
+            "let a step with a budget store what its backward pass reads as float16, where that "
+            "is faster than the other ways: the loss is exact, gradients are those of rounded "
+            "values",
+        ),
+    )
+    offload: bool = option(
+        False,
+        FLAG,
+        "whether tensors of a step with a budget may wait in a file on the device, where that is "
+        "faster than to compute them again, by the bandwidths of the target's storage. The values "
+        "are the same. Such a file has no name, and ends with the trainer.",
+        Flag(
+            "--offload",
+            Form.ON,
+            "let tensors of a step with a budget wait in a file on the device, where that is "
+            "faster than to compute them again; the target's options storage_write and "
+            "storage_read are its bytes a second",
+        ),
+    )
+    dropout: bool = option(
+        True,
+        FLAG,
+        "whether training steps drop elements where the model has Dropout; evaluation never does.",
+        Flag("--no-dropout", Form.OFF, "train without the model's dropout"),
+    )
+    seed: int = option(
+        0,
+        WHOLE,
+        "of the masks of dropout, below 2**63. With the number of the step it says which elements "
+        "are dropped.",
+        Flag("--seed", Form.WHOLE, "of the masks of dropout (default: 0)", "N"),
+    )
+    tuned: bool = option(
+        True,
+        FLAG,
+        "whether products that were measured on such a device get the loops that were the fastest "
+        "there; see `odtc tune`. All others follow a model of the target.",
+        Flag(
+            "--no-tuned",
+            Form.OFF,
+            "write all kernels by a model of the target, though some were measured",
+        ),
+    )
+    database: str | os.PathLike[str] | None = option(
+        None,
+        optional(PATH),
+        "the file of such measurements, beside those that ship with odtc; the user's own one by "
+        "default.",
+        Flag(
+            "--database",
+            Form.TEXT,
+            "what `odtc tune` measured (default: the user's own file)",
+            "FILE",
+        ),
+    )
+    # Commands that take a device find it themselves, by its URL and the target.
+    device: Device | None = option(
+        None,
+        kinds.DEVICE,
+        "that the step will run on, as `odtc.tuner.tuning.device_at` gives it: what was measured "
+        "there goes before what was measured on others of its family. By default it is this "
+        "machine, for a target that is this machine.",
+    )
+    layout: str = option(
+        DEFAULT,
+        kinds.LAYOUT,
+        "of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for those in "
+        "which the step is fastest by a model of the target, with the copies in between; `auto` "
+        "for these if the model promises more than it is wrong by; or the path of a plan, as "
+        "`odtc inspect --layouts` prints it.",
+        Flag(
+            "--layout",
+            Form.TEXT,
+            "of images in a step on a CPU: native for that of ONNX; cheapest for NHWC where "
+            "operators are faster with it, by a model of the target; auto for the same if it "
+            "promises more than it is wrong by; or a file that `odtc inspect --layouts` printed "
+            "(default: native)",
+            "L",
+        ),
+    )

@@ -1,0 +1,79 @@
+"""`seal`: a built step becomes the members of an artifact.
+
+weights, model, memory plans, manifest -> identity -> program -> library -> check -> hashes
+"""
+
+import json
+from pathlib import Path
+
+from odtc.backends.cpus import told_features
+from odtc.backends.objects.elf import check_library
+from odtc.backends.objects.library import export_library
+from odtc.backends.program.lines import Lines
+from odtc.backends.program.program import program_of
+from odtc.backends.program.write import program_bytes
+from odtc.backends.targets import Target
+from odtc.core.artifact import bundle as bundles
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.artifact.memory_plan import memory_plans_json
+from odtc.core.disk.tensor_file import write_tensors
+from odtc.core.onnx_model.weights import strip_weights
+from odtc.driver.description import manifest_of
+from odtc.driver.fitting import BuiltPlans
+from odtc.driver.training import Step
+from odtc.frontend.weights.in_file import put_into
+from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
+from odtc.runtime_rpc.state.same_run import step_identity
+
+
+def seal(made: BuiltPlans, name: str, digest: str, root: Path) -> bundles.Bundle:
+    """Links the library of a step, and writes it with all else that an artifact holds.
+
+    Args:
+        made: the step.
+        name: of the model's file.
+        digest: of its content, as it was read.
+        root: a folder for the members, which the bundle owns from then on.
+
+    Raises:
+        BuildError: there is no linker, or it fails.
+    """
+    built, target = made.built, made.step.source.target
+    _write_model(made.step, root)
+    plans = memory_plans_json(step.record for step in built.steps)
+    (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
+    manifest = manifest_of(name, digest, made)
+    identity = bundles.identity_in(manifest, root)
+    program = _write_program(manifest, built.lines, identity, target, root)
+    identity = bundles.build_id_of(identity, program)
+    library = root / bundles.LIBRARY
+    export_library(built.executable, library, target, identity, built.objects)
+    check_library(library, target)
+    return bundles.seal(manifest, root)
+
+
+def _write_model(step: Step, root: Path) -> None:
+    """The weights, and the graph without them."""
+    source, parameters = step.source, step.draft.graph.parameters
+    # The native runtime reads weights that are not trained where they lie in the file.
+    write_tensors(root / bundles.PARAMETERS, parameters, alignment=TENSOR_ALIGNMENT)
+    skeleton = strip_weights(source.model, parameters)
+    put_into(skeleton, source.arrays)
+    (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
+
+
+def _write_program(
+    manifest: Manifest, lines: Lines, identity: str, target: Target, root: Path
+) -> Path | None:
+    """The step as data; None where it is none, as on a GPU, whose calls only TVM can make."""
+    if target.threads is None or not lines.of:
+        return None
+    path = root / bundles.PROGRAM
+    facts = {
+        "features": " ".join(told_features(target.cpu)),
+        # What a checkpoint says of the run that it is of.
+        "run": json.dumps(step_identity(manifest), sort_keys=True),
+    }
+    program = program_of(manifest, lines.of, identity, target.threads, facts)
+    path.write_bytes(program_bytes(program))
+    return path
