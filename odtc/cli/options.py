@@ -4,13 +4,22 @@ import argparse
 import math
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from odtc.core.errors import UsageError
+
+T = TypeVar("T")
 
 CORES_HELP = "bind each thread to a core: big, little (the slowest), all, or numbers such as 4,5"
 # Several words after a flag; a second flag adds more.
 MANY = {"nargs": "+", "action": "extend"}
+
+
+def group_of(kind: type[T], args: argparse.Namespace) -> T:
+    """The options of a dataclass, of those that were read under the names of its fields."""
+    return kind(**{each.name: getattr(args, each.name) for each in fields(cast(Any, kind))})
 
 
 def output_file(text: str) -> Path:

@@ -4,7 +4,6 @@ A step gives the same bits each time, and the samples' order follows from seed a
 run goes on as if nothing had been.
 """
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from odtc.cli.console import say
+from odtc.cli.training.checkpoints import Checkpoints
+from odtc.cli.training.running import Running
 from odtc.core.errors import DeviceError, DeviceLostError
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class RecoverableTrainer:
 
     Args:
         artifact: with the step.
-        args: of `odtc train`.
+        running: where and how it takes steps.
+        checkpoints: of the run.
         identity: of the run; see `resuming`.
 
     Attributes:
@@ -40,16 +42,21 @@ class RecoverableTrainer:
     """
 
     def __init__(
-        self, artifact: "Artifact", args: argparse.Namespace, identity: dict[str, str]
+        self,
+        artifact: "Artifact",
+        running: Running,
+        checkpoints: Checkpoints,
+        identity: dict[str, str],
     ) -> None:
-        self._artifact, self._args, self._identity = artifact, args, identity
-        self._before = _identity(args.checkpoint)
+        self._artifact, self._running, self._identity = artifact, running, identity
+        self._checkpoints = checkpoints
+        self._before = _identity(checkpoints.checkpoint)
         self._lost_at = -1
         self._times = 0
         self.trainer = self._start()
         self._say_idle()
-        if args.resume:
-            self._load()
+        if checkpoints.resume and checkpoints.checkpoint:
+            self._load(checkpoints.checkpoint)
 
     def through(self, work: Callable[["Trainer"], T]) -> T:
         """Does the work, again with the trainer of the last checkpoint where the device is lost.
@@ -63,17 +70,17 @@ class RecoverableTrainer:
             except DeviceLostError as error:
                 # What a driver has given up, this process cannot have again.
                 is_gone = self.trainer.session.is_local
-                if not self._args.checkpoint or is_gone or self._is_hopeless():
+                if not self._checkpoints.checkpoint or is_gone or self._is_hopeless():
                     raise
                 say(f"step {self.trainer.steps}: {error.what}; waiting for the device")
-                self._come_back(error)
+                self._come_back(error, self._checkpoints.checkpoint)
 
     def _say_idle(self) -> None:
         # Imported here: it brings what knows of targets.
         from odtc.runtime_rpc.fit import idle_cores
 
         idle = idle_cores(self.trainer.session, self.trainer.target)
-        if idle and not (self._args.threads or self._args.cores):
+        if idle and not (self._running.threads or self._running.cores):
             say(f"note: {idle}")
 
     def _is_hopeless(self) -> bool:
@@ -81,14 +88,14 @@ class RecoverableTrainer:
         self._lost_at = self.trainer.steps
         return self._times >= _MOST_AT_A_STEP
 
-    def _come_back(self, lost: DeviceLostError) -> None:
+    def _come_back(self, lost: DeviceLostError, checkpoint: Path) -> None:
         self.trainer.session.close()
         deadline = time.monotonic() + SECONDS
         while True:
             try:
                 self.trainer = self._start()
-                if self._args.resume or _identity(self._args.checkpoint) != self._before:
-                    self._load()
+                if self._checkpoints.resume or _identity(checkpoint) != self._before:
+                    self._load(checkpoint)
                 say(f"the device is back; going on from step {self.trainer.steps}")
                 return
             except DeviceError as error:
@@ -96,23 +103,16 @@ class RecoverableTrainer:
                     raise error from lost
                 time.sleep(_AGAIN_SECONDS)
 
-    def _load(self) -> None:
+    def _load(self, checkpoint: Path) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            self.trainer.load_checkpoint(self._args.checkpoint)
+            self.trainer.load_checkpoint(checkpoint)
         for warning in caught:
             say(f"note: {warning.message}")
 
     def _start(self) -> "Trainer":
-        args = self._args
-        trainer = self._artifact.trainer(
-            args.device, args.threads, args.cores, args.storage, offload_state=args.offload_state
-        )
+        trainer = self._running.start(self._artifact)
         trainer.run = dict(self._identity)
-        if args.memory_budget:
-            trainer.set_budget(args.memory_budget)
-        if args.follow_memory:
-            trainer.follow_memory()
         return trainer
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
@@ -48,8 +49,16 @@ def run_identity(samples: "Samples", seed: int, schedule: "Schedule") -> dict[st
     }
 
 
-def check_same_run(args: argparse.Namespace, manifest: "Manifest", run: dict[str, str]) -> None:
+def check_same_run(
+    checkpoint: Path, manifest: "Manifest", run: dict[str, str], *, anyway: bool
+) -> None:
     """Says what changed since the checkpoint was written.
+
+    Args:
+        checkpoint: the file.
+        manifest: of the step that goes on.
+        run: its identity now.
+        anyway: whether another run may take it up.
 
     Raises:
         ArtifactError: it is missing or damaged; or it would not be the same run any more, which
@@ -58,19 +67,19 @@ def check_same_run(args: argparse.Namespace, manifest: "Manifest", run: dict[str
     from odtc.runtime_rpc.state.checkpoint import read_run
     from odtc.runtime_rpc.state.same_run import changes, step_identity
 
-    before = read_run(args.checkpoint)
+    before = read_run(checkpoint)
     if before is None or not before.keys() & run.keys():
         say(
-            f"note: {args.checkpoint} does not say which data, seed and schedule it was written "
+            f"note: {checkpoint} does not say which data, seed and schedule it was written "
             "with: that they are the same was not checked"
         )
     found = changes(before or {}, run | step_identity(manifest))
     others = [change for change in found if change.makes_another_run]
-    if others and args.resume != ANYWAY:
+    if others and not anyway:
         lines = "\n".join(f"  {change}" for change in others)
         raise ArtifactError(
             f"the checkpoint is of another run than this:\n{lines}",
-            where=str(args.checkpoint),
+            where=str(checkpoint),
             hint="give what it was written with, or pass --resume-anyway to go on with what is "
             "given now",
         )

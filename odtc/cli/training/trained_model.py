@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,44 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.trainer import Trainer
 
 
+@dataclass(frozen=True)
+class Export:
+    """What is written of a trained model.
+
+    Attributes:
+        export: the file of the model; None for none.
+        export_adapters: that of its adapters; None for none.
+        ema: whether moving averages of the weights take their place.
+        training: whether the model keeps the form in which it was compiled.
+        merge: whether adapters are merged into the model.
+        verify: whether the model is run and compared.
+    """
+
+    export: Path | None
+    export_adapters: Path | None
+    ema: bool
+    training: bool
+    merge: bool
+    verify: bool
+
+    def check(self) -> None:
+        """Checks that an option has something to be about.
+
+        Raises:
+            UsageError: nothing is exported.
+        """
+        asked = {
+            "export-training": self.training,
+            "no-merge": not self.merge,
+            "no-verify": not self.verify,
+        }
+        for name, given in asked.items():
+            if given and not self.export:
+                raise UsageError(f"--{name} needs an export", hint="pass --export ONNX")
+
+
 def add_export_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options."""
+    """Adds the options of an `Export`."""
     add = parser.add_argument
     add(
         "--export",
@@ -28,50 +65,51 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--export-training",
+        dest="training",
         action="store_true",
         help="keep the form in which the model was compiled: batch normalisation and dropout as in "
         "training; such a file is not compared",
     )
     add(
         "--no-merge",
-        action="store_true",
+        dest="merge",
+        action="store_false",
         help="leave adapters out of the exported model, for --export-adapters to write them; such "
         "a file is not compared",
     )
-    add("--no-verify", action="store_true", help="neither run nor compare the exported model")
+    add(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="neither run nor compare the exported model",
+    )
+    add("--export-adapters", type=output_file, metavar="FILE", help="write the adapters alone")
 
 
-def check_export_options(args: argparse.Namespace) -> None:
-    """Checks that an option has something to be about.
-
-    Raises:
-        UsageError: nothing is exported.
-    """
-    for option in ("export_training", "no_merge", "no_verify"):
-        if getattr(args, option) and not args.export:
-            name = option.replace("_", "-")
-            raise UsageError(f"--{name} needs an export", hint="pass --export ONNX")
-
-
-def rehearse_export(trainer: "Trainer", args: argparse.Namespace) -> None:
+def rehearse_export(trainer: "Trainer", asked: Export) -> None:
     """Exports the model before it is trained, to nowhere: a fault shows before the work is done.
 
     Raises:
         OdtcError: the model cannot be exported; see `Trainer.export_onnx`.
     """
-    if args.export:
+    if asked.export:
         folder = private_folder()
         try:
             with warnings.catch_warnings():
                 # They are said of the trained model.
                 warnings.simplefilter("ignore")
-                _write(trainer, folder / args.export.name, args)
+                _write(trainer, folder / asked.export.name, asked)
         finally:
             remove_folder(folder)
 
 
-def export_model(trainer: "Trainer", args: argparse.Namespace) -> "Exported | None":
+def export_model(trainer: "Trainer", asked: Export, checkpoint: Path | None) -> "Exported | None":
     """Writes the model and the adapters, as far as asked for, and says what is not in them.
+
+    Args:
+        trainer: with the model.
+        asked: what is written.
+        checkpoint: where the run keeps one; None if it keeps none.
 
     Raises:
         OdtcError: the model cannot be exported. A run that keeps no checkpoint gets one then.
@@ -79,37 +117,37 @@ def export_model(trainer: "Trainer", args: argparse.Namespace) -> "Exported | No
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         # The adapters first: they need no check.
-        if args.export_adapters:
-            trainer.export_adapters(args.export_adapters, ema=args.ema)
-        exported = _write_or_save(trainer, args) if args.export else None
+        if asked.export_adapters:
+            trainer.export_adapters(asked.export_adapters, ema=asked.ema)
+        exported = _write_or_save(trainer, asked.export, asked, checkpoint)
     for warning in caught:
         say(f"note: {warning.message}")
     return exported
 
 
-def _write_or_save(trainer: "Trainer", args: argparse.Namespace) -> "Exported":
+def _write_or_save(
+    trainer: "Trainer", path: Path | None, asked: Export, checkpoint: Path | None
+) -> "Exported | None":
+    if path is None:
+        return None
     try:
-        return _write(trainer, args.export, args)
+        return _write(trainer, path, asked)
     except (ParityError, OutputError):
         # Where there is no room for a model there may be none for a checkpoint: that is no news.
         with contextlib.suppress(OutputError):
-            _save_without_checkpoint(trainer, args)
+            if not checkpoint:
+                _save_beside(trainer, path)
         raise
 
 
-def _save_without_checkpoint(trainer: "Trainer", args: argparse.Namespace) -> None:
+def _save_beside(trainer: "Trainer", export: Path) -> None:
     """Keeps what was trained where nothing else does."""
-    if not args.checkpoint:
-        kept = Path(f"{args.export}.ckpt")
-        trainer.save_checkpoint(kept)
-        say(f"saved {kept}: with --checkpoint {kept} --resume, the same command exports again")
+    kept = Path(f"{export}.ckpt")
+    trainer.save_checkpoint(kept)
+    say(f"saved {kept}: with --checkpoint {kept} --resume, the same command exports again")
 
 
-def _write(trainer: "Trainer", path: Path, args: argparse.Namespace) -> "Exported":
+def _write(trainer: "Trainer", path: Path, asked: Export) -> "Exported":
     return trainer.export_onnx(
-        path,
-        ema=args.ema,
-        training=args.export_training,
-        merge=not args.no_merge,
-        verify=not args.no_verify,
+        path, ema=asked.ema, training=asked.training, merge=asked.merge, verify=asked.verify
     )

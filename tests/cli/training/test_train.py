@@ -18,7 +18,7 @@ import odtc
 from odtc.cli.compiling import targets as targets_command
 from odtc.cli.interrupts import interruption
 from odtc.cli.main import main
-from odtc.cli.training.train import EMULATED
+from odtc.cli.training.loop import EMULATED
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.session import LocalSession
 from odtc.runtime_rpc.tracker.trackers import tracker_at

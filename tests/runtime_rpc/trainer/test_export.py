@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import odtc
-from odtc.cli.training.trained_model import export_model
+from odtc.cli.training.trained_model import Export, export_model
 from odtc.core.errors import NumericError, ParityError
 from odtc.core.ir.place import Place
 from odtc.runtime_rpc.export import check
@@ -189,10 +188,9 @@ def test_a_file_that_computes_something_else_is_not_written(
         assert list(tmp_path.iterdir()) == [path]
         assert "not checked" in str(trainer.export_onnx(path, verify=False))
         # A run that keeps no checkpoint does not lose what it trained.
-        chosen = {"ema": False, "no_verify": False, "export_training": False, "no_merge": False}
-        args = Namespace(**chosen, export=path, export_adapters=None, checkpoint=None)
+        asked = Export(path, None, ema=False, training=False, merge=True, verify=True)
         with pytest.raises(ParityError):
-            export_model(trainer, args)
+            export_model(trainer, asked, checkpoint=None)
         trainer.load_checkpoint(f"{path}.ckpt")
     finally:
         skeleton.write_bytes(before)

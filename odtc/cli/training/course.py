@@ -1,0 +1,86 @@
+"""The course of a run: over which samples, for how long, at which learning rates."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.cli.console import say
+from odtc.cli.options import at_least
+
+if TYPE_CHECKING:
+    from odtc.schedules import Schedule
+
+# The step number is an int32.
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Course:
+    """The course of a run.
+
+    Attributes:
+        data: the file of samples.
+        epochs: passes over them; None where steps are given, or for one.
+        steps: in all, those before a checkpoint too; None where epochs are.
+        lr: the learning rate.
+        schedule: its course, as text.
+        warmup: updates of a linear warm-up.
+        seed: of the samples' order.
+    """
+
+    data: Path
+    epochs: int | None
+    steps: int | None
+    lr: float
+    schedule: str
+    warmup: int
+    seed: int
+
+    def total(self, per_epoch: int) -> int:
+        """Steps of the whole run, where so many are an epoch."""
+        return self.steps or (self.epochs or 1) * per_epoch
+
+    def rates(self, updates: int) -> "Schedule":
+        """The learning rate's course over a run of so many updates.
+
+        Raises:
+            UsageError: the schedule is malformed, or a value is none.
+        """
+        # Imported here, for a quick `--help`.
+        from odtc.schedules import Warmup, parse_schedule
+
+        if self.warmup >= updates:
+            say(f"note: all {updates} updates are of the warm-up, which takes {self.warmup}")
+        schedule = parse_schedule(self.schedule, self.lr, max(updates - self.warmup, 1))
+        return Warmup(schedule, self.warmup) if self.warmup else schedule
+
+
+def add_course_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a `Course`."""
+    add = parser.add_argument
+    add("--data", type=Path, required=True, metavar="NPZ", help="inputs by name or x; labels as y")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--epochs",
+        type=at_least(1, _MOST),
+        metavar="N",
+        help="passes over the data (default: 1)",
+    )
+    length.add_argument("--steps", type=at_least(1, _MOST), metavar="N", help="steps in all")
+    add("--lr", type=float, required=True, metavar="F", help="the learning rate")
+    add(
+        "--schedule",
+        default="constant",
+        metavar="S",
+        help="the learning rate's course: constant, step{every=N,gamma=F}, cosine or one-cycle; "
+        "the last two over the whole run, or over {steps=N} (default: constant)",
+    )
+    add("--warmup", type=at_least(0), default=0, metavar="N", help="updates of a linear warm-up")
+    add(
+        "--seed",
+        type=at_least(0),
+        default=0,
+        metavar="S",
+        help="of the samples' order (default: 0)",
+    )

@@ -1,0 +1,88 @@
+"""Where and how a run takes its steps: on which device, with which memory, threads and files."""
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odtc.cli.options import CORES_HELP, add_steps_per_call
+from odtc.core.options.cores import parse_cores
+
+if TYPE_CHECKING:
+    from odtc.artifact import Artifact
+    from odtc.runtime_rpc.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where and how a run takes its steps.
+
+    Attributes:
+        device: URL of it; None for this machine.
+        memory_budget: bytes for the tensors of a step, as text.
+        follow_memory: whether each step runs by the plan that the machine's memory allows.
+        threads: of a step; None for as many as it was compiled for.
+        storage: folder of the device, for files in place of memory.
+        offload_state: whether the optimizer's state is in such files.
+        cores: that threads are bound to, as text.
+        steps_per_call: that the device takes at once.
+    """
+
+    device: str | None
+    memory_budget: str | None
+    follow_memory: bool
+    threads: int | None
+    storage: str | None
+    offload_state: bool
+    cores: str | None
+    steps_per_call: int
+
+    def start(self, artifact: "Artifact") -> "Trainer":
+        """A trainer there.
+
+        Raises:
+            OdtcError: the device does not answer, or the step does not fit it.
+        """
+        trainer = artifact.trainer(
+            self.device, self.threads, self.cores, self.storage, offload_state=self.offload_state
+        )
+        if self.memory_budget:
+            trainer.set_budget(self.memory_budget)
+        if self.follow_memory:
+            trainer.follow_memory()
+        return trainer
+
+
+def add_running_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `Running`."""
+    add = parser.add_argument
+    add(
+        "--device",
+        metavar="URL",
+        help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
+    )
+    memory = parser.add_mutually_exclusive_group()
+    memory.add_argument(
+        "--memory-budget",
+        metavar="BYTES",
+        help="of the artifact's plans, take the fastest that fits (see `odtc inspect`)",
+    )
+    memory.add_argument(
+        "--follow-memory",
+        action="store_true",
+        help="before each step, take the fastest plan that the machine's memory allows",
+    )
+    add("--threads", type=int, metavar="N", help="worker threads")
+    add(
+        "--storage",
+        metavar="FOLDER",
+        help="of the device, for files in place of memory, of steps compiled with --offload and of "
+        "--offload-state",
+    )
+    add(
+        "--offload-state",
+        action="store_true",
+        help="keep the optimizer's state in files: each update reads and writes them once, and the "
+        "system may drop their pages in between",
+    )
+    add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
+    add_steps_per_call(parser)

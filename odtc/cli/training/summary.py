@@ -1,0 +1,86 @@
+"""What `odtc train` prints of a run: one line, or one object."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odtc.cli.console import emit, emit_json, say
+from odtc.cli.interrupts import StopRequest
+from odtc.cli.training.loop import Done
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.export.write import Exported
+
+# Key of the summary to how the line for people has it.
+_PHRASES = {
+    "steps": "{} steps",
+    "loss": "loss {:.4f}",
+    "time": "{}",
+    "samples_per_second": "{:.0f} samples/s",
+    "accuracy": "accuracy {:.2%}",
+    "adapters": "adapters in {}",
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run came to that was not ended before.
+
+    Attributes:
+        steps: those of the runs that it went on from, too.
+        exported: the model that was written; None if none was.
+        accuracy: on samples that were held out; None where there are none.
+    """
+
+    steps: int
+    exported: "Exported | None"
+    accuracy: float | None
+
+
+def print_summary(
+    found: Finished, done: Done, batch: int, files: dict[str, Path | None], *, is_json: bool
+) -> None:
+    """Prints what a run came to.
+
+    Args:
+        found: at its end.
+        done: what it did.
+        batch: samples in a step.
+        files: that it wrote, by what they are; None where it did not.
+        is_json: whether it is printed as an object.
+    """
+    exported, summary = found.exported, _as_data(found, done, batch, files)
+    if is_json:
+        data = {"exported": exported.path, "export": exported.as_data()} if exported else {}
+        emit_json(summary | data)
+    else:
+        emit(_line(summary, done), *([str(exported)] if exported else []))
+
+
+def say_ended(asked: StopRequest, step: int, total: int, checkpoint: Path | None) -> None:
+    """Says that a signal ended the run, and how it goes on."""
+    say(f"{asked.word} after step {step} of {total}")
+    if checkpoint:
+        say(f"saved {checkpoint}; run the same command with --resume to go on")
+    else:
+        say("nothing was saved; pass --checkpoint FILE to be able to go on")
+
+
+def _as_data(
+    found: Finished, done: Done, batch: int, files: dict[str, Path | None]
+) -> dict[str, Any]:
+    """The run as data. Times of an emulated device are no results: they are left out."""
+    data: dict[str, Any] = {"steps": found.steps, "steps_taken": done.steps, "loss": done.loss}
+    if done.steps and not done.emulated:
+        data["step_ms"] = done.step_ms
+        data["samples_per_second"] = 1000 * batch / done.step_ms
+    data["emulated"] = done.emulated
+    data |= {name: str(path) for name, path in files.items() if path}
+    return data if found.accuracy is None else data | {"accuracy": found.accuracy}
+
+
+def _line(summary: dict[str, Any], done: Done) -> str:
+    shown = summary | ({"time": done.time_text()} if done.steps else {})
+    return ", ".join(
+        phrase.format(shown[key]) for key, phrase in _PHRASES.items() if shown.get(key) is not None
+    )
