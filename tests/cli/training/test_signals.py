@@ -183,7 +183,7 @@ def test_what_was_ignored_stays_ignored():
 # A command that no signal reaches for minutes: it is in C.
 _DEEP = """
 import hashlib, sys
-from odtc.cli import targets
+from odtc.cli.compiling import targets
 from odtc.cli.main import main
 from odtc.core.disk.files import atomic_write
 from odtc.core.disk.left_behind import new_folder
