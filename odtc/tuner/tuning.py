@@ -24,6 +24,7 @@ from odtc.cli.training.samples import drawn
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.process.progress import Progress, silent
 from odtc.driver.compilation import compile_step
+from odtc.driver.options.option import checked
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.driver.training import Step
@@ -73,6 +74,7 @@ def work_on(
     model: str | os.PathLike[str], target: Target, options: StepOptions, progress: Progress
 ) -> Work:
     """A step with its tasks to tune; see `odtc.compile` for arguments and errors."""
+    options = checked(options, "odtc.compile")
     step = prepare(model, target, options, progress)
     progress("look for what can be tuned")
     tasks = tasks_of(*step.kernels, has_half=step.source.has_half)

@@ -16,14 +16,19 @@ from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.model.against import compare
 from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
+from odtc.core.options.arguments import read_argument
 from odtc.core.process.progress import silent
 from odtc.core.process.quick import without_collections
+from odtc.driver.options.kinds import MODEL
+from odtc.driver.options.option import checked
 from odtc.driver.options.step_options import StepOptions
 
 if TYPE_CHECKING:
     from odtc.core.specs import TensorSpec
     from odtc.frontend.coverage import NodeReport
     from odtc.frontend.weights.finding import Finding
+
+_WHERE = "odtc.compile"
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,8 @@ def examine(path: str, target: Target, options: StepOptions) -> Report:
     from odtc.driver.training import try_to_differentiate
     from odtc.frontend.feeds import lacks_batch
 
+    # Whoever compiles is told the same.
+    path, options = read_argument(MODEL, path, "model", _WHERE), checked(options, _WHERE)
     source = read_source(path, target, options, silent)
     if lacks_batch(source.model, source.asked):
         source = dataclasses.replace(source, options=dataclasses.replace(options, batch=1))

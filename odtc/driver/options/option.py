@@ -7,11 +7,14 @@ follow from that.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from odtc.core.options.arguments import read_argument
 from odtc.core.options.kinds import Kind
+
+T = TypeVar("T")
 
 
 class Form(Enum):
@@ -81,6 +84,21 @@ def options_of(table: type) -> tuple[Option, ...]:
 def kinds_of(table: type) -> Mapping[str, Kind]:
     """What each option may be, by name."""
     return {each.name: each.kind for each in options_of(table)}
+
+
+def checked(options: T, where: str) -> T:
+    """The options with each value in its own type, as a function that takes them has them.
+
+    Args:
+        options: a dataclass of them.
+        where: whose arguments they are.
+
+    Raises:
+        UsageError: one is of another kind.
+    """
+    given, kinds = arguments_of(options), kinds_of(type(options))
+    read = {name: read_argument(kinds[name], given[name], name, where) for name in kinds}
+    return replace(cast(Any, options), **read)
 
 
 def arguments_of(options: Any) -> dict[str, Any]:
