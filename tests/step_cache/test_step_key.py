@@ -1,5 +1,6 @@
 """Two steps that could differ have two keys."""
 
+import argparse
 import json
 import os
 import time
@@ -17,6 +18,7 @@ import odtc
 from odtc.autoschedule.tuning.record import Device
 from odtc.backends.objects.link import Linker
 from odtc.backends.targets import parse_target
+from odtc.cli.compiling.step_options import add_step_options, step_options
 from odtc.core import version
 from odtc.core.disk import package_files
 from odtc.driver.layouts import DEFAULT
@@ -78,6 +80,34 @@ def test_an_option_counts(model: Path, name: str) -> None:
     same = 1 if name == "params" else 0
     assert len(set(keys)) >= len(keys) - same
     assert keys == [key(model, **{name: value}) for value in OPTIONS[name]]
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("", {}),
+        (
+            "--batch 2 --optimizer adam --no-dropout",
+            {"batch": 2, "optimizer": "adam", "dropout": False},
+        ),
+        (
+            "--loss y=mse --shape n=3 --set k=1",
+            {"loss": {"y": "mse"}, "shape": {"n": 3}, "set_inputs": {"k": 1}},
+        ),
+        (
+            "--lora rank=2 --train w b --freeze c",
+            {"lora": odtc.LoRA(rank=2), "params": ["w", "b"], "freeze": ("c",)},
+        ),
+    ],
+)
+def test_the_command_and_the_function_share_what_is_kept(
+    model: Path, words: str, options: dict[str, Any]
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_step_options(parser)
+    asked = step_options(parser.parse_args([str(model), *words.split()]))
+    same = StepOptions(**options)
+    assert step_key(model, TARGET, asked, None) == step_key(model, TARGET, same, None)
 
 
 def test_what_is_compiled_for_counts(model: Path) -> None:
