@@ -18,21 +18,15 @@ from odtc.backends.kernels.common.operand import call_kernel
 from odtc.backends.kernels.pool.max_pool2d import pooling_of
 from odtc.backends.kernels.pool.max_pool2d_large import large_max_pool2d
 from odtc.backends.kernels.pool.planes import Pair, Window
-from odtc.core.ir.chosen import chosen_dtype
-from odtc.core.ir.kernel_marks import (
-    IS_SCHEDULED,
-    MAX_POOL,
-    MAX_POOL_BACKWARD,
-    OPAQUE,
-    PATTERN,
-)
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.dialect.images.max_pool import chosen_dtype, max_pool2d, max_pool2d_backward
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
 def max_pool2d_rules() -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    return {MAX_POOL: _lower_forward, MAX_POOL_BACKWARD: _lower_backward}
+    return {max_pool2d.name: _lower_forward, max_pool2d_backward.name: _lower_backward}
 
 
 def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
@@ -99,7 +93,7 @@ def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     (data,) = call.args
     sizes, window = pooling_of(call, data.ty.shape, call.ty.fields[0].shape)
-    kernel = large_max_pool2d(sizes, window, rectifies=bool(call.attrs["rectifies"]))
+    kernel = large_max_pool2d(sizes, window, rectifies=max_pool2d.read(call).rectifies)
     return call_kernel(builder, kernel, "max_pool2d", call, [data])
 
 

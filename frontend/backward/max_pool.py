@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.ir.relax_calls import operator_of
-from odtc.frontend.relax_ops.max_pool2d import max_pool2d
+from odtc.dialect.images.max_pool import max_pool2d
 
 _POOL = "relax.nn.max_pool2d"
 

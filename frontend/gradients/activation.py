@@ -4,7 +4,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 
 
 def relu(

@@ -5,8 +5,8 @@ import math
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.rule import Rule
 from odtc.frontend.gradients.arithmetic import number
-from odtc.frontend.gradients.rule import Rule
 
 
 def kept(call: relax.Call, reduced: relax.Expr) -> relax.Expr:

@@ -6,7 +6,7 @@ from tvm import relax, te, tirx
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 
 
 def _ints(tuple_: relax.Expr) -> list[int]:

@@ -5,7 +5,7 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.ir.relax_calls import operator_of
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 
 # `attach(whole, part)` has the value of `whole`. Attributes: the axis, and where the part starts.
 ATTACH = "odtc.attach"

@@ -1,7 +1,7 @@
 """The table of gradient rules, and its registration with TVM.
 
 Each family has a file with a table `RULES`, by the name of the Relax operator. A rule replaces
-TVM's own where there is one.
+TVM's own where there is one. Operators of our own are declared with theirs, in `odtc/dialect`.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from functools import cache
 import tvm
 from tvm import relax
 
+from odtc.dialect.rule import Rule
 from odtc.frontend.gradients import (
     activation,
     arithmetic,
@@ -26,11 +27,9 @@ from odtc.frontend.gradients.nn import (
     dropout,
     normalization,
     padding,
-    pooling,
     recurrent,
     softmax,
 )
-from odtc.frontend.gradients.rule import Rule
 
 _FAMILIES = (
     activation,
@@ -42,7 +41,6 @@ _FAMILIES = (
     mathematics,
     normalization,
     padding,
-    pooling,
     recurrent,
     reduction,
     shape,

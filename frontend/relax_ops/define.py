@@ -13,7 +13,7 @@ from tvm import relax, te
 from tvm.ir import Op, _ffi_api
 
 from odtc.core.ir.kernel_marks import PATTERN
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 
 # From the tensors and the attributes to the result.
 Kernel = Callable[..., te.Tensor]

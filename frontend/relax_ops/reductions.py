@@ -7,9 +7,9 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.rule import Rule
 from odtc.frontend.gradients.arithmetic import number
 from odtc.frontend.gradients.reduction import kept
-from odtc.frontend.gradients.rule import Rule
 from odtc.frontend.relax_ops.define import Kernel, define
 
 

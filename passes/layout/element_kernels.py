@@ -3,8 +3,7 @@
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-# Dimensions of images.
-IMAGE = 4
+from odtc.dialect.channels_last import IMAGE
 
 
 def maps_elements(kernel: tirx.PrimFunc) -> bool:

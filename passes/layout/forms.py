@@ -16,14 +16,23 @@ from odtc.core.ir.kernel_marks import (
     BATCH_NORM,
     BATCH_NORM_BACKWARD,
     GROUPED_WEIGHT_GRADIENT,
-    MAX_POOL,
-    MAX_POOL_BACKWARD,
 )
 from odtc.core.ir.layouts import SECOND
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect import channels_last
+from odtc.dialect.channels_last import (
+    ChannelsLast,
+    ints,
+    is_depthwise,
+    is_image,
+    is_of_images,
+    is_pool,
+    shape_of,
+)
+from odtc.dialect.operator import RelaxOperator
+from odtc.dialect.table import OPERATORS
 from odtc.passes.layout import last_calls
-from odtc.passes.layout.element_kernels import IMAGE, maps_elements
-from odtc.passes.layout.last_calls import ints, shape_of
+from odtc.passes.layout.element_kernels import maps_elements
 
 CALL_TIR = "relax.call_tir"
 _ELEMENTWISE = (
@@ -36,12 +45,6 @@ _ELEMENTWISE = (
     ),
     *ACTIVATIONS,
 )
-# Dtypes of images: values, masks of comparisons, and indices of a pooling's choices.
-_IMAGES = ("float32", "bool", "uint8")
-# Below this many channels a vector is not full.
-_FEW = 16
-# Taps of a depthwise convolution whose sums are registers, and of a pooling, which are unrolled.
-_MOST_TAPS, _MOST_POOLED = 9, 25
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,6 @@ class Rule:
     condition: Callable[[relax.Call], bool]
     last: Callable[[relax.Call, Sequence[relax.Expr]], relax.Expr]
     makes_images: bool = True
-
-
-def is_image(expression: relax.Expr) -> bool:
-    """Whether an expression is a batch of images, or a mask or index for each element of one."""
-    type_ = expression.ty
-    is_tensor = isinstance(type_, relax.TensorType)
-    return is_tensor and type_.ndim == IMAGE and str(type_.dtype) in _IMAGES
 
 
 def rule_of(call: relax.Expr, module: tvm.IRModule) -> Rule | None:
@@ -104,19 +100,14 @@ def _name(call: relax.Expr) -> str:
 _WEIGHT_GRADIENT = "weight-gradient"
 
 
-def _is_depthwise(weight: Sequence[int], groups: int) -> bool:
-    is_small = weight[2] * weight[3] <= _MOST_TAPS
-    return weight[1] == 1 and weight[0] == groups >= _FEW and is_small
-
-
 def _is_convolution(call: relax.Call) -> bool:
     """Whether it has no groups, or one for each channel, and its results fill vectors."""
     attrs, weight = call.attrs, shape_of(call.args[1])
     if str(attrs.data_layout) != SECOND or call.ty.dtype != "float32":
         return False
     if int(attrs.groups) > 1:
-        return _is_depthwise(weight, int(attrs.groups))
-    return shape_of(call)[1] >= _FEW
+        return is_depthwise(weight, int(attrs.groups))
+    return shape_of(call)[1] >= channels_last.FEW
 
 
 def _is_data_gradient(call: relax.Call) -> bool:
@@ -126,25 +117,16 @@ def _is_data_gradient(call: relax.Call) -> bool:
 
 def _is_weight_gradient(call: relax.Call) -> bool:
     is_plain = call.ty.dtype == "float32" and int(call.attrs.groups) == 1
-    return is_plain and shape_of(call)[0] >= _FEW
+    return is_plain and shape_of(call)[0] >= channels_last.FEW
 
 
 def _is_depthwise_gradient(call: relax.Call) -> bool:
-    return _is_depthwise(shape_of(call), int(call.attrs["groups"]))
-
-
-def _is_of_images(call: relax.Call) -> bool:
-    return is_image(call.args[0]) and shape_of(call.args[0])[1] >= _FEW
-
-
-def _is_pool(call: relax.Call) -> bool:
-    rows, columns = ints(call.attrs["pool_size"])
-    return _is_of_images(call) and rows * columns <= _MOST_POOLED
+    return is_depthwise(shape_of(call), int(call.attrs["groups"]))
 
 
 def is_elementwise_call(call: relax.Call) -> bool:
     """Whether a call maps images, which may be broadcast, and single numbers to an image."""
-    if not is_image(call) or shape_of(call)[1] < _FEW:
+    if not is_image(call) or shape_of(call)[1] < channels_last.FEW:
         return False
     images = [
         each for each in read_by(call) if isinstance(each.ty, relax.TensorType) and each.ty.ndim
@@ -165,19 +147,24 @@ def _is_of_channels(call: relax.Call) -> bool:
 def _is_slice(call: relax.Call) -> bool:
     """Whether a slice takes neighbouring channels of images."""
     axes, _, _, *steps = [last_calls.numbers(each) for each in call.args[1:]]
-    return _is_of_images(call) and axes == [1] and steps in ([], [[1]])
+    return is_of_images(call) and axes == [1] and steps in ([], [[1]])
 
 
 def _is_mean(call: relax.Call) -> bool:
-    return _is_of_images(call) and call.attrs.axis is not None and ints(call.attrs.axis) == [2, 3]
+    return is_of_images(call) and call.attrs.axis is not None and ints(call.attrs.axis) == [2, 3]
 
 
 def _is_spread(call: relax.Call) -> bool:
     """Whether a call broadcasts images, or sums them up, to images of another size."""
-    return is_image(call) and is_image(call.args[0]) and shape_of(call)[1] >= _FEW
+    return is_image(call) and is_image(call.args[0]) and shape_of(call)[1] >= channels_last.FEW
 
 
-_POOL = Rule((0,), _is_pool, last_calls.with_layout)
+def _own(operator: RelaxOperator, said: ChannelsLast) -> Rule:
+    """What one of our own operators says of itself."""
+    last = last_calls.with_layout if operator.has_layout else last_calls.as_it_is
+    return Rule(said.images, said.condition, last, said.makes_images)
+
+
 _RULES: Mapping[str, Rule] = {
     "relax.nn.conv2d": Rule((0,), _is_convolution, last_calls.convolution),
     "relax.nn.conv2d_transpose": Rule((0,), _is_data_gradient, last_calls.data_gradient),
@@ -187,12 +174,10 @@ _RULES: Mapping[str, Rule] = {
     GROUPED_WEIGHT_GRADIENT: Rule(
         (0, 1), _is_depthwise_gradient, last_calls.with_layout, makes_images=False
     ),
-    BATCH_NORM: Rule((0,), _is_of_images, last_calls.with_layout),
-    BATCH_NORM_BACKWARD: Rule((0, 1), _is_of_images, last_calls.with_layout),
-    MAX_POOL: _POOL,
-    MAX_POOL_BACKWARD: Rule((0, 1), _is_pool, last_calls.with_layout),
-    "relax.nn.avg_pool2d": Rule((0,), _is_pool, last_calls.avg_pool),
-    "relax.grad.avg_pool2d_backward": Rule((0, 1), _is_pool, last_calls.avg_pool_gradient),
+    BATCH_NORM: Rule((0,), is_of_images, last_calls.with_layout),
+    BATCH_NORM_BACKWARD: Rule((0, 1), is_of_images, last_calls.with_layout),
+    "relax.nn.avg_pool2d": Rule((0,), is_pool, last_calls.avg_pool),
+    "relax.grad.avg_pool2d_backward": Rule((0, 1), is_pool, last_calls.avg_pool_gradient),
     "relax.concat": Rule(None, _is_of_channels, last_calls.concat),
     "relax.split": Rule((0,), _is_of_channels, last_calls.split),
     "relax.strided_slice": Rule((0,), _is_slice, last_calls.strided_slice),
@@ -200,6 +185,11 @@ _RULES: Mapping[str, Rule] = {
     "relax.broadcast_to": Rule((0,), _is_spread, last_calls.to_shape(R.broadcast_to)),
     "relax.collapse_sum_to": Rule((0,), _is_spread, last_calls.to_shape(R.collapse_sum_to)),
     **dict.fromkeys(_ELEMENTWISE, Rule(None, is_elementwise_call, last_calls.as_it_is)),
+    **{
+        name: _own(operator, operator.channels_last)
+        for name, operator in OPERATORS.items()
+        if operator.channels_last
+    },
 }
 
 

@@ -12,19 +12,10 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.ir.kernel_marks import CONCAT_LAST
 from odtc.core.ir.layouts import LAST, permuted
+from odtc.dialect.channels_last import ints, shape_of
 
 _CHANNELS = 3
 Last = Callable[[relax.Call, Sequence[relax.Expr]], relax.Expr]
-
-
-def ints(values: Sequence[Any]) -> list[int]:
-    """Numbers of an attribute, or of a shape."""
-    return [int(value) for value in values]
-
-
-def shape_of(expression: relax.Expr) -> list[int]:
-    """The shape of a tensor."""
-    return ints(expression.ty.shape)
 
 
 def numbers(expression: relax.Expr) -> list[int]:

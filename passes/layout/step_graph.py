@@ -8,11 +8,12 @@ import tvm
 from tvm import relax
 
 from odtc.core.ir.layouts import LAST, SECOND, is_same_in_both
+from odtc.dialect.channels_last import is_image
 from odtc.passes.graph.read_copies import fused_kernels
 from odtc.passes.graph.read_normalised import RESULT, Readers
 from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.ir.tensor_bytes import tensor_bytes, variable_bytes
-from odtc.passes.layout.forms import Rule, images_of, is_image, rule_of
+from odtc.passes.layout.forms import Rule, images_of, rule_of
 from odtc.passes.layout.problem import LayoutProblem, OperatorForm, OperatorNode, Tensor
 
 

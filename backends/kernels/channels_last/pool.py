@@ -17,7 +17,7 @@ from odtc.backends.kernels.common.places import index, unflatten
 from odtc.backends.kernels.common.vectors import splat, vector_type
 from odtc.backends.kernels.pool.planes import Pair, Window, plane_kernel
 from odtc.backends.kernels.product.tile import TASKS
-from odtc.core.ir.chosen import chosen_dtype
+from odtc.dialect.images.max_pool import chosen_dtype
 
 _INFINITY = 0x7F800000
 

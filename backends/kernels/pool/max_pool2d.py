@@ -31,10 +31,10 @@ from odtc.backends.kernels.pool import planes
 from odtc.backends.kernels.pool.bands import Band, each_band, only, stage, usual_band
 from odtc.backends.kernels.pool.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
 from odtc.backends.kernels.pool.planes import Pair, Window
-from odtc.core.ir.chosen import chosen_dtype
-from odtc.core.ir.kernel_marks import MAX_POOL, MAX_POOL_BACKWARD
 from odtc.core.ir.layouts import LAST, SECOND, permuted
 from odtc.core.ir.relax_calls import layout_of
+from odtc.dialect.images import max_pool
+from odtc.dialect.images.max_pool import chosen_dtype
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -47,8 +47,8 @@ _INFINITY = 0x7F800000
 def max_pool2d_rules(lanes: int) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
-        MAX_POOL: partial(_lower_forward, lanes=lanes),
-        MAX_POOL_BACKWARD: partial(_lower_backward, lanes=lanes),
+        max_pool.max_pool2d.name: partial(_lower_forward, lanes=lanes),
+        max_pool.max_pool2d_backward.name: partial(_lower_backward, lanes=lanes),
     }
 
 
@@ -345,8 +345,9 @@ def pooling_of(
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: int) -> relax.Expr:
     (data,) = call.args
     sizes, window = pooling_of(call, data.ty.shape, call.ty.fields[0].shape)
-    rectifies = bool(call.attrs["rectifies"])
-    if layout_of(call) == LAST:
+    pooling = max_pool.max_pool2d.read(call)
+    rectifies = pooling.rectifies
+    if pooling.layout == LAST:
         kernel = pool_last.max_pool(sizes, window, lanes, rectifies=rectifies)
     elif window.is_small or (window.has_few_phases and math.prod(window.out) >= lanes):
         kernel = max_pool2d(sizes, window, lanes, rectifies=rectifies)

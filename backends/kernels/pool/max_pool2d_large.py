@@ -14,8 +14,8 @@ from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common import parsed
 from odtc.backends.kernels.pool.planes import Pair, Window
-from odtc.core.ir.chosen import chosen_dtype
 from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.dialect.images.max_pool import chosen_dtype
 
 
 def large_max_pool2d(sizes: Pair, window: Window, *, rectifies: bool = False) -> tirx.PrimFunc:

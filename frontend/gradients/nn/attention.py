@@ -4,7 +4,7 @@ from tvm import relax
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.ir.kernel_marks import ATTENTION
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 from odtc.frontend.relax_ops.attention import attention_backward
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 from odtc.frontend.relax_ops.grouped_weight_gradient import grouped_weight_gradient
 
 _SPATIAL = {4: "HW", 5: "DHW"}

@@ -4,7 +4,7 @@ from tvm import relax
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.ir.kernel_marks import DROPOUT
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 
 
 def dropout(

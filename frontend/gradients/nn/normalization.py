@@ -10,7 +10,7 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.ir.kernel_marks import BATCH_NORM
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 from odtc.frontend.relax_ops.batch_norm import batch_norm_backward
 from odtc.frontend.relax_ops.row_norms import group_norm_backward, layer_norm_backward
 

@@ -3,7 +3,7 @@
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 
 
 def pad(

@@ -11,7 +11,7 @@ from tvm.relax.op.grad import no_grad
 
 from odtc.core.ir.kernel_marks import RECURRENT
 from odtc.core.ir.recurrent_cells import CELLS
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 from odtc.frontend.relax_ops.recurrent import recurrent_backward
 
 

@@ -5,7 +5,7 @@ import math
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.gradients.rule import Rule
+from odtc.dialect.rule import Rule
 from odtc.frontend.relax_ops.softmax import softmax_backward
 
 

@@ -83,7 +83,3 @@ CROSS_ENTROPY_SLOPE = "odtc.cross_entropy_slope"
 RELAYOUT = "odtc.relayout"
 # A concat of the channels of images that have these last.
 CONCAT_LAST = "odtc.concat_last"
-# Max pooling that also says which element of each window it chose, and its gradient; see
-# `backends/kernels/pool/max_pool2d.py`.
-MAX_POOL = "odtc.max_pool2d"
-MAX_POOL_BACKWARD = "odtc.max_pool2d_backward"

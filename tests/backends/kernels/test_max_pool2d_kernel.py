@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from odtc.backends.kernels.pool.max_pool2d import max_pool2d, max_pool2d_gradient
 from odtc.backends.kernels.pool.max_pool2d_large import large_max_pool2d, large_max_pool2d_gradient
 from odtc.backends.kernels.pool.planes import Window
-from odtc.core.ir.chosen import chosen_dtype
+from odtc.dialect.images.max_pool import chosen_dtype
 from tests.backends.products.guarded import run_guarded
 from tests.fast import examples
 

@@ -14,6 +14,7 @@ from tvm import relax
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images.max_pool import max_pool2d, max_pool2d_backward
 from odtc.frontend.file.specialize import specialize
 from odtc.frontend.losses.objective import join_losses
 from odtc.frontend.losses.terms import terms_of
@@ -77,10 +78,10 @@ def test_values_and_gradients(name: str, tmp_path: Path) -> None:
     check(model, tmp_path)
     step, evaluate = (operators(model, each) for each in (TRAIN_STEP, "evaluate"))
     assert step["relax.nn.relu"] == rectifiers
-    assert step["odtc.max_pool2d"] == step["odtc.max_pool2d_backward"] == nodes.count("MaxPool")
+    assert step[max_pool2d.name] == step[max_pool2d_backward.name] == nodes.count("MaxPool")
     assert step["relax.nn.max_pool2d"] == 0
     assert evaluate["relax.nn.relu"] == nodes.count("Relu")
-    assert evaluate["odtc.max_pool2d"] == 0
+    assert evaluate[max_pool2d.name] == 0
 
 
 @DRAWN
@@ -117,7 +118,7 @@ def test_a_pooling_in_front_of_what_is_trained_keeps_nothing() -> None:
     model = text_model(nodes, IMAGE, parameters={"w": weight(36, 4)})
     found = operators(model, TRAIN_STEP, ("w",))
     assert found["relax.nn.max_pool2d"] == 1
-    assert found["odtc.max_pool2d"] == 0
+    assert found[max_pool2d.name] == 0
 
 
 def convolutions(precision: str, saved) -> odtc.Artifact:

@@ -1,0 +1,1 @@
+"""The Relax operators of our own: each is declared in one file, and tables elsewhere follow."""

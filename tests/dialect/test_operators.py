@@ -1,0 +1,149 @@
+"""What an operator of our own declares holds of a small call, and its name has one place."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import tvm
+import tvm_ffi
+from tvm import ir, relax
+
+from odtc.backends.families import Family, family_of
+from odtc.backends.legalize import Legalize
+from odtc.backends.targets import parse_target
+from odtc.core.ir.layouts import LAST, permuted
+from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.channels_last import IMAGE
+from odtc.dialect.operator import PREFIX, RelaxOperator
+from odtc.dialect.table import OPERATORS
+from tests.dialect.examples import EXAMPLES, Example
+
+ROOT = Path(__file__).parents[2]
+CASES = [
+    pytest.param(operator, example, id=operator.name) for operator, example in EXAMPLES.items()
+]
+KINDS = ("host-cpu", "android-opencl")
+
+
+def types_of(type_: relax.Type) -> tuple[relax.Type, ...]:
+    """The types of the tensors of a result."""
+    return tuple(type_.fields) if isinstance(type_, relax.TupleType) else (type_,)
+
+
+def given_by(module: tvm.IRModule) -> tuple[relax.Type, ...]:
+    """The types of what the function of an example gives."""
+    return types_of(module["f"].ret_ty)
+
+
+def alike(found: tuple[relax.Type, ...], wanted: tuple[relax.Type, ...]) -> bool:
+    return len(found) == len(wanted) and all(map(tvm_ffi.structural_equal, found, wanted))
+
+
+def test_every_operator_has_an_example() -> None:
+    assert OPERATORS.keys() == {operator.name for operator in EXAMPLES}
+
+
+@pytest.mark.parametrize(("operator", "example"), CASES)
+def test_the_type_rule(operator: RelaxOperator, example: Example) -> None:
+    assert alike(given_by(example.call_in(operator)), example.gives)
+
+
+@pytest.mark.parametrize(("operator", "example"), CASES)
+def test_attributes_are_checked_as_a_call_is_made(
+    operator: RelaxOperator, example: Example
+) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        example.call_in(operator, nonsense=1)
+    for name in example.attributes:
+        fewer = {key: value for key, value in example.attributes.items() if key != name}
+        with pytest.raises(TypeError, match=f"missing 1 required .* '{name}'"):
+            Example(example.given, example.gives, fewer).call_in(operator)
+
+
+@pytest.mark.parametrize(("operator", "example"), CASES)
+def test_attributes_are_read_as_they_were_given(operator: RelaxOperator, example: Example) -> None:
+    (block,) = example.call_in(operator)["f"].body.blocks
+    read = vars(operator.read(block.bindings[0].value))
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in example.attributes.items()}
+    assert read | given == read
+    assert [type(read[key]) for key in given] == [type(value) for value in given.values()]
+
+
+@pytest.mark.parametrize(("operator", "example"), CASES)
+def test_the_gradient(operator: RelaxOperator, example: Example) -> None:
+    """One adjoint for each argument, of its type; what declares none has none of TVM's either."""
+    rule = ir.Op.get(operator.name).get_attr("FPrimalGradient")
+    if operator.gradient is None:
+        assert rule is None
+        return
+    module = example.call_in(operator)
+    (block,) = module["f"].body.blocks
+    call, builder = block.bindings[0].value, relax.BlockBuilder()
+    with builder.testing_scope([]):
+        result = relax.DataflowVar("y", call.ty)
+        adjoints = rule(result, call, relax.DataflowVar("dy", call.ty), builder)
+        assert len(adjoints) == len(call.args)
+        for adjoint, argument in zip(adjoints, call.args, strict=True):
+            if operator_of(adjoint) != "relax.grad.no_grad":
+                assert tvm_ffi.structural_equal(builder.normalize(adjoint).ty, argument.ty)
+
+
+@pytest.mark.parametrize(
+    ("operator", "example"), [case for case in CASES if case.values[0].has_layout]
+)
+def test_the_type_of_images_with_channels_last(operator: RelaxOperator, example: Example) -> None:
+    """An operator that takes a layout says where it reads images, and gives what it gave before."""
+    said = operator.channels_last
+    assert said is not None
+    (block,) = example.call_in(operator)["f"].body.blocks
+    assert said.condition(block.bindings[0].value)
+    given = tuple(
+        last(type_) if place in said.images else type_ for place, type_ in enumerate(example.given)
+    )
+    attributes = dict(example.attributes)
+    if "shape" in attributes:
+        attributes["shape"] = list(permuted(attributes["shape"], LAST))
+    module = Example(given, (), attributes).call_in(operator, layout=LAST)
+    wanted = [
+        last(type_) if said.makes_images and type_.ndim == IMAGE else type_
+        for type_ in example.gives
+    ]
+    assert alike(given_by(module), tuple(wanted))
+
+
+def last(type_: relax.TensorType) -> relax.TensorType:
+    """A type of images with channels last."""
+    return relax.TensorType(permuted([int(size) for size in type_.shape], LAST), type_.dtype)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def family(request: pytest.FixtureRequest) -> Family:
+    return family_of(parse_target(request.param))
+
+
+@pytest.mark.parametrize(("operator", "example"), CASES)
+def test_every_kind_of_target_has_a_kernel(
+    operator: RelaxOperator, example: Example, family: Family
+) -> None:
+    module = example.call_in(operator)
+    for rewrite in family.rewrites:
+        module = rewrite.run(module)
+    made = Legalize(family.rules, (), stay=False)()(module)
+    (block,) = made["f"].body.blocks
+    assert not [b for b in block.bindings if operator_of(b.value).startswith(PREFIX)]
+
+
+def test_a_name_is_written_in_the_file_of_its_operator_alone() -> None:
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    folders = [each for each in ROOT.iterdir() if each.is_dir() and each.name[0] != "."]
+    for file in (file for folder in folders for file in folder.rglob("*.py")):
+        text = file.read_text()
+        if PREFIX in text:
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Constant) and node.value in OPERATORS:
+                    places[node.value].add(file.relative_to(ROOT).as_posix())
+    assert places.keys() == OPERATORS.keys()
+    for name, files in places.items():
+        (file,) = files
+        assert file.startswith("odtc/dialect/"), name
