@@ -2,15 +2,14 @@
 
 from tvm import relax
 
-from odtc.core.ir.kernel_marks import RECURRENT
 from odtc.core.ir.relax_calls import operator_of
-from odtc.frontend.relax_ops.recurrent import recurrent
+from odtc.dialect.sequences.recurrent import recurrent
 
 
 def save_steps(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
     """A replay rule: the call as it is in training, or None where the binding is something else."""
     call = binding.value
-    if operator_of(call) != RECURRENT:
+    if operator_of(call) != recurrent.name:
         return None
-    attrs = call.attrs
-    return recurrent(*call.args, cell=attrs["cell"], reverse=attrs["reverse"], saves=True)
+    layer = recurrent.read(call)
+    return recurrent(*call.args, cell=layer.cell, reverse=layer.reverse, saves=True)

@@ -22,26 +22,22 @@ from odtc.frontend.gradients import (
 )
 from odtc.frontend.gradients.kernels import KERNEL_RULES, KernelRule
 from odtc.frontend.gradients.nn import (
-    attention,
     convolution,
     dropout,
     normalization,
     padding,
-    recurrent,
     softmax,
 )
 
 _FAMILIES = (
     activation,
     arithmetic,
-    attention,
     convolution,
     dropout,
     indexing,
     mathematics,
     normalization,
     padding,
-    recurrent,
     reduction,
     shape,
     softmax,

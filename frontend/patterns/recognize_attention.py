@@ -20,8 +20,8 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.ir.relax_calls import is_call
 from odtc.core.ir.tensor_tags import on_the_way
+from odtc.dialect.sequences.attention import attention
 from odtc.frontend.backward.rebuild import replayed
-from odtc.frontend.relax_ops.attention import attention
 
 _HEADS_INSIDE = [0, 2, 1, 3]
 _SOFTMAX = {"relax.nn.softmax": False, "odtc.safe_softmax": True}

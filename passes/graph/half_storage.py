@@ -21,15 +21,16 @@ from tvm import relax, te, topi
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from odtc.core.ir.kernel_marks import ATTENTION, PATTERN, RECURRENT, SINK
+from odtc.core.ir.kernel_marks import PATTERN, SINK
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.table import OPERATORS
 from odtc.passes.contract import Pass
 from odtc.passes.ir.bindings import bind, rebuilding
 
 _IN_PLACE = "relax.call_tir_inplace"
 _RESHAPE = "relax.reshape"
-# Places of tensors, not of statistics, among the results of an operator: all of a recurrent layer.
-_LARGE = {RECURRENT: range(8), ATTENTION: range(1)}
+# Places of tensors, not of statistics, among the results of an operator.
+_LARGE = {name: each.large for name, each in OPERATORS.items() if each.large}
 # The loss is taken from these, in float32 as everywhere. Its derivative is marked as a constant; an
 # element's share of a mean may lie below what float16 can hold.
 _EXACT = ("relax.nn.log_softmax", "relax.grad.no_grad")

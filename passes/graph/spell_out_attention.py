@@ -13,8 +13,9 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.ir.kernel_marks import ATTENTION, ATTENTION_BACKWARD
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.attributes import read_as
+from odtc.dialect.sequences.attention import Scores, attention, attention_backward
 from odtc.passes.contract import Pass
 from odtc.passes.ir.bindings import bind, bindings_of, rebuilding
 
@@ -50,8 +51,8 @@ class _Attention:
     def __init__(
         self, builder: relax.BlockBuilder, call: relax.Call, operands: list[relax.Expr]
     ) -> None:
-        self._builder, self._attrs = builder, call.attrs
-        self._inner = [bool(each) for each in call.attrs["inner"]]
+        self._builder, self._said = builder, read_as(Scores, call)
+        self._inner = self._said.inner
         q, k, v, *mask = operands
         self.q, self.k, self.v = (self.outside(each, at) for at, each in enumerate((q, k, v)))
         self._mask = mask[0] if mask else None
@@ -73,26 +74,26 @@ class _Attention:
         return self.emit(R.matmul(operands["left"], operands["right"]))
 
     def scaled(self, tensor: relax.Expr) -> relax.Var:
-        return self.emit(R.multiply(tensor, relax.const(np.float32(self._attrs["scale"]))))
+        return self.emit(R.multiply(tensor, relax.const(np.float32(self._said.scale))))
 
     def scores(self) -> relax.Var:
         found = self.scaled(self.product(self.q, self.k, "right"))
         if self._mask is None:
             return found
-        if bool(self._attrs["replaces"]):
+        if self._said.replaces:
             return self.emit(R.where(self._is_replaced(), self._mask, found))
         return self.emit(R.add(found, self._mask))
 
     def powers(self, scores: relax.Expr, top: relax.Expr) -> relax.Var:
         """Of the scores less each query's largest; zeros where a query has none."""
         powers = self.emit(R.exp(self.emit(R.subtract(scores, self.column(top)))))
-        if bool(self._attrs["safe"]):
+        if self._said.safe:
             powers = self.emit(R.where(self.emit(R.isnan(powers)), _zero(), powers))
         return powers
 
     def unreplaced(self, adjoint: relax.Expr) -> relax.Expr:
         """The adjoint of the scores, without those that the mask stood in place of."""
-        if self._mask is None or not bool(self._attrs["replaces"]):
+        if self._mask is None or not self._said.replaces:
             return adjoint
         return self.emit(R.where(self._is_replaced(), _zero(), adjoint))
 
@@ -111,7 +112,7 @@ def _forward(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     powers = of.powers(scores, top)
     total = of.emit(R.sum(powers, -1))
     share = of.emit(R.divide(relax.const(np.float32(1)), total))
-    if bool(call.attrs["safe"]):
+    if attention_backward.read(call).safe:
         share = of.emit(R.where(of.emit(R.equal(total, _zero())), _zero(), share))
     mean = of.product(of.emit(R.multiply(powers, of.column(share))), of.v)
     return relax.Tuple([of.inside(mean, 3), top, share])
@@ -139,6 +140,6 @@ def _zero() -> relax.Expr:
 
 
 _FORMS: dict[str | None, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
-    ATTENTION: _forward,
-    ATTENTION_BACKWARD: _backward,
+    attention.name: _forward,
+    attention_backward.name: _backward,
 }

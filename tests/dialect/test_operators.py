@@ -90,7 +90,9 @@ def test_the_gradient(operator: RelaxOperator, example: Example) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "example"), [case for case in CASES if case.values[0].has_layout]
+    ("operator", "example"),
+    [(each, example) for each, example in EXAMPLES.items() if each.has_layout],
+    ids=lambda each: getattr(each, "name", ""),
 )
 def test_the_type_of_images_with_channels_last(operator: RelaxOperator, example: Example) -> None:
     """An operator that takes a layout says where it reads images, and gives what it gave before."""

@@ -10,6 +10,7 @@ from tvm import relax
 
 import odtc
 from odtc.core.artifact.memory_plan import Kind, PlannedTensor
+from odtc.dialect.sequences.attention import attention
 from odtc.frontend.file.specialize import specialize
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.losses.objective import join_losses
@@ -70,19 +71,19 @@ def forward_of(model: onnx.ModelProto, *varied: str) -> list[str]:
 @pytest.mark.parametrize("name", FOUND)
 def test_it_becomes_one_operator(name: str) -> None:
     names = forward_of(CASES[name])
-    assert names.count("odtc.attention") == 1
+    assert names.count(attention.name) == 1
     assert not [each for each in names if "softmax" in each]
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_it_cannot_stand_for_is_left(name: str) -> None:
     names = forward_of(LEFT[name])
-    assert "odtc.attention" not in names
+    assert attention.name not in names
     assert "relax.nn.softmax" in names
 
 
 def test_a_mask_may_be_frozen() -> None:
-    assert "odtc.attention" in forward_of(LEARNED, "p")
+    assert attention.name in forward_of(LEARNED, "p")
 
 
 def test_heads_are_read_and_written_inside_of_the_steps() -> None:

@@ -9,7 +9,8 @@ from odtc.backends.kernels.attention.forward import attention_kernel
 from odtc.backends.kernels.attention.layout import Heads
 from odtc.backends.kernels.common.operand import call_kernel, shape_of, stored
 from odtc.backends.kernels.product.tile import Machine
-from odtc.core.ir.kernel_marks import ATTENTION, ATTENTION_BACKWARD
+from odtc.dialect.attributes import read_as
+from odtc.dialect.sequences.attention import Scores, attention, attention_backward
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -17,8 +18,8 @@ Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 def attention_rules(machine: Machine) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
-        ATTENTION: lambda builder, call: _lower_forward(builder, call, machine),
-        ATTENTION_BACKWARD: lambda builder, call: _lower_backward(builder, call, machine),
+        attention.name: lambda builder, call: _lower_forward(builder, call, machine),
+        attention_backward.name: lambda builder, call: _lower_backward(builder, call, machine),
     }
 
 
@@ -39,8 +40,8 @@ def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, machine: Mach
 def _heads(
     call: relax.Call, q: relax.Expr, k: relax.Expr, v: relax.Expr, *mask: relax.Expr
 ) -> Heads:
-    attrs = call.attrs
-    inner = [bool(each) for each in attrs["inner"]]
+    said = read_as(Scores, call)
+    inner = said.inner
     (batch, *q_sizes), k_sizes, v_sizes = shape_of(q), shape_of(k)[1:], shape_of(v)[1:]
     # Steps lie in front of the heads, or after them.
     queries, heads, width = q_sizes if inner[0] else (q_sizes[1], q_sizes[0], q_sizes[2])
@@ -53,7 +54,7 @@ def _heads(
         depth=v_sizes[2],
         inner=(inner[0], inner[1], inner[2], inner[3]),
         mask=tuple(size for each in mask for size in shape_of(each)),
-        scale=float(attrs["scale"]),
-        replaces=bool(attrs["replaces"]),
-        safe=bool(attrs["safe"]),
+        scale=said.scale,
+        replaces=said.replaces,
+        safe=said.safe,
     )

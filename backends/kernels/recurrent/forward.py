@@ -22,7 +22,7 @@ from odtc.backends.kernels.recurrent.parts import (
     fill,
 )
 from odtc.backends.kernels.rows.passes import row_kernel
-from odtc.core.ir.recurrent_cells import CELLS
+from odtc.dialect.sequences.cells import CELLS
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class RecurrentLayer:
     """One direction of a recurrent layer.
 
     Attributes:
-        cell: a name of `frontend/relax_ops/recurrent.py`.
+        cell: a name of `CELLS`.
         steps: number of steps.
         batch: number of sequences.
         hidden: elements of a state.

@@ -12,8 +12,8 @@ from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.kernels.recurrent.backward import recurrent_gradient
 from odtc.backends.kernels.recurrent.forward import recurrent_kernel
 from odtc.backends.kernels.recurrent.parts import RecurrentLayer
-from odtc.core.ir.kernel_marks import RECURRENT, RECURRENT_BACKWARD
-from odtc.core.ir.recurrent_cells import CELLS
+from odtc.dialect.sequences.cells import CELLS
+from odtc.dialect.sequences.recurrent import Walk, recurrent, recurrent_backward
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -21,28 +21,30 @@ Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 def recurrent_rules(machine: Machine) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
-        RECURRENT: lambda builder, call: _lower_forward(builder, call, machine),
-        RECURRENT_BACKWARD: lambda builder, call: _lower_backward(builder, call, machine),
+        recurrent.name: lambda builder, call: _lower_forward(builder, call, machine),
+        recurrent_backward.name: lambda builder, call: _lower_backward(builder, call, machine),
     }
 
 
-def _layer(call: relax.Call, sequence: relax.Type, operands: int) -> RecurrentLayer:
+def _layer(walk: Walk, call: relax.Call, sequence: relax.Type, operands: int) -> RecurrentLayer:
     """The layer of a call, by the type of its hidden states; one more operand are lengths."""
     steps, batch, hidden = (int(size) for size in sequence.shape)
-    cell, ragged = str(call.attrs["cell"]), len(call.args) > operands
-    return RecurrentLayer(cell, steps, batch, hidden, bool(call.attrs["reverse"]), ragged)
+    ragged = len(call.args) > operands
+    return RecurrentLayer(walk.cell, steps, batch, hidden, walk.reverse, ragged)
 
 
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:
-    cell = CELLS[str(call.attrs["cell"])]
-    layer = _layer(call, call.ty.fields[0], 2 + cell.has_bias + cell.states)
-    kernel = recurrent_kernel(layer, machine, saves=bool(call.attrs["saves"]))
+    said = recurrent.read(call)
+    cell = CELLS[said.cell]
+    layer = _layer(said, call, call.ty.fields[0], 2 + cell.has_bias + cell.states)
+    kernel = recurrent_kernel(layer, machine, saves=said.saves)
     return call_kernel(builder, kernel, "recurrent", call, list(call.args))
 
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, machine: Machine) -> relax.Expr:
-    cell = CELLS[str(call.attrs["cell"])]
-    layer = _layer(call, call.args[0].ty, 4 + cell.states + len(cell.saved))
+    said = recurrent_backward.read(call)
+    cell = CELLS[said.cell]
+    layer = _layer(said, call, call.args[0].ty, 4 + cell.states + len(cell.saved))
     first = 3 + cell.states
     last = first + 1 + len(cell.saved)
     kept = [stored(builder, each) for each in call.args[first:last]]

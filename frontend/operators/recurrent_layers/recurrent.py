@@ -12,7 +12,8 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.ir.recurrent_cells import CELLS
+from odtc.dialect.sequences.cells import CELLS
+from odtc.dialect.sequences.recurrent import recurrent
 from odtc.frontend.operators.forms import concat, split_evenly
 from odtc.frontend.operators.operator import Emit, Node, Operator
 from odtc.frontend.operators.recurrent_layers import recurrent_activations
@@ -25,7 +26,6 @@ from odtc.frontend.operators.recurrent_layers.recurrent_unrolled import (
     directions,
     unroll,
 )
-from odtc.frontend.relax_ops.recurrent import recurrent
 
 _W, _R = 1, 2
 # What the nodes of all directions have in common.

@@ -68,14 +68,6 @@ GROUP_NORM_BACKWARD = "odtc.group_norm_backward"
 # logarithm over the last dimension; see `backends/kernels/rows/softmax.py`.
 SAFE_SOFTMAX = "odtc.safe_softmax"
 SOFTMAX_BACKWARD = "odtc.softmax_backward"
-# A recurrent layer over a whole sequence, and its gradient; see
-# `backends/kernels/recurrent/rules.py`.
-RECURRENT = "odtc.recurrent"
-RECURRENT_BACKWARD = "odtc.recurrent_backward"
-# Attention without the matrix of its probabilities, and its gradient; see
-# `backends/kernels/attention/rules.py`.
-ATTENTION = "odtc.attention"
-ATTENTION_BACKWARD = "odtc.attention_backward"
 # Cross-entropy of rows of logits, and its derivative; see `backends/kernels/rows/cross_entropy.py`.
 CROSS_ENTROPY = "odtc.cross_entropy"
 CROSS_ENTROPY_SLOPE = "odtc.cross_entropy_slope"

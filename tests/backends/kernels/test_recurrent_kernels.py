@@ -18,7 +18,7 @@ from odtc.backends.kernels.recurrent.backward import recurrent_gradient
 from odtc.backends.kernels.recurrent.forward import recurrent_kernel
 from odtc.backends.kernels.recurrent.parts import RecurrentLayer
 from odtc.backends.vector_math import register_vector_math
-from odtc.core.ir.recurrent_cells import CELLS
+from odtc.dialect.sequences.cells import CELLS
 from tests.fast import examples, fast_if
 from tests.host import loaded
 from tests.numeric.conftest import relative_error
