@@ -17,9 +17,10 @@ from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.kernels.winograd.cut import winograd_gain
 from odtc.backends.targets import Target
-from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD, GROUPED_WEIGHT_GRADIENT
 from odtc.core.ir.layouts import LAST
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images.batch_norm import batch_norm, batch_norm_backward
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 from odtc.passes.layout.step_graph import Costs
 
 # Share of a step that sums of these costs are wrong by; see the six networks in docs/design/log.md.
@@ -58,8 +59,8 @@ _READ = {False: 25e9, True: 18.5e9}
 # Seconds for each element of a normalisation: a channel stays near a core between its passes, all
 # channels of all pixels do not.
 _NORMAL = {
-    BATCH_NORM: {False: 0.32e-9, True: 0.37e-9},
-    BATCH_NORM_BACKWARD: {False: 0.38e-9, True: 0.54e-9},
+    batch_norm.name: {False: 0.32e-9, True: 0.37e-9},
+    batch_norm_backward.name: {False: 0.38e-9, True: 0.54e-9},
 }
 # Seconds for each byte of what a normalisation makes that it and its readers save, with channels
 # second, where these compute it and nothing writes it.
@@ -164,7 +165,7 @@ def _shape(expression: relax.Expr) -> Sequence[int]:
 _MODELS: dict[str, Callable[[relax.Call, bool, Machine], float]] = {
     "relax.nn.conv2d": _convolution,
     _TRANSPOSED: _convolution,
-    GROUPED_WEIGHT_GRADIENT: _grouped,
-    BATCH_NORM: _normal,
-    BATCH_NORM_BACKWARD: _normal,
+    grouped_weight_gradient.name: _grouped,
+    batch_norm.name: _normal,
+    batch_norm_backward.name: _normal,
 }

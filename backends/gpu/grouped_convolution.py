@@ -11,14 +11,14 @@ from odtc.backends.kernels.common.operand import stored
 from odtc.backends.kernels.convolution.grouped_rules import CONV, TRANSPOSED, is_grouped
 from odtc.backends.kernels.convolution.terms import Convolution, shapes_of
 from odtc.backends.kernels.pool.planes import pair
-from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 _FAMILIES = {
     CONV: "convolution",
     TRANSPOSED: "data-gradient",
-    GROUPED_WEIGHT_GRADIENT: "weight-gradient",
+    grouped_weight_gradient.name: "weight-gradient",
 }
 
 

@@ -7,7 +7,7 @@ from odtc.backends.legalize import Legalize
 from odtc.backends.objects.outlines import RecallKernels
 from odtc.backends.pipeline.options import PipelineOptions
 from odtc.backends.write_products import WriteProducts
-from odtc.core.ir.kernel_marks import NORMALISED
+from odtc.dialect.images.batch_norm import normalised
 from odtc.passes.contract import Pass
 from odtc.passes.graph.absorb_activation import AbsorbActivation
 from odtc.passes.graph.absorb_transpose import AbsorbTranspose
@@ -31,7 +31,7 @@ from odtc.passes.schedule.write_over import WriteOver
 
 BACKEND_PASSES = by_name(Legalize, RecallKernels, WriteProducts)
 
-_LOOKED_THROUGH = ["relax.astype", "relax.strided_slice", NORMALISED]
+_LOOKED_THROUGH = ["relax.astype", "relax.strided_slice", normalised.name]
 
 
 def known_passes(of: PipelineOptions) -> Known:

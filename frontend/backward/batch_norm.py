@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tvm import relax
 
-from odtc.frontend.relax_ops.batch_norm import batch_norm
+from odtc.dialect.images.batch_norm import batch_norm
 
 INFERENCE = "relax.nn.batch_norm"
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import ir, relax
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
+from odtc.dialect.gradient.seed import seed
 from odtc.frontend.backward.ask_rules import all_rules_answer
 from odtc.frontend.backward.batch_norm import TrainBatchNorm
 from odtc.frontend.backward.drawing import DrawAnew
@@ -24,7 +25,6 @@ from odtc.frontend.backward.rebuild import (
 from odtc.frontend.backward.recurrent import save_steps
 from odtc.frontend.backward.sparse_gradients import SparseGradients
 from odtc.frontend.backward.stop_gradient import StopGradient
-from odtc.frontend.gradients.structural import SEED
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.optimizers.update import LOSS_SCALE
@@ -166,8 +166,8 @@ def _emitted(
         value, derivative = R.multiply(value, weight), R.multiply(derivative, weight)
     # What comes before the loss is of the forward pass: the derivative has to.
     constant = builder.emit(no_grad(derivative))
-    seed = builder.emit(relax.Call(ir.Op.get(SEED), [output, constant]))
-    return seed, builder.emit(value, str(LOSS))
+    found = builder.emit(seed(output, constant))
+    return found, builder.emit(value, str(LOSS))
 
 
 def _sum(builder: relax.BlockBuilder, terms: Sequence[relax.Expr]) -> relax.Expr:

@@ -2,11 +2,11 @@
 
 from tvm import relax
 
-from odtc.core.ir.kernel_marks import DROPOUT, RANDOM
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.table import OPERATORS
 
 # Operators whose last argument is the step that their numbers follow from; 0 outside of training.
-_DRAWING = frozenset({DROPOUT, RANDOM})
+_DRAWING = frozenset(name for name, each in OPERATORS.items() if each.draws)
 
 
 class DrawAnew:

@@ -4,21 +4,11 @@ In the imported forward function its step is 0. A training step gives it its own
 it out.
 """
 
-from functools import cache
-
 import numpy as np
-import tvm
-from tvm import ir, relax
+from tvm import relax
 
-from odtc.core.ir.kernel_marks import DROPOUT
 from odtc.core.ir.relax_calls import operator_of
-
-
-@cache
-def register_dropout() -> None:
-    """Adds the operator to TVM's registry, once in a process."""
-    tvm.ir.register_op_attr(DROPOUT, "FInferType", lambda call, _: call.args[0].ty)
-    tvm.ir.register_op_attr(DROPOUT, "FPurity", True)
+from odtc.dialect.draw import dropout as operator
 
 
 def dropout(data: relax.Expr, ratio: float, stream: int, seed: int) -> relax.Call:
@@ -30,11 +20,10 @@ def dropout(data: relax.Expr, ratio: float, stream: int, seed: int) -> relax.Cal
         stream: number of the node; each has a mask of its own.
         seed: of all masks, below 2**63.
     """
-    register_dropout()
-    attrs = ir.make_node("ir.DictAttrs", ratio=ratio, stream=stream, seed=seed)
-    return relax.Call(ir.Op.get(DROPOUT), [data, relax.const(np.int32(0))], attrs)
+    step = relax.const(np.int32(0))
+    return operator.dropout(data, step, ratio=ratio, stream=stream, seed=seed)
 
 
 def is_dropout(binding: relax.Binding) -> bool:
     """Whether a binding calls the operator."""
-    return operator_of(binding.value) == DROPOUT
+    return operator_of(binding.value) == operator.dropout.name

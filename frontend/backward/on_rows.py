@@ -13,11 +13,11 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.table import OPERATORS
 from odtc.frontend.backward.rebuild import replayed
-from odtc.frontend.relax_ops.pointwise import POINTWISE
 
 # Elementwise operators of Relax whose operands broadcast as NumPy's do.
-_ELEMENTWISE = POINTWISE | {
+_ELEMENTWISE = {name for name, operator in OPERATORS.items() if operator.maps} | {
     f"relax.{name}"
     for name in (
         "add subtract multiply divide maximum minimum abs negative square exp log sqrt rsqrt erf "

@@ -6,25 +6,12 @@ evaluation has its mean in its place.
 """
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
-import tvm
-from tvm import ir, relax
+from tvm import relax
 
-from odtc.core.ir.kernel_marks import RANDOM
 from odtc.core.ir.relax_calls import operator_of
-
-
-@cache
-def register_random() -> None:
-    """Adds the operator to TVM's registry, once in a process."""
-    tvm.ir.register_op_attr(RANDOM, "FInferType", lambda call, _: _type(call))
-    tvm.ir.register_op_attr(RANDOM, "FPurity", True)
-
-
-def _type(call: relax.Call) -> relax.TensorType:
-    return relax.TensorType([int(size) for size in call.attrs["shape"]], "float32")
+from odtc.dialect.draw import random as operator
 
 
 def random(shape: Sequence[int], stream: int, seed: int, keep: float = 0.0) -> relax.Call:
@@ -36,21 +23,18 @@ def random(shape: Sequence[int], stream: int, seed: int, keep: float = 0.0) -> r
         seed: of all numbers, below 2**63.
         keep: the share of ones in a mask, in (0, 1]; 0 for numbers.
     """
-    register_random()
-    attrs = ir.make_node(
-        "ir.DictAttrs", shape=list(shape), keep=float(keep), stream=stream, seed=seed
-    )
-    return relax.Call(ir.Op.get(RANDOM), [relax.const(np.int32(0))], attrs)
+    numbers = {"shape": list(shape), "keep": float(keep), "stream": stream, "seed": seed}
+    return operator.random(relax.const(np.int32(0)), **numbers)
 
 
 def is_random(binding: relax.Binding) -> bool:
     """Whether a binding calls the operator."""
-    return operator_of(binding.value) == RANDOM
+    return operator_of(binding.value) == operator.random.name
 
 
 def without_masks(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
     """A replay rule: outside of training, a mask is its mean."""
-    keep = float(binding.value.attrs["keep"]) if is_random(binding) else 0.0
+    keep = operator.random.read(binding.value).keep if is_random(binding) else 0.0
     if not keep:
         return None
     return relax.op.full(binding.var.ty.shape, relax.const(np.float32(keep)), "float32")

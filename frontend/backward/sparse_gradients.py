@@ -15,15 +15,15 @@ nothing reads any more, is dropped: the forward pass stays as it was, and copies
 from collections.abc import Mapping
 
 import tvm
-from tvm import ir, relax
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.core.errors import UnsupportedError
 from odtc.core.ir.relax_calls import operator_of
 from odtc.core.specs import Block
+from odtc.dialect.gradient.attach import attach
 from odtc.frontend.backward.rebuild import builder_with_kernels, replay_body
-from odtc.frontend.gradients.structural import ATTACH
 
 _CONVOLUTIONS = {
     "relax.nn.conv2d": R.nn.conv2d,
@@ -74,9 +74,8 @@ class SparseGradients:
             result = _convolution(builder, call, _CONVOLUTIONS[name], block, part)
         else:
             result = relax.Call(call.op, [no_grad(call.args[0]), part], call.attrs)
-        attrs = ir.make_node("ir.DictAttrs", axis=axis, start=block.start)
         operands = [builder.emit(call), builder.emit(builder.normalize(result))]
-        return relax.Call(ir.Op.get(ATTACH), operands, attrs)
+        return attach(*operands, axis=axis, start=block.start)
 
     def detached(self, module: tvm.IRModule, name: str) -> tvm.IRModule:
         """Takes from an adjoint what was added for its sake: marks, parts, and their variables.
@@ -104,7 +103,7 @@ class SparseGradients:
 def _detach(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
     """A replay rule: the value of a mark is its first argument."""
     call = binding.value
-    return call.args[0] if operator_of(call) == ATTACH else None
+    return call.args[0] if operator_of(call) == attach.name else None
 
 
 def _view(call: relax.Call, name: str, block: Block, part: relax.Expr) -> relax.Expr | None:

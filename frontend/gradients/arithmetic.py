@@ -6,21 +6,8 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
+from odtc.dialect.adjoints import fitted, number
 from odtc.dialect.rule import Rule
-
-
-def fitted(builder: relax.BlockBuilder, grad: relax.Expr, operand: relax.Expr) -> relax.Expr:
-    """The adjoint of a broadcast operand: summed to the operand's shape."""
-    grad = builder.emit(grad)
-    wanted = [int(size) for size in operand.ty.shape]
-    if [int(size) for size in grad.ty.shape] == wanted:
-        return grad
-    return R.collapse_sum_to(grad, wanted)
-
-
-def number(value: float, like: relax.Expr) -> relax.Expr:
-    """A constant of the type of a tensor's elements."""
-    return relax.const(value, str(like.ty.dtype))
 
 
 def _extremum(trails: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Rule:

@@ -9,8 +9,8 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad, take_backward
 
+from odtc.dialect.adjoints import number
 from odtc.dialect.rule import Rule
-from odtc.frontend.gradients.arithmetic import number
 
 
 def take(

@@ -6,7 +6,7 @@ from tvm import tirx
 from tvm.ir import Expr
 
 from odtc.dialect.rule import Rule
-from odtc.frontend.gradients.pointwise import by_input, by_result
+from odtc.dialect.slopes import by_input, by_result
 from odtc.frontend.gradients.structural import stop
 
 

@@ -5,17 +5,8 @@ import math
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.adjoints import kept, number
 from odtc.dialect.rule import Rule
-from odtc.frontend.gradients.arithmetic import number
-
-
-def kept(call: relax.Call, reduced: relax.Expr) -> relax.Expr:
-    """A result of a reduction, or its adjoint, with the reduced axes as axes of size one."""
-    shape = [int(size) for size in call.args[0].ty.shape]
-    axes = range(len(shape)) if call.attrs["axis"] is None else map(int, call.attrs["axis"])
-    gone = {axis % len(shape) for axis in axes}
-    ones = [1 if axis in gone else size for axis, size in enumerate(shape)]
-    return reduced if call.attrs["keepdims"] else R.reshape(reduced, ones)
 
 
 def _axes(call: relax.Call) -> list[int] | None:

@@ -10,6 +10,7 @@ from functools import cache
 import tvm
 from tvm import relax
 
+from odtc.dialect.operator import LEVEL
 from odtc.dialect.rule import Rule
 from odtc.frontend.gradients import (
     activation,
@@ -23,7 +24,6 @@ from odtc.frontend.gradients import (
 from odtc.frontend.gradients.kernels import KERNEL_RULES, KernelRule
 from odtc.frontend.gradients.nn import (
     convolution,
-    dropout,
     normalization,
     padding,
     softmax,
@@ -33,7 +33,6 @@ _FAMILIES = (
     activation,
     arithmetic,
     convolution,
-    dropout,
     indexing,
     mathematics,
     normalization,
@@ -46,23 +45,15 @@ _FAMILIES = (
 
 RULES: dict[str, Rule] = {name: rule for family in _FAMILIES for name, rule in family.RULES.items()}
 
-# Above the level of TVM's own rules, so that ours win.
-_LEVEL = 11
 # Where TVM looks for the rule that a `call_tir_with_grad` names.
 _KERNEL_PREFIX = "tvm.relax.te_grad._register."
 
 
 @cache
 def register_gradients() -> None:
-    """Adds the table, and operators of our own, to TVM's operator registry, once in a process."""
-    for name, infer in (
-        (structural.ATTACH, lambda call, _: call.args[0].ty),
-        (structural.SEED, lambda _, __: relax.TensorType((), "float32")),
-    ):
-        tvm.ir.register_op_attr(name, "FInferType", infer)
-        tvm.ir.register_op_attr(name, "FPurity", True)
+    """Adds the table to TVM's operator registry, once in a process."""
     for op_name, rule in RULES.items():
-        tvm.ir.register_op_attr(op_name, "FPrimalGradient", rule, level=_LEVEL)
+        tvm.ir.register_op_attr(op_name, "FPrimalGradient", rule, level=LEVEL)
     for name, kernel_rule in KERNEL_RULES.items():
         tvm.register_global_func(_KERNEL_PREFIX + name, _for_tvm(kernel_rule))
 

@@ -12,9 +12,9 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.rows.cross_entropy import cross_entropy, cross_entropy_slope
 from odtc.frontend.losses.elements import number, total
 from odtc.frontend.losses.loss import MEAN
-from odtc.frontend.relax_ops.cross_entropy import cross_entropy, cross_entropy_slope
 
 Result = tuple[relax.Expr, relax.Expr]
 

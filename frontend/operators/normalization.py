@@ -8,10 +8,10 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.elements.pointwise import positive_power
+from odtc.dialect.images.window_sum import window_sum
 from odtc.frontend.operators.operator import Emit, Node, Operator
 from odtc.frontend.operators.reduction import reduce
-from odtc.frontend.relax_ops.pointwise import positive_power
-from odtc.frontend.relax_ops.window_sum import window_sum
 
 # Added to norms, which a tensor of zeros is divided by.
 TINY = 1e-30

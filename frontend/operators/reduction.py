@@ -7,8 +7,9 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.operator import RelaxOperator
+from odtc.dialect.rows.reductions import log_sum_exp, norm
 from odtc.frontend.operators.operator import Convert, Emit, Expand, Node, Operator
-from odtc.frontend.relax_ops import reductions
 
 # Since these opsets the axes are an input; before, an attribute.
 _AXES_INPUT_SINCE = {"ReduceSum": 13}
@@ -52,6 +53,10 @@ def _reduction(build: Callable[..., relax.Expr]) -> Convert:
     return convert
 
 
+def _of_our_own(operator: RelaxOperator) -> Callable[..., relax.Expr]:
+    return lambda data, axes, keepdims: operator(data, axis=list(axes), keepdims=keepdims)
+
+
 def _in_steps(before: str | None, op_type: str, after: str | None) -> Expand:
     """A reduction of what one operator makes of the input; another one makes the result of it."""
 
@@ -76,9 +81,9 @@ def _expanded(before: str | None, op_type: str, after: str | None) -> Operator:
 
 OPERATORS: dict[str, Operator] = {
     "ReduceL1": _expanded("Abs", "ReduceSum", None),
-    "ReduceL2": _trained(_reduction(reductions.norm)),
+    "ReduceL2": _trained(_reduction(_of_our_own(norm))),
     "ReduceLogSum": _expanded(None, "ReduceSum", "Log"),
-    "ReduceLogSumExp": _trained(_reduction(reductions.log_sum_exp)),
+    "ReduceLogSumExp": _trained(_reduction(_of_our_own(log_sum_exp))),
     "ReduceMax": _trained(_reduction(R.max)),
     "ReduceMean": _trained(_reduction(R.mean)),
     "ReduceMin": _trained(_reduction(R.min)),

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, is_op, rewrite_call, wildcard
 
-from odtc.frontend.relax_ops import pointwise
-from odtc.frontend.relax_ops.safe_softmax import safe_softmax
+from odtc.dialect.elements import pointwise
+from odtc.dialect.rows.softmax import safe_softmax
 
 Matches = Mapping[DFPattern, relax.Expr]
 # What stands for the match; None where it is not what it looks like.
@@ -54,7 +54,7 @@ def _silu() -> tuple[DFPattern, Replace]:
 
 
 def _hard_swish() -> tuple[DFPattern, Replace]:
-    gate = is_op("odtc.hard_sigmoid")(_X)
+    gate = is_op(pointwise.hard_sigmoid.name)(_X)
 
     def replace(matches: Matches) -> relax.Expr | None:
         attrs = matches[gate].attrs
@@ -79,7 +79,7 @@ def _gelu(scaled: Callable[[DFPattern], DFPattern], factor: float) -> tuple[DFPa
 def _gelu_tanh() -> tuple[DFPattern, Replace]:
     """X / 2 * (1 + tanh(√(2/π) * (x + 0.044715 x³)))."""
     half, one, rate, cubic = is_const(), is_const(), is_const(), is_const()
-    cube = is_op("odtc.integer_power")(_X)
+    cube = is_op(pointwise.integer_power.name)(_X)
     inner = _times(rate, _plus(_X, _times(cubic, cube)))
     gate = _plus(is_op("relax.tanh")(inner), one)
 
@@ -107,10 +107,10 @@ def _masked_softmax() -> tuple[DFPattern, Replace]:
 # one takes a walk over the whole function.
 _FUNCTIONS = (
     ({"relax.sigmoid"}, *_silu()),
-    ({"odtc.hard_sigmoid"}, *_hard_swish()),
+    ({pointwise.hard_sigmoid.name}, *_hard_swish()),
     ({"relax.erf"}, *_gelu(lambda root: is_op("relax.divide")(_X, root), math.sqrt(2))),
     ({"relax.erf"}, *_gelu(lambda root: _times(_X, root), math.sqrt(0.5))),
-    ({"relax.tanh", "odtc.integer_power"}, *_gelu_tanh()),
+    ({"relax.tanh", pointwise.integer_power.name}, *_gelu_tanh()),
     ({"relax.isnan", "relax.nn.softmax"}, *_masked_softmax()),
 )
 

@@ -20,11 +20,12 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.ir.relax_calls import is_call
 from odtc.core.ir.tensor_tags import on_the_way
+from odtc.dialect.rows.softmax import safe_softmax
 from odtc.dialect.sequences.attention import attention
 from odtc.frontend.backward.rebuild import replayed
 
 _HEADS_INSIDE = [0, 2, 1, 3]
-_SOFTMAX = {"relax.nn.softmax": False, "odtc.safe_softmax": True}
+_SOFTMAX = {"relax.nn.softmax": False, safe_softmax.name: True}
 # Of these there is one in each attention; `recognize` makes the second of the first.
 SOFTMAX = _SOFTMAX.keys()
 
@@ -136,7 +137,7 @@ class _Attention:
         call = self._values.get(given)
         if is_call(call, "relax.nn.softmax"):
             axis = call.attrs.axis
-        elif is_call(call, "odtc.safe_softmax"):
+        elif is_call(call, safe_softmax.name):
             axis = call.attrs["axis"]
         else:
             return None

@@ -9,8 +9,8 @@ from typing import ClassVar
 import tvm
 from tvm import ir, relax
 
-from odtc.core.ir.kernel_marks import ACTIVATIONS, BATCH_NORM
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images.batch_norm import ACTIVATIONS, batch_norm
 from odtc.passes.contract import Pass
 from odtc.passes.ir.bindings import bind, bindings_of, readers_of, rebuilding
 
@@ -28,7 +28,7 @@ def activated(function: relax.Function) -> dict[relax.Var, relax.Var]:
         if normal is None or not isinstance(normal, relax.TupleGetItem) or normal.index:
             continue
         source = normal.tuple_value
-        if readers[value.args[0]] == 1 and operator_of(values.get(source)) == BATCH_NORM:
+        if readers[value.args[0]] == 1 and operator_of(values.get(source)) == batch_norm.name:
             found[variable] = source
     return found
 

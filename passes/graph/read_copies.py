@@ -20,8 +20,9 @@ from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.core.ir.kernel_marks import BATCH_NORM_BACKWARD, NORMALISED, PATTERN
+from odtc.core.ir.kernel_marks import PATTERN
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images.batch_norm import batch_norm_backward, normalised
 from odtc.passes.contract import Pass
 from odtc.passes.graph.half_storage import forward_length
 from odtc.passes.ir.bindings import bind, bindings_of, rebuilding, replaced
@@ -103,12 +104,12 @@ class Saved:
         value = self.bindings[number].value
         if operator_of(value) == _CALL_TIR:
             return value.args[0].name_hint in self.fused
-        return operator_of(value) in (*FUSED, NORMALISED)
+        return operator_of(value) in (*FUSED, normalised.name)
 
     def takes_channels(self, number: int, root: relax.Var) -> bool:
         """Whether a binding can read a tensor as some channels of another one."""
         value = self.bindings[number].value
-        if operator_of(value) != BATCH_NORM_BACKWARD:
+        if operator_of(value) != batch_norm_backward.name:
             return False
         return [each.same_as(root) for each in value.args] == [False, True, False, False, False]
 

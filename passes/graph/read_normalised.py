@@ -19,17 +19,13 @@ from functools import cached_property
 from typing import ClassVar
 
 import tvm
-from tvm import ir, relax
+from tvm import relax
 
-from odtc.core.ir.kernel_marks import (
-    BATCH_NORM,
-    BATCH_STATISTICS,
-    GROUPED_WEIGHT_GRADIENT,
-    MAPS,
-    NORMALISED,
-)
 from odtc.core.ir.layouts import SECOND
 from odtc.core.ir.relax_calls import layout_of, operator_of
+from odtc.dialect.images.batch_norm import batch_norm, batch_statistics, normalised
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
+from odtc.dialect.table import OPERATORS
 from odtc.passes.contract import Pass
 from odtc.passes.graph.read_copies import FUSED, fused_kernels
 from odtc.passes.ir.bindings import bind, bindings_of, rebuilding, replaced
@@ -43,24 +39,12 @@ RESULT = 0
 _OF_A_CONVOLUTION = 2
 
 
-def _infer_statistics(call: relax.Call) -> relax.Type:
-    return relax.TupleType([call.args[1].ty] * 4)
-
-
-for _name, _infer in (
-    (BATCH_STATISTICS, _infer_statistics),
-    (NORMALISED, lambda call: call.args[0].ty),
-):
-    tvm.ir.register_op_attr(_name, "FInferType", lambda call, _, infer=_infer: infer(call))
-    tvm.ir.register_op_attr(_name, "FPurity", True)
-
-
 def is_convolution_of(value: relax.Expr, image: relax.Var) -> bool:
     """Whether a binding convolves an image, or is a gradient of weights, whose kernel copies it."""
     name = operator_of(value)
     if name in ("relax.nn.conv2d", "relax.nn.conv3d"):
         is_second = str(value.attrs.data_layout) in _SECOND
-    elif name == GROUPED_WEIGHT_GRADIENT:
+    elif name == grouped_weight_gradient.name:
         is_second = layout_of(value) == SECOND
     else:
         return False
@@ -87,7 +71,7 @@ class Readers:
         """The results that are computed where they are read, each with its normalisation."""
         bindings = bindings_of(self.function)
         calls = {
-            b.var for b in bindings if operator_of(b.value) == BATCH_NORM and is_plain(b.value)
+            b.var for b in bindings if operator_of(b.value) == batch_norm.name and is_plain(b.value)
         }
         # Absorbed activations leave more than one of a call, of which one is read.
         results = {b.var: b.value.tuple_value for b in bindings if _is_result(b.value, calls)}
@@ -116,8 +100,7 @@ class Readers:
         name = operator_of(value)
         if name == _CALL_TIR:
             return value.args[0].name_hint in self.kernels
-        # An operator is said to have any attribute; of those that nobody gave it there is no value.
-        return name in FUSED or (bool(name) and bool(ir.Op.get(name).get_attr(MAPS)))
+        return name in FUSED or (name in OPERATORS and OPERATORS[name].maps)
 
 
 def _shape(value: relax.Expr) -> list[int] | None:
@@ -187,16 +170,13 @@ def _statistics(
 ) -> tuple[relax.Var, Callable[[], relax.Call]]:
     """Emits the statistics; gives them, and what makes the normalised data for a reader."""
     data, gamma, beta, *running = call.args
-    rates = {key: call.attrs[key] for key in ("epsilon", "momentum")}
+    said = batch_norm.read(call)
     found = builder.emit(
-        relax.Call(
-            ir.Op.get(BATCH_STATISTICS), [data, *running], ir.make_node("ir.DictAttrs", **rates)
-        ),
+        batch_statistics(data, *running, epsilon=said.epsilon, momentum=said.momentum),
         name_hint=variable.name,
     )
     mean, scale = (
         builder.emit(relax.TupleGetItem(found, place), name_hint=variable.name) for place in (2, 3)
     )
-    attrs = ir.make_node("ir.DictAttrs", activation=str(call.attrs["activation"]))
     tensors = [data, mean, gamma, scale, beta]
-    return found, lambda: relax.Call(ir.Op.get(NORMALISED), tensors, attrs)
+    return found, lambda: normalised(*tensors, activation=said.activation)

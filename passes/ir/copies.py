@@ -9,14 +9,14 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.ir.kernel_marks import CONCAT_LAST
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images.copies import concat_last
 
 # From a copy to the tensor that was copied, as Relax operators.
 Undo = Callable[[relax.Expr], relax.Expr]
 
 RESHAPE, _PERMUTE, _CONCAT = "relax.reshape", "relax.permute_dims", "relax.concat"
-_COPYING = (RESHAPE, _PERMUTE, _CONCAT, CONCAT_LAST)
+_COPYING = (RESHAPE, _PERMUTE, _CONCAT, concat_last.name)
 # The axis of channels.
 _CHANNELS = 1
 
@@ -72,7 +72,7 @@ def _copies_of(binding: relax.Binding) -> Iterator[Copy]:
 
 def _prefixes(bindings: Sequence[relax.Binding]) -> Iterator[Copy]:
     """Concats whose operands are the first ones of a later concat, each with the last such one."""
-    concats = [b for b in bindings if operator_of(b.value) in (_CONCAT, CONCAT_LAST)]
+    concats = [b for b in bindings if operator_of(b.value) in (_CONCAT, concat_last.name)]
     lists = [_parts(b.value) for b in concats]
     for number, (binding, own) in enumerate(zip(concats, lists, strict=True)):
         axis = _axis(binding.value)
@@ -88,7 +88,7 @@ def _prefixes(bindings: Sequence[relax.Binding]) -> Iterator[Copy]:
 
 def _parts(concat: relax.Call) -> list[relax.Expr]:
     """What a concat joins; nothing where that is one tuple."""
-    if operator_of(concat) == CONCAT_LAST:
+    if operator_of(concat) == concat_last.name:
         return list(concat.args)
     given = concat.args[0]
     return list(given) if isinstance(given, relax.Tuple) else []
@@ -97,7 +97,7 @@ def _parts(concat: relax.Call) -> list[relax.Expr]:
 def _axis(concat: relax.Call) -> int:
     """The axis along which a concat joins."""
     rank = len(concat.ty.shape)
-    return rank - 1 if operator_of(concat) == CONCAT_LAST else int(concat.attrs.axis) % rank
+    return rank - 1 if operator_of(concat) == concat_last.name else int(concat.attrs.axis) % rank
 
 
 def _slice(source: relax.Var, result: relax.Var, axis: int, begin: int, end: int) -> Copy:

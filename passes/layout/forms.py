@@ -11,12 +11,6 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.ir.kernel_marks import (
-    ACTIVATIONS,
-    BATCH_NORM,
-    BATCH_NORM_BACKWARD,
-    GROUPED_WEIGHT_GRADIENT,
-)
 from odtc.core.ir.layouts import SECOND
 from odtc.core.ir.relax_calls import operator_of
 from odtc.dialect import channels_last
@@ -40,10 +34,9 @@ _ELEMENTWISE = (
         f"relax.{name}"
         for name in (
             "add subtract multiply divide maximum minimum negative exp sqrt tanh sigmoid clip "
-            "greater greater_equal less less_equal equal not_equal where astype"
+            "greater greater_equal less less_equal equal not_equal where astype nn.relu"
         ).split()
     ),
-    *ACTIVATIONS,
 )
 
 
@@ -120,10 +113,6 @@ def _is_weight_gradient(call: relax.Call) -> bool:
     return is_plain and shape_of(call)[0] >= channels_last.FEW
 
 
-def _is_depthwise_gradient(call: relax.Call) -> bool:
-    return is_depthwise(shape_of(call), int(call.attrs["groups"]))
-
-
 def is_elementwise_call(call: relax.Call) -> bool:
     """Whether a call maps images, which may be broadcast, and single numbers to an image."""
     if not is_image(call) or shape_of(call)[1] < channels_last.FEW:
@@ -171,11 +160,6 @@ _RULES: Mapping[str, Rule] = {
     _WEIGHT_GRADIENT: Rule(
         (0, 1), _is_weight_gradient, last_calls.weight_gradient, makes_images=False
     ),
-    GROUPED_WEIGHT_GRADIENT: Rule(
-        (0, 1), _is_depthwise_gradient, last_calls.with_layout, makes_images=False
-    ),
-    BATCH_NORM: Rule((0,), is_of_images, last_calls.with_layout),
-    BATCH_NORM_BACKWARD: Rule((0, 1), is_of_images, last_calls.with_layout),
     "relax.nn.avg_pool2d": Rule((0,), is_pool, last_calls.avg_pool),
     "relax.grad.avg_pool2d_backward": Rule((0, 1), is_pool, last_calls.avg_pool_gradient),
     "relax.concat": Rule(None, _is_of_channels, last_calls.concat),

@@ -10,9 +10,9 @@ from typing import Any
 from tvm import ir, relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.ir.kernel_marks import CONCAT_LAST
 from odtc.core.ir.layouts import LAST, permuted
 from odtc.dialect.channels_last import ints, shape_of
+from odtc.dialect.images.copies import concat_last
 
 _CHANNELS = 3
 Last = Callable[[relax.Call, Sequence[relax.Expr]], relax.Expr]
@@ -73,19 +73,9 @@ avg_pool = _pooling(R.nn.avg_pool2d)
 avg_pool_gradient = _pooling(R.grad.avg_pool2d_backward)
 
 
-def _infer_concat(call: relax.Call) -> relax.Type:
-    shapes = [shape_of(each) for each in call.args]
-    channels = sum(shape[_CHANNELS] for shape in shapes)
-    return relax.TensorType([*shapes[0][:_CHANNELS], channels], call.args[0].ty.dtype)
-
-
-ir.register_op_attr(CONCAT_LAST, "FInferType", lambda call, _: _infer_concat(call))
-ir.register_op_attr(CONCAT_LAST, "FPurity", True)
-
-
 def concat(_: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
     """A concat of channels."""
-    return relax.Call(ir.Op.get(CONCAT_LAST), list(read))
+    return concat_last(*read)
 
 
 def split(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:

@@ -4,9 +4,9 @@ import tvm
 from tvm import ir, relax
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.core.ir.kernel_marks import RELAYOUT
 from odtc.core.ir.layouts import LAST, SECOND, is_same_in_both, permuted
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images import copies
 from odtc.passes.ir.bindings import bind, bindings_of, rebuilding
 from odtc.passes.layout.element_kernels import permuted_kernel
 from odtc.passes.layout.forms import CALL_TIR, read_by
@@ -14,23 +14,12 @@ from odtc.passes.layout.problem import LayoutSolution
 from odtc.passes.layout.step_graph import StepGraph
 
 
-def _infer_relayout(call: relax.Call) -> relax.Type:
-    type_ = call.args[0].ty
-    shape = permuted([int(size) for size in type_.shape], str(call.attrs["to"]))
-    return relax.TensorType(shape, type_.dtype)
-
-
-tvm.ir.register_op_attr(RELAYOUT, "FInferType", lambda call, _: _infer_relayout(call))
-tvm.ir.register_op_attr(RELAYOUT, "FPurity", True)
-
-
 def relayout(image: relax.Expr, to: str) -> relax.Call:
     """A copy of an image in another layout; a view, where it lies so."""
     shape = [int(size) for size in image.ty.shape]
     if is_same_in_both(shape if to == LAST else permuted(shape, SECOND)):
         return R.reshape(image, permuted(shape, to))
-    attrs = ir.make_node("ir.DictAttrs", to=to)
-    return relax.Call(ir.Op.get(RELAYOUT), [image], attrs)
+    return copies.relayout(image, to=to)
 
 
 def rewritten(

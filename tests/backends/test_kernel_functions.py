@@ -10,8 +10,8 @@ from odtc.backends.families import family_of
 from odtc.backends.targets import Target, parse_target
 from odtc.backends.vector_math import register_vector_math
 from odtc.core.ir.kernel_functions import FUNCTIONS, MATHS
-from odtc.frontend.gradients.lowered import require_lowered
-from odtc.frontend.gradients.pointwise import by_input
+from odtc.dialect.lowered import require_lowered
+from odtc.dialect.slopes import by_input
 from odtc.frontend.gradients.table import register_gradients
 
 TARGETS = ("host-cpu", "android-cpu", "android-opencl", "android-vulkan")

@@ -10,10 +10,9 @@ from tvm.relax import op as R  # noqa: N812
 from odtc.backends.families import family_of
 from odtc.backends.pipeline.phases import rewrite_phase
 from odtc.backends.targets import parse_target
-from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_STATISTICS, NORMALISED
 from odtc.core.ir.layouts import LAST, SECOND
 from odtc.core.ir.relax_calls import operator_of
-from odtc.frontend.relax_ops.batch_norm import batch_norm
+from odtc.dialect.images.batch_norm import batch_norm, batch_statistics, normalised
 from odtc.passes.contract import run_pipeline
 from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.layout.select import SelectLayouts
@@ -83,10 +82,10 @@ def test_the_cost_of_a_step_as_it_is_knows_what_is_not_written() -> None:
 
 
 PLANS = {
-    "second": ({}, [BATCH_STATISTICS], 2),
-    "its-maker-last": ({"made": LAST}, [BATCH_STATISTICS], 2),
-    "a-reader-last": ({"read0": LAST}, [BATCH_NORM], 0),
-    "itself-last": ({"normal": LAST}, [BATCH_NORM], 0),
+    "second": ({}, [batch_statistics.name], 2),
+    "its-maker-last": ({"made": LAST}, [batch_statistics.name], 2),
+    "a-reader-last": ({"read0": LAST}, [batch_norm.name], 0),
+    "itself-last": ({"normal": LAST}, [batch_norm.name], 0),
 }
 
 
@@ -101,5 +100,5 @@ def test_readers_compute_it_where_they_and_it_have_channels_second(kind: str) ->
         operator_of(binding.value)
         for binding in bindings_of(run_pipeline(passes, step())["train_step"])
     ]
-    assert [each for each in names if each in (BATCH_NORM, BATCH_STATISTICS)] == kernels
-    assert names.count(NORMALISED) == computed
+    assert [each for each in names if each in (batch_norm.name, batch_statistics.name)] == kernels
+    assert names.count(normalised.name) == computed

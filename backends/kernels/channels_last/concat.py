@@ -12,7 +12,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.common.vectors import Index, each_block, ramp, vector_type
 from odtc.backends.kernels.pool.planes import plane_kernel
-from odtc.core.ir.kernel_marks import CONCAT_LAST
+from odtc.dialect.images import copies
 
 
 def concat_last_rules(
@@ -27,7 +27,7 @@ def concat_last_rules(
         name = builder.add_func(kernel, "concatenate")
         return relax.call_tir(name, relax.Tuple(images), call.ty)
 
-    return {CONCAT_LAST: rule}
+    return {copies.concat_last.name: rule}
 
 
 def concat_last(

@@ -10,8 +10,8 @@ from odtc.backends.kernels.common.places import index
 from odtc.backends.kernels.common.transpose import copy_transposed
 from odtc.backends.kernels.common.vectors import Index, deinterleave, each_block, interleave, ramp
 from odtc.backends.kernels.pool.planes import plane_kernel
-from odtc.core.ir.kernel_marks import RELAYOUT
 from odtc.core.ir.layouts import LAST, permuted
+from odtc.dialect.images import copies
 
 # Rows of the copy that a task makes; tasks of an image of few channels; how many these are.
 _ROWS, _BANDS, _FEW = 64, 8, 4
@@ -23,12 +23,12 @@ def relayout_rules(
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
 
     def rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        shape, to = shape_of(call.args[0]), str(call.attrs["to"])
+        shape, to = shape_of(call.args[0]), copies.relayout.read(call).to
         kernel = relayout(shape, to, lanes, str(call.ty.dtype))
         name = builder.add_func(kernel, "relayout")
         return relax.call_tir(name, relax.Tuple([call.args[0]]), call.ty)
 
-    return {RELAYOUT: rule}
+    return {copies.relayout.name: rule}
 
 
 def relayout(shape: list[int], to: str, lanes: int, dtype: str = "float32") -> tirx.PrimFunc:

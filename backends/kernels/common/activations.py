@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from tvm import ir, tirx
 
+from odtc.dialect.elements.pointwise import relu6
+
 
 def activated(name: str, value: ir.Expr, number: Callable[[float], ir.Expr]) -> ir.Expr:
     """A value after an activation.
@@ -17,6 +19,6 @@ def activated(name: str, value: ir.Expr, number: Callable[[float], ir.Expr]) -> 
     values = {
         "": value,
         "relax.nn.relu": tirx.max(value, zero),
-        "odtc.relu6": tirx.Select(value < zero, zero, tirx.Select(value > six, six, value)),
+        relu6.name: tirx.Select(value < zero, zero, tirx.Select(value > six, six, value)),
     }
     return values[name]

@@ -20,9 +20,9 @@ from odtc.backends.kernels.convolution.terms import Convolution
 from odtc.backends.kernels.norm.normalised import Normal, operands_of
 from odtc.backends.kernels.pool.planes import Window, pair
 from odtc.backends.kernels.product.tile import Machine
-from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT
 from odtc.core.ir.layouts import LAST, SECOND
 from odtc.core.ir.relax_calls import layout_of
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -52,7 +52,7 @@ _FORMS = {
     TRANSPOSED: GroupedProduct(
         "data-gradient", (2, 1, 0), grouped_product.data_gradient, depthwise_last.data_gradient
     ),
-    GROUPED_WEIGHT_GRADIENT: GroupedProduct(
+    grouped_weight_gradient.name: GroupedProduct(
         "weight-gradient",
         (0, 2, 1),
         grouped_product.grouped_weight_gradient,
@@ -86,14 +86,14 @@ def grouped_rules(rules: Mapping[str, Rule], machine: Machine) -> dict[str, Rule
 
 def is_grouped(call: relax.Call) -> bool:
     """Whether a convolution has groups, and the layout that exporters write."""
-    is_ours = call.op.name == GROUPED_WEIGHT_GRADIENT
+    is_ours = call.op.name == grouped_weight_gradient.name
     layout = layout_of(call) if is_ours else str(call.attrs["data_layout"])
     return int(call.attrs["groups"]) > 1 and layout == SECOND and call.ty.dtype == "float32"
 
 
 def is_depthwise_last(call: relax.Call) -> bool:
     """Whether a convolution has groups of one channel, and the channels of its images last."""
-    if call.op.name == GROUPED_WEIGHT_GRADIENT:
+    if call.op.name == grouped_weight_gradient.name:
         return layout_of(call) == LAST
     return str(call.attrs["data_layout"]) == LAST and int(call.attrs["groups"]) > 1
 

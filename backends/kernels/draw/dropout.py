@@ -14,7 +14,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.operand import shape_of
-from odtc.core.ir.kernel_marks import DROPOUT, IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.dialect.draw.dropout import dropout
 
 # Philox: the two multipliers, and what the key grows by from round to round.
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -29,7 +30,7 @@ PARALLEL_CALLS = 1 << 12
 
 def dropout_rules() -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    return {DROPOUT: _lower}
+    return {dropout.name: _lower}
 
 
 def dropout_kernel(size: int, ratio: float, stream: int, seed: int) -> tirx.PrimFunc:
@@ -113,8 +114,8 @@ def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     data, step = call.args
     shape = shape_of(data)
     size = math.prod(shape)
-    attrs = call.attrs
-    kernel = dropout_kernel(size, float(attrs["ratio"]), int(attrs["stream"]), int(attrs["seed"]))
+    mask = dropout.read(call)
+    kernel = dropout_kernel(size, mask.ratio, mask.stream, mask.seed)
     name = builder.add_func(kernel, "dropout")
     flat = builder.emit(relax.op.reshape(data, (size,)))
     operands = relax.Tuple([flat, step])

@@ -12,7 +12,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.draw.dropout import MAX_CHUNKS, PARALLEL_CALLS, WORDS, philox
-from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN, RANDOM
+from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
+from odtc.dialect.draw.random import random
 
 # The last word of the counter: dropout has 0 there, so no node shares a stream with one of it.
 _KIND = 1
@@ -22,7 +23,7 @@ _BITS = 24
 
 def random_rules() -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    return {RANDOM: _lower}
+    return {random.name: _lower}
 
 
 def random_kernel(size: int, keep: float, stream: int, seed: int) -> tirx.PrimFunc:
@@ -72,10 +73,10 @@ def _element(word: ir.Expr, keep: float) -> ir.Expr:
 
 
 def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    shape = [int(size) for size in call.attrs["shape"]]
-    size = math.prod(shape)
-    keep, stream, seed = (call.attrs[name] for name in ("keep", "stream", "seed"))
-    name = builder.add_func(random_kernel(size, float(keep), int(stream), int(seed)), "random")
+    numbers = random.read(call)
+    shape, size = list(numbers.shape), math.prod(numbers.shape)
+    kernel = random_kernel(size, numbers.keep, numbers.stream, numbers.seed)
+    name = builder.add_func(kernel, "random")
     operands = relax.Tuple([call.args[0]])
     drawn = relax.call_tir(name, operands, relax.TensorType((size,), "float32"))
     return relax.op.reshape(builder.emit(drawn), shape)

@@ -18,9 +18,8 @@ from odtc.backends.kernels.common.operand import call_kernel, channels_of, shape
 from odtc.backends.kernels.norm.moments import scale_of
 from odtc.backends.kernels.norm.stages import Stage, Sums, staged
 from odtc.backends.kernels.rows.passes import Lanes, Row, Terms, row_kernel
-from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_NORM_BACKWARD, BATCH_STATISTICS
 from odtc.core.ir.layouts import LAST
-from odtc.core.ir.relax_calls import layout_of
+from odtc.dialect.images import batch_norm as dialect
 
 Shape = tuple[int, int, int]
 
@@ -30,9 +29,9 @@ def batch_norm_rules(
 ) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
-        BATCH_NORM: lambda builder, call: _lower_forward(builder, call, lanes),
-        BATCH_STATISTICS: lambda builder, call: _lower_statistics(builder, call, lanes),
-        BATCH_NORM_BACKWARD: lambda builder, call: _lower_backward(builder, call, lanes),
+        dialect.batch_norm.name: partial(_lower_forward, lanes=lanes),
+        dialect.batch_statistics.name: partial(_lower_statistics, lanes=lanes),
+        dialect.batch_norm_backward.name: partial(_lower_backward, lanes=lanes),
     }
 
 
@@ -213,9 +212,9 @@ def _planes(shape: list[int]) -> Shape:
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     data, *others = call.args
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
-    epsilon, momentum = float(call.attrs["epsilon"]), float(call.attrs["momentum"])
-    activation = str(call.attrs["activation"])
-    if layout_of(call) == LAST:
+    said = dialect.batch_norm.read(call)
+    epsilon, momentum, activation = said.epsilon, said.momentum, said.activation
+    if said.layout == LAST:
         flat = _matrix(shape_of(data))
         kernel = batch_norm_last(flat, epsilon, momentum, _plain(lanes), activation)
     else:
@@ -228,15 +227,15 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) 
 def _lower_statistics(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     data, *running = call.args
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
-    epsilon, momentum = float(call.attrs["epsilon"]), float(call.attrs["momentum"])
-    kernel = batch_statistics_kernel(planes, epsilon, momentum, lanes, dtype)
+    said = dialect.batch_statistics.read(call)
+    kernel = batch_statistics_kernel(planes, said.epsilon, said.momentum, lanes, dtype)
     flat = builder.emit(relax.op.reshape(data, planes))
     return call_kernel(builder, kernel, "batch_statistics", call, [flat, *running])
 
 
 def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
     grad, data, *others = call.args
-    if layout_of(call) == LAST:
+    if dialect.batch_norm_backward.read(call).layout == LAST:
         return _lower_last_backward(builder, call, _plain(lanes))
     data, first = channels_of(builder, data)
     planes, dtype = _planes(shape_of(grad)), str(grad.ty.dtype)

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.norm.moments import normal_of
 from odtc.backends.kernels.rows.passes import Lanes, Row, row_kernel, rows
-from odtc.core.ir.kernel_marks import GROUP_NORM_BACKWARD
+from odtc.dialect.rows.norms import group_norm_backward
 
 Shape = tuple[int, int, int, int]
 
@@ -24,7 +24,7 @@ def group_norm_rules(
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
         "relax.nn.group_norm": lambda builder, call: _lower_forward(builder, call, lanes),
-        GROUP_NORM_BACKWARD: lambda builder, call: _lower_backward(builder, call, lanes),
+        group_norm_backward.name: lambda builder, call: _lower_backward(builder, call, lanes),
     }
 
 
@@ -139,9 +139,9 @@ def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes)
     grad, data, gamma = call.args
     data = stored(builder, data)
     shape, dtype = shape_of(grad), str(grad.ty.dtype)
-    view = _view(shape, int(call.attrs["groups"]))
-    epsilon, stored_dtype = float(call.attrs["epsilon"]), str(data.ty.dtype)
-    kernel = group_norm_gradient(view, epsilon, stored_dtype, lanes, dtype)
+    said, stored_dtype = group_norm_backward.read(call), str(data.ty.dtype)
+    view = _view(shape, said.groups)
+    kernel = group_norm_gradient(view, said.epsilon, stored_dtype, lanes, dtype)
     name = builder.add_func(kernel, "group_norm_gradient")
     operands = [
         builder.emit(relax.op.reshape(each, to))

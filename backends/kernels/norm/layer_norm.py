@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.norm.moments import Value, normal_of, scale_of, variance_of
 from odtc.backends.kernels.rows.passes import Lanes, Row, Team, row_kernel, rows
-from odtc.core.ir.kernel_marks import LAYER_NORM_BACKWARD
+from odtc.dialect.rows.norms import layer_norm_backward
 
 Shape = tuple[int, int]
 
@@ -34,7 +34,7 @@ def layer_norm_rules(
     return {
         "relax.nn.layer_norm": forward,
         "relax.nn.rms_norm": forward,
-        LAYER_NORM_BACKWARD: lambda builder, call: _lower_backward(builder, call, lanes),
+        layer_norm_backward.name: lambda builder, call: _lower_backward(builder, call, lanes),
     }
 
 
@@ -169,8 +169,8 @@ def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes)
     data = stored(builder, data)
     size = math.prod(shape_of(gamma))
     shape, dtype = (math.prod(shape_of(grad)) // size, size), str(grad.ty.dtype)
-    centred = bool(call.attrs["centred"])
-    epsilon = float(call.attrs["epsilon"])
+    said = layer_norm_backward.read(call)
+    centred, epsilon = said.centred, said.epsilon
     kernel = layer_norm_gradient(shape, epsilon, str(data.ty.dtype), lanes, dtype, centred=centred)
     name = builder.add_func(kernel, "layer_norm_gradient")
     operands = [*(builder.emit(relax.op.reshape(each, shape)) for each in (grad, data))]

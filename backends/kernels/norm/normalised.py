@@ -15,8 +15,8 @@ from tvm import ir, relax, te, tirx
 from odtc.backends.kernels.common.activations import activated
 from odtc.backends.kernels.common.operand import channels_of, shape_of, stored
 from odtc.backends.kernels.common.places import Readable, rounded
-from odtc.core.ir.kernel_marks import NORMALISED
 from odtc.core.ir.relax_calls import is_call
+from odtc.dialect.images.batch_norm import normalised
 
 # How many tensors a normalised one is read from: the data, and four numbers of each channel.
 PARTS = 5
@@ -108,11 +108,11 @@ def operands_of(
     first, *rest = expressions
     source = builder.lookup_binding(first) if isinstance(first, relax.Var) else None
     others = [stored(builder, each) for each in rest]
-    if not is_call(source, NORMALISED):
+    if not is_call(source, normalised.name):
         return [stored(builder, first), *others], None
     data, *per_channel = source.args
     data, begin = channels_of(builder, data)
-    normal = Normal(str(source.attrs["activation"]), shape_of(data)[1], begin)
+    normal = Normal(normalised.read(source).activation, shape_of(data)[1], begin)
     return [data, *per_channel, *others], normal
 
 
@@ -123,12 +123,12 @@ def read_operands(normal: Normal | None, tensors: Sequence[Any]) -> list[Readabl
 
 def normalised_rules() -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
     """The rule for what no kernel took in: elementwise kernels are fused with what reads them."""
-    return {NORMALISED: _lower}
+    return {normalised.name: _lower}
 
 
 def _lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     shape = shape_of(call)
-    normal = Normal(str(call.attrs["activation"]), shape[1])
+    normal = Normal(normalised.read(call).activation, shape[1])
 
     def kernel(*tensors: te.Tensor) -> te.Tensor:
         (read,) = normal.read(tensors)

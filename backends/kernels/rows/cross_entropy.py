@@ -12,7 +12,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.operand import shape_of
 from odtc.backends.kernels.rows.passes import Lanes, Row, row_kernel, rows
-from odtc.core.ir.kernel_marks import CROSS_ENTROPY, CROSS_ENTROPY_SLOPE
+from odtc.dialect.rows.cross_entropy import cross_entropy, cross_entropy_slope
 from odtc.passes.kernel.keep_nan import larger_number
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -20,7 +20,10 @@ Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 def cross_entropy_rules(lanes: Lanes) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    kinds = {CROSS_ENTROPY: cross_entropy_kernel, CROSS_ENTROPY_SLOPE: cross_entropy_slope_kernel}
+    kinds = {
+        cross_entropy.name: cross_entropy_kernel,
+        cross_entropy_slope.name: cross_entropy_slope_kernel,
+    }
 
     def rule(name: str) -> Rule:
         def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

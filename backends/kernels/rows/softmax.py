@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.rows.passes import Lanes, Row, row_kernel, rows
-from odtc.core.ir.kernel_marks import SAFE_SOFTMAX, SOFTMAX_BACKWARD
+from odtc.dialect.rows.softmax import safe_softmax, softmax_backward
 from odtc.passes.kernel.keep_nan import larger_number
 
 Shape = tuple[int, int]
@@ -23,10 +23,12 @@ def softmax_rules(lanes: Lanes) -> dict[str, Rule]:
     kinds = {
         "relax.nn.softmax": softmax_kernel,
         "relax.nn.log_softmax": log_softmax_kernel,
-        SAFE_SOFTMAX: safe_softmax_kernel,
+        safe_softmax.name: safe_softmax_kernel,
     }
     forward = {name: _forward_rule(kernel, lanes) for name, kernel in kinds.items()}
-    return forward | {SOFTMAX_BACKWARD: lambda builder, call: _lower_backward(builder, call, lanes)}
+    return forward | {
+        softmax_backward.name: lambda builder, call: _lower_backward(builder, call, lanes)
+    }
 
 
 def softmax_kernel(shape: Shape, lanes: Lanes, *, safe: bool = False) -> tirx.PrimFunc:
@@ -143,7 +145,7 @@ def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes)
     result, shape = stored(builder, result), shape_of(grad)
     size = shape[_axis(call)]
     view = (math.prod(shape) // size, size)
-    log = bool(call.attrs["log"])
+    log = softmax_backward.read(call).log
     kernel = softmax_gradient(view, str(result.ty.dtype), lanes, log=log)
     name = builder.add_func(kernel, "softmax_gradient")
     flat = relax.Tuple([builder.emit(relax.op.reshape(each, view)) for each in (grad, result)])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 from odtc.dialect.rule import Rule
-from odtc.frontend.relax_ops.grouped_weight_gradient import grouped_weight_gradient
 
 _SPATIAL = {4: "HW", 5: "DHW"}
 _CONV = {4: R.nn.conv2d, 5: R.nn.conv3d}

@@ -1,7 +1,7 @@
-"""Gradients of the normalisation operators.
+"""Gradients of Relax's normalisation operators.
 
-Each is one kernel. Besides the operator's input, the statistics of channels are saved; those of
-rows are computed again.
+Each is one kernel. Besides the operator's input nothing is saved: statistics of rows are computed
+again.
 """
 
 import numpy as np
@@ -9,23 +9,8 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
-from odtc.core.ir.kernel_marks import BATCH_NORM
+from odtc.dialect.rows.norms import group_norm_backward, layer_norm_backward
 from odtc.dialect.rule import Rule
-from odtc.frontend.relax_ops.batch_norm import batch_norm_backward
-from odtc.frontend.relax_ops.row_norms import group_norm_backward, layer_norm_backward
-
-
-def batch_norm(
-    result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
-) -> list[relax.Expr]:
-    """Batch normalisation over batch statistics, which the forward pass kept.
-
-    Running statistics get no gradient.
-    """
-    data, gamma, _beta, *running = call.args
-    statistics = [builder.emit(relax.TupleGetItem(result, slot)) for slot in (3, 4)]
-    found = builder.emit(batch_norm_backward(_first(grad), data, gamma, *statistics))
-    return [*(relax.TupleGetItem(found, slot) for slot in range(3)), *map(no_grad, running)]
 
 
 def still_batch_norm(
@@ -77,7 +62,6 @@ def _first(grad: relax.Expr) -> relax.Expr:
 
 
 RULES: dict[str, Rule] = {
-    BATCH_NORM: batch_norm,
     "relax.nn.batch_norm": still_batch_norm,
     "relax.nn.group_norm": group_norm,
     "relax.nn.layer_norm": layer_norm,

@@ -8,9 +8,9 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.elements import pointwise
+from odtc.dialect.elements.prelu import prelu
 from odtc.frontend.operators.operator import Convert, Emit, Level, Node, Operator, unary
-from odtc.frontend.relax_ops import pointwise
-from odtc.frontend.relax_ops.prelu import prelu
 
 
 def _flat_before_13(node: Node, emit: Emit) -> str | None:

@@ -8,6 +8,8 @@ from typing import Any
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
+from odtc.dialect.elements import pointwise
+from odtc.dialect.elements.remainder import remainder
 from odtc.frontend.operators.operator import (
     Convert,
     Emit,
@@ -18,8 +20,6 @@ from odtc.frontend.operators.operator import (
     is_float,
     unary,
 )
-from odtc.frontend.relax_ops import pointwise
-from odtc.frontend.relax_ops.remainder import remainder
 from odtc.frontend.weights.exporters.torch_metadata import function_of
 
 # Functions of PyTorch that are one operator in ONNX, and differ in their gradient at the bounds.

@@ -3,8 +3,8 @@
 import numpy as np
 from onnx import helper
 
+from odtc.dialect.elements.bit_cast import bit_cast
 from odtc.frontend.operators.operator import Level, Node, Operator
-from odtc.frontend.relax_ops.bit_cast import bit_cast
 
 
 def _same_size(node: Node) -> str:

@@ -14,8 +14,6 @@ PLAIN_UPDATE = "odtc.plain_update"
 # Attribute that says what a kernel may be fused with, and its value for "with nothing".
 PATTERN = "op_pattern"
 OPAQUE = 8
-# Attribute of an operator of ours that maps the elements of a tensor.
-MAPS = "odtc.maps"
 # Fused with what stands in front of it, never with its readers: TVM's class of reductions.
 SINK = 3
 # Annotation of a loop whose iterations may run at once, wherever it stands: the most of them.
@@ -37,41 +35,10 @@ WRITTEN_OVER = "odtc.written_over"
 OUTLINE = "odtc.outline"
 # Attribute of a kernel that is a convolution in Winograd's form.
 WINOGRAD = "odtc.winograd"
-# `(data, step)` with the attributes ratio, stream and seed; see `backends/kernels/draw/dropout.py`.
-DROPOUT = "odtc.dropout"
-# `(step)` with the attributes shape, keep, stream and seed; see
-# `backends/kernels/draw/generator.py`.
-RANDOM = "odtc.random"
 # Elementwise operators after it may be fused with it: TVM's class of convolutions.
 FUSABLE = 4
 # Mark of a block that is a product: its family, and the numbers that describe it.
 PRODUCT = "odtc.product"
-# See `frontend/relax_ops/grouped_weight_gradient.py`.
-GROUPED_WEIGHT_GRADIENT = "odtc.grouped_weight_gradient"
-# Batch normalisation in training, and its gradient; see `backends/kernels/norm/batch_norm.py`.
-BATCH_NORM = "odtc.batch_norm"
-BATCH_NORM_BACKWARD = "odtc.batch_norm_backward"
-# Its statistics alone, and what their readers make of its data; see
-# `passes/graph/read_normalised.py`.
-BATCH_STATISTICS = "odtc.batch_statistics"
-NORMALISED = "odtc.normalised"
 # Mark of a product whose first operand is normalised as it is read: see `Normal` in
 # `backends/kernels/norm/normalised.py`.
 READ_NORMALISED = "odtc.read_normalised"
-# The activations that it can apply; their gradients read their results.
-ACTIVATIONS = ("relax.nn.relu", "odtc.relu6")
-# The gradient of layer and RMS normalisation; see `backends/kernels/norm/layer_norm.py`.
-LAYER_NORM_BACKWARD = "odtc.layer_norm_backward"
-# The gradient of group normalisation; see `backends/kernels/norm/group_norm.py`.
-GROUP_NORM_BACKWARD = "odtc.group_norm_backward"
-# Softmax with zeros where a row is masked as a whole, and the gradient of softmax or its
-# logarithm over the last dimension; see `backends/kernels/rows/softmax.py`.
-SAFE_SOFTMAX = "odtc.safe_softmax"
-SOFTMAX_BACKWARD = "odtc.softmax_backward"
-# Cross-entropy of rows of logits, and its derivative; see `backends/kernels/rows/cross_entropy.py`.
-CROSS_ENTROPY = "odtc.cross_entropy"
-CROSS_ENTROPY_SLOPE = "odtc.cross_entropy_slope"
-# A copy of images into another layout, which the attribute `to` names.
-RELAYOUT = "odtc.relayout"
-# A concat of the channels of images that have these last.
-CONCAT_LAST = "odtc.concat_last"

@@ -23,6 +23,7 @@ from odtc.backends.kernels.pool.planes import Window
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.core.ir.layouts import LAST, SECOND, permuted
+from odtc.dialect.elements.pointwise import relu6
 from tests.backends.products.guarded import run_guarded
 from tests.fast import examples
 
@@ -87,7 +88,7 @@ def test_concats(pixels: tuple[int, ...], counts: list[int], lanes: int) -> None
     np.testing.assert_array_equal(found, np.concatenate(images, -1))
 
 
-@pytest.mark.parametrize("activation", ["", "relax.nn.relu", "odtc.relu6"])
+@pytest.mark.parametrize("activation", ["", "relax.nn.relu", relu6.name])
 @pytest.mark.parametrize("lanes", [4, 16])
 @settings(max_examples=examples(8), deadline=None)
 @given(matrix=st.tuples(st.integers(1, 150), st.integers(1, 70)))
@@ -106,7 +107,7 @@ def test_batch_normalisation(lanes: int, activation: str, matrix: tuple[int, int
     now_mean, now_var = wide.mean(0), wide.var(0)
     root = np.sqrt(now_var + EPSILON)
     normal = (wide - now_mean) * (gamma / root) + beta
-    bounds = {"": (-np.inf, np.inf), "relax.nn.relu": (0, np.inf), "odtc.relu6": (0, 6)}
+    bounds = {"": (-np.inf, np.inf), "relax.nn.relu": (0, np.inf), relu6.name: (0, 6)}
     room = 1e-5 * (1 + np.abs(gamma / root).max())
     np.testing.assert_allclose(y, np.clip(normal, *bounds[activation]), rtol=1e-4, atol=room)
     np.testing.assert_allclose(kept_mean, now_mean, rtol=1e-5, atol=1e-6)

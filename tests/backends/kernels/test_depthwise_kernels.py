@@ -21,8 +21,9 @@ from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts, write_product
-from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT, TUNED, WORKLOAD
+from odtc.core.ir.kernel_marks import TUNED, WORKLOAD
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 from odtc.frontend.gradients.table import register_gradients
 from odtc.passes.ir.bindings import bindings_of
 from tests.backends.products.guarded import run_guarded
@@ -73,7 +74,7 @@ def gradients_of(
     register_gradients()
     adjoint = X.Gradient("main", require_grads=[x, w])(builder.finalize())["main_adjoint"]
     calls = {operator_of(binding.value): binding.value for binding in bindings_of(adjoint)}
-    return calls[TRANSPOSED], calls[GROUPED_WEIGHT_GRADIENT]
+    return calls[TRANSPOSED], calls[grouped_weight_gradient.name]
 
 
 def kernels_of(case: dict, bits: int, *, has_tail: bool = False) -> dict[str, FusedProduct]:

@@ -5,14 +5,16 @@ import pytest
 import tvm
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tvm import ir, relax, tirx
+from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.autoschedule.table import schedule_passes
 from odtc.backends.lowering import build, to_kernels
 from odtc.backends.targets import parse_target
-from odtc.core.ir.kernel_marks import ACTIVATIONS, GROUPED_WEIGHT_GRADIENT, NORMALISED
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.elements.pointwise import relu6
+from odtc.dialect.images.batch_norm import ACTIVATIONS, normalised
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 from odtc.frontend.gradients.table import register_gradients
 from odtc.passes.ir.bindings import bindings_of
 from tests.fast import examples, fast_if
@@ -70,7 +72,7 @@ def weight_gradient(case: dict) -> relax.Call:
     (found,) = (
         binding.value
         for binding in bindings_of(made["main_adjoint"])
-        if operator_of(binding.value) == GROUPED_WEIGHT_GRADIENT
+        if operator_of(binding.value) == grouped_weight_gradient.name
         or (
             operator_of(binding.value) == "relax.nn.conv2d"
             and str(binding.value.attrs.data_layout) == "CNHW"
@@ -101,7 +103,6 @@ def module_of(case: dict, stored: str) -> tvm.IRModule:
         for name, shape in shapes.items()
     }
     data, *numbers, w, dy = given.values()
-    attrs = ir.make_node("ir.DictAttrs", activation=case["activation"])
     builder = relax.BlockBuilder()
     with builder.function("main", list(given.values())):
         with builder.dataflow():
@@ -109,7 +110,7 @@ def module_of(case: dict, stored: str) -> tvm.IRModule:
                 data = builder.emit(R.astype(data, "float32"))
             if before + behind:
                 data = builder.emit(R.strided_slice(data, [1], [before], [before + channels]))
-            read = relax.Call(ir.Op.get(NORMALISED), [data, *numbers], attrs)
+            read = normalised(data, *numbers, activation=case["activation"])
             found = []
             # What is multiplied by one is the same, but no kernel looks through it.
             for image in (
@@ -141,7 +142,7 @@ def expected(case: dict, arrays: list[np.ndarray]) -> np.ndarray:
     first = case["around"][0]
     y = (x[:, first : first + case["shape"][1]] - mean) * gamma * scale + beta
     low = 0 if case["activation"] else -np.inf
-    y = np.clip(y, low, 6 if case["activation"] == "odtc.relu6" else np.inf)
+    y = np.clip(y, low, 6 if case["activation"] == relu6.name else np.inf)
     return np.pad(y, [(0, 0), (0, 0), *((each, each) for each in case["pad"])])
 
 

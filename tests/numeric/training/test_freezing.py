@@ -15,8 +15,8 @@ from tvm import relax
 import odtc
 from odtc.core.artifact.memory_plan import Kind
 from odtc.core.errors import UnsupportedError
-from odtc.core.ir.kernel_marks import GROUPED_WEIGHT_GRADIENT
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 from odtc.frontend.file.onnx_file import load_model
 from odtc.frontend.file.specialize import specialize
 from odtc.frontend.losses.objective import join_losses
@@ -32,7 +32,7 @@ PRODUCTS = (
     "relax.matmul",
     "relax.nn.conv2d",
     "relax.nn.conv2d_transpose",
-    GROUPED_WEIGHT_GRADIENT,
+    grouped_weight_gradient.name,
 )
 LAYERS = 6
 
@@ -70,7 +70,7 @@ def multiply_adds(call: relax.Call) -> int:
     left, right, result = ([int(n) for n in e.ty.shape] for e in (*call.args, call))
     if call.op.name == "relax.matmul":
         return math.prod(result) * left[-1]
-    if call.op.name == GROUPED_WEIGHT_GRADIENT:
+    if call.op.name == grouped_weight_gradient.name:
         return math.prod(result) * right[0] * math.prod(right[2:])
     if call.op.name == "relax.nn.conv2d_transpose":
         return math.prod(left) * math.prod(right[1:])

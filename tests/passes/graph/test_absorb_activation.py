@@ -13,8 +13,8 @@ from tvm.relax import op as R  # noqa: N812
 
 import odtc
 from benchmarks.reference.pytorch import TorchTrainer
-from odtc.frontend.relax_ops.batch_norm import batch_norm
-from odtc.frontend.relax_ops.pointwise import relu6
+from odtc.dialect.elements.pointwise import relu6
+from odtc.dialect.images.batch_norm import batch_norm
 from odtc.passes.graph.absorb_activation import AbsorbActivation, activated
 from tests.numeric.conftest import listing, relative_error
 
@@ -47,7 +47,7 @@ def test_absorbed(kind: str) -> None:
     relax.analysis.well_formed(after)
     assert not activated(after["step"])
     bindings = after["step"].body.blocks[0].bindings
-    assert str(bindings[0].value.attrs["activation"]) in ("relax.nn.relu", "odtc.relu6")
+    assert str(bindings[0].value.attrs["activation"]) in ("relax.nn.relu", relu6.name)
     assert isinstance(bindings[2].value, relax.TupleGetItem)
 
 

@@ -11,7 +11,7 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from tvm import ir, relax
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 import odtc
@@ -20,8 +20,8 @@ from benchmarks.reference.pytorch import TorchTrainer
 from odtc.artifact import Artifact
 from odtc.backends import lowering
 from odtc.core.artifact.memory_plan import Kind
-from odtc.core.ir.kernel_marks import CONCAT_LAST
 from odtc.core.ir.relax_calls import operator_of
+from odtc.dialect.images import copies
 from odtc.passes.graph.absorb_activation import AbsorbActivation
 from odtc.passes.graph.read_copies import ReadCopies
 from odtc.passes.graph.read_normalised import ReadNormalised
@@ -90,7 +90,7 @@ def concat(axis: int) -> Join:
 
 
 def concat_last(emit: Emit, branches: Sequence[relax.Var]) -> relax.Var:
-    return emit(relax.Call(ir.Op.get(CONCAT_LAST), list(branches)))
+    return emit(copies.concat_last(*branches))
 
 
 def shuffle(emit: Emit, branches: Sequence[relax.Var]) -> relax.Var:

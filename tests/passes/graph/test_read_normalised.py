@@ -17,10 +17,9 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.reference.pytorch import TorchTrainer
 from odtc.artifact import Artifact
 from odtc.core.artifact.memory_plan import Kind
-from odtc.core.ir.kernel_marks import BATCH_NORM, BATCH_STATISTICS, NORMALISED
 from odtc.core.ir.relax_calls import operator_of
-from odtc.frontend.relax_ops.batch_norm import batch_norm
-from odtc.frontend.relax_ops.pointwise import hard_swish
+from odtc.dialect.elements.pointwise import hard_swish
+from odtc.dialect.images.batch_norm import batch_norm, batch_statistics, normalised
 from odtc.passes.graph.read_normalised import ReadNormalised
 from odtc.passes.ir.bindings import bindings_of
 from odtc.runtime_rpc.trainer import Trainer
@@ -88,8 +87,8 @@ def test_each_reader_computes_it(kind: str) -> None:
     after = ReadNormalised("step", 4).run(step(readers))
     relax.analysis.well_formed(after)
     names = names_in(after)
-    assert (BATCH_NORM in names, names.count(BATCH_STATISTICS)) == (False, 1)
-    assert names.count(NORMALISED) == count
+    assert (batch_norm.name in names, names.count(batch_statistics.name)) == (False, 1)
+    assert names.count(normalised.name) == count
 
 
 @pytest.mark.parametrize("kind", WHOLE)

@@ -6,8 +6,9 @@ TVM has one too, but its kernel cannot be vectorised and then does not compile.
 from tvm import relax, te, tirx, topi
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.frontend.gradients.arithmetic import fitted
-from odtc.frontend.relax_ops.define import define
+from odtc.dialect.adjoints import fitted
+from odtc.dialect.attributes import NoAttributes
+from odtc.dialect.operator import RelaxOperator
 
 # The C function: it is exact, where a division would be rounded.
 _FUNCTIONS = {"float32": "fmodf", "float64": "fmod"}
@@ -45,4 +46,12 @@ def _broadcast(call: relax.Call) -> relax.Type:
     return relax.TensorType(shape, call.args[0].ty.dtype)
 
 
-remainder = define("remainder", _kernel, _gradient, _broadcast, arity=2)
+# Of the dividend and the divisor.
+remainder = RelaxOperator(
+    name="odtc.remainder",
+    attributes=NoAttributes,
+    infer=_broadcast,
+    kernel=_kernel,
+    arity=2,
+    gradient=_gradient,
+)

@@ -6,12 +6,26 @@ what is not a number in one would be in all of them, for many more multiplicatio
 
 import functools
 import operator
+from dataclasses import dataclass
 
 from tvm import relax, te, tirx
 from tvm.ir import Expr
 
 from odtc.core.ir.kernel_marks import OPAQUE
-from odtc.frontend.relax_ops.define import attributes_of, define
+from odtc.dialect.operator import RelaxOperator
+
+
+@dataclass(frozen=True)
+class Window:
+    """The channels that are added up.
+
+    Attributes:
+        before: how many in front of a channel.
+        after: how many behind it.
+    """
+
+    before: int
+    after: int
 
 
 def _kernel(data: te.Tensor, before: int, after: int) -> te.Tensor:
@@ -35,8 +49,14 @@ def _gradient(
     _: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
 ) -> list[relax.Expr]:
     """A channel is in the windows of those that it is in the window of, the other way round."""
-    attrs = attributes_of(call)
-    return [window_sum(grad, before=attrs["after"], after=attrs["before"])]
+    window = window_sum.read(call)
+    return [window_sum(grad, before=window.after, after=window.before)]
 
 
-window_sum = define("window_sum", _kernel, _gradient, pattern=OPAQUE)
+window_sum = RelaxOperator(
+    name="odtc.window_sum",
+    attributes=Window,
+    kernel=_kernel,
+    pattern=OPAQUE,
+    gradient=_gradient,
+)

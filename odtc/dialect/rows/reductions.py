@@ -1,19 +1,30 @@
 """Reductions whose gradient in several steps would be NaN, or keep more than the input."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from tvm import relax, te, tirx, topi
 from tvm.relax import op as R  # noqa: N812
 
-from odtc.dialect.rule import Rule
-from odtc.frontend.gradients.arithmetic import number
-from odtc.frontend.gradients.reduction import kept
-from odtc.frontend.relax_ops.define import Kernel, define
+from odtc.dialect.adjoints import kept, number
+from odtc.dialect.attributes import Ints, read_as
+from odtc.dialect.operator import RelaxOperator
 
 
-def _log_sum_exp(data: te.Tensor, axis: Sequence[int], keepdims: bool) -> te.Tensor:
+@dataclass(frozen=True)
+class Reduction:
+    """What is reduced.
+
+    Attributes:
+        axis: axes that are reduced, none of them counted from the end.
+        keepdims: whether they stay as axes of size one.
+    """
+
+    axis: Ints
+    keepdims: bool
+
+
+def _log_sum_exp(data: te.Tensor, axis: Ints, keepdims: bool) -> te.Tensor:
     """Log of the sum of the exponentials, without overflow: the maximum is taken out."""
     zero, infinity = tirx.const(0, data.dtype), tirx.const(math.inf, data.dtype)
     top = topi.max(data, axis, keepdims=True)
@@ -37,7 +48,7 @@ def _log_sum_exp_gradient(
     return [R.multiply(kept(call, grad), R.where(absent, zero, share))]
 
 
-def _norm(data: te.Tensor, axis: Sequence[int], keepdims: bool) -> te.Tensor:
+def _norm(data: te.Tensor, axis: Ints, keepdims: bool) -> te.Tensor:
     """The Euclidean norm."""
     return topi.sqrt(topi.sum(topi.multiply(data, data), axis, keepdims=keepdims))
 
@@ -53,22 +64,24 @@ def _norm_gradient(
 
 
 def _reduced(call: relax.Call) -> relax.Type:
-    data = call.args[0].ty
-    gone = {int(axis) for axis in call.attrs["axis"]}
-    sizes = [1 if axis in gone else size for axis, size in enumerate(data.shape)]
-    if not call.attrs["keepdims"]:
-        sizes = [size for axis, size in enumerate(sizes) if axis not in gone]
+    data, reduction = call.args[0].ty, read_as(Reduction, call)
+    sizes = [1 if axis in reduction.axis else size for axis, size in enumerate(data.shape)]
+    if not reduction.keepdims:
+        sizes = [size for axis, size in enumerate(sizes) if axis not in reduction.axis]
     return relax.TensorType(sizes, data.dtype)
 
 
-def _reduction(name: str, kernel: Kernel, gradient: Rule) -> Callable[..., relax.Call]:
-    build = define(name, kernel, gradient, _reduced)
-
-    def call(data: Any, axes: Sequence[int], keepdims: bool) -> relax.Call:
-        return build(data, axis=list(axes), keepdims=keepdims)
-
-    return call
-
-
-log_sum_exp = _reduction("log_sum_exp", _log_sum_exp, _log_sum_exp_gradient)
-norm = _reduction("norm", _norm, _norm_gradient)
+log_sum_exp = RelaxOperator(
+    name="odtc.log_sum_exp",
+    attributes=Reduction,
+    infer=_reduced,
+    kernel=_log_sum_exp,
+    gradient=_log_sum_exp_gradient,
+)
+norm = RelaxOperator(
+    name="odtc.norm",
+    attributes=Reduction,
+    infer=_reduced,
+    kernel=_norm,
+    gradient=_norm_gradient,
+)

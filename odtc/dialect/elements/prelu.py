@@ -2,8 +2,9 @@
 
 from tvm import relax, te, tirx, topi
 
-from odtc.frontend.gradients.arithmetic import fitted
-from odtc.frontend.relax_ops.define import define
+from odtc.dialect.adjoints import fitted
+from odtc.dialect.attributes import NoAttributes
+from odtc.dialect.operator import RelaxOperator
 
 
 def _kernel(data: te.Tensor, slope: te.Tensor) -> te.Tensor:
@@ -32,4 +33,7 @@ def _gradient(
     return [by_data, fitted(builder, by_slope, slope)]
 
 
-prelu = define("prelu", _kernel, _gradient, arity=2)
+# Of the input and the slope.
+prelu = RelaxOperator(
+    name="odtc.prelu", attributes=NoAttributes, kernel=_kernel, arity=2, gradient=_gradient
+)

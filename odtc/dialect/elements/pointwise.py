@@ -1,46 +1,12 @@
-"""Functions of one element: a value, and a slope.
-
-The slope is computed again from the input, or from the result where that says enough. The next
-operator mostly keeps the result, so then the activation itself keeps nothing.
-"""
+"""Functions of one element: rectifiers, pieces of straight lines, smooth ones, powers."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
-from tvm import ir, relax, te, tirx
+from tvm import relax, tirx
 from tvm.ir import Expr
 
-from odtc.core.ir.kernel_marks import MAPS
-from odtc.frontend.gradients.pointwise import elementwise, scaled_by
-from odtc.frontend.relax_ops.define import attributes_of, define
-
-# From an element, and the operator's attributes by name, to a number.
-Function = Callable[..., Expr]
-
-# Names of the operators that are defined here.
-POINTWISE: set[str] = set()
-
-
-def _pointwise(
-    name: str, value: Function, slope: Function, reads_result: bool = False
-) -> Callable[..., relax.Call]:
-    """Defines an operator by its value at an element, and its slope there."""
-    POINTWISE.add(f"odtc.{name}")
-
-    def kernel(tensor: te.Tensor, **attrs: Any) -> te.Tensor:
-        return elementwise(lambda x: value(x, **attrs), tensor, name=name)
-
-    def gradient(
-        result: relax.Var, call: relax.Call, grad: relax.Expr, builder: relax.BlockBuilder
-    ) -> list[relax.Expr]:
-        attrs = attributes_of(call)
-        read = result if reads_result else call.args[0]
-        return scaled_by(lambda v: slope(v, **attrs), grad, read, builder)
-
-    made = define(name, kernel, gradient)
-    ir.register_op_attr(f"odtc.{name}", MAPS, True)
-    return made
+from odtc.dialect.channels_last import ChannelsLast, is_of_images
+from odtc.dialect.elements.function import function
 
 
 def _choose(x: Expr, condition: Expr, chosen: Expr | float, other: Expr | float) -> Expr:
@@ -64,28 +30,28 @@ def _sigmoid(x: Expr) -> Expr:
 
 # These tell the sides apart by the result's sign: alpha must not be negative.
 
-leaky_relu = _pointwise(
-    "leaky_relu",
+leaky_relu = function(
+    "odtc.leaky_relu",
     lambda x, alpha: _choose(x, x > 0.0, x, x * alpha),
     lambda y, alpha: _choose(y, y > 0.0, 1.0, alpha),
     reads_result=True,
 )
-thresholded_relu = _pointwise(
-    "thresholded_relu",
+thresholded_relu = function(
+    "odtc.thresholded_relu",
     lambda x, alpha: _choose(x, x <= alpha, 0.0, x),
     lambda x, alpha: _choose(x, x <= alpha, 0.0, 1.0),
 )
 # gamma * x, or gamma * alpha * (e^(x * rate) - 1): Elu, Selu and Celu.
-elu = _pointwise(
-    "elu",
+elu = function(
+    "odtc.elu",
     lambda x, alpha, gamma, rate: _choose(
         x, x > 0.0, gamma * x, gamma * alpha * (tirx.exp(tirx.min(x, 0.0) * rate) - 1.0)
     ),
     lambda y, alpha, gamma, rate: _choose(y, y > 0.0, gamma, rate * (y + gamma * alpha)),
     reads_result=True,
 )
-shrink = _pointwise(
-    "shrink",
+shrink = function(
+    "odtc.shrink",
     lambda x, lambd, bias: _choose(
         x, _inside(x, -lambd, lambd), 0.0, _choose(x, x > lambd, x - bias, x + bias)
     ),
@@ -111,28 +77,35 @@ def _clip(x: Expr, low: float | None, high: float | None) -> Expr:
     return y if high is None else _choose(x, y > high, high, y)
 
 
+def _is_of_a_variable(call: relax.Call) -> bool:
+    return isinstance(call.args[0], relax.Var) and is_of_images(call)
+
+
 # PyTorch's clamp lets the adjoint pass at the bounds; hardtanh, ReLU6 and hardsigmoid do not.
-clip = _pointwise("clip", _clip, lambda x, low, high: _choose(x, _inside(x, low, high), 1.0, 0.0))
-relu6 = _pointwise(
-    "relu6",
+clip = function(
+    "odtc.clip", _clip, lambda x, low, high: _choose(x, _inside(x, low, high), 1.0, 0.0)
+)
+relu6 = function(
+    "odtc.relu6",
     lambda x: _clip(x, 0.0, 6.0),
     lambda y: _choose(y, tirx.all(y > 0.0, y < 6.0), 1.0, 0.0),
     reads_result=True,
+    channels_last=ChannelsLast((0,), _is_of_a_variable),
 )
-hardtanh = _pointwise(
-    "hardtanh",
+hardtanh = function(
+    "odtc.hardtanh",
     _clip,
     lambda y, low, high: _choose(y, tirx.all(y > low, y < high), 1.0, 0.0),
     reads_result=True,
 )
-hard_sigmoid = _pointwise(
-    "hard_sigmoid",
+hard_sigmoid = function(
+    "odtc.hard_sigmoid",
     lambda x, alpha, beta: _clip(alpha * x + beta, 0.0, 1.0),
     lambda y, alpha, beta: _choose(y, tirx.all(y > 0.0, y < 1.0), alpha, 0.0),
     reads_result=True,
 )
-hard_swish = _pointwise(
-    "hard_swish",
+hard_swish = function(
+    "odtc.hard_swish",
     lambda x: x * _clip(x * (1.0 / 6.0) + 0.5, 0.0, 1.0),
     lambda x: _choose(x, x <= -3.0, 0.0, _choose(x, x >= 3.0, 1.0, x * (1.0 / 3.0) + 0.5)),
 )
@@ -186,19 +159,19 @@ def _gelu_tanh_slope(x: Expr) -> Expr:
 
 
 # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
-gelu = _pointwise("gelu", lambda x: x * _normal(x), _gelu_slope)
-gelu_tanh = _pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + _tanh_gate(x)), _gelu_tanh_slope)
+gelu = function("odtc.gelu", lambda x: x * _normal(x), _gelu_slope)
+gelu_tanh = function("odtc.gelu_tanh", lambda x: 0.5 * x * (1.0 + _tanh_gate(x)), _gelu_tanh_slope)
 # Misra, "Mish", 2019.
-mish = _pointwise("mish", lambda x: x * _mish_gate(x), _mish_slope)
-softplus = _pointwise("softplus", _softplus, _sigmoid)
-softsign = _pointwise(
-    "softsign",
+mish = function("odtc.mish", lambda x: x * _mish_gate(x), _mish_slope)
+softplus = function("odtc.softplus", _softplus, _sigmoid)
+softsign = function(
+    "odtc.softsign",
     lambda x: x / (1.0 + tirx.abs(x)),
     lambda y: (1.0 - tirx.abs(y)) * (1.0 - tirx.abs(y)),
     reads_result=True,
 )
 # Ramachandran et al., "Searching for Activation Functions", 2017.
-swish = _pointwise("swish", lambda x, alpha: x * _sigmoid(alpha * x), _swish_slope)
+swish = function("odtc.swish", lambda x, alpha: x * _sigmoid(alpha * x), _swish_slope)
 
 
 # --- powers --------------------------------------------------------------------------------------
@@ -209,8 +182,8 @@ def _power(x: Expr, exponent: float) -> Expr:
 
 
 # Of positive numbers: only for them does the result say which it was.
-positive_power = _pointwise(
-    "positive_power",
+positive_power = function(
+    "odtc.positive_power",
     _power,
     lambda y, exponent: exponent * _power(y, (exponent - 1.0) / exponent) if exponent else y * 0.0,
     reads_result=True,
@@ -233,8 +206,8 @@ def _sinh(x: Expr) -> Expr:
     return _choose(x, tirx.abs(x) < 1.0, x * series, 0.5 * (tirx.exp(x) - tirx.exp(-x)))
 
 
-cosh = _pointwise("cosh", _cosh, _sinh)
-sinh = _pointwise("sinh", _sinh, _cosh)
+cosh = function("odtc.cosh", _cosh, _sinh)
+sinh = function("odtc.sinh", _sinh, _cosh)
 
 
 # --- powers --------------------------------------------------------------------------------------
@@ -245,9 +218,9 @@ def _integer_power(x: Expr, exponent: int) -> Expr:
 
 
 # Products, where a power would be a call of a library's function.
-integer_power = _pointwise(
-    "integer_power",
+integer_power = function(
+    "odtc.integer_power",
     _integer_power,
     lambda x, exponent: float(exponent) * _integer_power(x, exponent - 1),
 )
-reciprocal = _pointwise("reciprocal", lambda x: 1.0 / x, lambda y: -y * y, reads_result=True)
+reciprocal = function("odtc.reciprocal", lambda x: 1.0 / x, lambda y: -y * y, reads_result=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from tvm import relax, te, tirx
 from tvm.ir import Expr
 
+from odtc.dialect.lowered import require_lowered
 from odtc.dialect.rule import Rule
-from odtc.frontend.gradients.lowered import require_lowered
 
 # From an element, and what the operator's attributes give, to the slope there.
 Slope = Callable[..., Expr]

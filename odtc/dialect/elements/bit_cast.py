@@ -1,8 +1,21 @@
 """The bits of numbers, read as numbers of another type of the same size."""
 
+from dataclasses import dataclass
+
 from tvm import relax, te, tirx
 
-from odtc.frontend.relax_ops.define import define
+from odtc.dialect.operator import RelaxOperator
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How bits are read.
+
+    Attributes:
+        dtype: name of the type.
+    """
+
+    dtype: str
 
 
 def _kernel(tensor: te.Tensor, dtype: str) -> te.Tensor:
@@ -18,8 +31,10 @@ def _kernel(tensor: te.Tensor, dtype: str) -> te.Tensor:
     )
 
 
-bit_cast = define(
-    "bit_cast",
-    _kernel,
-    infer=lambda call: relax.TensorType(call.args[0].ty.shape, str(call.attrs["dtype"])),
+def _infer(call: relax.Call) -> relax.Type:
+    return relax.TensorType(call.args[0].ty.shape, bit_cast.read(call).dtype)
+
+
+bit_cast = RelaxOperator(
+    name="odtc.bit_cast", attributes=Reading, infer=_infer, kernel=_kernel, gradient=None
 )

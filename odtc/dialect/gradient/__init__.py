@@ -1,0 +1,1 @@
+"""Operators that only the gradient pass meets."""

@@ -1,0 +1,1 @@
+"""Operators on rows: along one axis, or the last ones."""
