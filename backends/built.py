@@ -16,7 +16,7 @@ from odtc.backends.objects.compiling import Compiled
 from odtc.backends.objects.kernel_objects import Objects
 from odtc.backends.program.lines import Lines
 from odtc.backends.program.straight_line import lines_of
-from odtc.core.ir.kernel_marks import TUNED, WINOGRAD
+from odtc.core.ir.product_marks import TUNED, WINOGRAD
 from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.layout.select import LAYOUTS
 from odtc.passes.memory.arena import RECORD

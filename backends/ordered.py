@@ -18,7 +18,7 @@ from odtc.backends.lowering import build_kernels
 from odtc.backends.pipeline.phases import order_phase
 from odtc.backends.targets import Target
 from odtc.core.artifact.memory_plan import Origin
-from odtc.core.ir.kernel_marks import WINOGRAD
+from odtc.core.ir.product_marks import WINOGRAD
 from odtc.core.ir.tensor_tags import tags_of
 from odtc.passes.checkpoint.problem import Plan, Recomputation
 from odtc.passes.contract import run_pipeline

@@ -14,7 +14,9 @@ from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Choice, Decisions, MachineModel, RecordLookup, no_records
 from odtc.backends.kernels.product.fused import FusedProduct, Product, fused_product
 from odtc.backends.kernels.winograd.cut import DIRECT_FORM, FORM, WINOGRAD_FORM
-from odtc.core.ir.kernel_marks import EXACT, IS_SCHEDULED, MADE_FROM, TUNED, WINOGRAD, WORKLOAD
+from odtc.core.ir.kernel_marks import EXACT, IS_SCHEDULED
+from odtc.core.ir.outline_marks import MADE_FROM
+from odtc.core.ir.product_marks import TUNED, WINOGRAD, WORKLOAD
 from odtc.passes.contract import Pass
 
 # From a family of products to what emits its loops, for a machine.

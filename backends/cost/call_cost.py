@@ -9,7 +9,8 @@ from tvm.tirx.buffer import BufferType
 
 from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.targets import Target
-from odtc.core.ir.kernel_marks import ONE_OF, TUNED, UNTOUCHED, WORKLOAD
+from odtc.core.ir.kernel_marks import ONE_OF, UNTOUCHED
+from odtc.core.ir.product_marks import TUNED, WORKLOAD
 from odtc.passes.checkpoint.call_time import CallTime, Cost
 from odtc.passes.checkpoint.problem import Storage
 from odtc.passes.checkpoint.work import operations

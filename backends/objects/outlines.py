@@ -19,14 +19,8 @@ from tvm import tirx
 
 from odtc.backends.objects.kernel_store import outline_store
 from odtc.core.disk.package_files import is_as_loaded, libraries, sources
-from odtc.core.ir.kernel_marks import (
-    IS_SCHEDULED,
-    MADE_FROM,
-    OUTLINE,
-    REPLACEABLE,
-    WORKSPACES,
-    WRITTEN_OVER,
-)
+from odtc.core.ir.kernel_marks import IS_SCHEDULED
+from odtc.core.ir.outline_marks import MADE_FROM, OUTLINE, REPLACEABLE, WORKSPACES, WRITTEN_OVER
 from odtc.core.process.side_by_side import side_by_side
 from odtc.passes.contract import Pass
 

@@ -12,8 +12,9 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.core.ir.kernel_marks import MARKS_LOSS, ONE_OF, PLAIN_UPDATE
+from odtc.core.ir.kernel_marks import ONE_OF
 from odtc.core.ir.mark_loss import is_not_finite, mark_where_not_finite
+from odtc.core.ir.update_marks import MARKS_LOSS, PLAIN_UPDATE
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.optimizer import Change, Element
 from odtc.frontend.updates.elementwise import Index, for_each, kernel, sums

@@ -18,8 +18,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax, tirx
 
-from odtc.core.ir.kernel_marks import PLAIN_UPDATE
 from odtc.core.ir.relax_calls import is_call
+from odtc.core.ir.update_marks import PLAIN_UPDATE
 from odtc.passes.contract import Pass
 from odtc.passes.graph.immediate_update import IN_PLACE
 from odtc.passes.ir.bindings import bind, bindings_of, readers_of, rebuilding

@@ -7,7 +7,7 @@ from typing import ClassVar
 import tvm
 from tvm import ir, tirx
 
-from odtc.core.ir.kernel_marks import OUTLINE
+from odtc.core.ir.outline_marks import OUTLINE
 from odtc.core.process.side_by_side import cores, side_by_side
 from odtc.passes.contract import Pass, Pipeline
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import tvm
 from tvm import ir, relax, tirx
 
-from odtc.core.ir.kernel_marks import WORKSPACES
+from odtc.core.ir.outline_marks import WORKSPACES
 from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.graph.immediate_update import IN_PLACE, KERNEL_CALLS, changed_variables
 from odtc.passes.ir.bindings import bindings_of

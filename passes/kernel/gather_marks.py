@@ -15,7 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from odtc.core.ir.kernel_marks import INDEPENDENT, MARKS_LOSS
+from odtc.core.ir.kernel_marks import INDEPENDENT
+from odtc.core.ir.update_marks import MARKS_LOSS
 from odtc.passes.contract import Pass
 
 

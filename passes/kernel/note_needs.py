@@ -6,7 +6,7 @@ from typing import ClassVar
 import tvm
 from tvm import tirx
 
-from odtc.core.ir.kernel_marks import MADE_FROM, OUTLINE, REPLACEABLE, WORKSPACES
+from odtc.core.ir.outline_marks import MADE_FROM, OUTLINE, REPLACEABLE, WORKSPACES
 from odtc.passes.contract import Pass
 from odtc.passes.memory.workspaces import Heights
 from odtc.passes.schedule.write_over import replaceable

@@ -22,7 +22,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.tirx.buffer import BufferType
 
-from odtc.core.ir.kernel_marks import MADE_FROM, REPLACEABLE, WRITTEN_OVER
+from odtc.core.ir.outline_marks import MADE_FROM, REPLACEABLE, WRITTEN_OVER
 from odtc.core.ir.relax_calls import is_call, operator_of
 from odtc.core.ir.tensor_tags import tags_of
 from odtc.passes.contract import Pass

@@ -20,7 +20,7 @@ from odtc.backends.kernels.norm.normalised import Normal
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.write_products import WriteProducts, write_product
-from odtc.core.ir.kernel_marks import TUNED
+from odtc.core.ir.product_marks import TUNED
 from odtc.dialect.images.batch_norm import ACTIVATIONS
 from tests.fast import examples
 from tests.host import loaded

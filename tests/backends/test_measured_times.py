@@ -15,7 +15,7 @@ from odtc.backends.families import CPU_LOOPS, family_of
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts
-from odtc.core.ir.kernel_marks import TUNED, WORKLOAD
+from odtc.core.ir.product_marks import TUNED, WORKLOAD
 from odtc.passes.contract import run_pipeline
 from tests.backends.test_decisions import module_of
 

@@ -20,7 +20,7 @@ from odtc.core import version
 from odtc.core.artifact.bundle import LIBRARY
 from odtc.core.disk import package_files
 from odtc.core.disk.content_store import nothing_kept
-from odtc.core.ir.kernel_marks import MADE_FROM, REPLACEABLE, WORKSPACES, WRITTEN_OVER
+from odtc.core.ir.outline_marks import MADE_FROM, REPLACEABLE, WORKSPACES, WRITTEN_OVER
 from odtc.passes.ir.by_kernel import ByKernel
 from odtc.passes.ir.calls import workspaces_in
 from odtc.passes.schedule.write_over import written_over

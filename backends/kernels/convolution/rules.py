@@ -21,7 +21,8 @@ from odtc.backends.kernels.convolution.terms import (
     weight_place,
 )
 from odtc.backends.kernels.norm.normalised import Normal, operands_of
-from odtc.core.ir.kernel_marks import FUSABLE, OPAQUE, PATTERN, PRODUCT, READ_NORMALISED
+from odtc.core.ir.kernel_marks import FUSABLE, OPAQUE, PATTERN
+from odtc.core.ir.product_marks import PRODUCT, READ_NORMALISED
 from odtc.core.ir.relax_calls import operator_of
 
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]

@@ -13,8 +13,8 @@ from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common import parsed
 from odtc.backends.kernels.gather.take import CHUNK, loop_of, of_rows
-from odtc.core.ir.kernel_marks import MARKS_LOSS
 from odtc.core.ir.mark_loss import is_not_finite, marked
+from odtc.core.ir.update_marks import MARKS_LOSS
 
 # After the last index of a row.
 _END = -1

@@ -15,7 +15,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import Readable, prefetch
 from odtc.backends.kernels.norm.normalised import PARTS, Normal, read_operands
-from odtc.core.ir.kernel_marks import PRODUCT, READ_NORMALISED
+from odtc.core.ir.product_marks import PRODUCT, READ_NORMALISED
 
 # Steps of a tail, each counted as often as it is read: a longer one is scheduled by itself.
 LONGEST_TAIL = 64

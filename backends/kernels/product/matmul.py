@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.common.operand import placeholder, shape_of
-from odtc.core.ir.kernel_marks import FUSABLE, PATTERN, PRODUCT
+from odtc.core.ir.kernel_marks import FUSABLE, PATTERN
+from odtc.core.ir.product_marks import PRODUCT
 
 
 def matmul(

@@ -21,7 +21,7 @@ from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts, write_product
-from odtc.core.ir.kernel_marks import TUNED, WORKLOAD
+from odtc.core.ir.product_marks import TUNED, WORKLOAD
 from odtc.core.ir.relax_calls import operator_of
 from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 from odtc.frontend.gradients.table import register_gradients

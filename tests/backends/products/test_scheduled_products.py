@@ -15,7 +15,8 @@ from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.pipeline.phases import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.backends.vector_math import register_vector_math
-from odtc.core.ir.kernel_marks import IS_SCHEDULED, PRODUCT
+from odtc.core.ir.kernel_marks import IS_SCHEDULED
+from odtc.core.ir.product_marks import PRODUCT
 from odtc.passes.contract import run_pipeline
 
 ROWS, DEPTH, WIDTH = 37, 24, 40

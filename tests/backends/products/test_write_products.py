@@ -17,7 +17,8 @@ from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts
-from odtc.core.ir.kernel_marks import IS_SCHEDULED, PRODUCT
+from odtc.core.ir.kernel_marks import IS_SCHEDULED
+from odtc.core.ir.product_marks import PRODUCT
 from odtc.passes.graph.absorb_transpose import AbsorbTranspose
 from tests.fast import examples
 from tests.host import loaded

@@ -17,7 +17,7 @@ from odtc.backends.lowering import to_kernels
 from odtc.backends.targets import parse_target
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError
-from odtc.core.ir.kernel_marks import WORKLOAD
+from odtc.core.ir.product_marks import WORKLOAD
 from odtc.driver.frontier import Frontier
 from odtc.driver.notes import DIRECT_CONVOLUTIONS
 from odtc.driver.options.step_options import StepOptions

@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 import odtc
 from odtc.backends.lowering import to_kernels
 from odtc.backends.targets import parse_target
-from odtc.core.ir.kernel_marks import PRODUCT
+from odtc.core.ir.product_marks import PRODUCT
 from odtc.core.process.progress import silent
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare

@@ -6,7 +6,7 @@ from tvm import tirx
 
 from odtc.backends.families import family_of
 from odtc.backends.targets import parse_target
-from odtc.core.ir.kernel_marks import MARKS_LOSS
+from odtc.core.ir.update_marks import MARKS_LOSS
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.table import parse_optimizer
 from odtc.frontend.updates.update_kernels import update_kernel
