@@ -29,14 +29,12 @@ from odtc.passes.layout import last_calls
 from odtc.passes.layout.element_kernels import maps_elements
 
 CALL_TIR = "relax.call_tir"
-_ELEMENTWISE = (
-    *(
-        f"relax.{name}"
-        for name in (
-            "add subtract multiply divide maximum minimum negative exp sqrt tanh sigmoid clip "
-            "greater greater_equal less less_equal equal not_equal where astype nn.relu"
-        ).split()
-    ),
+_ELEMENTWISE = tuple(
+    f"relax.{name}"
+    for name in (
+        "add subtract multiply divide maximum minimum negative exp sqrt tanh sigmoid clip "
+        "greater greater_equal less less_equal equal not_equal where astype nn.relu"
+    ).split()
 )
 
 

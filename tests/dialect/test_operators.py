@@ -7,19 +7,24 @@ from pathlib import Path
 import pytest
 import tvm
 import tvm_ffi
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
+from odtc.autoschedule.table import schedule_passes
 from odtc.backends.families import Family, family_of
 from odtc.backends.legalize import Legalize
+from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target
 from odtc.core.ir.layouts import LAST, permuted
 from odtc.core.ir.relax_calls import operator_of
 from odtc.dialect.channels_last import IMAGE
+from odtc.dialect.elements.bit_cast import bit_cast
 from odtc.dialect.gradient.attach import attach
 from odtc.dialect.gradient.seed import seed
 from odtc.dialect.images.copies import concat_last, relayout
 from odtc.dialect.operator import PREFIX, RelaxOperator
 from odtc.dialect.table import OPERATORS
+from odtc.passes.checkpoint.work import operations
+from odtc.passes.contract import run_pipeline
 from tests.dialect.examples import EXAMPLES, Example
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +33,8 @@ CASES = [
 ]
 # The gradient pass takes these away.
 GONE = {attach, seed}
+# These compute nothing.
+MOVING = {bit_cast, concat_last, relayout}
 # What has no kernel, by target: no layouts are chosen for GPUs.
 WITHOUT_KERNEL = {"host-cpu": GONE, "android-opencl": {*GONE, relayout, concat_last}}
 
@@ -145,12 +152,35 @@ def test_every_kind_of_target_has_a_kernel(
     assert bool(left) == (operator in WITHOUT_KERNEL[target])
 
 
+@pytest.mark.parametrize(("operator", "example"), CASES)
+def test_work_is_counted_in_the_loops(
+    operator: RelaxOperator, example: Example, families: dict[str, Family]
+) -> None:
+    """Nobody declares operations: those of what computes are found in its kernel."""
+    target, family = parse_target("host-cpu"), families["host-cpu"]
+    phases = (*fuse_phase(family), *schedule_passes(target), *family.blocks)
+    made = run_pipeline(phases, example.call_in(operator))
+    kernels = [each for _, each in made.functions_items() if isinstance(each, tirx.PrimFunc)]
+    assert bool(sum(map(operations, kernels))) == (operator not in {*GONE, *MOVING})
+
+
+@pytest.mark.parametrize(("operator", "example"), CASES)
+def test_what_passes_ask(operator: RelaxOperator, example: Example) -> None:
+    if operator.draws:
+        assert alike(example.given[-1:], (relax.TensorType((), "int32"),))
+    if operator.maps:
+        assert alike(example.given, example.gives)
+    large = example.gives[operator.large.start : operator.large.stop]
+    assert bool(large) == bool(operator.large)
+    assert {str(type_.dtype) for type_ in large} <= {"float32"}
+
+
 def test_a_name_is_written_in_the_file_of_its_operator_alone() -> None:
     places: defaultdict[str, set[str]] = defaultdict(set)
     folders = [each for each in ROOT.iterdir() if each.is_dir() and each.name[0] != "."]
     for file in (file for folder in folders for file in folder.rglob("*.py")):
         text = file.read_text()
-        if PREFIX in text:
+        if f'"{PREFIX}' in text or f"'{PREFIX}" in text:
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.Constant) and node.value in OPERATORS:
                     places[node.value].add(file.relative_to(ROOT).as_posix())
