@@ -139,6 +139,11 @@ def test_an_import_of_the_face_is_caught(source, is_face):
             "core may not import odtc.frontend.graph",
         ),
         ("odtc.core.specs", "import odtc", "core may not import odtc"),
+        (
+            "odtc.dialect.table",
+            "import odtc.passes.contract",
+            "dialect may not import odtc.passes.contract",
+        ),
         ("odtc.passes.x", "from odtc import backends", "passes may not import odtc.backends"),
         ("odtc.frontend.x", "from odtc.artifact import load", "may not import odtc.artifact.load"),
         (

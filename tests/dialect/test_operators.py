@@ -2,6 +2,7 @@
 
 import ast
 from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,14 @@ def alike(found: tuple[relax.Type, ...], wanted: tuple[relax.Type, ...]) -> bool
 
 def test_every_operator_has_an_example() -> None:
     assert OPERATORS.keys() == {operator.name for operator in EXAMPLES}
+
+
+def test_tvm_knows_no_other_operator_of_ours() -> None:
+    """Whatever makes a step is loaded; an operator that is declared elsewhere is in no table."""
+    for name in ("odtc.driver.building", "odtc.frontend.training", "odtc.backends.lowering"):
+        import_module(name)
+    known = {name for name in ir.Op.list_op_names() if name.startswith(PREFIX)}
+    assert known == OPERATORS.keys()
 
 
 @pytest.mark.parametrize(("operator", "example"), CASES)
