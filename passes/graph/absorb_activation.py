@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
-from tvm import ir, relax
+from tvm import relax
 
 from odtc.core.ir.relax_calls import operator_of
 from odtc.dialect.images.batch_norm import ACTIVATIONS, batch_norm
@@ -55,8 +55,7 @@ class AbsorbActivation(Pass):
                 value = binding.value
                 if binding.var in kinds:
                     attrs = dict(value.attrs.items()) | {"activation": kinds[binding.var]}
-                    attrs = ir.make_node("ir.DictAttrs", **attrs)
-                    value = relax.Call(value.op, value.args, attrs)
+                    value = batch_norm(*value.args, **attrs)
                 elif binding.var in sources:
                     value = relax.TupleGetItem(sources[binding.var], 0)
                 bind(builder, binding.var, value)

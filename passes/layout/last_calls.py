@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from tvm import ir, relax
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.ir.layouts import LAST, permuted
 from odtc.dialect.channels_last import ints, shape_of
 from odtc.dialect.images.copies import concat_last
+from odtc.dialect.table import OPERATORS
 
 _CHANNELS = 3
 Last = Callable[[relax.Call, Sequence[relax.Expr]], relax.Expr]
@@ -51,7 +52,7 @@ def with_layout(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
     attrs = dict(call.attrs.items()) if call.attrs else {}
     if "shape" in attrs:
         attrs["shape"] = list(permuted(ints(attrs["shape"]), LAST))
-    return relax.Call(call.op, list(read), ir.make_node("ir.DictAttrs", **attrs, layout=LAST))
+    return OPERATORS[call.op.name](*read, **attrs, layout=LAST)
 
 
 def as_it_is(call: relax.Call, read: Sequence[relax.Expr]) -> relax.Expr:
