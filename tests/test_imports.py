@@ -17,11 +17,11 @@ MOST_FILES = 15
 VOCABULARY = {
     "odtc.core.errors",
     "odtc.core.specs",
-    "odtc.core.ir.kernel_marks",
     "odtc.core.ir.relax_calls",
     "odtc.frontend.graph",
     "odtc.frontend.operators.operator",
     "odtc.passes.contract",
+    "odtc.backends.targets",
     "odtc.backends.kernels.common.places",
     "odtc.backends.kernels.product.tile",
 }

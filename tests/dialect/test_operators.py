@@ -155,7 +155,7 @@ def test_every_kind_of_target_has_a_kernel(
     module = example.call_in(operator)
     for rewrite in family.rewrites:
         module = rewrite.run(module)
-    made = Legalize(family.rules, (), stay=False)()(module)
+    made = Legalize(family.rules, (), stay=False).run(module)
     (block,) = made["f"].body.blocks
     left = [b for b in block.bindings if operator_of(b.value).startswith(PREFIX)]
     assert bool(left) == (operator in WITHOUT_KERNEL[target])

@@ -11,56 +11,57 @@ from benchmarks import check_cost, demo, output, sampling_cost
 from benchmarks.budget import clearing, switching
 from benchmarks.budget.report import figures_of as budget_figures
 from benchmarks.budget.report import peer_figures
-from benchmarks.budget.ways import Found, Way
+from benchmarks.budget.ways import BudgetWay, NetworkWays
 from benchmarks.compile_time import __main__ as compile_time
 from benchmarks.gpu import figures as gpu
-from benchmarks.memory.planned import Plan
+from benchmarks.memory.planned import PlannedBytes
 from benchmarks.memory.report import bounds_of
 from benchmarks.memory.report import figures_of as memory_figures
-from benchmarks.memory.rows import ORT, OURS, TORCH
-from benchmarks.memory.rows import Row as MemoryRow
+from benchmarks.memory.rows import ORT, OURS, TORCH, MemoryRow
 from benchmarks.native_runtime.found import Found as NativeFound
 from benchmarks.native_runtime.found import Measured
 from benchmarks.pages.measured import measured
 from benchmarks.pages.parts import TABLES
 from benchmarks.pages.result import Result, read_file, write_result
 from benchmarks.plan_time import __main__ as plan_time
-from benchmarks.recomputation.report import Curve, Planned, Share
+from benchmarks.recomputation.report import Curve, PlannedStep, Share
 from benchmarks.recomputation.report import figures_of as plan_figures
-from benchmarks.step_time.compare import Comparison, Timing
+from benchmarks.step_time.compare import StepComparison, Timing
 from benchmarks.step_time.report import figures_of as step_figures
 from odtc.comparison.measures.resident import Sample
-from odtc.comparison.measures.workload import Work
+from odtc.comparison.measures.workload import StepWork
 from odtc.core.artifact.manifest import Sizes
 
 MB = 1_000_000
-PLAN = Plan(30 * MB, 30 * MB, 4 * MB, MB, MB)
+PLAN = PlannedBytes(30 * MB, 30 * MB, 4 * MB, MB, MB)
 
 
-def compared(*names: str) -> Comparison:
+def compared(*names: str) -> StepComparison:
     """A step of 10 ms; each peer takes 10 ms longer than the one before."""
     timings = [Timing(name, [1.0], [0.01 * (at + 1)] * 3) for at, name in enumerate(names)]
-    return Comparison("net", 4, 2, 0.1, Work(1, 1), (0.0, 0.0), timings)
+    return StepComparison("net", 4, 2, 0.1, StepWork(1, 1), (0.0, 0.0), timings)
 
 
 def sample(net: int) -> Sample:
     return Sample(0, 0, net, [1.0], MB)
 
 
-def compiles() -> list[compile_time.Row]:
+def compiles() -> list[compile_time.CompileRow]:
     seconds = {"start": 1.0, "link": 3.0}
     runs = [*compile_time.RUNS, "TVM's own pipeline"]
-    return [compile_time.Row("digits", run, seconds, seconds, 9 * MB, 2 * MB) for run in runs]
-
-
-def budgets() -> list[Found]:
-    ways = [
-        Way(OURS, plan=PLAN, samples=[sample(40 * MB)]),
-        Way(f"{OURS}, 50%", 15 * MB, plan=PLAN, micro_batches=2, samples=[sample(30 * MB)]),
-        Way(f"{OURS}, 1%", 1, failure="no plan"),
-        *(Way(name, samples=[sample(80 * MB)]) for name in (TORCH, ORT)),
+    return [
+        compile_time.CompileRow("digits", run, seconds, seconds, 9 * MB, 2 * MB) for run in runs
     ]
-    return [Found(compared(OURS, f"{OURS}, 50%", TORCH, ORT), ways)]
+
+
+def budgets() -> list[NetworkWays]:
+    ways = [
+        BudgetWay(OURS, plan=PLAN, samples=[sample(40 * MB)]),
+        BudgetWay(f"{OURS}, 50%", 15 * MB, plan=PLAN, micro_batches=2, samples=[sample(30 * MB)]),
+        BudgetWay(f"{OURS}, 1%", 1, failure="no plan"),
+        *(BudgetWay(name, samples=[sample(80 * MB)]) for name in (TORCH, ORT)),
+    ]
+    return [NetworkWays(compared(OURS, f"{OURS}, 50%", TORCH, ORT), ways)]
 
 
 def changes() -> list[switching.Changes]:
@@ -68,9 +69,9 @@ def changes() -> list[switching.Changes]:
     return [switching.Changes("net", at * MB, way, [2.0], [1.0 * at]) for at, way in ways]
 
 
-def planned() -> Planned:
+def planned() -> PlannedStep:
     shares = [Share(0.9, 1.1, {OURS: 1.25}), Share(0.5, None, {OURS: None})]
-    return Planned("net", 1234, MB, 2.0, shares, [Curve(OURS, [(MB, 1.0)])])
+    return PlannedStep("net", 1234, MB, 2.0, shares, [Curve(OURS, [(MB, 1.0)])])
 
 
 def gpu_network() -> dict[str, Any]:
@@ -114,7 +115,11 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "| digits | 32 | 4.0 (4.0) | 4.0 (4.0) | 4.0 (4.0) | 7 |",
     ),
     "performance/plan_time": (
-        {"rows": [plan_time.Row("net", 8, {"a": 2.0}, {"make x": 3.0, "look": 1.0}, 5).figures()]},
+        {
+            "rows": [
+                plan_time.PlanRow("net", 8, {"a": 2.0}, {"make x": 3.0, "look": 1.0}, 5).figures()
+            ]
+        },
         "| net | 8 | 2.0 | 4.0 | 3.0 | 1.0 |",
     ),
     "performance/gpu_steps": (
@@ -171,7 +176,9 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "howto/check_cost": (
         {
             "rows": [
-                check_cost.Row("net", 1000, 2 * MB, [check_cost.Cost(1.5, 5 * MB)]).figures(),
+                check_cost.CheckRow(
+                    "net", 1000, 2 * MB, [check_cost.CommandCost(1.5, 5 * MB)]
+                ).figures(),
             ]
         },
         "| net | 1,000 | 2.0 | 1.5 | 3 |",
@@ -179,7 +186,9 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "metrics/sampling": (
         {
             "rows": [
-                sampling_cost.Cost("sampling", 0.01, 2, [sampling_cost.Pair(1.0, 1.5)]).figures(),
+                sampling_cost.SamplingCost(
+                    "sampling", 0.01, 2, [sampling_cost.Pair(1.0, 1.5)]
+                ).figures(),
             ]
         },
         "| sampling every 10 ms | 50 % (50 to 50) |",
