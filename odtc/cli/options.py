@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 CORES_HELP = "bind each thread to a core: big, little (the slowest), all, or numbers such as 4,5"
 # Several words after a flag; a second flag adds more.
-MANY = {"nargs": "+", "action": "extend"}
+MANY: dict[str, Any] = {"nargs": "+", "action": "extend"}
 
 
 def group_of(kind: type[T], args: argparse.Namespace) -> T:

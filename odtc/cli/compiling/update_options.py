@@ -1,9 +1,9 @@
-"""Options of `odtc compile` that say how gradients change the weights."""
+"""Options of `odtc compile` that say how gradients change the weights: fields of an `Update`."""
 
 import argparse
 from typing import TYPE_CHECKING
 
-from odtc.cli.options import at_least
+from odtc.cli.options import MANY, at_least, group_of
 
 if TYPE_CHECKING:
     from odtc.frontend.optimizers.update import Update
@@ -20,8 +20,8 @@ def add_update_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--group",
-        nargs="+",
-        action="extend",
+        dest="groups",
+        **MANY,
         default=[],
         metavar="G",
         help="options for some parameters, such as '*.bias{weight-decay=0,lr-factor=2}'; "
@@ -61,18 +61,6 @@ def read_update(args: argparse.Namespace) -> "Update":
         UsageError: an option is malformed, or has a value that is none.
     """
     # Imported here, for a quick `--help`.
-    from odtc.frontend.optimizers.groups import parse_group
-    from odtc.frontend.optimizers.table import parse_optimizer
     from odtc.frontend.optimizers.update import Update
 
-    optimizer = parse_optimizer(args.optimizer)
-    return Update(
-        optimizer,
-        groups=tuple(parse_group(text, optimizer) for text in args.group),
-        clip_value=args.clip_value,
-        clip_norm=args.clip_norm,
-        accumulate=args.accumulate,
-        ema=args.ema,
-        loss_scale=args.loss_scale,
-        on_nonfinite=args.on_nonfinite,
-    )
+    return group_of(Update, args)
