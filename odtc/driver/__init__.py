@@ -9,8 +9,8 @@
     parts            the numbers of micro-batches that are possible
     splitting        a step of each, lowered, its calls in order
     fitting          the way to run it that is the fastest within a budget
-    notes            what is said of it
-    sealing          the members of an artifact; `description` is its manifest
+    sealed/          what is said of it (`notes`), and the members of an artifact (`sealing`)
 
-`planning` takes the way up to `splitting`, and returns a `frontier`. `layouts` reads one option.
+`planning` takes the way up to `splitting`, and returns a `frontier`; `examination` takes that up to
+the gradients, and says what stands in the way. `layouts` reads one option.
 """

@@ -16,9 +16,9 @@ from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
 from odtc.driver.drafts.source import read_source
 from odtc.driver.fitting import build_step
-from odtc.driver.notes import notes_on
 from odtc.driver.options.step_options import StepOptions
-from odtc.driver.sealing import seal
+from odtc.driver.sealed.notes import notes_on
+from odtc.driver.sealed.sealing import seal
 from odtc.step_cache.store import KeptStep
 
 

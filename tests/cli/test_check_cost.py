@@ -11,7 +11,7 @@ from tvm import relax
 from benchmarks.check_cost import chain, check
 from benchmarks.models.decoder import DecoderShape, decoder
 from odtc.backends.targets import parse_target
-from odtc.cli.model.check import examine
+from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
 from tests.calls import calls_of
 from tests.timed import figures

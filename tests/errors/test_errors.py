@@ -18,8 +18,8 @@ import pytest
 from benchmarks.packing.inputs import CAPACITY, FOLDER
 from odtc.backends.targets import parse_target
 from odtc.cli.main import main
-from odtc.cli.model.check import examine
 from odtc.core.errors import OdtcError, error_kinds
+from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
 from tests.cli.training.digits import BATCH
 from tests.errors.causes import (

@@ -14,7 +14,7 @@ from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
 from odtc.backends.targets import parse_target
-from odtc.cli.model.check import examine
+from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.backward.ask_rules import all_rules_answer
 from odtc.frontend.gradients.table import register_gradients

@@ -10,10 +10,10 @@ import numpy as np
 
 from odtc.artifact import Artifact
 from odtc.backends.targets import parse_target
-from odtc.cli.model.check import examine
 from odtc.core.errors import DataError, NumericError, OdtcError
 from odtc.core.specs import Argument, Role
 from odtc.driver.entry_points import compile_model
+from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
 
 # A message is read by a person.

@@ -13,9 +13,9 @@ import numpy as np
 import odtc
 from odtc.artifact import Artifact
 from odtc.backends.targets import parse_target
-from odtc.cli.model.check import examine
 from odtc.core.errors import DeviceError, NumericError, OdtcError, ParityError, UnsupportedError
 from odtc.core.specs import Role
+from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
 from odtc.runtime_rpc.trainer import Trainer
 from tests.published.gradient import gradient_difference

@@ -15,9 +15,9 @@ from torch import nn
 
 import odtc
 from odtc.backends.targets import parse_target
-from odtc.cli.model.check import examine
 from odtc.core.errors import OdtcError
 from odtc.core.specs import Role
+from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
 from tests.families import BATCH, FAMILIES, Family, make
 from tests.ways_in.ways import WAYS

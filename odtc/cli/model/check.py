@@ -6,53 +6,20 @@ It takes the way of `odtc compile` up to the training graph, so that both refuse
 import argparse
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from odtc.backends.targets import Target, parse_target
+from odtc.backends.targets import parse_target
 from odtc.cli.compiling.step_options import add_step_options, step_options
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.model.against import compare
 from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
-from odtc.core.options.arguments import read_argument
-from odtc.core.process.progress import silent
 from odtc.core.process.quick import without_collections
-from odtc.driver.options.kinds import MODEL
-from odtc.driver.options.option import checked
-from odtc.driver.options.step_options import StepOptions
 
 if TYPE_CHECKING:
-    from odtc.core.specs import TensorSpec
+    from odtc.driver.examination import Report
     from odtc.frontend.coverage import NodeReport
-    from odtc.frontend.weights.finding import Finding
-
-_WHERE = "odtc.compile"
-
-
-@dataclass(frozen=True)
-class Report:
-    """What `odtc check` found.
-
-    Attributes:
-        model: path of the ONNX file.
-        nodes: what can be done with each node, in order.
-        parameters: what is trained.
-        notes: what was assumed.
-        findings: what each float tensor of the file is.
-    """
-
-    model: str
-    nodes: Sequence["NodeReport"]
-    parameters: Sequence["TensorSpec"]
-    notes: Sequence[str]
-    findings: Mapping[str, "Finding"]
-
-    @property
-    def trainable(self) -> bool:
-        """Whether no node keeps the model from being trained."""
-        return not any(node.blocks for node in self.nodes)
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -82,6 +49,9 @@ def run(args: argparse.Namespace) -> int:
     """Prints the report."""
     if args.against is not None:
         return compare(args.model, args.against, as_json=args.json, everything=args.all)
+    # Imported here, for a quick `--help`.
+    from odtc.driver.examination import examine
+
     with without_collections():
         report = examine(args.model, parse_target(args.target), step_options(args))
     if args.json:
@@ -91,60 +61,26 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK if report.trainable else ExitCode.UNSUPPORTED
 
 
-def examine(path: str, target: Target, options: StepOptions) -> Report:
-    """Does what `odtc.compile` does, up to the training graph.
-
-    Args:
-        path: of the ONNX file.
-        target: what would be compiled for.
-        options: of the step; a symbolic batch that has no size is taken as 1.
-
-    Raises:
-        OdtcError: as of `odtc.compile`, but where nodes cannot be trained: those are in the report.
-    """
-    from odtc.driver.drafts.drafting import complete, sketch_of
-    from odtc.driver.drafts.source import read_source
-    from odtc.driver.parts import Parts
-    from odtc.driver.training import try_to_differentiate
-    from odtc.frontend.feeds import lacks_batch
-
-    # Whoever compiles is told the same.
-    path, options = read_argument(MODEL, path, "model", _WHERE), checked(options, _WHERE)
-    source = read_source(path, target, options, silent)
-    if lacks_batch(source.model, source.asked):
-        source = dataclasses.replace(source, options=dataclasses.replace(options, batch=1))
-    sketch = sketch_of(source)
-    graph = sketch.graph
-    nodes = sketch.reports
-    parameters = [spec for spec in graph.parameter_specs() if spec.name in sketch.selection.trained]
-    if not any(node.blocks for node in nodes):
-        parts = Parts(source, complete(sketch))
-        draft = parts.draft(parts.fewest)
-        try_to_differentiate(draft)
-        graph = draft.graph
-    return Report(path, nodes, parameters, graph.notes, graph.findings)
-
-
-def _operators(report: Report) -> list[tuple[str, int, str]]:
+def _operators(report: "Report") -> list[tuple[str, int, str]]:
     """Operator type, number of nodes and level, the most frequent first."""
     found = Counter((node.op_type, node.level.value) for node in report.nodes)
     ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [(op_type, number, level) for (op_type, level), number in ranked]
 
 
-def _levels(report: Report) -> dict[str, int]:
+def _levels(report: "Report") -> dict[str, int]:
     from odtc.frontend.operators.operator import Level
 
     found = Counter(node.level for node in report.nodes)
     return {level.value: found[level] for level in Level}
 
 
-def _listed(report: Report, everything: bool) -> list["NodeReport"]:
+def _listed(report: "Report", everything: bool) -> list["NodeReport"]:
     """All nodes, or those with something to say: a node without a reason is trainable."""
     return [node for node in report.nodes if everything or node.reason]
 
 
-def _tensors(report: Report) -> list[dict[str, str]]:
+def _tensors(report: "Report") -> list[dict[str, str]]:
     """Every float tensor of the file, what it is, and where that is known from."""
     return [
         {"name": name, "kind": found.kind, "known": found.known, "reason": found.reason}
@@ -152,7 +88,7 @@ def _tensors(report: Report) -> list[dict[str, str]]:
     ]
 
 
-def _data(report: Report, everything: bool) -> dict[str, Any]:
+def _data(report: "Report", everything: bool) -> dict[str, Any]:
     operators = _operators(report)
     return {
         "model": report.model,
@@ -170,7 +106,7 @@ def _data(report: Report, everything: bool) -> dict[str, Any]:
     }
 
 
-def _lines(report: Report, everything: bool) -> list[str]:
+def _lines(report: "Report", everything: bool) -> list[str]:
     blocking = sum(node.blocks for node in report.nodes)
     blocked = f"cannot be trained: {blocking} of {len(report.nodes)} nodes block it"
     verdict = blocked if blocking else "can be trained"

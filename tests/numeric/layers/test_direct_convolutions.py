@@ -19,9 +19,9 @@ from odtc.cli.main import main
 from odtc.core.errors import BudgetError
 from odtc.core.ir.product_marks import WORKLOAD
 from odtc.driver.frontier import Frontier
-from odtc.driver.notes import DIRECT_CONVOLUTIONS
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
+from odtc.driver.sealed.notes import DIRECT_CONVOLUTIONS
 
 # One thread: each has a workspace of its own.
 TARGET, BATCH = "host-cpu{threads=1}", 4

@@ -15,7 +15,7 @@ from benchmarks.models.pytorch.table import SMALL
 from odtc.artifact import Artifact
 from odtc.cli.main import main
 from odtc.core.errors import UsageError
-from odtc.driver.notes import HALF_ACTIVATIONS
+from odtc.driver.sealed.notes import HALF_ACTIVATIONS
 from tests.fast import fast_if
 from tests.numeric.plans.test_memory_budget import floor_of, tower, trained
 

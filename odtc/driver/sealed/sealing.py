@@ -18,8 +18,8 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import memory_plans_json
 from odtc.core.disk.tensor_file import write_tensors
 from odtc.core.onnx_model.weights import strip_weights
-from odtc.driver.description import manifest_of
 from odtc.driver.fitting import BuiltPlans
+from odtc.driver.sealed.description import manifest_of
 from odtc.driver.training import Step
 from odtc.frontend.weights.in_file import put_into
 from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
