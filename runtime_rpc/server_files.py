@@ -1,10 +1,15 @@
-"""What a device needs of odtc: the server's modules, under their own names."""
+"""What a device needs of odtc: the server's modules, and Android's names of its C library."""
 
 import hashlib
 from pathlib import Path
 
+from odtc.backends.system_libraries import bionic_names
+from odtc.runtime_rpc.server.net.wire import NAMES
+
 _HERE = Path(__file__).parent
 _FOLDER = "odtc/runtime_rpc"
+# What the server has been brought to, with a C library of its own.
+_MACHINE = "aarch64"
 
 
 def server_files() -> dict[str, bytes]:
@@ -12,6 +17,8 @@ def server_files() -> dict[str, bytes]:
     own = (_HERE / f"{name}.py" for name in ("__init__", "free_memory", "file_memory", "pages"))
     modules = [*own, *_HERE.glob("server/**/*.py")]
     files = {f"{_FOLDER}/{path.relative_to(_HERE)}": path.read_bytes() for path in modules}
+    names = bionic_names(_MACHINE).items()
+    files |= {f"{_FOLDER}/server/{NAMES}/{name}": content for name, content in names}
     # The package's own face would want all the rest.
     return {"odtc/__init__.py": b"", **dict(sorted(files.items()))}
 

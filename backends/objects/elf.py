@@ -14,6 +14,7 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
+from odtc.backends.system_libraries import system_libraries
 from odtc.backends.targets import Target
 from odtc.core.errors import BuildError
 
@@ -22,33 +23,11 @@ PAGE_BYTES = 0x4000
 
 _MACHINES = {"elf_x86_64": "EM_X86_64", "aarch64linux": "EM_AARCH64"}
 
-# Libraries that Android has, or that come with the runtime.
-_NEEDED = {"libc.so", "libm.so", "libtvm_ffi.so"}
-
 # Flags of dynamic sections and segments, from the ELF specification.
 _DF_TEXTREL = 0x4
 _DF_BIND_NOW = 0x8
 _DF_1_NOW = 0x1
 _PF_X = 0x1
-
-# Symbols that a library may leave to its loader. The C functions are in Android's libc and libm.
-_PREFIXES = (
-    "TVMFFI",  # the runtime's C interface: errors, objects, functions
-    "TVMBackend",  # its thread pool and workspaces; TVM mostly reaches them through its own slots
-)
-_MEMORY = "memcpy memmove memset"  # LLVM makes these of loops that copy or fill
-# Functions that TVM calls for Relax operators or LLVM where a CPU lacks an instruction (rounding,
-# fused multiply-add), and related ones. In single precision, with an `f`, and in double.
-_MATHS = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 "
-    "expm1 fabs floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint "
-    "nextafter pow rint round sin sinh sqrt tan tanh tgamma trunc"
-)
-_SYMBOLS = {
-    *_MEMORY.split(),
-    *_MATHS.split(),
-    *(f"{name}f" for name in _MATHS.split()),
-}
 
 
 @dataclass(frozen=True)
@@ -81,9 +60,10 @@ def _alignment(library: _Library) -> Iterator[str]:
 
 
 def _needed(library: _Library) -> Iterator[str]:
+    known = sorted(system_libraries(library.target))
     for tag in library.tags.get("DT_NEEDED", ()):
-        if tag.needed not in _NEEDED:
-            yield f"it needs the library {tag.needed}; allowed are {', '.join(sorted(_NEEDED))}"
+        if tag.needed not in known:
+            yield f"it needs the library {tag.needed}; allowed are {', '.join(known)}"
 
 
 def _versions(library: _Library) -> Iterator[str]:
@@ -120,11 +100,20 @@ def _hash_styles(library: _Library) -> Iterator[str]:
             yield f"it has no {tag} table"
 
 
+def _thread_storage(library: _Library) -> Iterator[str]:
+    if next(library.elf.iter_segments("PT_TLS"), None) is not None:
+        yield "it has variables of threads (TLS), which Android loads from version 10 on only"
+
+
 def _undefined(library: _Library) -> Iterator[str]:
+    systems = system_libraries(library.target)
+    needed = [tag.needed for tag in library.tags.get("DT_NEEDED", ())]
+    brought = {symbol for name in needed for symbol in systems.get(name, ())}
     undefined = {s.name for s in library.dynamic.iter_symbols() if s["st_shndx"] == "SHN_UNDEF"}
-    for name in sorted(undefined - _SYMBOLS - {""}):
-        if not name.startswith(_PREFIXES):
-            yield f"it leaves the symbol {name} undefined"
+    for symbol in sorted(undefined - brought - {""}):
+        homes = [name for name, symbols in systems.items() if symbol in symbols]
+        why = f"{homes[0]} has it, and it does not need that" if homes else "no library has it"
+        yield f"it leaves the symbol {symbol} undefined: {why}"
 
 
 _RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
@@ -136,6 +125,7 @@ _RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
     _bind_now,
     _stack,
     _hash_styles,
+    _thread_storage,
     _undefined,
 )
 

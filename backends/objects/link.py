@@ -1,8 +1,9 @@
 """Links object files into the shared library that a phone, or this machine, loads.
 
 All targets share one set of flags, so the library that is tested here is the kind that a phone
-gets: no dependency on any libc, pages of 16 KiB, every symbol bound when it is loaded. The linker
-is lld, found in one of several places, because GNU ld links for one architecture only.
+gets: pages of 16 KiB, every symbol bound when it is loaded, and the system's libraries by name, if
+it calls anything of them. The linker is lld, found in one of several places, because GNU ld links
+for one architecture only.
 """
 
 import importlib.util
@@ -15,16 +16,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from odtc.backends.system_libraries import write_stubs
 from odtc.backends.targets import Target
+from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError
 
-# Page size: Android 15 has phones with pages of 16 KiB. Both hash styles: old and new loaders.
+# Page size: Android 15 has phones with pages of 16 KiB. Both hash styles: old and new loaders. What
+# LLVM says of source lines, and symbols that no loader reads, would be half of a library.
 _FLAGS = (
     *("-z", "max-page-size=16384"),
     *("-z", "now"),
     *("-z", "relro"),
     *("-z", "noexecstack"),
     "--hash-style=both",
+    "--strip-all",
+    "--as-needed",
 )
 
 _NDK_HINT = "TVM_NDK_CC names it: set that to the clang of an NDK, or unset it"
@@ -79,11 +85,17 @@ def link(objects: Sequence[Path], output: Path, target: Target, identity: str = 
         BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
     """
     linker = find_linker(target)
-    name, command = " ".join(linker.command), linker.arguments(objects, output, target, identity)
+    name = " ".join(linker.command)
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
+        with temporary_folder() as folder:
+            inputs = [*objects, *write_stubs(target, folder)]
+            done = subprocess.run(
+                linker.arguments(inputs, output, target, identity),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
     except OSError as error:
         raise BuildError(
             f"cannot start the linker {name}: {error.strerror or error}",

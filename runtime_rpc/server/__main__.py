@@ -55,6 +55,10 @@ def main() -> None:
     # With TVM_USE_RUNTIME_LIB, TVM does not load this by itself; tuning and profiling need it.
     extra = Path(tvm.__path__[0], "lib", "libtvm_runtime_extra.so")
     ctypes.CDLL(str(extra), ctypes.RTLD_GLOBAL)
+    # Where the server was brought to a phone, with a C library that is not Android's: a step for
+    # Android asks for that by name, and the loader takes what is loaded under the name already.
+    for names in sorted(Path(__file__).with_name(wire.NAMES).glob("*.so")):
+        ctypes.CDLL(str(names))
     shutil.rmtree(options.folder, ignore_errors=True)
     options.folder.mkdir(parents=True, mode=0o700)
     listener = wire.listen(options.listen)

@@ -16,8 +16,11 @@ from odtc.backends import targets
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.library import export_library
 from odtc.backends.objects.link import find_linker, link
+from odtc.backends.system_libraries import TVM, write_stubs
 from odtc.backends.targets import Target, parse_target
+from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError
+from odtc.core.stub_library import stub_library
 
 PHONE = parse_target("android-cpu")
 # Without SSE4 and FMA, so that LLVM calls libm for what they would do.
@@ -47,9 +50,26 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def link_badly(objects: Sequence[Path], output: Path, *extra: str) -> Path:
     """Links for the phone as we do, except that `extra` comes last and so wins."""
-    arguments = find_linker(X86).arguments(objects, output, PHONE)
-    subprocess.run([*arguments, *extra], check=True, timeout=300)
+    with temporary_folder() as folder:
+        stubs = write_stubs(PHONE, folder)
+        arguments = find_linker(X86).arguments([*objects, *stubs], output, PHONE)
+        subprocess.run([*arguments, *extra], check=True, timeout=300)
     return output
+
+
+def link_with(objects: Sequence[Path], output: Path, *libraries: Path) -> Path:
+    """Links for the phone with these libraries in place of the system's."""
+    with temporary_folder() as folder:
+        tvm_own = [path for path in write_stubs(PHONE, folder) if path.name in TVM]
+        arguments = find_linker(X86).arguments([*objects, *libraries, *tvm_own], output, PHONE)
+        subprocess.run(arguments, check=True, timeout=300)
+    return output
+
+
+def stub(folder: Path, name: str, *symbols: str) -> Path:
+    """A library of the phone's architecture that claims to have symbols."""
+    (path := folder / name).write_bytes(stub_library(name, "aarch64", symbols))
+    return path
 
 
 def refusal(path: Path, target: Target = PHONE) -> list[str]:
@@ -70,7 +90,9 @@ def test_our_own_library_passes(objects: list[Path], tmp_path: Path):
 def test_machine(tmp_path: Path):
     link(compile_objects(tmp_path, X86), tmp_path / "lib.so", X86)
     check_library(tmp_path / "lib.so", X86)
-    assert refusal(tmp_path / "lib.so") == ["it is for EM_X86_64, and android-cpu is EM_AARCH64"]
+    first, *others = refusal(tmp_path / "lib.so")
+    assert first == "it is for EM_X86_64, and android-cpu is EM_AARCH64"
+    assert all("libm.so.6" in other or "expf" in other for other in others)
 
 
 def test_page_size(objects: list[Path], tmp_path: Path):
@@ -81,15 +103,69 @@ def test_page_size(objects: list[Path], tmp_path: Path):
 
 
 def test_needed_library(objects: list[Path], tmp_path: Path):
-    foo = link_badly(objects, tmp_path / "libfoo.so")
-    assert refusal(link_badly([*objects, foo], tmp_path / "lib.so")) == [
-        "it needs the library libfoo.so; allowed are libc.so, libm.so, libtvm_ffi.so"
+    foo = stub(tmp_path, "libfoo.so", "expf")
+    assert refusal(link_with(objects, tmp_path / "lib.so", foo)) == [
+        "it needs the library libfoo.so; allowed are libc.so, libdl.so, libm.so, "
+        "libtvm_ffi.so, libtvm_runtime.so",
+        "it leaves the symbol expf undefined: libm.so has it, and it does not need that",
     ]
 
 
-def test_needed_library_of_android_passes(objects: list[Path], tmp_path: Path):
-    libm = link_badly(objects, tmp_path / "libm.so")
-    check_library(link_badly([*objects, libm], tmp_path / "lib.so"), PHONE)
+def test_needed_library_of_glibc(objects: list[Path], tmp_path: Path):
+    libm = stub(tmp_path, "libm.so.6", "expf")
+    assert refusal(link_with(objects, tmp_path / "lib.so", libm)) == [
+        "it needs the library libm.so.6; allowed are libc.so, libdl.so, libm.so, "
+        "libtvm_ffi.so, libtvm_runtime.so",
+        "it leaves the symbol expf undefined: libm.so has it, and it does not need that",
+    ]
+
+
+def needed_by(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        dynamic = ELFFile(file).get_section_by_name(".dynamic")
+        return [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]
+
+
+@pytest.mark.parametrize(("target", "name"), [(PHONE, "libm.so"), (X86, "libm.so.6")])
+def test_a_library_names_what_it_calls(tmp_path: Path, target: Target, name: str):
+    link(compile_objects(tmp_path, target), tmp_path / "lib.so", target)
+    assert needed_by(tmp_path / "lib.so") == [name, "libtvm_ffi.so"]
+    check_library(tmp_path / "lib.so", target)
+
+
+def test_a_symbol_whose_library_is_not_named(objects: list[Path], tmp_path: Path):
+    """As every library was before: Android's loader looks into no other library of the process."""
+    assert refusal(link_with(objects, tmp_path / "lib.so")) == [
+        "it leaves the symbol expf undefined: libm.so has it, and it does not need that"
+    ]
+
+
+def test_a_symbol_in_another_library_than_is_named(tmp_path: Path):
+    objects = compile_objects(tmp_path, PHONE, "ldexp")
+    libm = stub(tmp_path, "libm.so", "ldexp")
+    assert refusal(link_with(objects, tmp_path / "lib.so", libm)) == [
+        "it leaves the symbol ldexp undefined: libc.so has it, and it does not need that"
+    ]
+
+
+def test_variables_of_threads(objects: list[Path], tmp_path: Path):
+    # No object that TVM emits has any, so that a segment which no loader needs is made one.
+    path = link_badly(objects, tmp_path / "lib.so")
+    with path.open("r+b") as file:
+        elf = ELFFile(file)
+        kinds = [segment["p_type"] for segment in elf.iter_segments()]
+        file.seek(elf["e_phoff"] + elf["e_phentsize"] * kinds.index("PT_PHDR"))
+        file.write(struct.pack("<I", 7))
+    assert refusal(path) == [
+        "it has variables of threads (TLS), which Android loads from version 10 on only"
+    ]
+
+
+def test_nothing_but_loaded_sections(objects: list[Path], tmp_path: Path):
+    link(objects, tmp_path / "lib.so", PHONE)
+    with (tmp_path / "lib.so").open("rb") as file:
+        names = [section.name for section in ELFFile(file).iter_sections()]
+    assert not [name for name in names if name.startswith(".debug") or name == ".symtab"]
 
 
 def test_versions_of_glibc(objects: list[Path], tmp_path: Path):
@@ -97,7 +173,7 @@ def test_versions_of_glibc(objects: list[Path], tmp_path: Path):
     script.write_text("GLIBC_2.27 { expf; };")
     define = ("--defsym=expf=0", f"--version-script={script}")
     libm = link_badly(objects, tmp_path / "libm.so", *define)
-    assert refusal(link_badly([*objects, libm], tmp_path / "lib.so")) == [
+    assert refusal(link_with(objects, tmp_path / "lib.so", libm)) == [
         "it asks for the version GLIBC_2.27"
     ]
 
@@ -128,7 +204,7 @@ def test_flags(objects: list[Path], tmp_path: Path, extra: tuple[str, ...], viol
 
 def test_undefined_symbol(tmp_path: Path):
     path = link_badly(compile_objects(tmp_path, PHONE, "mystery"), tmp_path / "lib.so")
-    assert refusal(path) == ["it leaves the symbol mystery undefined"]
+    assert refusal(path) == ["it leaves the symbol mystery undefined: no library has it"]
 
 
 def test_all_violations_are_listed(tmp_path: Path):
@@ -137,7 +213,7 @@ def test_all_violations_are_listed(tmp_path: Path):
     assert refusal(path) == [
         "it binds its symbols late (no BIND_NOW)",
         "it has no DT_HASH table",
-        "it leaves the symbol mystery undefined",
+        "it leaves the symbol mystery undefined: no library has it",
     ]
 
 

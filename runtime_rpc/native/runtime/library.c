@@ -33,13 +33,6 @@ static odtc_code check_identity(const char *path, const uint8_t digest[ODTC_SHA2
   return code;
 }
 
-/* Kernels call functions such as powf, and their library names none that has them, as it is the same file
-   for every C library: so the functions have to be among the symbols of the process. */
-static void *open_maths(void) {
-  void *maths = dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL);
-  return maths ? maths : dlopen("libm.so", RTLD_NOW | RTLD_GLOBAL);
-}
-
 /* Lets kernels run their tasks in the pool of the trainer that calls them. */
 static odtc_code connect(const char *path, odtc_library *library, odtc_problem *problem) {
   for (size_t n = 0; n < sizeof UNKNOWN / sizeof *UNKNOWN; ++n)
@@ -67,7 +60,6 @@ odtc_code odtc_library_open(const char *path, const uint8_t digest[ODTC_SHA256_B
   int length = snprintf(beside, sizeof beside, "%s%s", strchr(path, '/') ? "" : "./", path);
   if (length < 0 || (size_t)length >= sizeof beside)
     return odtc_fail(problem, ODTC_USAGE, "the path of the library is too long");
-  library->maths = open_maths();
   if (!(library->handle = dlopen(beside, RTLD_NOW | RTLD_LOCAL)))
     return odtc_fail(problem, ODTC_MISFIT, "the library cannot be loaded: %.300s", dlerror());
   library->kernels = calloc(program->kernel_count + 1, sizeof *library->kernels);
@@ -85,7 +77,6 @@ odtc_code odtc_library_open(const char *path, const uint8_t digest[ODTC_SHA256_B
 
 void odtc_library_close(odtc_library *library) {
   if (library->handle) dlclose(library->handle);
-  if (library->maths) dlclose(library->maths);
   free(library->kernels);
   *library = (odtc_library){0};
 }

@@ -7,7 +7,7 @@
 #include "sha256.h"
 
 typedef struct {
-  void *handle, *maths;
+  void *handle;
   odtc_kernel *kernels;
 } odtc_library;
 

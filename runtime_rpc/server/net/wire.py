@@ -27,6 +27,8 @@ GREETING = 0x6F647463
 # An answer is never longer, nor a tracker's message to a server.
 MOST_BYTES = 1 << 16
 LOOPBACK = "127.0.0.1"
+# The folder beside these modules, where they were brought to a phone, of Android's names.
+NAMES = "names"
 
 _NUMBER = struct.Struct("<i")
 _ABSTRACT = "abstract"
