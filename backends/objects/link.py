@@ -22,7 +22,8 @@ from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError
 
 # Page size: Android 15 has phones with pages of 16 KiB. Both hash styles: old and new loaders. What
-# LLVM says of source lines, and symbols that no loader reads, would be half of a library.
+# LLVM says of source lines, and symbols that no loader reads, would be half of a library. All have
+# the same symbols, and none may be given another's.
 _FLAGS = (
     *("-z", "max-page-size=16384"),
     *("-z", "now"),
@@ -31,6 +32,7 @@ _FLAGS = (
     "--hash-style=both",
     "--strip-all",
     "--as-needed",
+    "-Bsymbolic",
 )
 
 _NDK_HINT = "TVM_NDK_CC names it: set that to the clang of an NDK, or unset it"

@@ -54,6 +54,8 @@ class _Options(c.Structure):
     _fields_ = (
         *((name, c.c_char_p) for name in ("program", "weights", "library", "storage")),
         ("threads", c.c_int),
+        ("name", c.c_char_p),
+        ("kernels", c.c_void_p),
     )
 
 

@@ -21,7 +21,8 @@ HOST = parse_target("host-cpu")
 PHONE = parse_target("android-cpu")
 FLAGS = [
     *("-z", "max-page-size=16384", "-z", "now", "-z", "relro", "-z", "noexecstack"),
-    *("--hash-style=both", "--strip-all", "--as-needed", "--build-id=sha1", "-soname", "lib.so"),
+    *("--hash-style=both", "--strip-all", "--as-needed", "-Bsymbolic"),
+    *("--build-id=sha1", "-soname", "lib.so"),
 ]
 
 

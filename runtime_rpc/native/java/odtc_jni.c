@@ -1,5 +1,6 @@
 /* odtc.h for the JVM: what io.odtc.Trainer declares. */
 #include <jni.h>
+#include <string.h>
 
 #include "odtc.h"
 
@@ -39,12 +40,18 @@ NATIVE(jlong, open)(JNIEnv *env, jclass kind, jstring program, jstring weights, 
                     jint threads) {
   (void)kind;
   odtc_options options = {.program = taken(env, program), .weights = taken(env, weights),
-                          .library = taken(env, library), .threads = threads};
+                          .threads = threads};
+  const char *kernels = taken(env, library);
+  /* A name without a folder is that of a library in the app's package. */
+  if (kernels && strchr(kernels, '/'))
+    options.library = kernels;
+  else
+    options.name = kernels;
   odtc_trainer *trainer = NULL;
   odtc_code code = odtc_open(&options, &trainer);
   given_back(env, program, options.program);
   given_back(env, weights, options.weights);
-  given_back(env, library, options.library);
+  given_back(env, library, kernels);
   if (!failed(env, trainer, code)) return (jlong)(intptr_t)trainer;
   odtc_close(trainer);
   return 0;

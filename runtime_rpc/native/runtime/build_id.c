@@ -1,5 +1,9 @@
 /* Of the ELF specification, for 64 bits and little endian. The system maps a library's segments, and
    what lies after the end of its file ends the process when it is used: so that is looked for first. */
+#define _GNU_SOURCE
+#ifdef __ELF__
+#include <link.h>
+#endif
 #include <string.h>
 
 #include "library.h"
@@ -62,3 +66,44 @@ odtc_code odtc_build_id(const uint8_t *file, size_t bytes, const uint8_t **id, s
   }
   return ODTC_OK;
 }
+
+#ifdef __ELF__
+typedef struct {
+  uintptr_t address;
+  const uint8_t **id;
+  size_t *id_bytes;
+} search;
+
+static int is_within(const struct dl_phdr_info *loaded, uintptr_t address) {
+  for (unsigned n = 0; n < loaded->dlpi_phnum; ++n) {
+    const ElfW(Phdr) *segment = loaded->dlpi_phdr + n;
+    uintptr_t start = loaded->dlpi_addr + segment->p_vaddr;
+    if (segment->p_type == LOAD && address >= start && address - start < segment->p_memsz) return 1;
+  }
+  return 0;
+}
+
+static int look_into(struct dl_phdr_info *loaded, size_t bytes, void *data) {
+  search *s = data;
+  (void)bytes;
+  if (!is_within(loaded, s->address)) return 0;
+  for (unsigned n = 0; n < loaded->dlpi_phnum && !*s->id; ++n) {
+    const ElfW(Phdr) *segment = loaded->dlpi_phdr + n;
+    if (segment->p_type == NOTES)
+      find_note((const uint8_t *)(loaded->dlpi_addr + segment->p_vaddr), segment->p_memsz, s->id,
+                s->id_bytes);
+  }
+  return 1;
+}
+
+void odtc_loaded_build_id(const void *address, const uint8_t **id, size_t *id_bytes) {
+  search s = {(uintptr_t)address, id, id_bytes};
+  *id = NULL, *id_bytes = 0;
+  dl_iterate_phdr(look_into, &s);
+}
+#else
+void odtc_loaded_build_id(const void *address, const uint8_t **id, size_t *id_bytes) {
+  (void)address;
+  *id = NULL, *id_bytes = 0;
+}
+#endif

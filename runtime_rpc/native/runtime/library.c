@@ -17,62 +17,119 @@ static const char *const UNKNOWN[] = {
     "__TVMFFIEnvModLookupFromImports", "__TVMFFIErrorSetRaisedFromCStrParts",
 };
 
-static odtc_code check_identity(const char *path, const uint8_t digest[ODTC_SHA256_BYTES],
-                                odtc_problem *problem) {
+/* Whether kernels are those of the program: `what` is their library, or a table of them. */
+static odtc_code check_identity(const char *what, const uint8_t *id, size_t bytes,
+                                const uint8_t digest[ODTC_SHA256_BYTES], odtc_problem *problem) {
+  if (bytes == ODTC_SHA256_BYTES && !memcmp(id, digest, bytes)) return ODTC_OK;
+  return odtc_fail(problem, ODTC_MISFIT,
+                   "%.200s and the program are not of one artifact: its build id is not the "
+                   "program's sha256, %02x%02x%02x%02x...",
+                   what, digest[0], digest[1], digest[2], digest[3]);
+}
+
+static odtc_code check_file(const char *path, const uint8_t digest[ODTC_SHA256_BYTES],
+                            odtc_problem *problem) {
   odtc_pages file;
   const uint8_t *id;
   size_t bytes;
   if (odtc_map_file(path, &file, problem)) return problem->code;
   odtc_code code = odtc_build_id(file.at, file.bytes, &id, &bytes, problem);
-  if (!code && (bytes != ODTC_SHA256_BYTES || memcmp(id, digest, bytes)))
-    code = odtc_fail(problem, ODTC_MISFIT,
-                     "%.200s and the program are not of one artifact: its build id is not the "
-                     "program's sha256, %02x%02x%02x%02x...",
-                     path, digest[0], digest[1], digest[2], digest[3]);
+  if (!code) code = check_identity(path, id, bytes, digest, problem);
   odtc_unmap(&file);
   return code;
 }
 
-/* Lets kernels run their tasks in the pool of the trainer that calls them. */
-static odtc_code connect(const char *path, odtc_library *library, odtc_problem *problem) {
-  for (size_t n = 0; n < sizeof UNKNOWN / sizeof *UNKNOWN; ++n)
-    if (dlsym(library->handle, UNKNOWN[n]))
-      return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernels of %.200s call %s", path,
-                       UNKNOWN[n] + 2);
-  void **place = dlsym(library->handle, LAUNCH);
-  if (!place) return ODTC_OK;
-  void *launch = (void *)odtc_pool_launch;
-  void *found = __atomic_load_n(place, __ATOMIC_SEQ_CST);
-  if (found && found != launch)
-    return odtc_fail(problem, ODTC_MISFIT,
-                     "another runtime of this process runs the kernels of %.200s: give it a copy",
-                     path);
-  __atomic_store_n(place, launch, __ATOMIC_SEQ_CST);
-  return ODTC_OK;
+static odtc_code load(const char *name, odtc_library *library, odtc_problem *problem) {
+  if ((library->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL))) return ODTC_OK;
+  return odtc_fail(problem, ODTC_MISFIT, "the library cannot be loaded: %.300s", dlerror());
 }
 
-odtc_code odtc_library_open(const char *path, const uint8_t digest[ODTC_SHA256_BYTES],
-                            const odtc_program *program, odtc_library *library,
-                            odtc_problem *problem) {
+static odtc_code load_file(const char *path, const uint8_t digest[ODTC_SHA256_BYTES],
+                           odtc_library *library, odtc_problem *problem) {
   char beside[1024];
-  if (check_identity(path, digest, problem)) return problem->code;
+  if (check_file(path, digest, problem)) return problem->code;
   /* A name without a folder would be looked for among the system's libraries. */
   int length = snprintf(beside, sizeof beside, "%s%s", strchr(path, '/') ? "" : "./", path);
   if (length < 0 || (size_t)length >= sizeof beside)
     return odtc_fail(problem, ODTC_USAGE, "the path of the library is too long");
-  if (!(library->handle = dlopen(beside, RTLD_NOW | RTLD_LOCAL)))
-    return odtc_fail(problem, ODTC_MISFIT, "the library cannot be loaded: %.300s", dlerror());
+  return load(beside, library, problem);
+}
+
+/* A kernel among those of a table, which are few; NULL if it is none. */
+static odtc_kernel in_table(const odtc_kernels *table, const char *name) {
+  for (size_t n = 0; n < table->count; ++n)
+    if (!strcmp(table->kernels[n].name, name)) return (odtc_kernel)(void *)table->kernels[n].code;
+  return NULL;
+}
+
+static odtc_code find_kernels(const char *what, const odtc_kernels *table,
+                              const odtc_program *program, odtc_library *library,
+                              odtc_problem *problem) {
   library->kernels = calloc(program->kernel_count + 1, sizeof *library->kernels);
   if (!library->kernels)
     return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for %zu kernels",
                      program->kernel_count);
   for (size_t n = 0; n < program->kernel_count; ++n) {
     const char *name = program->text + program->kernels[n];
-    library->kernels[n] = (odtc_kernel)dlsym(library->handle, name);
+    library->kernels[n] = table ? in_table(table, name) : (odtc_kernel)dlsym(library->handle, name);
     if (!library->kernels[n])
-      return odtc_fail(problem, ODTC_MISFIT, "%.200s has no kernel %.100s", path, name);
+      return odtc_fail(problem, ODTC_MISFIT, "%.200s has no kernel %.100s", what, name);
   }
-  return connect(path, library, problem);
+  return ODTC_OK;
+}
+
+/* What a package holds has no file of its own, so that the build id is read where it is loaded. */
+static odtc_code check_loaded(const char *name, const uint8_t digest[ODTC_SHA256_BYTES],
+                              const odtc_library *library, odtc_problem *problem) {
+  const uint8_t *id = NULL;
+  size_t bytes = 0;
+  if (library->kernels[0]) odtc_loaded_build_id((const void *)library->kernels[0], &id, &bytes);
+  return check_identity(name, id, bytes, digest, problem);
+}
+
+/* Lets kernels run their tasks in the pool of the trainer that calls them. */
+static odtc_code connect(const char *what, void **place, odtc_problem *problem) {
+  if (!place) return ODTC_OK;
+  void *launch = (void *)odtc_pool_launch;
+  void *found = __atomic_load_n(place, __ATOMIC_SEQ_CST);
+  if (found && found != launch)
+    return odtc_fail(problem, ODTC_MISFIT,
+                     "another runtime of this process runs the kernels of %.200s: give it a copy",
+                     what);
+  __atomic_store_n(place, launch, __ATOMIC_SEQ_CST);
+  return ODTC_OK;
+}
+
+static odtc_code check_calls(const char *what, const odtc_library *library,
+                             odtc_problem *problem) {
+  for (size_t n = 0; n < sizeof UNKNOWN / sizeof *UNKNOWN; ++n)
+    if (dlsym(library->handle, UNKNOWN[n]))
+      return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernels of %.200s call %s", what,
+                       UNKNOWN[n] + 2);
+  return ODTC_OK;
+}
+
+static odtc_code open_table(const odtc_kernels *table, const uint8_t digest[ODTC_SHA256_BYTES],
+                            const odtc_program *program, odtc_library *library,
+                            odtc_problem *problem) {
+  static const char WHAT[] = "the table of kernels";
+  if (check_identity(WHAT, table->program, sizeof table->program, digest, problem) ||
+      find_kernels(WHAT, table, program, library, problem))
+    return problem->code;
+  return connect(WHAT, table->launch, problem);
+}
+
+odtc_code odtc_library_open(const odtc_options *options, const uint8_t digest[ODTC_SHA256_BYTES],
+                            const odtc_program *program, odtc_library *library,
+                            odtc_problem *problem) {
+  if (options->kernels) return open_table(options->kernels, digest, program, library, problem);
+  const char *what = options->library ? options->library : options->name;
+  if (options->library ? load_file(what, digest, library, problem) : load(what, library, problem))
+    return problem->code;
+  if (find_kernels(what, NULL, program, library, problem)) return problem->code;
+  if (options->name && check_loaded(what, digest, library, problem)) return problem->code;
+  if (check_calls(what, library, problem)) return problem->code;
+  return connect(what, dlsym(library->handle, LAUNCH), problem);
 }
 
 void odtc_library_close(odtc_library *library) {

@@ -11,8 +11,9 @@ typedef struct {
   odtc_kernel *kernels;
 } odtc_library;
 
-/* Loads a library whose build id is the hash of a program, and finds the program's kernels. */
-odtc_code odtc_library_open(const char *path, const uint8_t digest[ODTC_SHA256_BYTES],
+/* Loads a library whose build id is the hash of a program, or takes such a table, and finds the
+   program's kernels. */
+odtc_code odtc_library_open(const odtc_options *options, const uint8_t digest[ODTC_SHA256_BYTES],
                             const odtc_program *program, odtc_library *library,
                             odtc_problem *problem);
 void odtc_library_close(odtc_library *library);
@@ -20,5 +21,8 @@ void odtc_library_close(odtc_library *library);
 /* Finds the build id of a library all of whose segments are in its file. */
 odtc_code odtc_build_id(const uint8_t *file, size_t bytes, const uint8_t **id, size_t *id_bytes,
                         odtc_problem *problem);
+
+/* Finds the build id of the library that is loaded at an address; `id` is NULL if it has none. */
+void odtc_loaded_build_id(const void *address, const uint8_t **id, size_t *id_bytes);
 
 #endif

@@ -74,11 +74,24 @@ typedef struct {
   void *data;
 } odtc_tensor;
 
-/* What a trainer is made of; what is left out is 0. */
+/* Kernels that are linked into the program that trains; `odtc export-app` writes such a table. */
+typedef struct {
+  uint8_t program[32]; /* SHA-256 of the program that they are of */
+  void **launch;       /* where they look up what runs their tasks; NULL if they run none */
+  size_t count;
+  const struct odtc_named_kernel {
+    const char *name;
+    void (*code)(void);
+  } *kernels;
+} odtc_kernels;
+
+/* What a trainer is made of; what is left out is 0. Of library, name and kernels one is given. */
 typedef struct {
   const char *program, *weights, *library; /* paths */
   const char *storage;                     /* a folder for files of storage; the current one if NULL */
   int threads;                             /* 0: one for each core, as far as the kernels allow it */
+  const char *name;            /* of a library that the system's loader finds, as one in an app's package */
+  const odtc_kernels *kernels; /* that are linked in; they stay where they are */
 } odtc_options;
 
 /* Makes a trainer. Where that fails the trainer only holds the message, and is to be closed all the

@@ -40,13 +40,17 @@ struct Options {
   std::string program, weights, library;
   int threads = 0;
   std::string storage = ".";
+  std::string name = "";
+  const odtc_kernels *kernels = nullptr;
 };
 
 class Trainer {
  public:
   explicit Trainer(const Options &options) {
-    odtc_options given = {options.program.c_str(), options.weights.c_str(), options.library.c_str(),
-                          options.storage.c_str(), options.threads};
+    auto text = [](const std::string &given) { return given.empty() ? nullptr : given.c_str(); };
+    odtc_options given = {text(options.program), text(options.weights), text(options.library),
+                          text(options.storage), options.threads,       text(options.name),
+                          options.kernels};
     odtc_trainer *made = nullptr;
     odtc_code code = odtc_open(&given, &made);
     trainer_.reset(made);

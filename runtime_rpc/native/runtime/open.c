@@ -71,13 +71,16 @@ static odtc_code make_pool(odtc_trainer *t, int threads) {
 
 static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
   uint8_t digest[ODTC_SHA256_BYTES];
-  if (!options || !options->program || !options->weights || !options->library)
-    return odtc_fail(&t->problem, ODTC_USAGE, "paths of program, weights and library are needed");
+  if (!options || !options->program || !options->weights)
+    return odtc_fail(&t->problem, ODTC_USAGE, "paths of program and weights are needed");
+  if (!options->library + !options->name + !options->kernels != 2)
+    return odtc_fail(&t->problem, ODTC_USAGE,
+                     "one of a path of the library, its name, and a table of kernels is needed");
   if (read_program(t, options->program, digest)) return t->problem.code;
   t->plan = t->program.functions;
   const char *features = odtc_fact(t, "features");
   if (features && odtc_check_cpu(features, &t->problem)) return t->problem.code;
-  if (odtc_library_open(options->library, digest, &t->program, &t->library, &t->problem))
+  if (odtc_library_open(options, digest, &t->program, &t->library, &t->problem))
     return t->problem.code;
   if (odtc_fill(t, options) || make_calls(t)) return t->problem.code;
   return make_pool(t, options->threads);

@@ -28,13 +28,17 @@ struct odtc_pool {
   } workers[ODTC_MOST_THREADS];
 };
 
-/* Kernels know no trainer, so the thread that calls them does. */
-static _Thread_local odtc_pool *pool_of_thread;
+/* Kernels know no trainer, so the thread that calls them does. Android before 10 loads no library with
+   a _Thread_local variable. */
+static pthread_key_t pool_of_thread;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int no_key;
 
-odtc_pool *odtc_pool_use(odtc_pool *pool) {
-  odtc_pool *before = pool_of_thread;
-  pool_of_thread = pool;
-  return before;
+static void make_key(void) { no_key = pthread_key_create(&pool_of_thread, NULL); }
+
+int odtc_pool_use(odtc_pool *pool, odtc_pool **before) {
+  *before = pthread_getspecific(pool_of_thread);
+  return pthread_setspecific(pool_of_thread, pool);
 }
 
 static void wait_a_little(int looks) {
@@ -88,7 +92,7 @@ static int run_in_turn(odtc_task task, void *data, int tasks) {
 }
 
 int odtc_pool_launch(odtc_task task, void *data, int tasks) {
-  odtc_pool *pool = pool_of_thread;
+  odtc_pool *pool = pthread_getspecific(pool_of_thread);
   int threads = pool ? pool->threads : 1;
   if (tasks <= 0) tasks = threads;
   if (threads == 1 || tasks > threads) return run_in_turn(task, data, tasks);
@@ -103,6 +107,9 @@ int odtc_pool_launch(odtc_task task, void *data, int tasks) {
 }
 
 odtc_code odtc_pool_make(int threads, odtc_pool **made, odtc_problem *problem) {
+  pthread_once(&once, make_key);
+  if (no_key)
+    return odtc_fail(problem, ODTC_NO_MEMORY, "the process has no key for a variable of threads left");
   odtc_pool *pool = odtc_allocate(sizeof *pool);
   if (!pool) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for threads");
   *pool = (odtc_pool){.threads = threads};

@@ -13,8 +13,9 @@ enum { ODTC_MOST_THREADS = 64 };
 odtc_code odtc_pool_make(int threads, odtc_pool **pool, odtc_problem *problem);
 void odtc_pool_end(odtc_pool *pool);
 
-/* Lets the kernels that this thread calls have a pool; returns the one that they had. */
-odtc_pool *odtc_pool_use(odtc_pool *pool);
+/* Lets the kernels that this thread calls have a pool, and says which one they had; not 0 where the
+   system has no memory for that. */
+int odtc_pool_use(odtc_pool *pool, odtc_pool **before);
 
 /* TVMBackendParallelLaunch: runs tasks in the pool of the thread that calls, as many as it has
    threads if none are counted. */

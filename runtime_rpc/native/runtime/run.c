@@ -44,8 +44,10 @@ static odtc_code cancelled(odtc_trainer *t, const odtc_function *function, uint3
 
 odtc_code odtc_run(odtc_trainer *t, const odtc_function *function, int changes) {
   const odtc_program *p = &t->program;
-  odtc_pool *before = odtc_pool_use(t->pool);
+  odtc_pool *before;
   odtc_code code = ODTC_OK;
+  if (odtc_pool_use(t->pool, &before))
+    return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a variable of this thread");
   for (uint32_t n = 0; n < function->calls && !code; ++n) {
     const odtc_call *call = p->calls + function->first + n;
     odtc_kernel_value result = {0};
@@ -58,6 +60,6 @@ odtc_code odtc_run(odtc_trainer *t, const odtc_function *function, int changes) 
                        p->text + p->kernels[call->kernel], n + 1, p->text + function->name);
     }
   }
-  odtc_pool_use(before);
+  odtc_pool_use(before, &before);
   return code;
 }

@@ -40,7 +40,8 @@ int main(int count, char **words) {
     odtc_kernel kernel;
   } CASES[] = {{"fails", fail}, {"fails-in-a-thread", fail_in_a_thread}, {"cancels", cancel_after}};
   if (count != 6) return 2;
-  const odtc_options options = {words[1], words[2], words[3], NULL, 2};
+  const odtc_options options = {.program = words[1], .weights = words[2], .library = words[3],
+                                .threads = 2};
   const char *checkpoint = words[4];
   double loss;
   if (odtc_open(&options, &trainer)) return fprintf(stderr, "%s\n", odtc_message(trainer)), 1;

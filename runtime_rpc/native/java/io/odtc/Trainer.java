@@ -27,6 +27,10 @@ public final class Trainer implements AutoCloseable {
     /**
      * Makes a trainer of three files of an artifact.
      *
+     * @param program path of {@code program.bin}
+     * @param weights path of {@code parameters.safetensors}
+     * @param library path of the kernels; or, without a folder, the name of a library that the system
+     *     finds, such as {@code libdigits_kernels.so} in the package of an app
      * @param threads of a step; 0 for one for each core, as far as the kernels allow it
      * @throws TrainerException a file cannot be read, or does not fit
      */
