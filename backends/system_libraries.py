@@ -58,13 +58,18 @@ TVM = {
         "TVMBackendParallelLaunch".split()
     ),
 }
-_SYSTEMS = {"android": _BIONIC | TVM, "gnu": _GLIBC | TVM}
+_SYSTEMS = {"android": _BIONIC, "gnu": _GLIBC}
 _MACHINES = {"elf_x86_64": "x86_64", "aarch64linux": "aarch64"}
 
 
-def system_libraries(target: Target) -> Mapping[str, frozenset[str]]:
-    """The symbols of each library that a library for a target may need, by its soname."""
-    return _SYSTEMS[target.triple.rpartition("-")[2]]
+def system_libraries(target: Target, *, tvm: bool = True) -> Mapping[str, frozenset[str]]:
+    """The symbols of each library that a library for a target may need, by its soname.
+
+    Args:
+        target: of the library.
+        tvm: whether TVM is there, too.
+    """
+    return _SYSTEMS[target.triple.rpartition("-")[2]] | (TVM if tvm else {})
 
 
 def write_stubs(target: Target, folder: Path) -> list[Path]:

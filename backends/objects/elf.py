@@ -4,7 +4,7 @@ A library that breaks a rule would mostly still load on the machine that compile
 the phone. Each rule is a function from the opened library to what is wrong with it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,19 @@ _PF_X = 0x1
 
 @dataclass(frozen=True)
 class _Library:
-    """An opened library; `tags` are the entries of its dynamic section, by name."""
+    """An opened library.
+
+    Attributes:
+        elf: the file.
+        target: what it has to be for.
+        systems: symbols of the libraries that there are, by their sonames.
+        dynamic: its dynamic section.
+        tags: the entries of that, by name.
+    """
 
     elf: ELFFile
     target: Target
+    systems: Mapping[str, frozenset[str]]
     dynamic: DynamicSegment
     tags: dict[str, list[Any]]
 
@@ -60,7 +69,7 @@ def _alignment(library: _Library) -> Iterator[str]:
 
 
 def _needed(library: _Library) -> Iterator[str]:
-    known = sorted(system_libraries(library.target))
+    known = sorted(library.systems)
     for tag in library.tags.get("DT_NEEDED", ()):
         if tag.needed not in known:
             yield f"it needs the library {tag.needed}; allowed are {', '.join(known)}"
@@ -106,7 +115,7 @@ def _thread_storage(library: _Library) -> Iterator[str]:
 
 
 def _undefined(library: _Library) -> Iterator[str]:
-    systems = system_libraries(library.target)
+    systems = library.systems
     needed = [tag.needed for tag in library.tags.get("DT_NEEDED", ())]
     brought = {symbol for name in needed for symbol in systems.get(name, ())}
     undefined = {s.name for s in library.dynamic.iter_symbols() if s["st_shndx"] == "SHN_UNDEF"}
@@ -130,15 +139,22 @@ _RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
 )
 
 
-def check_library(path: Path, target: Target) -> None:
+def check_library(path: Path, target: Target, *, in_app: bool = False) -> None:
     """Checks that the library at `path` can be loaded where `target` is.
+
+    Args:
+        path: of the library.
+        target: of what is loaded.
+        in_app: whether it is loaded where there is no TVM.
 
     Raises:
         BuildError: it breaks rules, all of which are listed; or it is not an ELF library at all.
     """
     with path.open("rb") as file:
         try:
-            violations = _violations(ELFFile(file), target)
+            violations = _violations(
+                ELFFile(file), target, system_libraries(target, tvm=not in_app)
+            )
         except ELFError as error:
             raise BuildError(f"it is not an ELF library: {error}", where=str(path)) from error
     if violations:
@@ -149,12 +165,12 @@ def check_library(path: Path, target: Target) -> None:
         )
 
 
-def _violations(elf: ELFFile, target: Target) -> list[str]:
+def _violations(elf: ELFFile, target: Target, systems: Mapping[str, frozenset[str]]) -> list[str]:
     dynamic = next((s for s in elf.iter_segments() if isinstance(s, DynamicSegment)), None)
     if dynamic is None:
         return ["it is not a shared library: it has no dynamic section"]
     tags: dict[str, list[Any]] = {}
     for tag in dynamic.iter_tags():
         tags.setdefault(tag.entry.d_tag, []).append(tag)
-    library = _Library(elf, target, dynamic, tags)
+    library = _Library(elf, target, systems, dynamic, tags)
     return [violation for rule in _RULES for violation in rule(library)]

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
+from odtc.cli import export_app
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
 from odtc.cli.console import print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
@@ -29,8 +30,8 @@ from odtc.core.process.without_torch import leave_out_torch
 from odtc.core.version import VERSION
 
 COMMANDS = (
-    *(compile, train, inspect, check, export, adapt, plan, profile, sweep, tune, db, compare),
-    *(bench, report, pack, targets, opt, cache, devices, device),
+    *(compile, train, inspect, check, export, export_app, adapt, plan, profile, sweep, tune, db),
+    *(compare, bench, report, pack, targets, opt, cache, devices, device),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

@@ -249,3 +249,14 @@ def test_symbols_of_operators_are_allowed(tmp_path: Path, target: Target):
     path = tmp_path / "lib.so"
     export_library(tvm.compile(builder.get(), target=target.to_tvm()), path, target)
     check_library(path, target)
+
+
+def test_what_an_app_has_not(objects: list[Path], tmp_path: Path):
+    """A check of arguments calls TVM, which is there in a process of TVM's alone."""
+    link(objects, tmp_path / "lib.so", PHONE)
+    with pytest.raises(BuildError) as error:
+        check_library(tmp_path / "lib.so", PHONE, in_app=True)
+    assert error.value.what.splitlines()[1:] == [
+        "  - it needs the library libtvm_ffi.so; allowed are libc.so, libdl.so, libm.so",
+        "  - it leaves the symbol TVMFFIErrorSetRaisedFromCStrParts undefined: no library has it",
+    ]

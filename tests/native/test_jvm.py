@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,33 +13,36 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
+from odtc.app.java import classes_jar, jni_folder
+from odtc.core.errors import BuildError
 from odtc.core.process.cxx import cc_command
+from odtc.runtime_rpc.native.android.build import JAVA
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, bits, unpacked
 from tests.native.sanitized import PROGRAMS
 
-JAVA = FOLDER.parent / "java"
 STEPS = 4
 
 
-def jni_folder() -> Path | None:
-    """Where jni.h is, of the JDK whose compiler is found first."""
-    javac = shutil.which("javac")
-    folder = Path(javac).resolve().parents[1] / "include" if javac else None
-    return folder if folder and (folder / "jni.h").exists() else None
+def has_jdk() -> bool:
+    with suppress(BuildError):
+        return bool(jni_folder())
+    return False
 
 
 pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not (cc_command() and jni_folder()), reason="no compiler, or no JDK"
+    "CI" not in os.environ and not (cc_command() and has_jdk()), reason="no compiler, or no JDK"
 )
 
 
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled classes, and the runtime with its functions for the JVM."""
+    """The classes of an app's archive, and this machine's runtime for the JVM."""
     folder, include = tmp_path_factory.mktemp("jvm"), jni_folder()
-    sources = [*map(str, JAVA.rglob("*.java")), str(PROGRAMS / "Demo.java")]
-    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", str(folder), *sources], check=True)
+    (jar := folder / "classes.jar").write_bytes(classes_jar())
+    demo = str(PROGRAMS / "Demo.java")
+    command = ["javac", "-Xlint:all", "-Werror", "-cp", str(jar), "-d", str(folder), demo]
+    subprocess.run(command, check=True)
     flags = (f"-I{include}", f"-I{include}/linux", f"-I{FOLDER}", "-Wall", "-Wextra", "-Werror")
     output = folder / "libodtc.so"
     compile_runtime(compiler_of_c(), output, *flags, "-s", str(JAVA / "odtc_jni.c"))
@@ -53,15 +57,17 @@ def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
     onnx.save(digits_model(), path := tmp_path / "digits.onnx")
     artifact = odtc.compile(path, TARGET, batch=8, optimizer=odtc.AdamW())
     folder = unpacked(artifact, tmp_path / "artifact")
-    command = ["java", f"-Djava.library.path={classes}", "-cp", str(classes), "Demo"]
+    shutil.copy(folder / "step.so", folder / "libdigits_kernels.so")
+    path = f"{classes}:{classes / 'classes.jar'}"
+    command = ["java", f"-Djava.library.path={classes}", "-cp", path, "Demo"]
     # The JVM's own checks of what a native library calls.
     command.insert(1, "-Xcheck:jni")
     done = subprocess.run(
-        [*command, str(folder), str(STEPS)],
+        [*command, str(folder), str(STEPS), "libdigits_kernels.so"],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "LC_ALL": "C.UTF-8"},
+        env={**os.environ, "LC_ALL": "C.UTF-8", "LD_LIBRARY_PATH": str(folder)},
     )
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]
@@ -74,8 +80,10 @@ def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
         trainer.save_checkpoint(tmp_path / "python")
         assert (folder / "jvm").read_bytes() == (tmp_path / "python").read_bytes()
         logit = trainer.evaluate(x).reshape(-1)[7]
+        later = bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()
     assert lines[STEPS:] == [
         str(STEPS),
+        later,
         struct.pack(">f", logit).hex(),
         "6 element 0 of label is 10, outside [0, 9]",
     ]

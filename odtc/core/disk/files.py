@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from odtc.core.disk.left_behind import new_folder, temporary_beside
+from odtc.core.disk.left_behind import new_folder, temporary_beside, temporary_folder
 from odtc.core.errors import OutputError
 
 # Of a disk, of a user's share, and of what a process may write into one file.
@@ -29,6 +29,31 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, final)
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields a new folder beside `path`, which is `path` when the block ends well.
+
+    Raises:
+        OutputError: `path` has files in it or is none of a folder, its own folder does not exist or
+            is not writable, or the disk is full.
+    """
+    final = Path(os.path.realpath(path))
+    with output_errors(path), temporary_folder(final.parent) as place:
+        if final.exists() and (not final.is_dir() or any(final.iterdir())):
+            raise OutputError(
+                f"{'the folder has files in it' if final.is_dir() else 'it is a file'} already",
+                where=str(path),
+                hint="name a new folder",
+            )
+        made = place / "made"
+        made.mkdir()
+        yield made
+        for written in (each for each in made.rglob("*") if each.is_file()):
+            with open(written, "rb") as file:
+                os.fsync(file.fileno())
+        made.rename(final)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

@@ -3,16 +3,15 @@ import io.odtc.TrainerException;
 import java.nio.ByteBuffer;
 import java.nio.FloatBuffer;
 
-/** Trains in a JVM: Demo FOLDER STEPS; prints each loss as its bits, then those of an evaluation. */
+/**
+ * Trains in a JVM: Demo FOLDER STEPS NAME; prints each loss as its bits, and those of an evaluation. What goes on
+ * from its checkpoint has kernels that the loader finds by their name.
+ */
 public final class Demo {
     public static void main(String[] words) {
         String folder = words[0];
-        try (Trainer trainer = new Trainer(folder + "/program.bin", folder + "/parameters.safetensors",
-                folder + "/step.so", 2)) {
-            FloatBuffer image = trainer.tensor("image").asFloatBuffer();
-            for (int n = 0; n < image.capacity(); ++n) image.put(n, (n * 37 % 101) / 50f - 1);
-            ByteBuffer label = trainer.tensor("label");
-            for (int n = 0; n < label.capacity() / 4; ++n) label.putInt(4 * n, n % 10);
+        try (Trainer trainer = opened(folder, folder + "/step.so")) {
+            ByteBuffer label = feed(trainer);
             for (int n = 0; n < Integer.parseInt(words[1]); ++n) {
                 if (n == 1) interrupt(trainer);
                 System.out.println(Long.toHexString(Double.doubleToRawLongBits(trainer.step(0.05f))));
@@ -21,6 +20,11 @@ public final class Demo {
             trainer.step(0.05f);
             trainer.load(folder + "/jvm");
             System.out.println(trainer.steps());
+            try (Trainer later = opened(folder, words[2])) {
+                feed(later);
+                later.load(folder + "/jvm");
+                System.out.println(Long.toHexString(Double.doubleToRawLongBits(later.step(0.05f))));
+            }
             FloatBuffer logits = trainer.evaluate(null, false).asFloatBuffer();
             System.out.println(Integer.toHexString(Float.floatToRawIntBits(logits.get(7))));
             label.putInt(0, 10);
@@ -28,6 +32,19 @@ public final class Demo {
         } catch (TrainerException error) {
             System.out.println(error.code() + " " + error.getMessage());
         }
+    }
+
+    private static Trainer opened(String folder, String library) {
+        String weights = folder + "/parameters.safetensors";
+        return new Trainer(folder + "/program.bin", weights, library, 2);
+    }
+
+    private static ByteBuffer feed(Trainer trainer) {
+        FloatBuffer image = trainer.tensor("image").asFloatBuffer();
+        for (int n = 0; n < image.capacity(); ++n) image.put(n, (n * 37 % 101) / 50f - 1);
+        ByteBuffer label = trainer.tensor("label");
+        for (int n = 0; n < label.capacity() / 4; ++n) label.putInt(4 * n, n % 10);
+        return label;
     }
 
     private static void interrupt(Trainer trainer) {

@@ -1,0 +1,62 @@
+"""What an app takes of an artifact, and the name that tells it from other models of the app."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from odtc.backends.targets import Target, parse_target
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.errors import UnsupportedError, UsageError
+
+PROGRAM, WEIGHTS = "program.bin", "parameters.safetensors"
+
+# In names of files, of packages of Java and of symbols of C, all of which have lower case letters.
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_NAME_HINT = "give --name of lower case letters, digits and _, a letter first, such as digits"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A compiled step for an app.
+
+    Attributes:
+        name: of the model in the app.
+        target: what it was compiled for.
+        program: the step as data.
+        weights: those that training starts from.
+        library: its kernels.
+    """
+
+    name: str
+    target: Target
+    program: Path
+    weights: Path
+    library: Path
+
+    @property
+    def kernels(self) -> str:
+        """The file name of its kernels in an app, in which each library has another."""
+        return f"lib{self.name}_kernels.so"
+
+
+def model_of(bundle: Bundle, name: str) -> Model:
+    """What an app takes of an artifact.
+
+    Raises:
+        UsageError: the name is none for an app.
+        UnsupportedError: its step runs in TVM alone, as those for GPUs do.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a model in an app", hint=_NAME_HINT)
+    target = parse_target(bundle.manifest.target)
+    if bundle.program is None:
+        raise UnsupportedError(
+            f"a step for {target.name} has no program, which the native runtime takes",
+            hint="compile the model for a CPU, with this version of odtc",
+        )
+    return Model(name, target, bundle.program, bundle.parameters, bundle.library)
+
+
+def default_name(path: Path) -> str:
+    """A model's name by the file of its artifact; one that `model_of` may refuse."""
+    return path.name.partition(".")[0].lower().replace("-", "_")

@@ -1,0 +1,1 @@
+"""The native runtime for Android."""
