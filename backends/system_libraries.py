@@ -44,6 +44,13 @@ _BIONIC = {
     "libm.so": _MATHS - {"ldexp"},
     "libdl.so": _LOADER,
 }
+# Of iOS, what LLVM calls there in addition; kernels are linked with it, and nothing is looked for.
+_DARWIN = {
+    "libSystem": _MEMORY
+    | _MATHS
+    | {"bzero", "memset_pattern4", "memset_pattern8", "memset_pattern16"}
+    | {"__sincos_stret", "__sincosf_stret"}
+}
 _GLIBC = {"libc.so.6": _MEMORY, "libm.so.6": _MATHS}
 # What code of TVM calls where it checks arguments or returns objects, as kernels of steps do not;
 # an app has neither of these.
@@ -58,7 +65,7 @@ TVM = {
         "TVMBackendParallelLaunch".split()
     ),
 }
-_SYSTEMS = {"android": _BIONIC, "gnu": _GLIBC}
+_SYSTEMS = {"android": _BIONIC, "gnu": _GLIBC, "ios": _DARWIN}
 _MACHINES = {"elf_x86_64": "x86_64", "aarch64linux": "aarch64"}
 
 
@@ -69,7 +76,8 @@ def system_libraries(target: Target, *, tvm: bool = True) -> Mapping[str, frozen
         target: of the library.
         tvm: whether TVM is there, too.
     """
-    return _SYSTEMS[target.triple.rpartition("-")[2]] | (TVM if tvm else {})
+    system = target.triple.rpartition("-")[2].rstrip(".0123456789")
+    return _SYSTEMS[system] | (TVM if tvm else {})
 
 
 def write_stubs(target: Target, folder: Path) -> list[Path]:

@@ -41,6 +41,9 @@ _HOSTS = {
     ("Linux", "aarch64"): ("aarch64-linux-gnu", "aarch64linux"),
 }
 
+# The first iOS whose apps run such a step.
+_IOS = "aarch64-apple-ios15.0"
+
 # The names of targets of the machine that compiles begin so.
 HOST = "host-"
 
@@ -109,6 +112,11 @@ class Target:
     def with_cpu(self, cpu: Cpu) -> "Target":
         """The target with another CPU of its architecture."""
         return replace(self, mcpu=cpu.mcpu, mattr=cpu.mattr)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether kernels are linked into an app, as on systems that load no other code."""
+        return "-apple-" in self.triple
 
     @property
     def vector_bits(self) -> int:
@@ -281,6 +289,17 @@ def _registry() -> dict[str, Target]:
             name="android-vulkan",
             description="GPU of an Android phone through Vulkan",
             kind="vulkan",
+        ),
+        Target(
+            name="ios-cpu",
+            description="64-bit ARM CPU of an iPhone, from an A12 on, for an app",
+            triple=_IOS,
+            emulation="",
+            mcpu="apple-a12",
+            mattr=default_mattr(_IOS, "apple-a12"),
+            threads=MOST_THREADS,
+            storage_write=_FLASH[0],
+            storage_read=_FLASH[1],
         ),
     )
     return {target.name: target for target in listed}

@@ -69,6 +69,12 @@ def check_machine(session: Session, manifest: Manifest, target: Target) -> None:
     Raises:
         DeviceError: it cannot.
     """
+    if parse_target(manifest.target).is_static:
+        raise DeviceError(
+            f"the artifact is for {manifest.target}, whose steps run in an app alone",
+            where=session.name,
+            hint="write what the app needs: odtc export-app; or compile the model for this device",
+        )
     wanted, found = manifest.triple.partition("-")[0], session.info().get("machine")
     hint = "give the device that it is for, or compile the model for this one"
     if found not in (None, wanted):

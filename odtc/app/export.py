@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.app import android, linux
+from odtc.app import android, ios, linux
 from odtc.app.model import Model, default_name, model_of
 from odtc.artifact import Artifact
 from odtc.core.disk.files import atomic_folder
@@ -20,19 +20,20 @@ class Platform:
     """Where an app runs.
 
     Attributes:
-        triples: ends of the triples of targets that it runs steps of.
+        system: in the triples of targets that it runs steps of.
         target: one of these, for a hint.
         write: writes a model for it into a folder.
     """
 
-    triples: tuple[str, ...]
+    system: str
     target: str
     write: Callable[[Model, Path], None]
 
 
 PLATFORMS = {
-    "linux": Platform(("linux-gnu",), "host-cpu or linux-arm64-cpu", linux.write),
-    "android": Platform(("linux-android",), "android-cpu", android.write),
+    "linux": Platform("linux-gnu", "host-cpu or linux-arm64-cpu", linux.write),
+    "android": Platform("linux-android", "android-cpu", android.write),
+    "ios": Platform("apple-ios", "ios-cpu", ios.write),
 }
 
 
@@ -58,7 +59,7 @@ def export_app(
     """
     to = PLATFORMS[platform]
     model = model_of(artifact._opened(), name)
-    if not model.target.triple.endswith(to.triples):
+    if to.system not in model.target.triple:
         raise UsageError(
             f"the artifact is for {model.target.name}, and {platform} runs none of these",
             hint=f"compile the model with --target {to.target}",

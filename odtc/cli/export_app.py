@@ -8,7 +8,7 @@ from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
 
 # The keys of `odtc.app.export.PLATFORMS`, which is not imported to read a command line.
-_PLATFORMS = ("linux", "android")
+_PLATFORMS = ("linux", "android", "ios")
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -19,7 +19,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Writes a new folder with the native runtime and a compiled step, in the form "
         "that builds of apps take. linux: sources of the runtime, with a CMakeLists.txt, and the "
         "model. android: archives (AAR) of the runtime and of the model; a JDK and a compiler of C "
-        "for 64-bit ARM are needed, and no NDK.",
+        "for 64-bit ARM are needed, and no NDK. ios: packages of Swift with the runtime's sources "
+        "and the kernels as a static library, for Xcode to compile.",
     )
     parser.add_argument("artifact", type=Path, metavar="ART", help="the artifact, for a CPU")
     parser.add_argument("--platform", choices=_PLATFORMS, required=True, help="where the app runs")

@@ -18,7 +18,7 @@ from odtc.core.errors import UnsupportedError, UsageError
 
 KNOWN = (
     "host-cpu, host-opencl, host-vulkan, linux-arm64-cpu, android-cpu, android-opencl, "
-    "android-vulkan"
+    "android-vulkan, ios-cpu"
 )
 WRITE = "write it as android-cpu or android-cpu{mcpu=cortex-a55}"
 GPU_TARGETS = [target.name for target in targets() if target.kind != CPU]

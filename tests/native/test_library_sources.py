@@ -28,12 +28,12 @@ def table_of(members: Path) -> str:
     program = read((members / "program.bin").read_bytes())
     names = sorted({kernel for each in program.functions for kernel, _ in each["calls"]})
     digest = bytes.fromhex(build_id(members / "step.so"))
-    lines = [f"void {name}(void);" for name in names]
+    lines = [f"int {name}(void *, const void *, int32_t, void *);" for name in names]
     lines += ["extern void *__TVMBackendParallelLaunch;"]
     lines += ["static const struct odtc_named_kernel named[] = {"]
-    lines += [f'  {{"{name}", {name}}},' for name in names]
+    lines += [f'  {{"{name}", {name}, &__TVMBackendParallelLaunch}},' for name in names]
     lines += ["};", "static const odtc_kernels odtc_kernels_of_test = {"]
-    lines += [f"  {{{', '.join(map(str, digest))}}}, &__TVMBackendParallelLaunch,"]
+    lines += [f"  {{{', '.join(map(str, digest))}}},"]
     lines += [f"  {len(names)}, named,", "};"]
     return "\n".join(lines)
 
@@ -55,7 +55,7 @@ def test_by_name_and_linked_in(tmp_path: Path) -> None:
     command = [*cc_command(), "-std=c11", "-O1", "-fPIC", "-Wall", "-Wextra", "-Werror"]
     command += [
         f"-I{FOLDER}",
-        f'-DTABLE="{tmp_path / "table.h"}"',
+        f'-DKERNELS_FILE="{tmp_path / "table.h"}"',
         *sources,
         str(tmp_path / "step.so"),
     ]

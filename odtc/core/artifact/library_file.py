@@ -2,13 +2,16 @@
 
 The system maps the segments of a library into memory and reads them when they are used: what lies
 after the end of the file ends the process then (SIGBUS), so it is looked for before. The build id
-is where a library says which artifact it belongs to; see `odtc.core.artifact.identity`.
+is where a library says which artifact it belongs to; see `odtc.core.artifact.identity`. An archive
+of object files, which nothing loads, says it in a member of its own.
 """
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from odtc.core.static_library import MAGIC, members_of
 
 # Of the ELF specification, for 64 bits and little endian, as all targets are.
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -18,15 +21,22 @@ _MAGIC = b"\x7fELF\x02\x01"
 _LOAD, _NOTES = 1, 4
 _OWNER, _BUILD_ID = b"GNU\0", 3
 
+IDENTITY = "build-id"
+"""The member of an archive that says it, in hex."""
+
 
 def build_id(path: Path) -> str:
-    """The build id of a library all of whose segments are in its file, in hex.
+    """The build id of a library all of whose segments are in its file, or of an archive, in hex.
 
     Raises:
         ValueError: it is no such library, or not whole, or has none.
     """
     if path.stat().st_size < _HEADER.size:
         raise ValueError("it is no library")
+    with path.open("rb") as opened:
+        is_archive = opened.read(len(MAGIC)) == MAGIC
+    if is_archive:
+        return _identity_in(members_of(path.read_bytes()))
     with (
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
@@ -40,6 +50,12 @@ def build_id(path: Path) -> str:
     if found is None:
         raise ValueError("it has no build id")
     return found
+
+
+def _identity_in(members: Mapping[str, bytes]) -> str:
+    if IDENTITY not in members:
+        raise ValueError("it has no build id")
+    return bytes.fromhex(members[IDENTITY].decode()).hex()
 
 
 def _segments(data: mmap.mmap) -> Iterator[tuple[int, int, int]]:

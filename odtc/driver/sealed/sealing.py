@@ -6,12 +6,14 @@ weights, model, memory plans, manifest -> identity -> program -> library -> chec
 import json
 from pathlib import Path
 
+from odtc.backends.built import Built
 from odtc.backends.cpus import told_features
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.library import export_library
 from odtc.backends.program.lines import Lines
 from odtc.backends.program.program import program_of
 from odtc.backends.program.write import program_bytes
+from odtc.backends.static_kernels import check_kernels, write_kernels
 from odtc.backends.targets import Target
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.manifest import Manifest
@@ -47,8 +49,7 @@ def seal(made: BuiltPlans, name: str, digest: str, root: Path) -> bundles.Bundle
     program = _write_program(manifest, built.lines, identity, target, root)
     identity = bundles.build_id_of(identity, program)
     library = root / bundles.LIBRARY
-    export_library(built.executable, library, target, identity, built.objects)
-    check_library(library, target)
+    _write_library(built, library, target, identity)
     return bundles.seal(manifest, root)
 
 
@@ -77,3 +78,13 @@ def _write_program(
     program = program_of(manifest, lines.of, identity, target.threads, facts)
     path.write_bytes(program_bytes(program))
     return path
+
+
+def _write_library(built: Built, library: Path, target: Target, identity: str) -> None:
+    """The kernels: as a library, with what TVM runs a step by, or to be linked into an app."""
+    if target.is_static:
+        write_kernels(built.objects, library, identity)
+        check_kernels(library, target)
+    else:
+        export_library(built.executable, library, target, identity, built.objects)
+        check_library(library, target)

@@ -85,6 +85,33 @@ static int has(size_t number) {
   return (int)(words >> FEATURES[number].bit & 1);
 }
 
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+
+/* What the system calls each; those without a name every such CPU has. */
+static const struct {
+  const char *name, *called;
+} FEATURES[] = {
+    {"neon", NULL},
+    {"aes", "hw.optional.arm.FEAT_AES"},
+    {"sha2", "hw.optional.arm.FEAT_SHA256"},
+    {"crc", "hw.optional.armv8_crc32"},
+    {"lse", "hw.optional.arm.FEAT_LSE"},
+    {"fullfp16", "hw.optional.arm.FEAT_FP16"},
+    {"rdm", "hw.optional.arm.FEAT_RDM"},
+    {"dotprod", "hw.optional.arm.FEAT_DotProd"},
+    {"fp16fml", "hw.optional.arm.FEAT_FHM"},
+    {"i8mm", "hw.optional.arm.FEAT_I8MM"},
+    {"bf16", "hw.optional.arm.FEAT_BF16"},
+};
+
+static int has(size_t number) {
+  int there = 0;
+  size_t bytes = sizeof there;
+  const char *called = FEATURES[number].called;
+  return !called || (!sysctlbyname(called, &there, &bytes, NULL, 0) && there);
+}
+
 #else
 #error "the features of such CPUs are not known here"
 #endif

@@ -17,6 +17,8 @@ static const char *const UNKNOWN[] = {
     "__TVMFFIEnvModLookupFromImports", "__TVMFFIErrorSetRaisedFromCStrParts",
 };
 
+static const char TABLE[] = "the table of kernels";
+
 /* Whether kernels are those of the program: `what` is their library, or a table of them. */
 static odtc_code check_identity(const char *what, const uint8_t *id, size_t bytes,
                                 const uint8_t digest[ODTC_SHA256_BYTES], odtc_problem *problem) {
@@ -55,10 +57,30 @@ static odtc_code load_file(const char *path, const uint8_t digest[ODTC_SHA256_BY
   return load(beside, library, problem);
 }
 
+/* Lets a kernel, or all of a library, run their tasks in the pool of the trainer that calls them. */
+static odtc_code connect(const char *what, void **place, odtc_problem *problem) {
+  if (!place) return ODTC_OK;
+  void *launch = (void *)odtc_pool_launch;
+  void *found = __atomic_load_n(place, __ATOMIC_SEQ_CST);
+  if (found && found != launch)
+    return odtc_fail(problem, ODTC_MISFIT,
+                     "another runtime of this process runs the kernels of %.200s: give it a copy",
+                     what);
+  __atomic_store_n(place, launch, __ATOMIC_SEQ_CST);
+  return ODTC_OK;
+}
+
+static odtc_kernel in_library(const odtc_library *library, const char *name) {
+  return (odtc_kernel)dlsym(library->handle, name);
+}
+
 /* A kernel among those of a table, which are few; NULL if it is none. */
-static odtc_kernel in_table(const odtc_kernels *table, const char *name) {
-  for (size_t n = 0; n < table->count; ++n)
-    if (!strcmp(table->kernels[n].name, name)) return (odtc_kernel)(void *)table->kernels[n].code;
+static odtc_kernel in_table(const odtc_kernels *table, const char *name, odtc_problem *problem) {
+  for (size_t n = 0; n < table->count; ++n) {
+    const struct odtc_named_kernel *kernel = table->kernels + n;
+    if (!strcmp(kernel->name, name))
+      return connect(TABLE, kernel->launch, problem) ? NULL : (odtc_kernel)(void *)kernel->code;
+  }
   return NULL;
 }
 
@@ -71,7 +93,8 @@ static odtc_code find_kernels(const char *what, const odtc_kernels *table,
                      program->kernel_count);
   for (size_t n = 0; n < program->kernel_count; ++n) {
     const char *name = program->text + program->kernels[n];
-    library->kernels[n] = table ? in_table(table, name) : (odtc_kernel)dlsym(library->handle, name);
+    library->kernels[n] = table ? in_table(table, name, problem) : in_library(library, name);
+    if (problem->code) return problem->code;
     if (!library->kernels[n])
       return odtc_fail(problem, ODTC_MISFIT, "%.200s has no kernel %.100s", what, name);
   }
@@ -87,19 +110,6 @@ static odtc_code check_loaded(const char *name, const uint8_t digest[ODTC_SHA256
   return check_identity(name, id, bytes, digest, problem);
 }
 
-/* Lets kernels run their tasks in the pool of the trainer that calls them. */
-static odtc_code connect(const char *what, void **place, odtc_problem *problem) {
-  if (!place) return ODTC_OK;
-  void *launch = (void *)odtc_pool_launch;
-  void *found = __atomic_load_n(place, __ATOMIC_SEQ_CST);
-  if (found && found != launch)
-    return odtc_fail(problem, ODTC_MISFIT,
-                     "another runtime of this process runs the kernels of %.200s: give it a copy",
-                     what);
-  __atomic_store_n(place, launch, __ATOMIC_SEQ_CST);
-  return ODTC_OK;
-}
-
 static odtc_code check_calls(const char *what, const odtc_library *library,
                              odtc_problem *problem) {
   for (size_t n = 0; n < sizeof UNKNOWN / sizeof *UNKNOWN; ++n)
@@ -109,20 +119,14 @@ static odtc_code check_calls(const char *what, const odtc_library *library,
   return ODTC_OK;
 }
 
-static odtc_code open_table(const odtc_kernels *table, const uint8_t digest[ODTC_SHA256_BYTES],
-                            const odtc_program *program, odtc_library *library,
-                            odtc_problem *problem) {
-  static const char WHAT[] = "the table of kernels";
-  if (check_identity(WHAT, table->program, sizeof table->program, digest, problem) ||
-      find_kernels(WHAT, table, program, library, problem))
-    return problem->code;
-  return connect(WHAT, table->launch, problem);
-}
-
 odtc_code odtc_library_open(const odtc_options *options, const uint8_t digest[ODTC_SHA256_BYTES],
                             const odtc_program *program, odtc_library *library,
                             odtc_problem *problem) {
-  if (options->kernels) return open_table(options->kernels, digest, program, library, problem);
+  const odtc_kernels *table = options->kernels;
+  if (table)
+    return check_identity(TABLE, table->program, sizeof table->program, digest, problem)
+               ? problem->code
+               : find_kernels(TABLE, table, program, library, problem);
   const char *what = options->library ? options->library : options->name;
   if (options->library ? load_file(what, digest, library, problem) : load(what, library, problem))
     return problem->code;

@@ -46,6 +46,16 @@ odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *probl
   return ODTC_OK;
 }
 
+/* Blocks for all of a file, as those that are missing would end the process in a step. */
+static int reserve(int file, off_t bytes) {
+#ifdef __APPLE__
+  fstore_t blocks = {.fst_flags = F_ALLOCATEALL, .fst_posmode = F_PEOFPOSMODE, .fst_length = bytes};
+  return fcntl(file, F_PREALLOCATE, &blocks) || ftruncate(file, bytes) ? errno : 0;
+#else
+  return posix_fallocate(file, 0, bytes);
+#endif
+}
+
 odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
                            odtc_problem *problem) {
   char path[1024];
@@ -57,8 +67,7 @@ odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
     return odtc_fail(problem, ODTC_NO_FILE, "no file of storage in %.300s: %s", folder,
                      strerror(errno));
   unlink(path);
-  /* Blocks that are missing would end the process in a step. */
-  int error = posix_fallocate(file, 0, (off_t)bytes);
+  int error = reserve(file, (off_t)bytes);
   void *at = error ? MAP_FAILED
                    : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (!error && at == MAP_FAILED) error = errno;

@@ -77,11 +77,11 @@ typedef struct {
 /* Kernels that are linked into the program that trains; `odtc export-app` writes such a table. */
 typedef struct {
   uint8_t program[32]; /* SHA-256 of the program that they are of */
-  void **launch;       /* where they look up what runs their tasks; NULL if they run none */
   size_t count;
   const struct odtc_named_kernel {
     const char *name;
-    void (*code)(void);
+    int (*code)(void *, const void *, int32_t, void *);
+    void **launch; /* where it looks up what runs its tasks; NULL if it runs none */
   } *kernels;
 } odtc_kernels;
 

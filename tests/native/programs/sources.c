@@ -1,12 +1,12 @@
 /* A trainer of kernels that the loader finds by their name, and one of kernels that are linked in:
    sources PROGRAM WEIGHTS NAME [OTHER_NAME]. Prints the loss of a step of both as bits, and what comes of
-   the library of another model. Compiled with -DTABLE='"FILE"', which defines odtc_kernels_of_test. */
+   the library of another model. Compiled with -DKERNELS_FILE='"FILE"', which defines odtc_kernels_of_test. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "odtc.h"
-#include TABLE
+#include KERNELS_FILE
 
 static void train(odtc_options options) {
   odtc_trainer *trainer;

@@ -1,0 +1,92 @@
+import COdtc
+import Foundation
+
+/// What a trainer could not do.
+public struct TrainerError: LocalizedError {
+  /// A number of odtc.h, such as `ODTC_CANCELLED.rawValue`.
+  public let code: UInt32
+  public let message: String
+  public var errorDescription: String? { message }
+}
+
+/// A training step at work on this device: odtc.h for Swift.
+///
+/// One thread at a time may use a trainer; `cancel` may be called by any, at any time.
+public final class Trainer {
+  private let handle: OpaquePointer?
+
+  /// Makes a trainer.
+  ///
+  /// - Parameters:
+  ///   - kernels: a table of those that are linked into the app, which fits the program.
+  ///   - storage: a folder for files in which tensors of a step wait, where some do.
+  ///   - threads: of a step; 0 for one for each core, as far as the kernels allow it.
+  public init(
+    program: URL, weights: URL, kernels: UnsafePointer<odtc_kernels>,
+    storage: URL = FileManager.default.temporaryDirectory, threads: Int = 0
+  ) throws {
+    var opened: OpaquePointer?
+    let code = program.path.withCString { program in
+      weights.path.withCString { weights in
+        storage.path.withCString { storage in
+          var options = odtc_options()
+          options.program = program
+          options.weights = weights
+          options.storage = storage
+          options.kernels = kernels
+          options.threads = Int32(clamping: threads)
+          return odtc_open(&options, &opened)
+        }
+      }
+    }
+    handle = opened
+    try check(code)
+  }
+
+  deinit { odtc_close(handle) }
+
+  /// The memory of a tensor of the step: inputs and labels are written there, weights are read there.
+  /// It may not be used after the end of the trainer; nil if there is none of that name.
+  public func tensor(_ name: String) -> UnsafeMutableRawBufferPointer? {
+    guard let found = odtc_find(handle, name) else { return nil }
+    return UnsafeMutableRawBufferPointer(start: found.pointee.data, count: found.pointee.bytes)
+  }
+
+  /// Takes a step with what was written to inputs and labels; the mean loss before the update.
+  public func step(learningRate: Float) throws -> Double {
+    var loss = 0.0
+    try check(odtc_step(handle, learningRate, &loss))
+    return loss
+  }
+
+  /// The number of steps that were taken, those of a checkpoint included.
+  public var steps: Int64 { odtc_steps(handle) }
+
+  /// An output of what was written to the inputs, in inference mode, until the next step or evaluation.
+  public func evaluate(_ output: String? = nil, averages: Bool = false) throws
+    -> UnsafeRawBufferPointer
+  {
+    var result = odtc_tensor()
+    try check(odtc_evaluate(handle, output, averages ? 1 : 0, &result))
+    return UnsafeRawBufferPointer(start: result.data, count: result.bytes)
+  }
+
+  /// Takes steps from now on by the fastest plan whose tensors fit in so many bytes.
+  public func setBudget(_ bytes: UInt64) throws { try check(odtc_set_budget(handle, bytes)) }
+
+  /// Writes weights, state and the number of steps to a file, whole or not at all.
+  public func save(to file: URL) throws { try check(odtc_save(handle, file.path)) }
+
+  /// Takes them up again; what is damaged, or does not fit, changes nothing.
+  public func load(from file: URL) throws { try check(odtc_load(handle, file.path)) }
+
+  /// Lets the step that runs, or the next one, end with `ODTC_CANCELLED`; with `now` between two
+  /// kernels: only `load` makes the weights whole then.
+  public func cancel(now: Bool = false) { odtc_cancel(handle, now ? 1 : 0) }
+
+  private func check(_ code: odtc_code) throws {
+    if code != ODTC_OK {
+      throw TrainerError(code: code.rawValue, message: String(cString: odtc_message(handle)))
+    }
+  }
+}

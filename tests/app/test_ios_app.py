@@ -1,0 +1,185 @@
+"""The packages for an iOS app: as far as they can be compiled and linked without Apple's tools.
+
+Nothing of this runs here, and no Swift is compiled. What C there is is compiled, for this machine
+and for iOS against declarations of our own, and linked with the kernels by lld.
+"""
+
+import hashlib
+import os
+import plistlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import digits_model
+from odtc.app.export import export_app
+from odtc.artifact import Artifact
+from odtc.backends.mach_o import symbols_of
+from odtc.core.errors import DeviceError, UsageError
+from odtc.core.process.cxx import cc_command
+from odtc.core.static_library import members_of
+from odtc.runtime_rpc.native.android.build import _DECLARATIONS, _HEADERS
+from tests.native.reader import read
+
+PROGRAMS = Path(__file__).with_name("programs")
+TRIPLE = "--target=arm64-apple-ios15.0"
+
+
+def first_of(*names: str) -> str | None:
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+CLANG = first_of("clang", *(f"clang-{version}" for version in range(22, 13, -1)))
+LINKER = first_of("ld64.lld", *(f"ld64.lld-{version}" for version in range(22, 13, -1)))
+NM = first_of("llvm-nm", *(f"llvm-nm-{version}" for version in range(22, 13, -1)))
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    onnx.save(digits_model(), path := tmp_path_factory.mktemp("model") / "digits.onnx")
+    made = odtc.compile(path, "ios-cpu", batch=4, optimizer=odtc.AdamW())
+    made.save(path.with_name("digits.odtc"))
+    return odtc.load(path.with_name("digits.odtc"))
+
+
+@pytest.fixture(scope="module")
+def app(artifact: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ios") / "app"
+    export_app(artifact, "ios", folder, "digits")
+    return folder
+
+
+def library_of(app: Path) -> Path:
+    return app / "DigitsModel/DigitsModelKernels.xcframework/ios-arm64/libdigits_kernels.a"
+
+
+def test_what_is_in_the_packages(app: Path, artifact: Artifact) -> None:
+    model, bundle = app / "DigitsModel", artifact._bundle
+    resources = model / "Sources/DigitsModel"
+    assert (resources / "program.bin").read_bytes() == bundle.program.read_bytes()
+    assert (resources / "parameters.safetensors").read_bytes() == bundle.parameters.read_bytes()
+    framework = model / "DigitsModelKernels.xcframework"
+    said = plistlib.loads((framework / "Info.plist").read_bytes())
+    assert said["CFBundlePackageType"] == "XFWK"
+    (only,) = said["AvailableLibraries"]
+    assert (framework / only["LibraryIdentifier"] / only["LibraryPath"]).is_file()
+    for package in (model, app / "OdtcRuntime"):
+        text = (package / "Package.swift").read_text()
+        named = re.findall(r'\.target\(\s*name: "(\w+)"', text)
+        assert {path.name for path in (package / "Sources").iterdir()} == set(named)
+
+
+def test_symbols_are_the_models_own(app: Path, artifact: Artifact, tmp_path: Path) -> None:
+    export_app(artifact, "ios", tmp_path / "other", "other")
+    other = tmp_path / "other/OtherModel/OtherModelKernels.xcframework/ios-arm64"
+    found = []
+    for path in (library_of(app), other / "libother_kernels.a"):
+        members = members_of(path.read_bytes()).values()
+        symbols = [each.name for one in members for each in symbols_of(one) if each.is_defined]
+        assert len(set(symbols)) == len(symbols)
+        found.append(set(symbols))
+    assert not found[0] & found[1]
+    assert all(name.startswith("odtc_model_digits_") for name in found[0])
+    assert (app / "OdtcRuntime/Sources/COdtc/pool.c").read_bytes() == (
+        tmp_path / "other/OdtcRuntime/Sources/COdtc/pool.c"
+    ).read_bytes()
+
+
+def test_the_table_has_every_kernel_of_the_program(app: Path) -> None:
+    data = (app / "DigitsModel/Sources/DigitsModel/program.bin").read_bytes()
+    table = (app / "DigitsModel/Sources/CDigitsModel/kernels.c").read_text()
+    called = {kernel for each in read(data).functions for kernel, _ in each["calls"]}
+    assert called <= set(re.findall(r'\{"(\w+)"', table))
+    digest = bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", table))
+    assert digest == hashlib.sha256(data).digest()
+
+
+@pytest.mark.skipif("CI" not in os.environ and not NM, reason="no llvm-nm")
+def test_others_read_the_library(app: Path) -> None:
+    command = [str(NM), "--print-armap", str(library_of(app))]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    members = members_of(library_of(app).read_bytes())
+    in_table = re.findall(r"^_(\S+) in (\S+)$", said, re.M)
+    assert sorted(in_table) == sorted(
+        (each.name, name)
+        for name, content in members.items()
+        for each in symbols_of(content)
+        if each.is_defined
+    )
+
+
+@pytest.mark.skipif("CI" not in os.environ and not cc_command(), reason="no compiler of C")
+def test_headers_and_sources_lie_where_they_are_looked_for(app: Path, tmp_path: Path) -> None:
+    runtime = app / "OdtcRuntime/Sources/COdtc"
+    model = app / "DigitsModel/Sources/CDigitsModel"
+    folders = (f"-I{runtime / 'include'}", f"-I{model / 'include'}")
+    command = [*cc_command(), "-std=c11", "-Wall", "-Wextra", "-Werror", *folders]
+    sources = [*map(str, sorted(runtime.glob("*.c"))), str(model / "kernels.c")]
+    subprocess.run([*command, "-fsyntax-only", *sources], check=True)
+
+
+@pytest.mark.skipif(not CLANG, reason="no clang")
+def test_module_maps(app: Path, tmp_path: Path) -> None:
+    """Swift sees C through these."""
+    sources = (app / "OdtcRuntime/Sources/COdtc", app / "DigitsModel/Sources/CDigitsModel")
+    flags = []
+    for folder in sources:
+        flags += [f"-I{folder / 'include'}", f"-fmodule-map-file={folder}/include/module.modulemap"]
+    (tmp_path / "use.c").write_text(
+        "#pragma clang module import CDigitsModel\n"
+        "#pragma clang module import COdtc\n"
+        "odtc_options options(void);\n"
+        "odtc_options options(void) {\n"
+        "  return (odtc_options){.kernels = odtc_model_digits()};\n"
+        "}\n"
+    )
+    cache = f"-fmodules-cache-path={tmp_path}/cache"
+    command = [str(CLANG), "-Wall", "-Werror", "-fmodules", cache, *flags, "-fsyntax-only"]
+    subprocess.run([*command, str(tmp_path / "use.c")], check=True)
+
+
+@pytest.mark.skipif(not (CLANG and LINKER), reason="no clang, or no ld64.lld")
+def test_an_image_for_ios_is_linked(app: Path, tmp_path: Path) -> None:
+    """The runtime, the table and the kernels leave nothing undefined but what a system has."""
+    for name in (*_HEADERS, "sys/sysctl.h"):
+        (include := tmp_path / "include" / name).parent.mkdir(parents=True, exist_ok=True)
+        include.write_text(f'#include "{PROGRAMS / "darwin.h"}"\n')
+    runtime = app / "OdtcRuntime/Sources/COdtc"
+    model = app / "DigitsModel/Sources/CDigitsModel"
+    folders = (runtime / "include", model / "include", tmp_path / "include", _DECLARATIONS.parent)
+    flags = [TRIPLE, "-std=c11", "-O1", "-ffreestanding", "-Wall", "-Wextra", "-Werror"]
+    flags += ["-nostdlibinc", *(f"-I{folder}" for folder in folders)]
+    objects, sources = [], [*sorted(runtime.glob("*.c")), model / "kernels.c"]
+    for source in sources:
+        objects.append(str(tmp_path / f"{source.stem}.o"))
+        command = [str(CLANG), *flags, "-c", str(source), "-o", objects[-1]]
+        subprocess.run(command, check=True)
+    left = {each.name for path in objects for each in symbols_of(Path(path).read_bytes())}
+    left |= {"powf", "bzero", "memset", "memcpy", "memset_pattern16"}
+    symbols = ", ".join(f"_{name}" for name in sorted(left) if not name.startswith("odtc_"))
+    (tmp_path / "libSystem.tbd").write_text(
+        "--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-ios ]\n"
+        "install-name: '/usr/lib/libSystem.B.dylib'\nexports:\n"
+        f"  - targets: [ arm64-ios ]\n    symbols: [ {symbols}, dyld_stub_binder ]\n...\n"
+    )
+    command = [str(LINKER), "-arch", "arm64", "-platform_version", "ios", "15.0", "15.0", "-dylib"]
+    command += [*objects, str(library_of(app)), str(tmp_path / "libSystem.tbd")]
+    subprocess.run([*command, "-o", str(tmp_path / "app")], check=True)
+    said = subprocess.run(
+        [str(NM), "-m", str(tmp_path / "app")], capture_output=True, text=True, check=True
+    ).stdout
+    # Other images of the app see the runtime's own functions, and no kernels.
+    assert " external _odtc_open\n" in said
+    assert not re.search(r"\) external _odtc_model_digits_k", said)
+
+
+def test_such_a_step_is_for_an_app_alone(artifact: Artifact, tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="whose steps run in an app alone"):
+        artifact.trainer()
+    with pytest.raises(UsageError, match="is for ios-cpu, and android runs none of these"):
+        export_app(artifact, "android", tmp_path / "app", "digits")
