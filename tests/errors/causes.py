@@ -343,6 +343,13 @@ def inspect_artifact(place: Place) -> Argv:
     return ["inspect", str(place.digits.artifact)]
 
 
+def export_app(platform: str, *options: str) -> Cause:
+    """`odtc export-app` of the artifact, which is for this machine."""
+    return lambda place: [
+        *("export-app", str(place.digits.artifact), "--platform", platform, *options)
+    ]
+
+
 def at_stranger(greeting: bytes) -> Cause:
     """`odtc train` on a server that is no tracker, and that says this, or nothing, when called."""
 

@@ -41,6 +41,7 @@ from tests.errors.causes import (
     compile_model,
     compile_to,
     diverging,
+    export_app,
     flipped,
     for_another_machine,
     foreign_checkpoint,
@@ -501,6 +502,12 @@ CAUSES: dict[str, Cause] = {
     "records below a file": tune_into_no_folder,
     "records that are something else": with_database("compile", "battery: 80 %\n"),
     "records that are not there": merge_nothing,
+    # what an app is given
+    "app of another platform": export_app("ios", "-o", "app"),
+    "app without a name": export_app("linux", "-o", "app", "--name", "My Model"),
+    "app's folder missing": export_app("linux", "-o", "no/app"),
+    "app into a folder that is full": export_app("linux", "-o", "/usr"),
+    "app on a full disk": on_small_disk(lambda path: export_app("linux", "-o", path)),
     **OF_PASSES,
 }
 
