@@ -7,6 +7,7 @@ emulated, in `tests/device/test_android_app.py`.
 import hashlib
 import io
 import os
+import re
 import shutil
 import struct
 import sys
@@ -26,6 +27,7 @@ from odtc.backends.objects.elf import check_library
 from odtc.backends.targets import parse_target
 from odtc.core.artifact.library_file import build_id
 from odtc.core.errors import BuildError
+from odtc.core.specs import Role
 from odtc.runtime_rpc.native.android import build
 
 PHONE = parse_target("android-cpu")
@@ -168,3 +170,22 @@ def test_the_program_of_an_archive_is_that_of_its_kernels(app: Path) -> None:
     (library := app.parent / "kernels.so").write_bytes(own["jni/arm64-v8a/libdigits_kernels.so"])
     program = hashlib.sha256(own["assets/odtc/digits/program.bin"])
     assert build_id(library) == program.hexdigest()
+
+
+def test_the_example_asks_for_what_the_archives_have(app: Path, artifact: Artifact) -> None:
+    """The app itself cannot be built here."""
+    example = Path(__file__).parents[2] / "examples" / "android" / "app"
+    sources = {path.name: path.read_text() for path in example.rglob("*.kt*") if path.is_file()}
+    archives = re.findall(r'"libs/([^"]+)"', sources["build.gradle.kts"])
+    assert {path.name for path in app.glob("*.aar")} == set(archives)
+    own = members(app / "digits.aar")
+    for name in re.findall(r'fileOf\("([^"]+)"\)', sources["Model.kt"]):
+        assert f"assets/odtc/digits/{name}" in own
+    (kernels,) = re.findall(r'KERNELS = "([^"]+)"', sources["Model.kt"])
+    assert f"jni/arm64-v8a/{kernels}" in own
+    tensors = set(re.findall(r'tensor\("([^"]+)"\)', sources["TrainingWorker.kt"]))
+    assert tensors == {
+        item.spec.name
+        for item in artifact.manifest.arguments
+        if item.role in (Role.INPUT, Role.LABEL)
+    }
