@@ -10,7 +10,6 @@ from pathlib import Path
 from odtc.app.archive import archive
 from odtc.app.java import classes_jar, jni_folder, sources_jar
 from odtc.app.model import PROGRAM, WEIGHTS, Model
-from odtc.backends.objects.elf import check_library
 from odtc.runtime_rpc.native.android.build import LEAST_SDK, LIBRARY, android_runtime
 
 _ABI = "jni/arm64-v8a"
@@ -28,10 +27,9 @@ def write(model: Model, folder: Path) -> None:
     """Writes the archives into a folder.
 
     Raises:
-        BuildError: a compiler is missing or failed, or Android would not load the kernels.
+        BuildError: a compiler is missing or failed.
         OSError: a file cannot be written.
     """
-    check_library(model.library, model.target, in_app=True)
     runtime = {
         "AndroidManifest.xml": _manifest("io.odtc"),
         "R.txt": b"",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odtc.app import android, ios, linux
-from odtc.app.model import Model, default_name, model_of
+from odtc.app.model import Model, check_kernels, default_name, model_of
 from odtc.artifact import Artifact
 from odtc.core.disk.files import atomic_folder
 from odtc.core.errors import UsageError
@@ -64,6 +64,7 @@ def export_app(
             f"the artifact is for {model.target.name}, and {platform} runs none of these",
             hint=f"compile the model with --target {to.target}",
         )
+    check_kernels(model)
     with atomic_folder(output) as folder:
         to.write(model, folder)
     return sorted(path for path in Path(output).rglob("*") if path.is_file())

@@ -12,12 +12,7 @@ from pathlib import Path
 
 from odtc.app.model import PROGRAM, WEIGHTS, Model
 from odtc.backends.mach_o import renamed, symbols_of
-from odtc.backends.static_kernels import (
-    LAUNCH,
-    StaticKernels,
-    check_kernels,
-    read_kernels,
-)
+from odtc.backends.static_kernels import LAUNCH, StaticKernels, read_kernels
 from odtc.core.artifact.bundle import file_sha256
 from odtc.core.static_library import static_library
 from odtc.runtime_rpc.native.build import FOLDER
@@ -97,10 +92,8 @@ def write(model: Model, folder: Path) -> None:
     """Writes the packages into a folder.
 
     Raises:
-        BuildError: an app cannot be linked with the kernels.
         OSError: a file cannot be written.
     """
-    check_kernels(model.library, model.target)
     _write_runtime(folder / "OdtcRuntime")
     _write_model(model, folder / _type(model.name))
 

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 from odtc.app.model import PROGRAM, WEIGHTS, Model
-from odtc.backends.objects.elf import check_library
 from odtc.runtime_rpc.native.build import FOLDER
 
 # Several such folders may be parts of one project: the runtime is built once.
@@ -46,10 +45,8 @@ def write(model: Model, folder: Path) -> None:
     """Writes the sources of the runtime, and the model, into a folder.
 
     Raises:
-        BuildError: a process without TVM would not load the kernels.
         OSError: a file cannot be written.
     """
-    check_library(model.library, model.target, in_app=True)
     runtime, own = folder / "runtime", folder / "model"
     runtime.mkdir()
     own.mkdir()

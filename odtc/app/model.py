@@ -4,9 +4,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from odtc.backends.objects.elf import check_library
+from odtc.backends.static_kernels import check_kernels as check_static
 from odtc.backends.targets import Target, parse_target
 from odtc.core.artifact.bundle import Bundle
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import BuildError, UnsupportedError, UsageError
 
 PROGRAM, WEIGHTS = "program.bin", "parameters.safetensors"
 
@@ -55,6 +57,22 @@ def model_of(bundle: Bundle, name: str) -> Model:
             hint="compile the model for a CPU, with this version of odtc",
         )
     return Model(name, target, bundle.program, bundle.parameters, bundle.library)
+
+
+def check_kernels(model: Model) -> None:
+    """Checks that a process without TVM loads the kernels, or that an app can be linked with them.
+
+    Raises:
+        BuildError: it would not, as those that an older version of odtc compiled.
+    """
+    try:
+        if model.target.is_static:
+            check_static(model.library, model.target)
+        else:
+            check_library(model.library, model.target, in_app=True)
+    except BuildError as error:
+        hint = "compile the model again, with this version of odtc"
+        raise BuildError(error.what, where=error.where, hint=hint) from error
 
 
 def default_name(path: Path) -> str:

@@ -159,8 +159,9 @@ def test_kernels_that_no_app_loads(
     """As those of a library that TVM alone has symbols for."""
     libraries = {"libc.so": frozenset(), "libm.so": frozenset()}
     monkeypatch.setattr("odtc.backends.objects.elf.system_libraries", lambda *_, **__: libraries)
-    with pytest.raises(BuildError, match="it leaves the symbol powf undefined"):
+    with pytest.raises(BuildError, match="it leaves the symbol powf undefined") as caught:
         export_app(artifact, "android", tmp_path / "app", "digits")
+    assert caught.value.hint == "compile the model again, with this version of odtc"
     assert not any(tmp_path.iterdir())
 
 

@@ -91,7 +91,7 @@ def test_nothing_is_left_of_an_export_that_fails(
     def fails(*_: object, **__: object) -> None:
         raise BuildError("broken")
 
-    monkeypatch.setattr("odtc.app.linux.check_library", fails)
+    monkeypatch.setattr("odtc.app.linux.shutil.copyfile", fails)
     with pytest.raises(BuildError, match="broken"):
         export_app(artifact, "linux", tmp_path / "app", "digits")
     assert not any(tmp_path.iterdir())
