@@ -28,6 +28,7 @@ _DF_TEXTREL = 0x4
 _DF_BIND_NOW = 0x8
 _DF_1_NOW = 0x1
 _PF_X = 0x1
+_PF_W = 0x2
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,19 @@ def _stack(library: _Library) -> Iterator[str]:
         yield "its stack is executable"
 
 
+def _writable_code(library: _Library) -> Iterator[str]:
+    for segment in library.elf.iter_segments("PT_LOAD"):
+        if segment["p_flags"] & _PF_X and segment["p_flags"] & _PF_W:
+            yield f"the segment at {segment['p_vaddr']:#x} is writable and holds code"
+
+
+def _sections(library: _Library) -> Iterator[str]:
+    # Android reads the table of sections since version 7, though it loads segments.
+    found = [each["sh_offset"] for each in library.elf.iter_sections("SHT_DYNAMIC")]
+    if found != [library.dynamic["p_offset"]]:
+        yield "its table of sections does not have its dynamic section"
+
+
 def _hash_styles(library: _Library) -> Iterator[str]:
     for tag in ("DT_HASH", "DT_GNU_HASH"):
         if tag not in library.tags:
@@ -133,6 +147,8 @@ _RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
     _text_relocations,
     _bind_now,
     _stack,
+    _writable_code,
+    _sections,
     _hash_styles,
     _thread_storage,
     _undefined,

@@ -161,6 +161,28 @@ def test_variables_of_threads(objects: list[Path], tmp_path: Path):
     ]
 
 
+def test_code_that_is_writable(objects: list[Path], tmp_path: Path):
+    path = link_badly(objects, tmp_path / "lib.so")
+    with path.open("r+b") as file:
+        elf = ELFFile(file)
+        flags = [segment["p_flags"] for segment in elf.iter_segments()]
+        number = next(n for n, each in enumerate(flags) if each & 1)
+        address = elf.get_segment(number)["p_vaddr"]
+        file.seek(elf["e_phoff"] + elf["e_phentsize"] * number + 4)
+        file.write(struct.pack("<I", flags[number] | 2))
+    assert refusal(path) == [f"the segment at {address:#x} is writable and holds code"]
+
+
+def test_no_table_of_sections(objects: list[Path], tmp_path: Path):
+    path = link_badly(objects, tmp_path / "lib.so")
+    with path.open("r+b") as file:
+        # Where the table is, and at the end how many it has and which one has their names.
+        for place, width in ((0x28, 8), (0x3C, 4)):
+            file.seek(place)
+            file.write(bytes(width))
+    assert refusal(path) == ["its table of sections does not have its dynamic section"]
+
+
 def test_nothing_but_loaded_sections(objects: list[Path], tmp_path: Path):
     link(objects, tmp_path / "lib.so", PHONE)
     with (tmp_path / "lib.so").open("rb") as file:
