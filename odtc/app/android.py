@@ -7,8 +7,8 @@ an app may also fetch later.
 
 from pathlib import Path
 
-from odtc.app.archive import archive
-from odtc.app.java import classes_jar, jni_folder, sources_jar
+from odtc.app.archive import write_archive
+from odtc.app.java import classes_jar, java_sources, jni_folder
 from odtc.app.model import PROGRAM, WEIGHTS, Model
 from odtc.runtime_rpc.native.android.build import LEAST_SDK, LIBRARY, android_runtime
 
@@ -41,13 +41,13 @@ def write(model: Model, folder: Path) -> None:
     own = {
         "AndroidManifest.xml": _manifest(f"io.odtc.model_{model.name}"),
         "R.txt": b"",
-        f"{_ABI}/{model.kernels}": model.library.read_bytes(),
-        f"{assets}/{PROGRAM}": model.program.read_bytes(),
-        f"{assets}/{WEIGHTS}": model.weights.read_bytes(),
+        f"{_ABI}/{model.kernels}": model.library,
+        f"{assets}/{PROGRAM}": model.program,
+        f"{assets}/{WEIGHTS}": model.weights,
     }
-    (folder / "odtc-runtime.aar").write_bytes(archive(runtime))
-    (folder / "odtc-runtime-sources.jar").write_bytes(sources_jar())
-    (folder / f"{model.name}.aar").write_bytes(archive(own))
+    write_archive(folder / "odtc-runtime.aar", runtime)
+    write_archive(folder / "odtc-runtime-sources.jar", java_sources())
+    write_archive(folder / f"{model.name}.aar", own)
 
 
 def _manifest(package: str) -> bytes:

@@ -1,22 +1,45 @@
 """Archives that Android's builds take, with the same bytes whenever they are written."""
 
 import io
+import shutil
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
+
+from odtc.core.disk.left_behind import temporary_folder
 
 # The first moment that the format has.
 _TIME = (1980, 1, 1, 0, 0, 0)
 _READABLE = 0o644 << 16
 
 
-def archive(files: Mapping[str, bytes]) -> bytes:
-    """A zip file, which a jar and an AAR are, of files by their paths in it."""
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
-        for name, content in sorted(files.items()):
+def write_archive(output: Path, files: Mapping[str, bytes | Path]) -> None:
+    """Writes a zip file, which a jar and an AAR are.
+
+    Args:
+        output: a new path.
+        files: what is in it by its path there: content, or a file.
+
+    Raises:
+        OSError: it cannot be written, or a file cannot be read.
+    """
+    with zipfile.ZipFile(output, "w") as out:
+        for name, source in sorted(files.items()):
+            is_file = isinstance(source, Path)
             entry = zipfile.ZipInfo(name, _TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.create_system = 3
             entry.external_attr = _READABLE
-            out.writestr(entry, content)
-    return written.getvalue()
+            entry.file_size = source.stat().st_size if is_file else len(source)
+            with (
+                source.open("rb") if is_file else io.BytesIO(source) as content,
+                out.open(entry, "w") as member,
+            ):
+                shutil.copyfileobj(content, member)
+
+
+def archive(files: Mapping[str, bytes | Path]) -> bytes:
+    """The content of such a file, of one that goes into another."""
+    with temporary_folder() as folder:
+        write_archive(folder / "archive", files)
+        return (folder / "archive").read_bytes()

@@ -27,10 +27,10 @@ def jni_folder() -> Path:
     return folder
 
 
-def sources_jar() -> bytes:
+def java_sources() -> dict[str, bytes | Path]:
     """The class of the JVM as it is written, for development environments to show."""
-    paths = sorted((JAVA / "io").rglob("*.java"))
-    return archive({path.relative_to(JAVA).as_posix(): path.read_bytes() for path in paths})
+    paths = (JAVA / "io").rglob("*.java")
+    return {path.relative_to(JAVA).as_posix(): path for path in paths}
 
 
 def classes_jar() -> bytes:
@@ -58,5 +58,5 @@ def classes_jar() -> bytes:
                 where="javac",
                 hint=_HINT,
             )
-        classes = sorted(folder.rglob("*.class"))
-        return archive({path.relative_to(folder).as_posix(): path.read_bytes() for path in classes})
+        classes = folder.rglob("*.class")
+        return archive({path.relative_to(folder).as_posix(): path for path in classes})

@@ -11,6 +11,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
+from odtc.artifact import Artifact
 from odtc.core.artifact.library_file import build_id
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER
@@ -38,10 +39,18 @@ def table_of(members: Path) -> str:
     return "\n".join(lines)
 
 
+def first_loss(artifact: Artifact, batch: int) -> str:
+    """The bits of the loss of a step with zeros."""
+    with artifact.trainer(threads=1) as trainer:
+        x, y = np.zeros((batch, 1, 8, 8), np.float32), np.zeros(batch, np.int32)
+        return bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()
+
+
 def test_by_name_and_linked_in(tmp_path: Path) -> None:
     onnx.save(digits_model(), path := tmp_path / "digits.onnx")
     artifact = odtc.compile(path, TARGET, batch=8, optimizer=odtc.SGD(momentum=0.9))
-    other = unpacked(odtc.compile(path, TARGET, batch=4), tmp_path / "other")
+    smaller = odtc.compile(path, TARGET, batch=4)
+    other = unpacked(smaller, tmp_path / "other")
     members = unpacked(artifact, tmp_path / "artifact")
     folder = tmp_path / "libraries"
     folder.mkdir()
@@ -64,7 +73,8 @@ def test_by_name_and_linked_in(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             *(tmp_path / "sources", members / "program.bin", members / "parameters.safetensors"),
-            *("libone_kernels.so", "libother_kernels.so", "libnone.so"),
+            *("libone_kernels.so", other / "program.bin", other / "parameters.safetensors"),
+            "libother_kernels.so",
         ],
         env={**os.environ, "LD_LIBRARY_PATH": str(folder)},
         capture_output=True,
@@ -72,15 +82,13 @@ def test_by_name_and_linked_in(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    no_source, named, two_sources, linked, misfit, missing = done.stdout.splitlines()
+    no_source, named, two_sources, linked, another, misfit, missing = done.stdout.splitlines()
     assert no_source == two_sources
     assert no_source == "1 one of a path of the library, its name, and a table of kernels is needed"
     digest = build_id(members / "step.so")
-    with artifact.trainer(threads=1) as trainer:
-        x, y = np.zeros((8, 1, 8, 8), np.float32), np.zeros(8, np.int32)
-        wanted = bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()
-    assert named == wanted
-    assert linked == wanted
+    assert named == linked == first_loss(artifact, 8)
+    # Of a model whose library is loaded beside the other's, and has the same symbols.
+    assert another == first_loss(smaller, 4)
     assert misfit.startswith("4 libother_kernels.so ")
     assert digest[:8] in misfit or "has no kernel" in misfit
     assert missing.startswith("4 the library cannot be loaded: libnone.so: cannot open")

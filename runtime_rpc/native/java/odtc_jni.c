@@ -37,10 +37,10 @@ static void given_back(JNIEnv *env, jstring string, const char *bytes) {
 }
 
 NATIVE(jlong, open)(JNIEnv *env, jclass kind, jstring program, jstring weights, jstring library,
-                    jint threads) {
+                    jint threads, jstring storage) {
   (void)kind;
   odtc_options options = {.program = taken(env, program), .weights = taken(env, weights),
-                          .threads = threads};
+                          .storage = taken(env, storage), .threads = threads};
   const char *kernels = taken(env, library);
   /* A name without a folder is that of a library in the app's package. */
   if (kernels && strchr(kernels, '/'))
@@ -51,6 +51,7 @@ NATIVE(jlong, open)(JNIEnv *env, jclass kind, jstring program, jstring weights, 
   odtc_code code = odtc_open(&options, &trainer);
   given_back(env, program, options.program);
   given_back(env, weights, options.weights);
+  given_back(env, storage, options.storage);
   given_back(env, library, kernels);
   if (!failed(env, trainer, code)) return (jlong)(intptr_t)trainer;
   odtc_close(trainer);

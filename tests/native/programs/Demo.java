@@ -36,7 +36,7 @@ public final class Demo {
 
     private static Trainer opened(String folder, String library) {
         String weights = folder + "/parameters.safetensors";
-        return new Trainer(folder + "/program.bin", weights, library, 2);
+        return new Trainer(folder + "/program.bin", weights, library, 2, folder);
     }
 
     private static ByteBuffer feed(Trainer trainer) {

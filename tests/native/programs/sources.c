@@ -1,6 +1,7 @@
 /* A trainer of kernels that the loader finds by their name, and one of kernels that are linked in:
-   sources PROGRAM WEIGHTS NAME [OTHER_NAME]. Prints the loss of a step of both as bits, and what comes of
-   the library of another model. Compiled with -DKERNELS_FILE='"FILE"', which defines odtc_kernels_of_test. */
+   sources PROGRAM WEIGHTS NAME OTHER_PROGRAM OTHER_WEIGHTS OTHER_NAME. Prints the loss of a step of both
+   as bits, and, while one is open, that of another model, and what comes of names that do not fit.
+   Compiled with -DKERNELS_FILE='"FILE"', which defines odtc_kernels_of_test. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static void train(odtc_options options) {
 }
 
 int main(int count, char **words) {
+  if (count != 7) return 2;
   odtc_options options = {.program = words[1], .weights = words[2], .threads = 2};
   train(options);
   options.name = words[3];
@@ -33,8 +35,14 @@ int main(int count, char **words) {
   train(options);
   options.kernels = NULL, options.name = words[3];
   odtc_trainer *kept;
-  int failed = odtc_open(&options, &kept);
-  for (int n = 4; n < count && !failed; ++n) options.name = words[n], train(options);
+  double loss;
+  if (odtc_open(&options, &kept) || odtc_step(kept, 0.05f, &loss)) return 1;
+  train((odtc_options){.program = words[4], .weights = words[5], .name = words[6], .threads = 2});
+  options.name = words[6];
+  train(options);
+  options.name = "libnone.so";
+  train(options);
+  odtc_code code = odtc_step(kept, 0.05f, &loss);
   odtc_close(kept);
-  return failed;
+  return (int)code;
 }

@@ -35,7 +35,17 @@ public final class Trainer implements AutoCloseable {
      * @throws TrainerException a file cannot be read, or does not fit
      */
     public Trainer(String program, String weights, String library, int threads) {
-        handle = open(program, weights, library, threads);
+        this(program, weights, library, threads, null);
+    }
+
+    /**
+     * The same with a folder for files in which tensors of a step wait, where some do.
+     *
+     * @param storage the folder, such as an app's {@code getCacheDir()}; the current one if null, into
+     *     which no app on Android can write
+     */
+    public Trainer(String program, String weights, String library, int threads, String storage) {
+        handle = open(program, weights, library, threads, storage);
     }
 
     /**
@@ -113,7 +123,8 @@ public final class Trainer implements AutoCloseable {
         return handle;
     }
 
-    private static native long open(String program, String weights, String library, int threads);
+    private static native long open(
+            String program, String weights, String library, int threads, String storage);
 
     private static native ByteBuffer memory(long handle, String name);
 

@@ -11,7 +11,8 @@ class Model(private val context: Context) {
 
     /** A trainer with what was trained so far, or with the weights of the app. */
     fun trainer(): Trainer {
-        val trainer = Trainer(fileOf("program.bin"), fileOf("parameters.safetensors"), KERNELS, 0)
+        val trainer =
+            Trainer(fileOf("program.bin"), fileOf("parameters.safetensors"), KERNELS, 0, context.cacheDir.path)
         try {
             if (checkpoint.exists()) trainer.load(checkpoint.path)
         } catch (error: Exception) {
