@@ -69,7 +69,7 @@ def check_machine(session: Session, manifest: Manifest, target: Target) -> None:
     Raises:
         DeviceError: it cannot.
     """
-    if parse_target(manifest.target).is_static:
+    if target.is_static:
         raise DeviceError(
             f"the artifact is for {manifest.target}, whose steps run in an app alone",
             where=session.name,
