@@ -1,14 +1,13 @@
 """The packages for an iOS app: as far as they can be compiled and linked without Apple's tools.
 
-Nothing of this runs here, and no Swift is compiled. What C there is is compiled, for this machine
-and for iOS against declarations of our own, and linked with the kernels by lld.
+No Swift is compiled. What C there is is compiled, for this machine and for iOS against declarations
+of our own, and linked with the kernels by lld. These run in `tests/device/test_ios_app.py`.
 """
 
 import hashlib
 import os
 import plistlib
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,20 +22,8 @@ from odtc.backends.mach_o import symbols_of
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.process.cxx import cc_command
 from odtc.core.static_library import members_of
-from odtc.runtime_rpc.native.android.build import _DECLARATIONS, _HEADERS
+from tests.app.apple import CLANG, LINKER, NM, compile_objects, link_image
 from tests.native.reader import read
-
-PROGRAMS = Path(__file__).with_name("programs")
-TRIPLE = "--target=arm64-apple-ios15.0"
-
-
-def first_of(*names: str) -> str | None:
-    return next((found for name in names if (found := shutil.which(name))), None)
-
-
-CLANG = first_of("clang", *(f"clang-{version}" for version in range(22, 13, -1)))
-LINKER = first_of("ld64.lld", *(f"ld64.lld-{version}" for version in range(22, 13, -1)))
-NM = first_of("llvm-nm", *(f"llvm-nm-{version}" for version in range(22, 13, -1)))
 
 
 @pytest.fixture(scope="module")
@@ -148,30 +135,11 @@ def test_module_maps(app: Path, tmp_path: Path) -> None:
 )
 def test_an_image_for_ios_is_linked(app: Path, tmp_path: Path) -> None:
     """The runtime, the table and the kernels leave nothing undefined but what a system has."""
-    for name in (*_HEADERS, "sys/sysctl.h"):
-        (include := tmp_path / "include" / name).parent.mkdir(parents=True, exist_ok=True)
-        include.write_text(f'#include "{PROGRAMS / "darwin.h"}"\n')
     runtime = app / "OdtcRuntime/Sources/COdtc"
     model = app / "DigitsModel/Sources/CDigitsModel"
-    folders = (runtime / "include", model / "include", tmp_path / "include", _DECLARATIONS.parent)
-    flags = [TRIPLE, "-std=c11", "-O1", "-ffreestanding", "-Wall", "-Wextra", "-Werror"]
-    flags += ["-nostdlibinc", *(f"-I{folder}" for folder in folders)]
-    objects, sources = [], [*sorted(runtime.glob("*.c")), model / "kernels.c"]
-    for source in sources:
-        objects.append(str(tmp_path / f"{source.stem}.o"))
-        command = [str(CLANG), *flags, "-c", str(source), "-o", objects[-1]]
-        subprocess.run(command, check=True)
-    left = {each.name for path in objects for each in symbols_of(Path(path).read_bytes())}
-    left |= {"powf", "bzero", "memset", "memcpy", "memset_pattern16"}
-    symbols = ", ".join(f"_{name}" for name in sorted(left) if not name.startswith("odtc_"))
-    (tmp_path / "libSystem.tbd").write_text(
-        "--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-ios ]\n"
-        "install-name: '/usr/lib/libSystem.B.dylib'\nexports:\n"
-        f"  - targets: [ arm64-ios ]\n    symbols: [ {symbols}, dyld_stub_binder ]\n...\n"
-    )
-    command = [str(LINKER), "-arch", "arm64", "-platform_version", "ios", "15.0", "15.0", "-dylib"]
-    command += [*objects, str(library_of(app)), str(tmp_path / "libSystem.tbd")]
-    subprocess.run([*command, "-o", str(tmp_path / "app")], check=True)
+    sources = [*sorted(runtime.glob("*.c")), model / "kernels.c"]
+    folders = (runtime / "include", model / "include")
+    link_image(compile_objects(sources, folders, tmp_path), library_of(app), tmp_path / "app")
     said = subprocess.run(
         [str(NM), "-m", str(tmp_path / "app")], capture_output=True, text=True, check=True
     ).stdout
