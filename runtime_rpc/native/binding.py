@@ -2,7 +2,10 @@
 
 import ctypes as c
 import functools
+import math
 import os
+import weakref
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +21,10 @@ _DTYPES = {
     **{(1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64"},
     **{(2, 16): "float16", (2, 32): "float32", (2, 64): "float64", (6, 8): "bool"},
 }
+
+
+# Of a trainer; see `pool.h`.
+MOST_THREADS = 64
 
 
 class Code(IntEnum):
@@ -36,6 +43,8 @@ class Code(IntEnum):
     TORN = 10
     KERNEL = 11
     UNSUPPORTED = 12
+    CPU = 13
+    NO_ROOM = 14
 
 
 class NativeError(Exception):
@@ -72,6 +81,10 @@ class _Tensor(c.Structure):
     )
 
 
+class _TimedCall(c.Structure):
+    _fields_ = (("kernel", c.c_char_p), ("begin", c.c_int64), ("end", c.c_int64))
+
+
 _Handle = c.c_void_p
 # Result and arguments of each function.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -82,18 +95,28 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "odtc_step": (c.c_int, _Handle, c.c_float, c.POINTER(c.c_double)),
     "odtc_steps": (c.c_int64, _Handle),
     "odtc_evaluate": (c.c_int, _Handle, c.c_char_p, c.c_int, c.POINTER(_Tensor)),
+    "odtc_evaluate_part": (c.c_int, _Handle, c.c_char_p, c.c_int, c.POINTER(_Tensor)),
+    "odtc_part_at": (c.c_void_p, _Handle, c.c_size_t),
     "odtc_set_budget": (c.c_int, _Handle, c.c_uint64),
     "odtc_arena_bytes": (c.c_uint64, _Handle),
+    "odtc_held_bytes": (c.c_uint64, _Handle),
     "odtc_set_threads": (c.c_int, _Handle, c.c_int),
+    "odtc_set_cores": (c.c_int, _Handle, c.POINTER(c.c_int), c.c_int),
+    "odtc_set_steps": (c.c_int, _Handle, c.c_int64),
     "odtc_save": (c.c_int, _Handle, c.c_char_p),
     "odtc_load": (c.c_int, _Handle, c.c_char_p),
     "odtc_cancel": (None, _Handle, c.c_int),
+    "odtc_start_clock": (c.c_int, _Handle),
+    "odtc_stop_clock": (
+        *(c.c_int, _Handle),
+        *(c.POINTER(c.POINTER(_TimedCall)), c.POINTER(c.c_size_t)),
+    ),
     "odtc_fact": (c.c_char_p, _Handle, c.c_char_p),
 }
 
 
 @functools.cache
-def _runtime() -> c.CDLL:
+def loaded_runtime() -> c.CDLL:
     """The runtime, built and loaded once.
 
     Raises:
@@ -135,13 +158,16 @@ class NativeTrainer:
         storage: str | os.PathLike[str] | None = None,
         library: c.CDLL | None = None,
     ) -> None:
-        self._library, self._opened = library or _runtime(), _Handle()
+        self._library, self._opened = library or loaded_runtime(), _Handle()
         members = ("program.bin", "parameters.safetensors", "step.so")
         paths = [os.fsencode(Path(folder, name)) for name in members]
         kept = None if storage is None else os.fsencode(storage)
         options = _Options(*paths, kept, threads)
+        code = self._library.odtc_open(c.byref(options), c.byref(self._opened))
+        # Dropped without a word, its threads and memory go all the same.
+        self._end = weakref.finalize(self, self._library.odtc_close, self._opened)
         try:
-            self._check(self._library.odtc_open(c.byref(options), c.byref(self._opened)))
+            self._check(code)
         except NativeError:
             self.close()
             raise
@@ -156,7 +182,7 @@ class NativeTrainer:
     def close(self) -> None:
         """Gives back its memory; no array of it may be used any more."""
         self.tensors = {}
-        self._library.odtc_close(self._opened)
+        self._end()
         self._opened = _Handle()
 
     @property
@@ -175,10 +201,20 @@ class NativeTrainer:
         """Number of steps taken."""
         return self._library.odtc_steps(self._handle)
 
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        # Of weights and state that were written to `tensors`.
+        self._check(self._library.odtc_set_steps(self._handle, steps))
+
     @property
     def arena_bytes(self) -> int:
         """Of the plan that steps are taken by."""
         return self._library.odtc_arena_bytes(self._handle)
+
+    @property
+    def held_bytes(self) -> int:
+        """Of it that are allocated."""
+        return self._library.odtc_held_bytes(self._handle)
 
     def step(self, lr: float) -> float:
         """Takes a step with what was fed, and returns its loss.
@@ -186,9 +222,24 @@ class NativeTrainer:
         Raises:
             NativeError: something is out of its bounds, or the step failed.
         """
+        code, loss = self._step(lr)
+        self._check(code)
+        return loss
+
+    def step_at_any_loss(self, lr: float) -> float:
+        """The same where a loss that is not finite, or marked, is for the caller to judge.
+
+        Raises:
+            NativeError: something is out of its bounds, or the step failed.
+        """
+        code, loss = self._step(lr)
+        if code != Code.NOT_FINITE:
+            self._check(code)
+        return loss
+
+    def _step(self, lr: float) -> tuple[int, float]:
         loss = c.c_double()
-        self._check(self._library.odtc_step(self._handle, lr, c.byref(loss)))
-        return loss.value
+        return self._library.odtc_step(self._handle, lr, c.byref(loss)), loss.value
 
     def evaluate(self, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output of what was fed, in inference mode.
@@ -199,6 +250,21 @@ class NativeTrainer:
         result, name = _Tensor(), None if output is None else output.encode()
         self._check(self._library.odtc_evaluate(self._handle, name, ema, c.byref(result)))
         return _array(result).copy()
+
+    def evaluate_part(self, output: str | None = None, *, ema: bool = False) -> np.ndarray:
+        """An output of one micro-batch, whose inputs lie where `part` says.
+
+        Raises:
+            NativeError: there is no such output, or no average.
+        """
+        result, name = _Tensor(), None if output is None else output.encode()
+        self._check(self._library.odtc_evaluate_part(self._handle, name, ema, c.byref(result)))
+        return _array(result).copy()
+
+    def part(self, number: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """Where a micro-batch is read of an argument, which has a shape and dtype of its own."""
+        at = self._library.odtc_part_at(self._handle, number)
+        return _memory(at, math.prod(shape) * np.dtype(dtype).itemsize, shape, np.dtype(dtype))
 
     def set_budget(self, nbytes: int) -> None:
         """Takes steps from now on by the fastest plan that fits.
@@ -215,6 +281,15 @@ class NativeTrainer:
             NativeError: the kernels are not made for as many.
         """
         self._check(self._library.odtc_set_threads(self._handle, threads))
+
+    def use_cores(self, cores: Sequence[int]) -> None:
+        """Takes steps from now on with a thread on each core, but for the first: the caller's.
+
+        Raises:
+            NativeError: there is no such core, or the kernels are not made for as many threads.
+        """
+        numbers = (c.c_int * len(cores))(*cores)
+        self._check(self._library.odtc_set_cores(self._handle, numbers, len(cores)))
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, state and the number of steps, as `Trainer.save_checkpoint` does.
@@ -235,6 +310,23 @@ class NativeTrainer:
     def cancel(self, *, now: bool = False) -> None:
         """Lets the step that runs, or the next one, end with an error."""
         self._library.odtc_cancel(self._handle, now)
+
+    def start_clock(self) -> None:
+        """Takes the time of each call of a kernel from now on."""
+        self._check(self._library.odtc_start_clock(self._handle))
+
+    def stop_clock(self) -> list[tuple[str, float, float]]:
+        """Ends it: the kernel of each call, when it began and ended, as `time.monotonic` says it.
+
+        Raises:
+            NativeError: there was no memory for all of them.
+        """
+        calls, count = c.POINTER(_TimedCall)(), c.c_size_t()
+        self._check(self._library.odtc_stop_clock(self._handle, c.byref(calls), c.byref(count)))
+        return [
+            (each.kernel.decode(), each.begin / 1e9, each.end / 1e9)
+            for each in calls[: count.value]
+        ]
 
     def fact(self, name: str) -> str | None:
         """What the program says of itself."""
@@ -262,8 +354,10 @@ _ROLES = (
 def _array(tensor: _Tensor) -> np.ndarray:
     """The memory of a tensor."""
     dtype = np.dtype(_DTYPES[tensor.code, tensor.bits])
-    shape = tuple(tensor.shape[: tensor.rank])
-    if not tensor.nbytes:
+    return _memory(tensor.data, tensor.nbytes, tuple(tensor.shape[: tensor.rank]), dtype)
+
+
+def _memory(at: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if not nbytes:
         return np.empty(shape, dtype)
-    memory = (c.c_uint8 * tensor.nbytes).from_address(tensor.data)
-    return np.frombuffer(memory, dtype).reshape(shape)
+    return np.frombuffer((c.c_uint8 * nbytes).from_address(at), dtype).reshape(shape)

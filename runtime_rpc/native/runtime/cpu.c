@@ -133,7 +133,7 @@ odtc_code odtc_check_cpu(const char *features, odtc_problem *problem) {
                        "the kernels need %.*s, and this runtime cannot tell whether the CPU has it",
                        shown, features);
     if (!there)
-      return odtc_fail(problem, ODTC_MISFIT, "the kernels need %.*s, which this CPU lacks", shown,
+      return odtc_fail(problem, ODTC_CPU, "the kernels need %.*s, which this CPU lacks", shown,
                        features);
     features += length + (features[length] == ' ');
   }

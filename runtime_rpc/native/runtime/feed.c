@@ -3,8 +3,7 @@
 
 #include "trainer.h"
 
-static int64_t integer_at(const odtc_tensor *tensor, size_t n) {
-  const void *data = tensor->data;
+static int64_t integer_at(const odtc_tensor *tensor, const void *data, size_t n) {
   switch (tensor->code * 128 + tensor->bits) {
     case 8: return ((const int8_t *)data)[n];
     case 16: return ((const int16_t *)data)[n];
@@ -16,10 +15,11 @@ static int64_t integer_at(const odtc_tensor *tensor, size_t n) {
   }
 }
 
-static odtc_code check_bounds(odtc_trainer *t, const odtc_argument *a, const odtc_tensor *tensor) {
-  size_t count = tensor->bytes / ((size_t)tensor->bits / 8);
+static odtc_code check_bounds(odtc_trainer *t, const odtc_argument *a, const odtc_tensor *tensor,
+                              const void *data, size_t bytes) {
+  size_t count = bytes / ((size_t)tensor->bits / 8);
   for (size_t n = 0; n < count; ++n) {
-    int64_t value = integer_at(tensor, n);
+    int64_t value = integer_at(tensor, data, n);
     if (value >= a->least && value <= a->most) continue;
     if (a->flags & ODTC_IGNORES && value == a->ignored) continue;
     return odtc_fail(&t->problem, ODTC_DATA, "element %zu of %.100s is %lld, outside [%lld, %lld]",
@@ -28,12 +28,14 @@ static odtc_code check_bounds(odtc_trainer *t, const odtc_argument *a, const odt
   return ODTC_OK;
 }
 
-odtc_code odtc_check_fed(odtc_trainer *t, odtc_role role) {
+odtc_code odtc_check_fed(odtc_trainer *t, odtc_role role, int is_part) {
   const odtc_program *p = &t->program;
   for (size_t n = 0; n < p->argument_count; ++n) {
     const odtc_argument *a = p->arguments + n;
+    const void *data = is_part ? t->parts[n] : t->arguments[n].data;
+    size_t bytes = is_part ? odtc_part_bytes(p, n) : t->arguments[n].bytes;
     if (a->role == (uint32_t)role && a->flags & ODTC_BOUNDED &&
-        check_bounds(t, a, t->arguments + n))
+        check_bounds(t, a, t->arguments + n, data, bytes))
       return t->problem.code;
   }
   return ODTC_OK;

@@ -64,7 +64,7 @@ odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
     return odtc_fail(problem, ODTC_USAGE, "the path of the folder for storage is too long");
   int file = mkstemp(path);
   if (file < 0)
-    return odtc_fail(problem, ODTC_NO_FILE, "no file of storage in %.300s: %s", folder,
+    return odtc_fail(problem, ODTC_NO_ROOM, "no file of %zu bytes in %.300s: %s", bytes, folder,
                      strerror(errno));
   unlink(path);
   int error = reserve(file, (off_t)bytes);
@@ -73,7 +73,7 @@ odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
   if (!error && at == MAP_FAILED) error = errno;
   close(file);
   if (at == MAP_FAILED)
-    return odtc_fail(problem, ODTC_NO_MEMORY, "no file of %zu bytes in %.300s: %s", bytes, folder,
+    return odtc_fail(problem, ODTC_NO_ROOM, "no file of %zu bytes in %.300s: %s", bytes, folder,
                      strerror(error));
   *pages = (odtc_pages){at, bytes};
   return ODTC_OK;

@@ -39,14 +39,16 @@ typedef enum {
   ODTC_NO_FILE = 2,     /* a file cannot be read, or written */
   ODTC_DAMAGED = 3,     /* a file is not what odtc wrote */
   ODTC_MISFIT = 4,      /* files are whole, and do not belong together */
-  ODTC_NO_MEMORY = 5,   /* the system has no memory, or no room for a file of storage */
+  ODTC_NO_MEMORY = 5,   /* the system has no memory */
   ODTC_DATA = 6,        /* a label, an index or the learning rate is out of its bounds */
   ODTC_NOT_FINITE = 7,  /* the step was taken, and what it computed is not finite */
   ODTC_BUDGET = 8,      /* no plan of the step fits the budget */
   ODTC_CANCELLED = 9,   /* odtc_cancel() was called */
   ODTC_TORN = 10,       /* a step was cancelled half way, and no checkpoint was loaded since */
   ODTC_KERNEL = 11,     /* a kernel failed */
-  ODTC_UNSUPPORTED = 12 /* the file asks for what this version does not do */
+  ODTC_UNSUPPORTED = 12, /* the file asks for what this version does not do */
+  ODTC_CPU = 13,        /* the CPU lacks an instruction of the kernels */
+  ODTC_NO_ROOM = 14     /* a folder has no room for a file of storage, or cannot be written */
 } odtc_code;
 
 typedef enum {
@@ -119,23 +121,49 @@ ODTC_API int64_t odtc_steps(const odtc_trainer *trainer);
 ODTC_API odtc_code odtc_evaluate(odtc_trainer *trainer, const char *output, int averages,
                                  odtc_tensor *result);
 
+/* The same for one micro-batch of a step, whose inputs lie where odtc_part_at() says; the result is its
+   own. A step that is not cut is one micro-batch. */
+ODTC_API odtc_code odtc_evaluate_part(odtc_trainer *trainer, const char *output, int averages,
+                                      odtc_tensor *result);
+/* Where a micro-batch is read of the argument of that number; NULL after the last one. */
+ODTC_API void *odtc_part_at(const odtc_trainer *trainer, size_t number);
+
 /* Takes steps from now on by the fastest plan whose tensors fit in so many bytes. */
 ODTC_API odtc_code odtc_set_budget(odtc_trainer *trainer, uint64_t bytes);
 /* Bytes of the arena of the plan that steps are taken by. */
 ODTC_API uint64_t odtc_arena_bytes(const odtc_trainer *trainer);
+/* Bytes of it that are allocated: 0 before the first step. */
+ODTC_API uint64_t odtc_held_bytes(const odtc_trainer *trainer);
 
 /* Takes steps from now on with so many threads; 0 as of odtc_options. */
 ODTC_API odtc_code odtc_set_threads(odtc_trainer *trainer, int threads);
+/* The same with one thread for each of some cores, which are its only one. The first thread is the
+   caller's: whoever takes steps binds it, or leaves it free. Linux and Android. */
+ODTC_API odtc_code odtc_set_cores(odtc_trainer *trainer, const int *cores, int count);
 
 /* Writes weights, state and the number of steps to a file, whole or not at all, and takes them up again;
    what does not fit, or is damaged, changes nothing. odtc's trainer in Python reads and writes them, too. */
 ODTC_API odtc_code odtc_save(odtc_trainer *trainer, const char *path);
 ODTC_API odtc_code odtc_load(odtc_trainer *trainer, const char *path);
 
+/* Says that weights and state, which the caller has written, are those after so many steps. */
+ODTC_API odtc_code odtc_set_steps(odtc_trainer *trainer, int64_t steps);
+
 /* Lets the step that runs, or the next one, return ODTC_CANCELLED. Any thread may call this at any
    time. The step that runs is finished first; with `now` not 0 it ends after the kernel that runs,
    and unless nothing ran yet the weights are torn: only odtc_load() makes them whole again. */
 ODTC_API void odtc_cancel(odtc_trainer *trainer, int now);
+
+/* A call of a kernel: the name of its symbol; when it began and ended, in nanoseconds of CLOCK_MONOTONIC. */
+typedef struct {
+  const char *kernel;
+  int64_t begin, end;
+} odtc_timed_call;
+
+/* Takes the time of each call from now on, until it is stopped; the calls stay until the next start. */
+ODTC_API odtc_code odtc_start_clock(odtc_trainer *trainer);
+ODTC_API odtc_code odtc_stop_clock(odtc_trainer *trainer, const odtc_timed_call **calls,
+                                   size_t *count);
 
 /* Says what the program was made from: odtc, target, triple, model, model_sha256, loss, optimizer,
    run. */

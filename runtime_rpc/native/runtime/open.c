@@ -54,7 +54,7 @@ static int core_count(void) {
   return count > 0 ? (int)count : 1;
 }
 
-static odtc_code make_pool(odtc_trainer *t, int threads) {
+static odtc_code make_pool(odtc_trainer *t, int threads, const int *cores) {
   int most = t->program.head->threads < ODTC_MOST_THREADS ? (int)t->program.head->threads
                                                           : ODTC_MOST_THREADS;
   if (threads < 0 || threads > most)
@@ -63,7 +63,7 @@ static odtc_code make_pool(odtc_trainer *t, int threads) {
                      most);
   int count = threads ? threads : core_count() < most ? core_count() : most;
   odtc_pool *pool;
-  if (odtc_pool_make(count, &pool, &t->problem)) return t->problem.code;
+  if (odtc_pool_make(count, cores, &pool, &t->problem)) return t->problem.code;
   odtc_pool_end(t->pool);
   t->pool = pool;
   return ODTC_OK;
@@ -83,7 +83,7 @@ static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
   if (odtc_library_open(options, digest, &t->program, &t->library, &t->problem))
     return t->problem.code;
   if (odtc_fill(t, options) || make_calls(t)) return t->problem.code;
-  return make_pool(t, options->threads);
+  return make_pool(t, options->threads, NULL);
 }
 
 odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer) {
@@ -108,7 +108,13 @@ odtc_code odtc_check_threads(odtc_trainer *t) {
 }
 
 odtc_code odtc_set_threads(odtc_trainer *t, int threads) {
-  return odtc_check_threads(t) ? t->problem.code : make_pool(t, threads);
+  return odtc_check_threads(t) ? t->problem.code : make_pool(t, threads, NULL);
+}
+
+odtc_code odtc_set_cores(odtc_trainer *t, const int *cores, int count) {
+  if (odtc_check_threads(t)) return t->problem.code;
+  if (!cores || count < 1) return odtc_fail(&t->problem, ODTC_USAGE, "no cores are given");
+  return make_pool(t, count, cores);
 }
 
 void odtc_close(odtc_trainer *t) {
@@ -119,6 +125,7 @@ void odtc_close(odtc_trainer *t) {
   odtc_unmap(&t->storage);
   odtc_unmap(&t->state);
   odtc_unmap(&t->weights);
+  free(t->clock.calls);
   free(t->operands);
   free(t->tensors);
   free(t->parts);
@@ -142,6 +149,20 @@ const odtc_tensor *odtc_find(const odtc_trainer *t, const char *name) {
 }
 
 int64_t odtc_steps(const odtc_trainer *t) { return t->steps; }
+
+odtc_code odtc_set_steps(odtc_trainer *t, int64_t steps) {
+  if (odtc_check_open(t)) return t->problem.code;
+  if (steps < 0) return odtc_fail(&t->problem, ODTC_USAGE, "%lld steps", (long long)steps);
+  t->steps = steps;
+  t->torn = 0;
+  return ODTC_OK;
+}
+
+void *odtc_part_at(const odtc_trainer *t, size_t number) {
+  return t->is_open && number < t->program.argument_count ? t->parts[number] : NULL;
+}
+
+uint64_t odtc_held_bytes(const odtc_trainer *t) { return t->arena.bytes; }
 
 uint64_t odtc_arena_bytes(const odtc_trainer *t) { return t->is_open ? t->plan->arena_bytes : 0; }
 

@@ -1,9 +1,12 @@
+#define _GNU_SOURCE
 #include "pool.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "memory.h"
 
@@ -106,7 +109,43 @@ int odtc_pool_launch(odtc_task task, void *data, int tasks) {
   return failed || atomic_load(&pool->failed) ? -1 : 0;
 }
 
-odtc_code odtc_pool_make(int threads, odtc_pool **made, odtc_problem *problem) {
+#ifdef __linux__
+typedef cpu_set_t odtc_cores;
+
+static void remember_cores(odtc_cores *before) { sched_getaffinity(0, sizeof *before, before); }
+static void leave_core(const odtc_cores *before) { sched_setaffinity(0, sizeof *before, before); }
+
+/* Lets this thread run on one core, and those that it starts until it leaves that. */
+static odtc_code stay_on_core(int core, odtc_problem *problem) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &only);
+  if (!sched_setaffinity(0, sizeof only, &only)) return ODTC_OK;
+  return odtc_fail(problem, ODTC_USAGE, "no thread may run on core %d: %s", core, strerror(errno));
+}
+#else
+typedef int odtc_cores;
+static void remember_cores(odtc_cores *before) { *before = 0; }
+static void leave_core(const odtc_cores *before) { (void)before; }
+static odtc_code stay_on_core(int core, odtc_problem *problem) {
+  return odtc_fail(problem, ODTC_UNSUPPORTED, "this system binds no thread to core %d", core);
+}
+#endif
+
+static odtc_code start_worker(odtc_pool *pool, const int *cores, odtc_problem *problem) {
+  struct worker *worker = pool->workers + pool->started;
+  *worker = (struct worker){.pool = pool, .number = pool->started + 1};
+  if (cores && stay_on_core(cores[worker->number], problem)) return problem->code;
+  if (pthread_create(&worker->id, NULL, work, worker))
+    return odtc_fail(problem, ODTC_NO_MEMORY, "the system starts %d of %d threads", worker->number,
+                     pool->threads);
+  ++pool->started;
+  return ODTC_OK;
+}
+
+odtc_code odtc_pool_make(int threads, const int *cores, odtc_pool **made, odtc_problem *problem) {
+  odtc_code code = ODTC_OK;
+  odtc_cores before;
   pthread_once(&once, make_key);
   if (no_key)
     return odtc_fail(problem, ODTC_NO_MEMORY, "the process has no key for a variable of threads left");
@@ -115,18 +154,14 @@ odtc_code odtc_pool_make(int threads, odtc_pool **made, odtc_problem *problem) {
   *pool = (odtc_pool){.threads = threads};
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->wake, NULL);
-  for (; pool->started < threads - 1; ++pool->started) {
-    struct worker *worker = pool->workers + pool->started;
-    *worker = (struct worker){.pool = pool, .number = pool->started + 1};
-    if (pthread_create(&worker->id, NULL, work, worker)) {
-      int started = pool->started + 1;
-      odtc_pool_end(pool);
-      return odtc_fail(problem, ODTC_NO_MEMORY, "the system starts %d of %d threads", started,
-                       threads);
-    }
-  }
-  *made = pool;
-  return ODTC_OK;
+  if (cores) remember_cores(&before);
+  while (!code && pool->started < threads - 1) code = start_worker(pool, cores, problem);
+  if (cores) leave_core(&before);
+  if (code)
+    odtc_pool_end(pool);
+  else
+    *made = pool;
+  return code;
 }
 
 void odtc_pool_end(odtc_pool *pool) {

@@ -9,8 +9,8 @@ typedef struct odtc_pool odtc_pool;
 
 enum { ODTC_MOST_THREADS = 64 };
 
-/* Starts threads - 1 threads, which sleep. */
-odtc_code odtc_pool_make(int threads, odtc_pool **pool, odtc_problem *problem);
+/* Starts threads - 1 threads, which sleep: each on the core of its number, where cores are given. */
+odtc_code odtc_pool_make(int threads, const int *cores, odtc_pool **pool, odtc_problem *problem);
 void odtc_pool_end(odtc_pool *pool);
 
 /* Lets the kernels that this thread calls have a pool, and says which one they had; not 0 where the

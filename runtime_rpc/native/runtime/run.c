@@ -51,6 +51,7 @@ odtc_code odtc_run(odtc_trainer *t, const odtc_function *function, int changes) 
   for (uint32_t n = 0; n < function->calls && !code; ++n) {
     const odtc_call *call = p->calls + function->first + n;
     odtc_kernel_value result = {0};
+    int64_t begin = t->clock.is_on ? odtc_now() : 0;
     if (atomic_load_explicit(&t->cancelled, memory_order_relaxed) == ODTC_CANCEL_NOW) {
       code = cancelled(t, function, n, changes);
     } else if (t->library.kernels[call->kernel](NULL, t->operands + call->first,
@@ -58,6 +59,8 @@ odtc_code odtc_run(odtc_trainer *t, const odtc_function *function, int changes) 
       t->torn |= changes;
       code = odtc_fail(&t->problem, ODTC_KERNEL, "the kernel %.100s failed in call %u of %.100s",
                        p->text + p->kernels[call->kernel], n + 1, p->text + function->name);
+    } else if (t->clock.is_on) {
+      odtc_note(&t->clock, p->text + p->kernels[call->kernel], begin);
     }
   }
   odtc_pool_use(before, &before);

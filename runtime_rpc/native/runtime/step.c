@@ -67,7 +67,7 @@ odtc_code odtc_step(odtc_trainer *t, float rate, double *loss) {
   if (t->steps >= INT32_MAX / (int64_t)t->program.head->micro_batches)
     return odtc_fail(&t->problem, ODTC_UNSUPPORTED, "%lld steps are the most of a run",
                      (long long)t->steps);
-  if (odtc_check_fed(t, ODTC_INPUT) || odtc_check_fed(t, ODTC_LABEL) || need_arena_of_plan(t))
+  if (odtc_check_fed(t, ODTC_INPUT, 0) || odtc_check_fed(t, ODTC_LABEL, 0) || need_arena_of_plan(t))
     return t->problem.code;
   return take_step(t, rate, loss);
 }
@@ -131,29 +131,52 @@ static odtc_code evaluate_parts(odtc_trainer *t, const odtc_function *of, uint8_
   return ODTC_OK;
 }
 
-odtc_code odtc_evaluate(odtc_trainer *t, const char *output, int averages, odtc_tensor *result) {
-  const odtc_program *p = &t->program;
-  uint8_t *data = NULL;
-  if (check_whole(t) || check_cancelled(t)) return t->problem.code;
+/* An evaluation that may run, and its arena; NULL where something is wrong. */
+static const odtc_function *ready_evaluation(odtc_trainer *t, const char *output, int is_part) {
+  if (check_whole(t) || check_cancelled(t)) return NULL;
   const odtc_function *of = find_evaluation(t, output);
   if (!of)
-    return odtc_fail(&t->problem, ODTC_USAGE, "the output %.100s cannot be evaluated",
-                     output ? output : "");
-  if (!of->groups && p->head->micro_batches > 1)
-    return odtc_fail(&t->problem, ODTC_UNSUPPORTED,
-                     "nothing shows where the samples lie in %.100s: it cannot be evaluated for a "
-                     "step of %u micro-batches",
-                     p->text + of->output, p->head->micro_batches);
-  if (odtc_check_fed(t, ODTC_INPUT) || need_arena(t, of)) return t->problem.code;
+    odtc_fail(&t->problem, ODTC_USAGE, "the output %.100s cannot be evaluated",
+              output ? output : "");
+  else if (!is_part && !of->groups && t->program.head->micro_batches > 1)
+    odtc_fail(&t->problem, ODTC_UNSUPPORTED,
+              "nothing shows where the samples lie in %.100s: it cannot be evaluated for a "
+              "step of %u micro-batches",
+              t->program.text + of->output, t->program.head->micro_batches);
+  else if (!odtc_check_fed(t, ODTC_INPUT, is_part) && !need_arena(t, of))
+    return of;
+  return NULL;
+}
+
+/* Evaluates what is fed, or one part of it; describes the result but for its shape and bytes. */
+static odtc_code evaluate(odtc_trainer *t, const odtc_function *of, int averages, int is_part,
+                          odtc_tensor *result) {
+  const odtc_place *place = t->program.places + of->result;
+  uint8_t *data = NULL;
   if (averages && !exchange_averages(t, 1))
     return odtc_fail(&t->problem, ODTC_USAGE, "the step keeps no moving averages of parameters");
-  odtc_code code = evaluate_parts(t, of, &data);
+  odtc_code code = is_part ? odtc_run(t, of, 0) : evaluate_parts(t, of, &data);
   if (averages) exchange_averages(t, 0);
   if (code || leave_arena(t)) return t->problem.code;
-  const odtc_place *place = p->places + of->result;
-  *result = (odtc_tensor){.name = p->text + of->output, .role = ODTC_INPUT, .code = place->code,
-                          .bits = place->bits, .rank = (int)place->rank,
-                          .shape = p->dims + of->dims, .bytes = odtc_whole_result_bytes(p, of),
-                          .data = data};
+  *result = (odtc_tensor){.name = t->program.text + of->output, .role = ODTC_INPUT,
+                          .code = place->code, .bits = place->bits, .rank = (int)place->rank,
+                          .data = is_part ? t->tensors[of->result].data : data};
+  return ODTC_OK;
+}
+
+odtc_code odtc_evaluate(odtc_trainer *t, const char *output, int averages, odtc_tensor *result) {
+  const odtc_function *of = ready_evaluation(t, output, 0);
+  if (!of || evaluate(t, of, averages, 0, result)) return t->problem.code;
+  result->shape = t->program.dims + of->dims;
+  result->bytes = odtc_whole_result_bytes(&t->program, of);
+  return ODTC_OK;
+}
+
+odtc_code odtc_evaluate_part(odtc_trainer *t, const char *output, int averages,
+                             odtc_tensor *result) {
+  const odtc_function *of = ready_evaluation(t, output, 1);
+  if (!of || evaluate(t, of, averages, 1, result)) return t->problem.code;
+  result->shape = t->program.dims + t->program.places[of->result].dims;
+  result->bytes = odtc_tensor_bytes(result->shape, (size_t)result->rank, (unsigned)result->bits);
   return ODTC_OK;
 }

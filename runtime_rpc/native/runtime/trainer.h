@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "clock.h"
 #include "library.h"
 #include "memory.h"
 #include "pool.h"
@@ -24,6 +25,7 @@ struct odtc_trainer {
   odtc_kernel_value *operands;  /* pointers to these, call by call */
   uint8_t *result, *joined;     /* of a function; of an evaluation of several parts */
   const odtc_function *plan;
+  odtc_clock clock;
   atomic_int cancelled;
   int torn, is_open;
   int process; /* that made it, and has its threads */
@@ -50,8 +52,8 @@ odtc_code odtc_run(odtc_trainer *trainer, const odtc_function *function, int cha
 /* Gives the arena so many bytes, and its tensors their places in it. */
 odtc_code odtc_set_arena(odtc_trainer *trainer, size_t bytes);
 
-/* Checks the integers of all that is fed, and is of a role. */
-odtc_code odtc_check_fed(odtc_trainer *trainer, odtc_role role);
+/* Checks the integers of all that is fed, and is of a role; or those of one part of it. */
+odtc_code odtc_check_fed(odtc_trainer *trainer, odtc_role role, int is_part);
 /* Gives a call its part of what a step is fed. */
 void odtc_take_part(odtc_trainer *trainer, uint32_t part);
 /* Copies the run of a part in each of some groups, between a whole and the part. */
