@@ -185,9 +185,9 @@ class Artifact:
             UsageError: the artifact is closed; `threads` is not positive, or above the target's or
                 the number of cores; `cores` is unknown, or the device has no such core.
         """
-        from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.guards.turns import made_alone
         from odtc.runtime_rpc.memory.allocation import Placement
+        from odtc.runtime_rpc.session import LocalSession
         from odtc.runtime_rpc.trainer import Trainer
 
         bundle = self._opened()
@@ -197,7 +197,7 @@ class Artifact:
             return made_alone(lambda: Trainer(bundle, device, *options))
 
         def make() -> Trainer:
-            session = connect(device)
+            session = LocalSession() if device is None else _reached(device)
             try:
                 return Trainer(bundle, session, *options, owns_session=True)
             except BaseException:
@@ -206,6 +206,13 @@ class Artifact:
                 raise
 
         return made_alone(make)
+
+
+def _reached(url: str) -> "Session":
+    """A session with a device: TVM, which reaches it, is imported for no other."""
+    from odtc.runtime_rpc.connect import connect
+
+    return connect(url)
 
 
 @takes("odtc.load", path=PATH)

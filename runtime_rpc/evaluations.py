@@ -1,7 +1,6 @@
 """Evaluates outputs on a device: cuts what is fed into batches, and joins the results."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -9,38 +8,22 @@ from odtc.core.artifact.manifest import Evaluation, Manifest
 from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import join, take
 from odtc.core.printable import printable
-from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.engines.engine import Engine, Instead
 from odtc.runtime_rpc.feed.batches import Feed, check_bound, fitted, named_arrays, padded_batches
 from odtc.runtime_rpc.feed.indices import check_indices
-from odtc.runtime_rpc.session import Session
-from odtc.runtime_rpc.stepping import Stepping
-
-# Tensors that stand in the place of weights, by the name of the weight.
-Instead = Mapping[str, Argument]
 
 
 class Evaluations:
-    """The evaluations of a loaded library.
+    """The evaluations of a step.
 
     Args:
         manifest: of the step.
-        session: where it runs.
-        machine: the loaded library.
-        tensors: on the device, by the argument that they are.
-        stepping: whose feeder brings inputs to the device.
+        engine: that computes them, a micro-batch at a time.
     """
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        session: Session,
-        machine: Any,
-        tensors: Mapping[Argument, Any],
-        stepping: Stepping,
-    ) -> None:
-        self._manifest, self._session = manifest, session
-        self._tensors, self._stepping = tensors, stepping
-        self._functions = {each: machine[each.function] for each in manifest.evaluations}
+    def __init__(self, manifest: Manifest, engine: Engine) -> None:
+        self._manifest, self._engine = manifest, engine
 
     def of(self, x: Feed, output: str | None, instead: Instead) -> np.ndarray:
         """An output for any number of samples; see `Trainer.evaluate` for arguments and errors."""
@@ -85,12 +68,8 @@ class Evaluations:
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
     ) -> np.ndarray:
         """One evaluation of one batch."""
-        weights = self._manifest.of_role(*WEIGHT_ROLES)
-        arguments = [*arrays, *(instead.get(item.spec.name, item) for item in weights)]
         feed = {item: fitted(array, item.spec) for item, array in arrays.items()}
-        with self._session.guard():
-            tensors = {**self._tensors, **self._stepping.feeder.put(feed)}
-            return self._functions[evaluation](*(tensors[i] for i in arguments)).numpy()
+        return self._engine.evaluate(evaluation, feed, instead)
 
 
 def _check_whole(evaluation: Evaluation, feed: Mapping[Argument, np.ndarray], batch: int) -> None:

@@ -7,6 +7,9 @@ from odtc.core.errors import DeviceError, UsageError
 from odtc.core.options.cores import cores_of_threads, parse_cores
 from odtc.runtime_rpc.session import Session
 
+# What to do with an artifact that a device cannot run.
+OTHER_MACHINE = "give the device that it is for, or compile the model for this one"
+
 
 def check_threads(threads: int | None, cores: str | None, target: Target) -> None:
     """Checks what a caller asks for, against what the artifact's workspaces suffice for.
@@ -64,7 +67,7 @@ def idle_cores(session: Session, target: Target) -> str:
 
 
 def check_machine(session: Session, manifest: Manifest, target: Target) -> None:
-    """Checks that the device can run the artifact's code, as far as it is known.
+    """Checks that the device is of the artifact's architecture, as far as it is known.
 
     Raises:
         DeviceError: it cannot.
@@ -76,19 +79,26 @@ def check_machine(session: Session, manifest: Manifest, target: Target) -> None:
             hint="write what the app needs: odtc export-app; or compile the model for this device",
         )
     wanted, found = manifest.triple.partition("-")[0], session.info().get("machine")
-    hint = "give the device that it is for, or compile the model for this one"
     if found not in (None, wanted):
         raise DeviceError(
             f"the artifact is for {wanted} ({manifest.target}); {session.name} is {found}",
             where=session.name,
-            hint=hint,
+            hint=OTHER_MACHINE,
         )
+
+
+def check_features(session: Session, manifest: Manifest, target: Target) -> None:
+    """Checks that this machine has what the artifact's code needs of a CPU, by what LLVM says.
+
+    Raises:
+        DeviceError: it has not.
+    """
     lacking = lacking_features(target.cpu) if session.is_local else []
     if lacking:
         raise DeviceError(
             f"the artifact is for {manifest.target}; {session.name} lacks {', '.join(lacking)}",
             where=session.name,
-            hint=hint,
+            hint=OTHER_MACHINE,
         )
 
 

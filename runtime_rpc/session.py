@@ -1,4 +1,7 @@
-"""A device that runs a step: what it can do, and this machine as one; `remote` has the others."""
+"""A device that runs a step: what it can do, and this machine as one; `remote` has the others.
+
+TVM is imported by what needs it: the native runtime takes steps here without it.
+"""
 
 import os
 import platform
@@ -8,12 +11,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-import tvm
-import tvm_ffi
-from tvm import relax
 
 from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
@@ -21,17 +21,19 @@ from odtc.core.disk.files import cache_folder, check_programs
 from odtc.core.errors import DeviceError, OutputError
 from odtc.core.options.cores import Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
-from odtc.runtime_rpc.file_memory import file_memory
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
-from odtc.runtime_rpc.pages import Pages
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.measure.measuring import FUNCTIONS
 
+if TYPE_CHECKING:
+    import tvm
+    from tvm import relax
+
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 FREE_ARENAS = "vm.builtin.memory_manager.clear"
-# The core that TVM's pool of a thread has it on while it computes; a thread has a pool of its own.
+# The core that a thread of this process is on while it computes, where it has a choice of cores.
 _bound = threading.local()
 # Kind of a target -> TVM's name of such a device, and the number of the one that is used.
 DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0), "vulkan": ("vulkan", 0)}
@@ -108,23 +110,23 @@ class Session(Protocol):
         """Ends the session, so that others can have the device; nothing works in it any more."""
         ...
 
-    def load(self, library: Path) -> relax.VirtualMachine:
+    def load(self, library: Path) -> "relax.VirtualMachine":
         """Loads a library on the device, frees idle arenas there, and starts a virtual machine."""
         ...
 
-    def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+    def fill(self, tensor: "tvm.runtime.Tensor", parts: Iterable[np.ndarray]) -> None:
         """Gives a tensor of this device its elements, in flat parts that follow each other."""
         ...
 
-    def writer(self, tensor: tvm.runtime.Tensor) -> Write:
+    def writer(self, tensor: "tvm.runtime.Tensor") -> Write:
         """What gives a tensor its elements, as often as it is called, of its shape and dtype."""
         ...
 
-    def number(self, scalar: tvm.runtime.Tensor) -> float:
+    def number(self, scalar: "tvm.runtime.Tensor") -> float:
         """The element of a tensor of shape `()`; a device is waited for."""
         ...
 
-    def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
+    def send_ahead(self, tensor: "tvm.runtime.Tensor", array: np.ndarray) -> None:
         """Gives a tensor that no running call reads its elements, while the device computes."""
         ...
 
@@ -161,7 +163,7 @@ class Session(Protocol):
         """
         ...
 
-    def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
+    def file_memory(self, spec: TensorSpec, folder: str | None) -> "tvm.runtime.Tensor":
         """A tensor whose pages are those of a file without a name.
 
         Args:
@@ -223,7 +225,14 @@ class LocalSession:
     @property
     def device(self) -> Any:
         """TVM's device."""
+        import tvm
+
         return tvm.device(*DEVICES[self.kind])
+
+    @property
+    def runs_programs(self) -> bool:
+        """Whether the native runtime may take the steps here: it calls kernels of this CPU."""
+        return self.kind == CPU
 
     @property
     def computes_aside(self) -> bool:
@@ -246,13 +255,16 @@ class LocalSession:
     def close(self) -> None:
         """Nobody else waits for this process."""
 
-    def load(self, library: Path) -> relax.VirtualMachine:
+    def load(self, library: Path) -> "relax.VirtualMachine":
         """Loads a library into this process.
 
         Raises:
             DeviceError: it was compiled for another kind of machine.
             OutputError: libraries cannot be loaded from the folder that it lies in.
         """
+        import tvm_ffi
+        from tvm import relax
+
         check_programs(library.parent)
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
@@ -262,7 +274,7 @@ class LocalSession:
             module = tvm_ffi.load_module(str(library), keep_module_alive=self.kind != CPU)
             return relax.VirtualMachine(module, self.device)
 
-    def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+    def fill(self, tensor: "tvm.runtime.Tensor", parts: Iterable[np.ndarray]) -> None:
         """Writes the parts where they belong, so that only one of them is in memory twice.
 
         A GPU is sent the tensor as a whole.
@@ -272,18 +284,20 @@ class LocalSession:
         else:
             send_parts(tensor, parts)
 
-    def writer(self, tensor: tvm.runtime.Tensor) -> Write:
+    def writer(self, tensor: "tvm.runtime.Tensor") -> Write:
         """Into its memory: TVM's own copy takes several microseconds of Python."""
         if self.kind != CPU:
             return tensor.copyfrom
         return partial(np.from_dlpack(tensor).__setitem__, ...)
 
-    def number(self, scalar: tvm.runtime.Tensor) -> float:
+    def number(self, scalar: "tvm.runtime.Tensor") -> float:
         """Out of its memory, for the same reason."""
         return float(np.from_dlpack(scalar) if self.kind == CPU else scalar.numpy())
 
-    def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
+    def send_ahead(self, tensor: "tvm.runtime.Tensor", array: np.ndarray) -> None:
         """By a queue of its own, or by one in which nobody waits."""
+        import tvm
+
         upload = tvm.get_global_func(f"odtc.{self.kind}.upload", allow_missing=True)
         if upload is None:
             tensor.copyfrom(array)
@@ -305,18 +319,28 @@ class LocalSession:
         # TVM binds the calling thread, and threads that its owner starts would inherit that: it is
         # bound within `guard` only.
         os.sched_setaffinity(0, before)
-        _bound.core = chosen[0] if cores else None
+        self.bind_caller(chosen[0] if cores else None)
+
+    def bind_caller(self, core: int | None) -> None:
+        """Lets the calling thread be on a core within `guard`; None lets it be anywhere."""
+        _bound.core = core
 
     def free_arenas(self) -> None:
         """Frees idle arenas of this process, on all of its devices."""
+        import tvm
+
         tvm.get_global_func(FREE_ARENAS)()
 
     def pages(self) -> Callable[[int], Any] | None:
         """Of this process; a GPU has none."""
+        from odtc.runtime_rpc.pages import Pages
+
         return Pages() if self.kind == CPU else None
 
-    def file_memory(self, spec: TensorSpec, folder: str | None) -> tvm.runtime.Tensor:
+    def file_memory(self, spec: TensorSpec, folder: str | None) -> "tvm.runtime.Tensor":
         """Maps a file of this machine, in the user's cache by default."""
+        from odtc.runtime_rpc.file_memory import file_memory
+
         path = Path(folder) if folder else cache_folder() / "storage"
         try:
             return file_memory(spec.shape, spec.dtype, path)
@@ -387,7 +411,7 @@ def check_exists(session: Session, kind: str) -> None:
         )
 
 
-def send_parts(tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
+def send_parts(tensor: "tvm.runtime.Tensor", parts: Iterable[np.ndarray]) -> None:
     """Sends a tensor its elements as a whole."""
     whole = np.empty(tensor.shape, str(tensor.dtype))
     _write_parts(whole, parts)

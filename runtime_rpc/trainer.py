@@ -32,8 +32,9 @@ from odtc.core.options.kinds import (
 )
 from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.core.specs import Role
+from odtc.runtime_rpc.engines.choose import engine_of
 from odtc.runtime_rpc.evaluations import Evaluations
-from odtc.runtime_rpc.feed.batches import Feed, FeedConverter
+from odtc.runtime_rpc.feed.batches import Fed, Feed, FeedConverter
 from odtc.runtime_rpc.feed.calling import (
     SEVERAL,
     learning_rate,
@@ -41,11 +42,11 @@ from odtc.runtime_rpc.feed.calling import (
     plain_arguments,
     schedule_of,
 )
-from odtc.runtime_rpc.feed.feeding import Part, Upcoming
+from odtc.runtime_rpc.feed.feeding import Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
-from odtc.runtime_rpc.memory.allocation import Placement, allocate
+from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.not_finite import is_marked, not_finite
@@ -53,7 +54,6 @@ from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.session import Session
 from odtc.runtime_rpc.state.device_state import DeviceState
-from odtc.runtime_rpc.stepping import Stepping
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
@@ -106,16 +106,11 @@ class Trainer(DeviceState):
         session = session.on(target.kind)
         check_gpu(session, target)
         self.session = session
-        self._machine = machine = session.load(bundle.library)
         self._host = HostClock()
         self._converter = FeedConverter(bundle.manifest)
+        self._engine = engine_of(bundle, session, placement, self._host)
+        self._evaluations = Evaluations(bundle.manifest, self._engine)
         self.use_threads(threads, cores)
-        with session.guard():
-            self._tensors = allocate(bundle, session, placement)
-            self._stepping = Stepping(bundle.manifest, session, machine, self._host, self._tensors)
-            self._evaluations = Evaluations(
-                bundle.manifest, session, machine, self._tensors, self._stepping
-            )
 
     def __enter__(self) -> Self:
         return self
@@ -133,16 +128,15 @@ class Trainer(DeviceState):
         What the trainer is asked for after it is a UsageError.
         """
         if self._turns.end():
-            self._tensors.clear()
-            del self._stepping, self._evaluations, self._machine
+            self._engine.close()
+            del self._engine, self._evaluations
             if self._owns_session:
                 self.session.close()
 
     def _settle(self) -> None:
         """Sets the threads of the calling thread's pool as the trainer was told."""
         count = check_cores(self.session, *self._threads, self.target)
-        if count is not None:
-            self.session.use_threads(count, self._threads[1])
+        self._engine.use_threads(count, self._threads[1])
 
     @property
     def updates(self) -> int:
@@ -162,7 +156,7 @@ class Trainer(DeviceState):
     def plan(self) -> StepPlan:
         """The plan that the last step ran by, or the next one will."""
         self._turns.check()
-        return self._stepping.calls.plan
+        return self._engine.plan
 
     @takes("trainer.use_threads", **THREADS)
     @alone
@@ -194,7 +188,7 @@ class Trainer(DeviceState):
             BudgetError: no plan fits; nothing is changed.
             DeviceError: the device failed.
         """
-        self._stepping.calls.set_budget(parse_bytes(budget, "budget"))
+        self._engine.set_budget(parse_bytes(budget, "budget"))
 
     @takes("trainer.follow_memory", reserve=ANYTHING, available=optional(FUNCTION))
     @alone
@@ -216,7 +210,7 @@ class Trainer(DeviceState):
             DeviceError: the device does not say how much memory it has left.
         """
         left = available or self.session.available_bytes
-        self._stepping.calls.follow(left, parse_bytes(reserve, "reserve"))
+        self._engine.follow(left, parse_bytes(reserve, "reserve"))
 
     @plain_arguments
     def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
@@ -242,7 +236,7 @@ class Trainer(DeviceState):
             DeviceError: the device failed.
         """
         rate = learning_rate(lr)
-        return next(self._take([self._converter.parts(x, y)], _nothing, lambda _: rate))
+        return next(self._take([self._converter.fed(x, y)], _nothing, lambda _: rate))
 
     @takes("trainer.train", SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1))
     def train(
@@ -274,16 +268,16 @@ class Trainer(DeviceState):
                 no number.
         """
         self._turns.check()
-        most = self._stepping.at_once(steps_per_call)
+        most = self._engine.at_once(steps_per_call)
         schedule = schedule_of(lr)
-        upcoming = Upcoming(self._converter.parts(x, y) for x, y in pairs(batches))
+        upcoming = Upcoming(self._converter.fed(x, y) for x, y in pairs(batches))
         while steps := upcoming.take(most):
             yield from self._take(steps, upcoming.look, schedule)
 
     def _take(
         self,
-        steps: Sequence[list[Part]],
-        following: Callable[[], list[Part] | None],
+        steps: Sequence[Fed],
+        following: Callable[[], Fed | None],
         schedule: Callable[[int], float],
     ) -> Iterator[float]:
         """The steps of one call; those after them may be looked at meanwhile."""
@@ -291,22 +285,22 @@ class Trainer(DeviceState):
         first, losses, rates = self._turns.take(call, self._settle, steps=True)
         for number, (loss, rate) in enumerate(zip(losses, rates, strict=True), first):
             if not math.isfinite(loss) and (is_marked(loss) or not self._may_skip()):
-                parts = (part.items() for part in steps[number - first])
-                fed = ((item.spec.name, array) for part in parts for item, array in part)
+                whole = steps[number - first].whole
+                fed = ((item.spec.name, array) for item, array in whole.items())
                 raise not_finite(loss, number + 1, rate, fed, self._kept())
             yield loss
 
     def _call(
         self,
-        steps: Sequence[list[Part]],
-        following: Callable[[], list[Part] | None],
+        steps: Sequence[Fed],
+        following: Callable[[], Fed | None],
         schedule: Callable[[int], float],
     ) -> tuple[int, list[float], list[float]]:
         """Takes the steps of one call: the number of those before them, losses and rates."""
         first, accumulate = self.steps, self._manifest.accumulate
         rates = [learning_rate(schedule((first + n) // accumulate)) for n in range(len(steps))]
         with uninterrupted():
-            losses = self._stepping.take(list(zip(steps, rates, strict=True)), first, following)
+            losses = self._engine.take(list(zip(steps, rates, strict=True)), first, following)
             self.steps += len(steps)
         return first, losses, rates
 
@@ -329,7 +323,7 @@ class Trainer(DeviceState):
         """
         self._turns.check()
         plans = parse_memory_plans(self._bundle.memory.read_bytes(), MEMORY)
-        measured = self.session, self._machine, self._host
+        measured = self.session, self._engine.clocked(), self._host
         return profiling(*measured, self._manifest, plans, period, root)
 
     @takes("trainer.evaluate", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)

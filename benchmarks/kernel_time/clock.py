@@ -24,6 +24,11 @@ class ClockedSession(LocalSession):
 
     calls: list[KernelCall] = field(default_factory=list)
 
+    @property
+    def runs_programs(self) -> bool:
+        """TVM's virtual machine makes the calls, as it shows their tensors."""
+        return False
+
     def load(self, library: Path) -> relax.VirtualMachine:
         """Loads a library; its virtual machine notes its calls here."""
         machine = super().load(library)

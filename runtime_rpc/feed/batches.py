@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,27 @@ def check_bound(feed: Feed, bound: Mapping[str, Any]) -> None:
             )
 
 
+class Fed:
+    """What a step is fed: whole arrays, which are cut when an engine first asks for the parts.
+
+    Attributes:
+        whole: by the argument of a call that they are for.
+    """
+
+    def __init__(self, whole: Mapping[Argument, np.ndarray], micro_batches: int) -> None:
+        self.whole, self._micro_batches = whole, micro_batches
+
+    @cached_property
+    def parts(self) -> Sequence[Mapping[Argument, np.ndarray]]:
+        """What each call is fed."""
+        if self._micro_batches == 1:
+            return [self.whole]
+        return [
+            {item: _part(array, item, part) for item, array in self.whole.items()}
+            for part in range(self._micro_batches)
+        ]
+
+
 class FeedConverter:
     """Turns what a caller feeds a step into arguments of its calls; looks up once what they are.
 
@@ -124,20 +146,15 @@ class FeedConverter:
         self._of_a_call = {role: manifest.of_role(role) for role in self._wanted}
         self._bound = manifest.bound
 
-    def parts(self, x: Feed, y: Feed | None) -> list[Mapping[Argument, np.ndarray]]:
-        """What each call of a step is fed.
+    def fed(self, x: Feed, y: Feed | None) -> Fed:
+        """What a step is fed.
 
         Raises:
             DataError: a name, a shape, a dtype or a label does not fit.
         """
         check_bound(x, self._bound)
         fed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
-        if self._micro_batches == 1:
-            return [fed]
-        return [
-            {item: _part(array, item, part) for item, array in fed.items()}
-            for part in range(self._micro_batches)
-        ]
+        return Fed(fed, self._micro_batches)
 
     def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
         """What is fed of a role for a whole step, by the argument of a call that it is for."""

@@ -7,17 +7,17 @@ waiting.
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-import tvm
 
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.session import Session
 
 # What one call is fed.
 Part = Mapping[Argument, np.ndarray]
-Tensors = dict[Argument, tvm.runtime.Tensor]
+# TVM's tensors.
+Tensors = dict[Argument, Any]
 T = TypeVar("T")
 
 
@@ -70,6 +70,8 @@ class Feeder:
         self._ahead = part
 
     def _like(self, tensors: Tensors) -> Tensors:
+        import tvm
+
         device = self._session.device
         return {i: tvm.runtime.empty(t.shape, str(t.dtype), device) for i, t in tensors.items()}
 

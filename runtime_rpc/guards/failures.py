@@ -14,6 +14,7 @@ _NOT_ALLOCATED = re.compile(r"bad_alloc|a buffer of (?P<bytes>\d+) bytes: (?P<wh
 _OUT_OF_MEMORY = re.compile(r"out of (device|host) (memory|resources)")
 # Of a driver that has given its device up; to this process it does not come back.
 _LOST = re.compile(r"OpenCL error -2\b|Vulkan error -4\b")
+FITS = "check that the artifact fits the device, and that the device is still there"
 SMALLER = (
     "compile the model with a --memory-budget (`odtc plan` says which can be met), or for a "
     "smaller batch"
@@ -56,9 +57,8 @@ def explained(error: Exception, name: str) -> DeviceError:
             where=name,
             hint=SMALLER,
         )
-    fits = "check that the artifact fits the device, and that the device is still there"
     return DeviceError(
         f"the device failed: {reason}",
         where=name,
-        hint=SMALLER if asked or _OUT_OF_MEMORY.search(reason) else fits,
+        hint=SMALLER if asked or _OUT_OF_MEMORY.search(reason) else FITS,
     )

@@ -2,8 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-
-import tvm
+from typing import TYPE_CHECKING
 
 from odtc.backends.targets import CPU
 from odtc.core.artifact.bundle import Bundle
@@ -13,6 +12,9 @@ from odtc.core.onnx_model.weights import constant_parts, read_tensors
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.guards.failures import FAILURES, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.session import Session
+
+if TYPE_CHECKING:
+    import tvm
 
 # Below this a tensor is no saving worth a file.
 _LEAST_FILE = 64 << 10
@@ -41,7 +43,7 @@ class Placement:
 
 def allocate(
     bundle: Bundle, session: Session, placement: Placement
-) -> dict[Argument, tvm.runtime.Tensor]:
+) -> "dict[Argument, tvm.runtime.Tensor]":
     """One tensor on the device for each argument, at the value that it starts from.
 
     Raises:
@@ -81,12 +83,14 @@ def averaged(item: Argument) -> str:
     return name.partition("/")[2] if item.role is Role.AVERAGE else name
 
 
-def _in_memory(item: Argument, session: Session, manifest: Manifest) -> tvm.runtime.Tensor:
+def _in_memory(item: Argument, session: Session, manifest: Manifest) -> "tvm.runtime.Tensor":
     """A tensor in the device's memory.
 
     Raises:
         DeviceError: there is no memory for it.
     """
+    import tvm
+
     spec = item.spec
     try:
         return tvm.runtime.empty(spec.shape, spec.dtype, session.device)

@@ -1,22 +1,20 @@
 """Profiles the steps that a trainer takes within a block."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from statistics import median
-
-from tvm import relax
+from typing import Any
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan
-from odtc.core.errors import DeviceError, UsageError
+from odtc.core.errors import UsageError
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, HostSpan
 from odtc.runtime_rpc.profile.record import MOVES, Move, Profile, ProfiledOperator, StepCall
-from odtc.runtime_rpc.server.measure.measuring import START_CLOCK, STOP
-from odtc.runtime_rpc.session import DEVICES, Session
-from odtc.runtime_rpc.tracker.told import told, understood
+from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.tracker.told import understood
 
 
 class Profiling:
@@ -45,7 +43,7 @@ class Profiling:
 @contextmanager
 def profiling(
     session: Session,
-    machine: relax.VirtualMachine,
+    clocked: AbstractContextManager[dict[str, Any]],
     host: HostClock,
     manifest: Manifest,
     plans: Sequence[MemoryPlan],
@@ -56,7 +54,7 @@ def profiling(
 
     Args:
         session: of the device that they run on.
-        machine: the virtual machine that runs them.
+        clocked: a block in which their calls are timed; see `Engine.clocked`.
         host: the clock that the trainer records its activities with.
         manifest: of the artifact.
         plans: its memory plans.
@@ -70,18 +68,12 @@ def profiling(
     if host.spans is not None:
         raise UsageError("steps are being profiled already", hint="end the other block first")
     found = Profiling()
-    with session.sampling(period, root) as sampled:
-        number = session.measure(START_CLOCK, machine.module, DEVICES[session.kind][0])
+    with session.sampling(period, root) as sampled, clocked as times:
         host.spans = spans = []
         try:
             yield found
-        except BaseException:
-            with suppress(DeviceError):
-                session.measure(STOP, number)
-            raise
         finally:
             host.spans = None
-        clocked = told(str(session.measure(STOP, number)), session.name)
     functions = {p.function: memory for p, memory in zip(manifest.plans, plans, strict=True)}
     called = [span for span in spans if span.what in functions and span.runs]
     if not called:
@@ -90,8 +82,8 @@ def profiling(
     operators, firsts = _operators(ran)
     wanted = [(firsts[id(plan)], plan.calls) for plan in ran]
     with understood("the device", session.name):
-        events, waited = events_of(clocked), clocked["waited"]
-        copies = [(str(what), float(b), float(e)) for what, b, e in clocked.get("copies", [])]
+        events, waited = events_of(times), times["waited"]
+        copies = [(str(what), float(b), float(e)) for what, b, e in times.get("copies", [])]
     runs = runs_of(events, wanted, session.name)
     count = manifest.micro_batches
     found.end(
@@ -102,7 +94,7 @@ def profiling(
             steps=tuple(tuple(runs[n : n + count]) for n in range(0, len(runs), count)),
             moves=_moves(
                 spans,
-                copies if "copies" in clocked else None,
+                copies if "copies" in times else None,
                 0.0 if session.is_local else _ahead(called, runs),
             ),
             samples=sampled.samples,

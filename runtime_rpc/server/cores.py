@@ -6,8 +6,6 @@ from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
 
-import tvm
-
 # A mode of `runtime.config_threadpool`: one core to a thread, of a list.
 _ONE_CORE_EACH = -2
 # Taken before TVM binds a thread of this process.
@@ -37,6 +35,8 @@ def use_cores(cores: Sequence[int], *, bind_caller: bool) -> None:
         cores: numbers of some that `core_speeds` has.
         bind_caller: to the first core; TVM binds it to all of them.
     """
+    import tvm
+
     # TVM's pool is made once, on x86 for half of the logical cores.
     os.environ.setdefault("TVM_NUM_THREADS", str(len(_EVERYWHERE)))
     # Made now: a list of cores would make it as large as the list.

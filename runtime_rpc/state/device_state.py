@@ -14,9 +14,9 @@ from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import ANYTHING, FLAG, PATH
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.export.write import Exported, write_model
-from odtc.runtime_rpc.feed.feeding import Tensors
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
@@ -49,7 +49,7 @@ class DeviceState:
     """
 
     session: Session
-    _tensors: Tensors
+    _engine: Engine
     _evaluations: Evaluations
 
     def __init__(self, bundle: Bundle, turns: Turns) -> None:
@@ -138,9 +138,8 @@ class DeviceState:
                 hint="give {name: array}, such as dict(module.named_parameters())",
             )
         checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
-        with uninterrupted(), self.session.guard():
-            for name, value in checked.items():
-                self._tensors[weights[name]].copyfrom(value)
+        with uninterrupted():
+            self._engine.write({weights[name]: value for name, value in checked.items()})
 
     @takes("trainer.save_checkpoint", path=PATH)
     @alone
@@ -171,10 +170,10 @@ class DeviceState:
         found = read_checkpoint(path, self._manifest)
         if not found.is_hashed:
             warn_caller(f"{os.fspath(path)}: {WITHOUT_HASHES}")
+        saved = saved_arguments(self._manifest, found.step)
         with uninterrupted():
-            with self.session.guard():
-                for item in saved_arguments(self._manifest, found.step):
-                    self._tensors[item].copyfrom(found.tensors[item.spec.name])
+            self._engine.write({item: found.tensors[item.spec.name] for item in saved})
+            self._engine.restart(found.step)
             self.steps = found.step
 
     @takes("trainer.export_onnx", path=PATH, ema=FLAG, training=FLAG, merge=FLAG, verify=FLAG)
@@ -259,9 +258,9 @@ class DeviceState:
             UsageError: the step has no adapters.
         """
         tensors = read_adapters(path, self._manifest)
-        with uninterrupted(), self.session.guard():
-            for item in adapter_arguments(self._manifest):
-                self._tensors[item].copyfrom(tensors[item.spec.name])
+        items = adapter_arguments(self._manifest)
+        with uninterrupted():
+            self._engine.write({item: tensors[item.spec.name] for item in items})
 
     def _instead(self, ema: bool) -> dict[str, Argument]:
         """What stands in the place of weights: the averages, or nothing."""
@@ -288,13 +287,10 @@ class DeviceState:
     def _weights(self, arguments: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
         """Weights by name, or the averages of those that have one."""
         averages = self._instead(ema)
-        with self.session.guard():
-            return {
-                item.spec.name: self._tensors[averages.get(item.spec.name, item)].numpy()
-                for item in arguments
-            }
+        wanted = {item.spec.name: averages.get(item.spec.name, item) for item in arguments}
+        found = self._engine.read(wanted.values())
+        return {name: found[item] for name, item in wanted.items()}
 
     @alone
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
-        with self.session.guard():
-            return {item.spec.name: self._tensors[item].numpy() for item in arguments}
+        return {item.spec.name: value for item, value in self._engine.read(arguments).items()}

@@ -10,13 +10,13 @@ import tvm
 
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.memory import allocation
-from odtc.runtime_rpc.session import LocalSession
 from tests.guarded.memory import PAGE, Guarded, end_aligned, whole_pages
 from tests.guarded.plan import Tensors
+from tests.virtual_machine import VirtualMachineHere
 
 
 @dataclass(frozen=True)
-class GuardedSession(LocalSession):
+class GuardedSession(VirtualMachineHere):
     """This process.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The same steps by the trainer of Python, on TVM, and by the native runtime: to the bit."""
+"""The same steps by TVM's virtual machine and by the native runtime: to the bit."""
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,14 +10,20 @@ import numpy as np
 from odtc.artifact import Artifact
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.specs import Role
+from odtc.runtime_rpc.engines.native import NativeEngine
+from odtc.runtime_rpc.engines.virtual_machine import VirtualMachine
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.trainer import Trainer
+from tests.virtual_machine import VirtualMachineHere
 
 # An input, or inputs by name, and the labels.
 Batch = tuple[Any, Any]
 THREADS = (1, 2, 4)
 # Kernels that have workspaces for the most threads that are compared.
 TARGET = "host-cpu{threads=4}"
+KEPT = (Role.PARAMETER, Role.FROZEN, Role.STATISTIC, Role.STATE, Role.AVERAGE)
+# An output, and whether by the averages.
+Evaluated = Mapping[tuple[str, bool], np.ndarray]
 
 
 def unpacked(artifact: Artifact, folder: Path) -> Path:
@@ -26,6 +32,11 @@ def unpacked(artifact: Artifact, folder: Path) -> Path:
     for name in artifact._bundle.members:
         (folder / name).write_bytes((artifact._bundle.root / name).read_bytes())
     return folder
+
+
+def tvm_trainer(artifact: Artifact, **options: Any) -> Trainer:
+    """A trainer whose steps TVM takes."""
+    return artifact.trainer(VirtualMachineHere(), **options)
 
 
 def native_trainer(artifact: Artifact, folder: Path, threads: int = 1) -> NativeTrainer:
@@ -53,16 +64,32 @@ def bits(value: float) -> str:
 
 def assert_same_tensors(native: NativeTrainer, trainer: Trainer) -> None:
     """Weights, statistics, state and averages have the same bits."""
-    kept = (
-        *(Role.PARAMETER, Role.FROZEN, Role.STATISTIC),
-        *(Role.STATE, Role.AVERAGE),
-    )
-    for item in trainer._manifest.of_role(*kept):
-        wanted = trainer._tensors[item].numpy()
+    for item in trainer._manifest.of_role(*KEPT):
+        wanted = trainer._engine.read([item])[item]
         found = native.tensors[item.role.value, item.spec.name]
         assert found.dtype == wanted.dtype
         assert found.shape == wanted.shape
         assert found.tobytes() == wanted.tobytes(), item.spec.name
+
+
+def assert_same_trainers(
+    usual: Trainer, trainer: Trainer, states: Evaluated, found: Evaluated
+) -> None:
+    """The engine of the usual trainer is native, and gives the same evaluations and tensors."""
+    assert isinstance(usual._engine, NativeEngine)
+    assert isinstance(trainer._engine, VirtualMachine)
+    for key, wanted in states.items():
+        assert found[key].shape == wanted.shape
+        assert found[key].tobytes() == wanted.tobytes(), key
+    for (item, wanted), also in zip(kept(trainer), kept(usual), strict=True):
+        assert also == (item, wanted), item
+
+
+def kept(trainer: Trainer) -> list[tuple[str, bytes]]:
+    """What a checkpoint may hold."""
+    items = trainer._manifest.of_role(*KEPT)
+    found = trainer._engine.read(items)
+    return [(item.spec.name, found[item].tobytes()) for item in items]
 
 
 def assert_same_run(
@@ -83,13 +110,17 @@ def assert_same_run(
         threads: numbers of them that the native runtime is compared with.
         before_step: called with either trainer and the number of the step.
     """
-    trainer = artifact.trainer(threads=1, storage=folder)
+    trainer = tvm_trainer(artifact, threads=1, storage=folder)
+    usual = artifact.trainer(threads=2, storage=folder)
     losses = []
     for number, (x, y) in enumerate(data):
         if before_step:
             before_step(trainer, number)
+            before_step(usual, number)
         losses.append(trainer.step(x, y, lr=lr))
+        assert bits(usual.step(x, y, lr=lr)) == bits(losses[-1])
     states = evaluations(trainer, data[-1][0])
+    assert_same_trainers(usual, trainer, states, evaluations(usual, data[-1][0]))
     for count in threads:
         with native_trainer(artifact, folder / f"by {count} threads", count) as native:
             for number, (x, y) in enumerate(data):

@@ -1,4 +1,4 @@
-"""Threads of this process: TVM's pool has one for each core, and its owner stays unbound."""
+"""Threads of this process: a step has one for each core, and its owner stays unbound."""
 
 import os
 import subprocess
@@ -6,19 +6,28 @@ import sys
 
 import pytest
 
-# In a fresh process: the pool is made once.
+# In a fresh process: TVM's pool is made once.
 CODE = """
 import os, sys
 import numpy as np
-import tvm
 from odtc.artifact import load
+from odtc.runtime_rpc.session import LocalSession
+from tests.virtual_machine import VirtualMachineHere
 
-before = os.sched_getaffinity(0)
-trainer = load(sys.argv[1]).trainer(threads=64)
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+before, alone = os.sched_getaffinity(0), tasks()
+session = VirtualMachineHere() if sys.argv[2] == "tvm" else LocalSession()
+trainer = load(sys.argv[1]).trainer(session, threads=64)
 assert os.sched_getaffinity(0) == before
 trainer.evaluate(np.zeros((1, 1, 8, 8), np.float32))
 assert os.sched_getaffinity(0) == before
-print(tvm.get_global_func("runtime.NumThreads")())
+if sys.argv[2] == "tvm":
+    import tvm
+    print(tvm.get_global_func("runtime.NumThreads")())
+else:
+    print(tasks() - alone + 1)
 """
 
 
@@ -37,10 +46,10 @@ def artifact(tmp_path_factory):
     return folder / "digits.odtc"
 
 
-def threads_of_the_pool(artifact, **variables: str) -> int:
+def threads_of_the_pool(artifact, engine: str = "tvm", **variables: str) -> int:
     environment = {k: v for k, v in os.environ.items() if k != "TVM_NUM_THREADS"} | variables
     done = subprocess.run(
-        [sys.executable, "-c", CODE, artifact],
+        [sys.executable, "-c", CODE, artifact, engine],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
@@ -50,8 +59,9 @@ def threads_of_the_pool(artifact, **variables: str) -> int:
     return int(done.stdout)
 
 
-def test_every_core_has_a_thread_and_the_caller_stays_unbound(artifact):
-    assert threads_of_the_pool(artifact) == len(os.sched_getaffinity(0))
+@pytest.mark.parametrize("engine", ["native", "tvm"])
+def test_every_core_has_a_thread_and_the_caller_stays_unbound(artifact, engine: str):
+    assert threads_of_the_pool(artifact, engine) == len(os.sched_getaffinity(0))
 
 
 def test_the_user_may_choose_otherwise(artifact):

@@ -19,10 +19,12 @@ from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.build import operators_of, runs_of
 from odtc.runtime_rpc.profile.record import Move, Phase, Profile, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.profile.trace import trace_of, write_trace
+from odtc.runtime_rpc.session import LocalSession
 from tests.runtime_rpc.own_server import serving
 from tests.runtime_rpc.trace_format import faults
 from tests.runtime_rpc.trees import MALI, plant
 from tests.timed import ROUNDS, figures
+from tests.virtual_machine import VirtualMachineHere
 
 # So many that kernels, not calls of them, take the time.
 BATCH = 8192
@@ -77,14 +79,25 @@ def all_runs(profile: Profile) -> list[StepCall]:
     return [run for step in profile.steps for run in step]
 
 
-def test_operators_sum_to_the_step(artifact: odtc.Artifact) -> None:
-    profile = profiled(artifact.trainer(threads=1), steps=10)
+@pytest.mark.parametrize(
+    ("session", "moves"),
+    [
+        # The native runtime has the batch written to its memory, and returns the loss itself.
+        (LocalSession(), {"upload": 10}),
+        (VirtualMachineHere(), {"upload": 20, "download": 10}),
+    ],
+    ids=["native", "tvm"],
+)
+def test_operators_sum_to_the_step(
+    artifact: odtc.Artifact, session: LocalSession, moves: dict[str, int]
+) -> None:
+    profile = profiled(artifact.trainer(session, threads=1), steps=10)
     check(profile, artifact.memory.plan, steps=10)
     sums = [sum(call.seconds for call in run.calls) for run in all_runs(profile)]
     shares = [s / t for s, t in zip(sums, profile.step_seconds, strict=True)]
     assert np.median(shares) == pytest.approx(profile.coverage)
     # Uploads, what the host sees of the run, and the download follow each other.
-    assert Counter(move.kind for move in profile.moves) == {"upload": 20, "download": 10}
+    assert Counter(move.kind for move in profile.moves) == moves
     for move in profile.moves:
         assert all(move.end <= run.begin or move.begin >= run.end for run in all_runs(profile))
     assert not profile.emulated

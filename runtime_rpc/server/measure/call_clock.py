@@ -1,11 +1,12 @@
 """Times each call of a virtual machine, in its own process."""
 
 import time
-from typing import Any
-
-import tvm
+from typing import TYPE_CHECKING, Any
 
 from odtc.runtime_rpc.server.measure.device_timers import COPIES, Command, DeviceTimers
+
+if TYPE_CHECKING:
+    import tvm
 
 _CPU = "cpu"
 # Prefixes of the virtual machine's own functions between kernels: allocations, checks of shapes,
@@ -26,7 +27,7 @@ class CallClock:
         kind: of its device, as TVM calls it.
     """
 
-    def __init__(self, machine: tvm.runtime.Module, kind: str) -> None:
+    def __init__(self, machine: "tvm.runtime.Module", kind: str) -> None:
         self._machine, self._kind = machine, kind
         self._timers: DeviceTimers | None = None
         self._waited: Any = None
@@ -36,6 +37,8 @@ class CallClock:
     def start(self) -> None:
         """Begins to take times."""
         if self._kind != _CPU:
+            import tvm
+
             self._timers = DeviceTimers.started(self._kind)
             self._waited = None if self._timers else tvm.device(self._kind, 0)
         self._machine["set_instrument"](self._note if self._waited is None else self._note_waiting)

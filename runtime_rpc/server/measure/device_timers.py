@@ -4,9 +4,6 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import tvm
-import tvm_ffi
-
 # What odtc's runtime for a kind of device calls a copy; all else is a kernel.
 COPIES = ("upload", "download", "copy")
 
@@ -36,6 +33,8 @@ class DeviceTimers:
     _watching: ClassVar[set[str]] = set()
 
     def __init__(self, kind: str, watch: Any, count: Any, take: Any) -> None:
+        import tvm
+
         self._kind, self._watch, self._count, self._take = kind, watch, count, take
         self._device = tvm.device(kind, 0)
         self._source, self._target = (
@@ -46,6 +45,8 @@ class DeviceTimers:
     @classmethod
     def started(cls, kind: str) -> "DeviceTimers | None":
         """Begins to watch; None where the device has no timers for commands."""
+        import tvm_ffi
+
         names = ("watch", "count_watched", "take_watched")
         asked = [tvm_ffi.get_global_func(f"odtc.{kind}.{name}", True) for name in names]
         found = [function for function in asked if function is not None]

@@ -6,13 +6,13 @@ A start gives the number of what it started, by which it is stopped.
 import json
 from collections.abc import Callable
 from itertools import count
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import tvm
-
-from odtc.runtime_rpc.server.measure.call_clock import CallClock
 from odtc.runtime_rpc.server.measure.frequency import cap_frequency, uncap_frequency
 from odtc.runtime_rpc.server.measure.sampler import Sampler
+
+if TYPE_CHECKING:
+    import tvm
 
 CAP_FREQUENCY, UNCAP_FREQUENCY = "odtc.cap_frequency", "odtc.uncap_frequency"
 START_SAMPLING, START_CLOCK, STOP = "odtc.start_sampling", "odtc.start_clock", "odtc.stop_measuring"
@@ -39,7 +39,10 @@ def _start_sampling(period: float, root: str) -> int:
     return _start(Sampler(period, root))
 
 
-def _start_clock(machine: tvm.runtime.Module, kind: str) -> int:
+def _start_clock(machine: "tvm.runtime.Module", kind: str) -> int:
+    # It is there with the machine.
+    from odtc.runtime_rpc.server.measure.call_clock import CallClock
+
     return _start(CallClock(machine, kind))
 
 

@@ -30,8 +30,8 @@ from odtc.passes.contract import run_pipeline
 from odtc.passes.memory.arena import PlanMemory
 from odtc.passes.memory.lifespans import lifespans_of
 from odtc.runtime_rpc.pages import Pages
-from odtc.runtime_rpc.session import LocalSession
 from tests.fast import fast_if
+from tests.virtual_machine import VirtualMachineHere
 
 MODELS = ["digits", "char_cnn_lstm", "bert_base", "mobilenet_v2"]
 
@@ -178,7 +178,7 @@ def test_the_runtime_allocates_what_was_planned(tmp_path: Path) -> None:
     arenas: list[int] = []
     allocated: list[int] = []
 
-    class Counting(LocalSession):
+    class Counting(VirtualMachineHere):
         def load(self, library: Path) -> relax.VirtualMachine:
             machine = super().load(library)
 

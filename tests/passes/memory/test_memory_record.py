@@ -28,8 +28,8 @@ from odtc.core.covered import covered_bytes
 from odtc.core.errors import ArtifactError
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
-from odtc.runtime_rpc.session import LocalSession
 from tests.targets import storage_only
+from tests.virtual_machine import VirtualMachineHere
 
 BATCH, RATE = 4, 0.5
 
@@ -123,7 +123,7 @@ def test_a_workspace_belongs_to_its_call(tmp_path: Path) -> None:
     assert "node/second" in {name for space in spaces for name in origins(space)}
 
 
-class Watching(LocalSession):
+class Watching(VirtualMachineHere):
     """Keeps what each call of a kernel has written, as it is after the call."""
 
     def __init__(self, plan: MemoryPlan) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import tvm
 
 from odtc.runtime_rpc.server.running import run_steps
-from odtc.runtime_rpc.session import LocalSession, Runner
+from odtc.runtime_rpc.session import Runner
+from tests.virtual_machine import VirtualMachineHere
 
 
 @dataclass(frozen=True)
-class AtOnce(LocalSession):
+class AtOnce(VirtualMachineHere):
     """This process as a device behind a link, so that a test can be in its way."""
 
     run: Callable[..., str] = run_steps

@@ -154,7 +154,7 @@ def test_other_threads_use_as_many_cores(artifact):
 def test_an_interrupted_step_is_counted_if_it_was_taken(artifact, monkeypatch):
     trainer = odtc.load(artifact).trainer(threads=1)
     other = odtc.load(artifact).trainer(threads=1)
-    take = trainer._stepping.take
+    take = trainer._engine.take
 
     def taken_and_interrupted(*given):
         losses = take(*given)
@@ -162,7 +162,7 @@ def test_an_interrupted_step_is_counted_if_it_was_taken(artifact, monkeypatch):
         return losses
 
     with monkeypatch.context() as patched:
-        patched.setattr(trainer._stepping, "take", taken_and_interrupted)
+        patched.setattr(trainer._engine, "take", taken_and_interrupted)
         with pytest.raises(KeyboardInterrupt):
             trainer.step(X, Y, lr=0.1)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

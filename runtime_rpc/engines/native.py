@@ -1,0 +1,181 @@
+"""The native runtime as an engine: this machine's CPU, without TVM.
+
+Feeding is writing to the step's own memory, and a step, whatever its micro-batches, is one call.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.artifact.manifest import Evaluation, StepPlan
+from odtc.core.disk.files import check_programs
+from odtc.core.options.cores import cores_of_threads
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.engines.engine import Instead, Ready
+from odtc.runtime_rpc.engines.native_errors import explained, opening_errors, storage_folder
+from odtc.runtime_rpc.feed.batches import Fed
+from odtc.runtime_rpc.memory.allocation import Placement
+from odtc.runtime_rpc.memory.plans import Available, Follower, plan_within
+from odtc.runtime_rpc.native.binding import MOST_THREADS, NativeError, NativeTrainer
+from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.profile.record import UPLOAD
+from odtc.runtime_rpc.session import LocalSession
+
+# How the symbol of a kernel begins, before the name that plans know it by.
+_SYMBOL = "__tvm_ffi_"
+
+
+class NativeEngine:
+    """The step in the native runtime, whose threads are the trainer's own.
+
+    Args and errors are those of `engine_of`.
+    """
+
+    def __init__(
+        self, bundle: Bundle, session: LocalSession, placement: Placement, host: HostClock
+    ) -> None:
+        check_programs(bundle.root)
+        manifest = self._manifest = bundle.manifest
+        self._session, self._host = session, host
+        with opening_errors(bundle, session, placement):
+            # Its threads are started when their number is set.
+            self._native = NativeTrainer(bundle.root, 1, storage_folder(placement))
+        self._threads: tuple[int | None, str | None] = (1, None)
+        self._tensors = {
+            item: self._native.tensors[item.role.value, item.spec.name]
+            for item in manifest.arguments
+        }
+        fed = manifest.of_role(Role.INPUT, Role.LABEL)
+        self._write = {item: partial(self._tensors[item].__setitem__, ...) for item in fed}
+        self._parts = {
+            item: self._native.part(number, item.spec.shape, item.spec.dtype)
+            for number, item in enumerate(manifest.arguments)
+            if item.role is Role.INPUT
+        }
+        self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
+        self._follower: Follower | None = None
+        self._taken = 0
+
+    @property
+    def plan(self) -> StepPlan:
+        """By which the last step ran, or the next one will."""
+        return self._plans[self._native.arena_bytes]
+
+    def use_threads(self, count: int | None, cores: str | None) -> None:
+        """Starts the trainer's threads anew, and says where this thread is while it computes.
+
+        Without a choice of cores no thread is bound to one.
+        """
+        chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())
+        if self._threads != (count, cores):
+            chosen = chosen[:MOST_THREADS]
+            with self._guarded():
+                if cores is None:
+                    self._native.use_threads(0 if count is None else len(chosen))
+                else:
+                    self._native.use_cores(chosen)
+            self._threads = count, cores
+        self._session.bind_caller(chosen[0] if cores else None)
+
+    def at_once(self, steps: int) -> int:
+        """A call of this process crosses no link."""
+        return min(steps, 1)
+
+    def take(
+        self, steps: Sequence[Ready], first: int, following: Callable[[], Fed | None]
+    ) -> list[float]:
+        """Takes a step, in as many micro-batches as there are."""
+        ((fed, rate),) = steps
+        if self._follower:
+            self._change_to(self._follower.choose(self.plan, self._native.held_bytes))
+        with self._guarded():
+            if first != self._taken:
+                self._native.steps = self._taken = first
+            with self._host.span(UPLOAD):
+                for item, array in fed.whole.items():
+                    self._write[item](array)
+            loss = self._step(rate)
+        self._taken = first + 1
+        return [loss]
+
+    def _step(self, rate: float) -> float:
+        if self._host.spans is None:
+            return self._native.step_at_any_loss(rate)
+        with self._host.span(self.plan.function) as note_runs:
+            note_runs(self._manifest.micro_batches)
+            return self._native.step_at_any_loss(rate)
+
+    def evaluate(
+        self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
+    ) -> np.ndarray:
+        """An output of one micro-batch."""
+        with self._guarded():
+            for item, array in arrays.items():
+                self._parts[item][...] = array
+            return self._native.evaluate_part(evaluation.output.name, ema=bool(instead))
+
+    def read(self, items: Iterable[Argument]) -> dict[Argument, np.ndarray]:
+        """Copies of tensors as they are now."""
+        with self._guarded():
+            return {item: self._tensors[item].copy() for item in items}
+
+    def write(self, values: Mapping[Argument, np.ndarray]) -> None:
+        """Gives tensors other elements."""
+        with self._guarded():
+            for item, value in values.items():
+                self._tensors[item][...] = value
+
+    def restart(self, steps: int) -> None:
+        """Says that what was written is all that a step leaves behind, after so many steps."""
+        self._native.steps = self._taken = steps
+
+    def set_budget(self, budget: int) -> None:
+        """Takes steps from now on by the fastest plan that fits."""
+        plan = plan_within(self._manifest, budget)
+        self._follower = None
+        self._change_to(plan)
+
+    def follow(self, available: Available, reserve: int) -> None:
+        """Chooses the plan before each step."""
+        available()
+        self._follower = Follower(self._manifest.plans, available, reserve)
+
+    def _change_to(self, plan: StepPlan) -> None:
+        if plan != self.plan:
+            with self._guarded():
+                self._native.set_budget(self._manifest.budget_of(plan))
+
+    @contextmanager
+    def clocked(self) -> Iterator[dict[str, Any]]:
+        """A block in which the runtime notes the time of each call."""
+        found: dict[str, Any] = {}
+        self._native.start_clock()
+        try:
+            yield found
+        finally:
+            with self._guarded():
+                calls = self._native.stop_clock()
+        numbers: dict[str, int] = {}
+        for kernel, *_ in calls:
+            numbers.setdefault(kernel.removeprefix(_SYMBOL), len(numbers))
+        found["names"], found["waited"] = list(numbers), False
+        found["calls"] = [(numbers[k.removeprefix(_SYMBOL)], *times) for k, *times in calls]
+
+    def close(self) -> None:
+        """Gives all memory back."""
+        self._write, self._parts = {}, {}
+        self._tensors.clear()
+        self._native.close()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A block in which this thread is on its core, and the runtime's failures are odtc's."""
+        with self._session.guard():
+            try:
+                yield
+            except NativeError as error:
+                raise explained(error, self._manifest, self._session) from error

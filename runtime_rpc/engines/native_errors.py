@@ -1,0 +1,87 @@
+"""What the native runtime's failures mean to a user."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from odtc.core.artifact.bundle import PROGRAM, Bundle
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.disk.files import cache_folder
+from odtc.core.errors import ArtifactError, DeviceError, OdtcError, OutputError
+from odtc.core.specs import Role
+from odtc.runtime_rpc.fit import OTHER_MACHINE
+from odtc.runtime_rpc.guards.failures import FITS, SMALLER
+from odtc.runtime_rpc.memory.allocation import Placement
+from odtc.runtime_rpc.native.binding import Code, NativeError
+from odtc.runtime_rpc.session import Session
+
+_AGAIN = "compile the model again"
+
+
+def storage_folder(placement: Placement) -> Path:
+    """Where files in place of memory lie: the user's cache, unless another folder is named."""
+    return Path(placement.folder) if placement.folder else cache_folder() / "storage"
+
+
+@contextmanager
+def opening_errors(bundle: Bundle, session: Session, placement: Placement) -> Iterator[None]:
+    """A block that makes a trainer of an artifact.
+
+    Raises:
+        ArtifactError: its parts are damaged.
+        DeviceError: this CPU cannot run it, or there is no memory.
+        OutputError: there is no room for a file of storage.
+    """
+    folder = storage_folder(placement)
+    try:
+        if bundle.manifest.stored_bytes:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise no_storage(bundle.manifest, folder, error.strerror or str(error)) from error
+    except NativeError as error:
+        raise _not_opened(error, bundle.manifest, session, folder) from error
+
+
+def _not_opened(
+    error: NativeError, manifest: Manifest, session: Session, folder: Path
+) -> OdtcError:
+    if error.code is Code.NO_ROOM:
+        return no_storage(manifest, folder, str(error).rpartition(": ")[2])
+    if error.code is Code.CPU:
+        return DeviceError(
+            f"the artifact is for {manifest.target}; {session.name} lacks an instruction: {error}",
+            where=session.name,
+            hint=OTHER_MACHINE,
+        )
+    if error.code is Code.NO_MEMORY:
+        whole = sum(each.spec.nbytes for each in manifest.arguments)
+        return DeviceError(
+            f"there is no memory for the tensors of a step, {whole:,} bytes: {error}",
+            where=session.name,
+            hint="compile the model for a smaller batch, train less of it, or take a larger device",
+        )
+    return ArtifactError(f"the artifact cannot be run: {error}", where=PROGRAM, hint=_AGAIN)
+
+
+def no_storage(manifest: Manifest, folder: Path, reason: str) -> OutputError:
+    """The error of a folder that has no room for what waits in a file."""
+    (spec,) = (item.spec for item in manifest.of_role(Role.STORAGE))
+    return OutputError(
+        f"no file of {spec.nbytes:,} bytes for {spec.name!r}: {reason}",
+        where=str(folder),
+        hint="make room there, or name another folder with --storage",
+    )
+
+
+def explained(error: NativeError, manifest: Manifest, session: Session) -> DeviceError:
+    """What a failure of a step or an evaluation was."""
+    if error.code is not Code.NO_MEMORY:
+        return DeviceError(f"the device failed: {error}", where=session.name, hint=FITS)
+    count, plan = len(manifest.plans), manifest.plans[-1]
+    of = f", the smallest of {count} plans" if count > 1 else ""
+    return DeviceError(
+        f"there is no memory for a step's arena of {plan.arena_bytes:,} bytes{of}: {error}",
+        where=session.name,
+        hint=f"{SMALLER}; a budget of auto has several plans",
+    )
