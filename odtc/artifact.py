@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Self
 
 from odtc.core.artifact import bundle as bundles
@@ -222,4 +222,12 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     Raises:
         ArtifactError: it is missing, damaged, or of another version.
     """
-    return Artifact(bundles.load(path, version("apache-tvm")))
+    return Artifact(bundles.load(path, _installed_tvm()))
+
+
+def _installed_tvm() -> str | None:
+    """The version of TVM; None where there is none, and the native runtime takes all steps."""
+    try:
+        return version("apache-tvm")
+    except PackageNotFoundError:
+        return None

@@ -4,7 +4,6 @@ Both give the same bits (`tests/native`), so it is a matter of what each can do,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import BuildError, UnsupportedError
@@ -16,16 +15,15 @@ from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.session import LocalSession, Session
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a trainer is made of."""
-
-    bundle: Bundle
-    session: Session
-    placement: Placement
+def _is_elsewhere(_: Bundle, session: Session) -> bool:
+    return not isinstance(session, LocalSession) or not session.runs_programs
 
 
-def _cannot_be_built(_: Asked) -> bool:
+def _has_no_program(bundle: Bundle, _: Session) -> bool:
+    return bundle.program is None
+
+
+def _cannot_be_built(*_: object) -> bool:
     try:
         loaded_runtime()
     except (BuildError, OSError):
@@ -33,23 +31,17 @@ def _cannot_be_built(_: Asked) -> bool:
     return False
 
 
-def _is_here(session: Session) -> bool:
-    return isinstance(session, LocalSession) and session.runs_programs
-
-
 # What only TVM's virtual machine does, or can be there for.
-_NEEDS_TVM: dict[str, Callable[[Asked], bool]] = {
-    "the device is a GPU, or in another process": lambda it: not _is_here(it.session),
-    "the artifact has no program": lambda it: it.bundle.program is None,
-    "the optimizer's state lies in files": lambda it: it.placement.offload_state,
+_NEEDS_TVM: dict[str, Callable[[Bundle, Session], bool]] = {
+    "the device is a GPU, or in another process": _is_elsewhere,
+    "the artifact has no program": _has_no_program,
     "the native runtime cannot be built or loaded here": _cannot_be_built,
 }
 
 
-def why_tvm(bundle: Bundle, session: Session, placement: Placement) -> str:
+def why_tvm(bundle: Bundle, session: Session) -> str:
     """Why TVM's virtual machine takes the steps; empty where the native runtime does."""
-    asked = Asked(bundle, session, placement)
-    return next((why for why, holds in _NEEDS_TVM.items() if holds(asked)), "")
+    return next((why for why, holds in _NEEDS_TVM.items() if holds(bundle, session)), "")
 
 
 def engine_of(bundle: Bundle, session: Session, placement: Placement, host: HostClock) -> Engine:
@@ -68,7 +60,7 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         OutputError: there is no room for a file.
         UsageError: the device is a GPU, which reads no files.
     """
-    why = why_tvm(bundle, session, placement)
+    why = why_tvm(bundle, session)
     if not why:
         assert isinstance(session, LocalSession)
         return NativeEngine(bundle, session, placement, host)
@@ -80,6 +72,6 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         raise UnsupportedError(
             f"TVM would take these steps, and is not installed: {why}",
             where=session.name,
-            hint="install apache-tvm; where a compiler of C is missing, that is enough, too",
+            hint="install apache-tvm; where a compiler of C is missing, one is enough, too",
         ) from error
     return VirtualMachine(bundle, session, placement, host)

@@ -43,7 +43,9 @@ class NativeEngine:
         self._session, self._host = session, host
         with opening_errors(bundle, session, placement):
             # Its threads are started when their number is set.
-            self._native = NativeTrainer(bundle.root, 1, storage_folder(placement))
+            self._native = NativeTrainer(
+                bundle.root, 1, storage_folder(placement), offload_state=placement.offloaded_from
+            )
         self._threads: tuple[int | None, str | None] = (1, None)
         self._tensors = {
             item: self._native.tensors[item.role.value, item.spec.name]

@@ -8,7 +8,6 @@ from odtc.core.artifact.bundle import PROGRAM, Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import cache_folder
 from odtc.core.errors import ArtifactError, DeviceError, OdtcError, OutputError
-from odtc.core.specs import Role
 from odtc.runtime_rpc.fit import OTHER_MACHINE
 from odtc.runtime_rpc.guards.failures import FITS, SMALLER
 from odtc.runtime_rpc.memory.allocation import Placement
@@ -34,11 +33,11 @@ def opening_errors(bundle: Bundle, session: Session, placement: Placement) -> It
     """
     folder = storage_folder(placement)
     try:
-        if bundle.manifest.stored_bytes:
+        if bundle.manifest.stored_bytes or placement.offload_state:
             folder.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        raise no_storage(bundle.manifest, folder, error.strerror or str(error)) from error
+        raise _no_file(f"no file in place of memory: {error.strerror or error}", folder) from error
     except NativeError as error:
         raise _not_opened(error, bundle.manifest, session, folder) from error
 
@@ -47,7 +46,7 @@ def _not_opened(
     error: NativeError, manifest: Manifest, session: Session, folder: Path
 ) -> OdtcError:
     if error.code is Code.NO_ROOM:
-        return no_storage(manifest, folder, str(error).rpartition(": ")[2])
+        return _no_file(str(error), folder)
     if error.code is Code.CPU:
         return DeviceError(
             f"the artifact is for {manifest.target}; {session.name} lacks an instruction: {error}",
@@ -57,20 +56,21 @@ def _not_opened(
     if error.code is Code.NO_MEMORY:
         whole = sum(each.spec.nbytes for each in manifest.arguments)
         return DeviceError(
-            f"there is no memory for the tensors of a step, {whole:,} bytes: {error}",
+            f"there is no memory for the tensors of a step, {whole:,} bytes: {_reason(error)}",
             where=session.name,
             hint="compile the model for a smaller batch, train less of it, or take a larger device",
         )
     return ArtifactError(f"the artifact cannot be run: {error}", where=PROGRAM, hint=_AGAIN)
 
 
-def no_storage(manifest: Manifest, folder: Path, reason: str) -> OutputError:
-    """The error of a folder that has no room for what waits in a file."""
-    (spec,) = (item.spec for item in manifest.of_role(Role.STORAGE))
+def _reason(error: NativeError) -> str:
+    """The system's own word, with which such messages end."""
+    return str(error).rpartition(": ")[2]
+
+
+def _no_file(what: str, folder: Path) -> OutputError:
     return OutputError(
-        f"no file of {spec.nbytes:,} bytes for {spec.name!r}: {reason}",
-        where=str(folder),
-        hint="make room there, or name another folder with --storage",
+        what, where=str(folder), hint="make room there, or name another folder with --storage"
     )
 
 
@@ -81,7 +81,8 @@ def explained(error: NativeError, manifest: Manifest, session: Session) -> Devic
     count, plan = len(manifest.plans), manifest.plans[-1]
     of = f", the smallest of {count} plans" if count > 1 else ""
     return DeviceError(
-        f"there is no memory for a step's arena of {plan.arena_bytes:,} bytes{of}: {error}",
+        f"there is no memory for a step's arena of {plan.arena_bytes:,} bytes{of}: "
+        f"{_reason(error)}",
         where=session.name,
         hint=f"{SMALLER}; a budget of auto has several plans",
     )

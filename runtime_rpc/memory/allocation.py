@@ -33,6 +33,11 @@ class Placement:
     folder: str | None = None
     offload_state: bool = False
 
+    @property
+    def offloaded_from(self) -> int:
+        """Bytes from which on state lies in files; 0 where none does."""
+        return _LEAST_FILE if self.offload_state else 0
+
     def is_in_file(self, item: Argument) -> bool:
         """Whether an argument is. Accumulators are not: each micro-batch writes them."""
         if item.role is Role.STORAGE:

@@ -65,6 +65,7 @@ class _Options(c.Structure):
         ("threads", c.c_int),
         ("name", c.c_char_p),
         ("kernels", c.c_void_p),
+        ("offload_state", c.c_size_t),
     )
 
 
@@ -144,7 +145,9 @@ class NativeTrainer:
     Args:
         folder: with the members of an artifact.
         threads: worker threads; 0 for one for each core.
-        storage: a folder for files in which tensors wait.
+        storage: a folder for files in place of memory.
+        library: the runtime; the one that is built here if None.
+        offload_state: bytes from which on optimizer state lies in such files; 0 for none.
 
     Raises:
         NativeError: a file cannot be read, or does not fit.
@@ -157,12 +160,13 @@ class NativeTrainer:
         threads: int = 0,
         storage: str | os.PathLike[str] | None = None,
         library: c.CDLL | None = None,
+        offload_state: int = 0,
     ) -> None:
         self._library, self._opened = library or loaded_runtime(), _Handle()
         members = ("program.bin", "parameters.safetensors", "step.so")
         paths = [os.fsencode(Path(folder, name)) for name in members]
         kept = None if storage is None else os.fsencode(storage)
-        options = _Options(*paths, kept, threads)
+        options = _Options(*paths, kept, threads, offload_state)
         code = self._library.odtc_open(c.byref(options), c.byref(self._opened))
         # Dropped without a word, its threads and memory go all the same.
         self._end = weakref.finalize(self, self._library.odtc_close, self._opened)

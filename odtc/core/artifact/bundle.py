@@ -161,8 +161,12 @@ def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
                 shutil.copyfileobj(source, target, _BLOCK)
 
 
-def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
+def load(path: str | os.PathLike[str], tvm_version: str | None) -> Bundle:
     """Unpacks an artifact and checks its versions, the hash of every member, and that all fit.
+
+    Args:
+        path: of the artifact.
+        tvm_version: of this TVM; None where there is none, which could load a library.
 
     Raises:
         ArtifactError: it is missing, damaged, of another version, or made of several.
@@ -183,7 +187,7 @@ def load(path: str | os.PathLike[str], tvm_version: str) -> Bundle:
         limits = {name: most for name, most in _LIMITS.items() if name not in left_out}
         require_stored(archive, limits, os.path.getsize(path), where)
         manifest = parse_manifest(archive.read(MANIFEST), where)
-        if manifest.tvm != tvm_version:
+        if tvm_version not in (None, manifest.tvm):
             raise ArtifactError(
                 f"the artifact was compiled with TVM {manifest.tvm}; this is TVM {tvm_version}",
                 where=where,

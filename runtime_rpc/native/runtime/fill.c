@@ -53,16 +53,22 @@ static size_t place_all(odtc_trainer *t, uint8_t *at) {
   return total;
 }
 
-static odtc_code place_storage(odtc_trainer *t, const char *folder) {
+/* What waits there, and what an update reads and writes once: not sums of gradients. */
+static int lies_in_file(const odtc_argument *a, const odtc_options *options) {
+  if (a->role == ODTC_STORAGE) return a->bytes > 0;
+  int is_state = a->role == ODTC_AVERAGE || (a->role == ODTC_STATE && !(a->flags & ODTC_ACCUMULATOR));
+  return is_state && options->offload_state && a->bytes >= options->offload_state;
+}
+
+static odtc_code place_files(odtc_trainer *t, const odtc_options *options) {
   const odtc_program *p = &t->program;
   for (size_t n = 0; n < p->argument_count; ++n) {
     const odtc_argument *a = p->arguments + n;
-    if (a->role != ODTC_STORAGE || !a->bytes) continue;
-    if (t->storage.at)
-      return odtc_fail(&t->problem, ODTC_DAMAGED, "the program has two storages");
-    if (odtc_map_storage(folder ? folder : ".", a->bytes, &t->storage, &t->problem))
+    if (!lies_in_file(a, options)) continue;
+    if (odtc_map_storage(options->storage ? options->storage : ".", p->text + a->name, a->bytes,
+                         t->files + n, &t->problem))
       return t->problem.code;
-    t->parts[n] = t->storage.at;
+    t->parts[n] = t->files[n].at;
   }
   return ODTC_OK;
 }
@@ -131,7 +137,7 @@ static odtc_code fill_weights(odtc_trainer *t, filling *f) {
 
 static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, filling *f) {
   if (odtc_map_file(options->weights, &t->weights, &t->problem)) return t->problem.code;
-  if (place_storage(t, options->storage)) return t->problem.code;
+  if (place_files(t, options)) return t->problem.code;
   f->in_place = 1;
   if (odtc_tensor_file_read(t->weights, (odtc_listener){take_entry, NULL, f}, &t->problem)) return t->problem.code;
   if (odtc_resize(&t->state, place_all(t, NULL) + ODTC_ALIGNMENT, &t->problem))
@@ -147,7 +153,8 @@ odtc_code odtc_fill(odtc_trainer *t, const odtc_options *options) {
   filling f = {.trainer = t, .found = calloc(p->argument_count + 1, 1)};
   t->arguments = calloc(p->argument_count + 1, sizeof *t->arguments);
   t->parts = calloc(p->argument_count + 1, sizeof *t->parts);
-  if (!f.found || !t->arguments || !t->parts) {
+  t->files = calloc(p->argument_count + 1, sizeof *t->files);
+  if (!f.found || !t->arguments || !t->parts || !t->files) {
     free(f.found);
     return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for %zu arguments",
                      p->argument_count);

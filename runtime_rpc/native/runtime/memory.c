@@ -56,25 +56,27 @@ static int reserve(int file, off_t bytes) {
 #endif
 }
 
-odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
+static odtc_code no_room(const char *folder, const char *what, size_t bytes, int error,
+                         odtc_problem *problem) {
+  return odtc_fail(problem, ODTC_NO_ROOM, "no file of %zu bytes for %.100s in %.200s: %s", bytes,
+                   what, folder, strerror(error));
+}
+
+odtc_code odtc_map_storage(const char *folder, const char *what, size_t bytes, odtc_pages *pages,
                            odtc_problem *problem) {
   char path[1024];
   int length = snprintf(path, sizeof path, "%s/odtc-XXXXXX", folder);
   if (length < 0 || (size_t)length >= sizeof path)
     return odtc_fail(problem, ODTC_USAGE, "the path of the folder for storage is too long");
   int file = mkstemp(path);
-  if (file < 0)
-    return odtc_fail(problem, ODTC_NO_ROOM, "no file of %zu bytes in %.300s: %s", bytes, folder,
-                     strerror(errno));
+  if (file < 0) return no_room(folder, what, bytes, errno, problem);
   unlink(path);
   int error = reserve(file, (off_t)bytes);
   void *at = error ? MAP_FAILED
                    : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (!error && at == MAP_FAILED) error = errno;
   close(file);
-  if (at == MAP_FAILED)
-    return odtc_fail(problem, ODTC_NO_ROOM, "no file of %zu bytes in %.300s: %s", bytes, folder,
-                     strerror(error));
+  if (at == MAP_FAILED) return no_room(folder, what, bytes, error, problem);
   *pages = (odtc_pages){at, bytes};
   return ODTC_OK;
 }

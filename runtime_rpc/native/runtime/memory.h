@@ -23,8 +23,8 @@ size_t odtc_aligned(size_t bytes);
 
 /* Maps a file; what is written there stays in this process. */
 odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *problem);
-/* Pages of a new file without a name in a folder, all of whose blocks are allocated. */
-odtc_code odtc_map_storage(const char *folder, size_t bytes, odtc_pages *pages,
+/* Pages of a new file without a name in a folder, all of whose blocks are allocated; `what` they hold. */
+odtc_code odtc_map_storage(const char *folder, const char *what, size_t bytes, odtc_pages *pages,
                            odtc_problem *problem);
 /* Changes the size of anonymous pages; those that stay keep what is in them. They may move. Where
    there is no memory, those that were there stay. */

@@ -48,7 +48,7 @@ typedef enum {
   ODTC_KERNEL = 11,     /* a kernel failed */
   ODTC_UNSUPPORTED = 12, /* the file asks for what this version does not do */
   ODTC_CPU = 13,        /* the CPU lacks an instruction of the kernels */
-  ODTC_NO_ROOM = 14     /* a folder has no room for a file of storage, or cannot be written */
+  ODTC_NO_ROOM = 14     /* a folder has no room for a file in place of memory, or cannot be written */
 } odtc_code;
 
 typedef enum {
@@ -90,10 +90,12 @@ typedef struct {
 /* What a trainer is made of; what is left out is 0. Of library, name and kernels one is given. */
 typedef struct {
   const char *program, *weights, *library; /* paths */
-  const char *storage;                     /* a folder for files of storage; the current one if NULL */
+  const char *storage;                     /* a folder for files in place of memory; the current one if NULL */
   int threads;                             /* 0: one for each core, as far as the kernels allow it */
   const char *name;            /* of a library that the system's loader finds, as one in an app's package */
   const odtc_kernels *kernels; /* that are linked in; they stay where they are */
+  size_t offload_state;                    /* optimizer state and averages of so many bytes or more lie in such
+                                              files; 0: none does */
 } odtc_options;
 
 /* Makes a trainer. Where that fails the trainer only holds the message, and is to be closed all the

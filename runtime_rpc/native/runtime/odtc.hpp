@@ -42,6 +42,7 @@ struct Options {
   std::string storage = ".";
   std::string name = "";
   const odtc_kernels *kernels = nullptr;
+  std::size_t offload_state = 0;
 };
 
 class Trainer {
@@ -50,7 +51,7 @@ class Trainer {
     auto text = [](const std::string &given) { return given.empty() ? nullptr : given.c_str(); };
     odtc_options given = {text(options.program), text(options.weights), text(options.library),
                           text(options.storage), options.threads,       text(options.name),
-                          options.kernels};
+                          options.kernels,            options.offload_state};
     odtc_trainer *made = nullptr;
     odtc_code code = odtc_open(&given, &made);
     trainer_.reset(made);

@@ -122,10 +122,11 @@ void odtc_close(odtc_trainer *t) {
   if (t->process == (int)getpid()) odtc_pool_end(t->pool);
   odtc_library_close(&t->library);
   odtc_unmap(&t->arena);
-  odtc_unmap(&t->storage);
+  for (size_t n = 0; t->files && n < t->program.argument_count; ++n) odtc_unmap(t->files + n);
   odtc_unmap(&t->state);
   odtc_unmap(&t->weights);
   free(t->clock.calls);
+  free(t->files);
   free(t->operands);
   free(t->tensors);
   free(t->parts);

@@ -21,7 +21,7 @@ def state(trainer, name: str) -> float:
     (item,) = (
         item for item in trainer._manifest.of_role(Role.STATE) if item.spec.name == f"update/{name}"
     )
-    return float(trainer._tensors[item].numpy())
+    return float(trainer._engine.read([item])[item])
 
 
 class TorchScaled:

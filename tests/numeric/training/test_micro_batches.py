@@ -25,6 +25,7 @@ from odtc.driver.drafts.source import read_source
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.splitting import Cuts
 from odtc.passes.checkpoint.cuts import fastest
+from odtc.runtime_rpc.engines.virtual_machine import VirtualMachine
 from odtc.runtime_rpc.trainer import Trainer
 from tests.fast import fast_if
 from tests.numeric.mlp import (
@@ -38,6 +39,7 @@ from tests.numeric.mlp import (
     overflowing,
 )
 from tests.numeric.plans.test_memory_budget import floor_of, tower
+from tests.virtual_machine import VirtualMachineHere
 
 LR, STEPS = 0.05, 6
 TARGET = parse_target("host-cpu{threads=1}")
@@ -251,11 +253,14 @@ def test_checkpoints_fit_a_step_that_is_cut_otherwise(accumulate: int, tmp_path:
 
 def test_a_step_that_broke_off_is_taken_again(tmp_path: Path) -> None:
     artifact = mlp_artifact(tmp_path, odtc.SGD(momentum=0.9), micro_batches=4)
-    broken, whole = artifact.trainer(threads=1), artifact.trainer(threads=1)
+    broken = artifact.trainer(VirtualMachineHere(), threads=1)
+    whole = artifact.trainer(threads=1)
     data = batches(2)
     for trainer in (broken, whole):
         losses_of(trainer, data[:1])
-    run, calls = broken._stepping.calls.run, []
+    assert isinstance(broken._engine, VirtualMachine)
+    made = broken._engine._stepping.calls
+    run, calls = made.run, []
 
     def failing(*arguments):
         calls.append(1)
@@ -263,7 +268,7 @@ def test_a_step_that_broke_off_is_taken_again(tmp_path: Path) -> None:
             raise RuntimeError("gone")
         return run(*arguments)
 
-    broken._stepping.calls.run = failing
+    made.run = failing
     with pytest.raises(odtc.OdtcError, match="gone"):
         broken.step(*data[1], lr=LR)
     assert broken.steps == 1
