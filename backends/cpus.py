@@ -54,7 +54,8 @@ _TOLD_BY_ARM = frozenset(
 )
 _TOLD_BY_X86 = frozenset(
     "avx avx2 avx512bf16 avx512bitalg avx512bw avx512cd avx512dq avx512f avx512fp16 avx512ifma "
-    "avx512vbmi avx512vbmi2 avx512vl avx512vnni avx512vp2intersect avx512vpopcntdq avxvnni "
+    "avx512vbmi avx512vbmi2 avx512vl avx512vnni avx512vp2intersect avx512vpopcntdq "
+    "avxifma avxneconvert avxvnni avxvnniint16 avxvnniint8 "
     "bmi bmi2 f16c fma fma4 gfni lzcnt movbe popcnt vaes vpclmulqdq".split()
 )
 

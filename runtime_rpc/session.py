@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 FREE_ARENAS = "vm.builtin.memory_manager.clear"
-# The core that a thread of this process is on while it computes, where it has a choice of cores.
+# The core that TVM's pool of a thread has it on while it computes; a thread has a pool of its own.
 _bound = threading.local()
 # Kind of a target -> TVM's name of such a device, and the number of the one that is used.
 DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0), "vulkan": ("vulkan", 0)}
@@ -250,7 +250,7 @@ class LocalSession:
     def guard(self, runs: int = 1) -> AbstractContextManager[None]:
         """TVM's failures become device errors; the caller is on its core, where one was chosen."""
         core = getattr(_bound, "core", None)
-        return device_errors(self.name) if core is None else _on_core(core, self.name)
+        return device_errors(self.name) if core is None else on_core(core, self.name)
 
     def close(self) -> None:
         """Nobody else waits for this process."""
@@ -319,11 +319,7 @@ class LocalSession:
         # TVM binds the calling thread, and threads that its owner starts would inherit that: it is
         # bound within `guard` only.
         os.sched_setaffinity(0, before)
-        self.bind_caller(chosen[0] if cores else None)
-
-    def bind_caller(self, core: int | None) -> None:
-        """Lets the calling thread be on a core within `guard`; None lets it be anywhere."""
-        _bound.core = core
+        _bound.core = chosen[0] if cores else None
 
     def free_arenas(self) -> None:
         """Frees idle arenas of this process, on all of its devices."""
@@ -375,7 +371,7 @@ class LocalSession:
 
 
 @contextmanager
-def _on_core(core: int, name: str) -> Iterator[None]:
+def on_core(core: int, name: str) -> Iterator[None]:
     """The calling thread is bound to a core within the block, whose failures are device errors."""
     with device_errors(name):
         before = os.sched_getaffinity(0)

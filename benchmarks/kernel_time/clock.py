@@ -10,24 +10,19 @@ import numpy as np
 from tvm import relax
 
 from benchmarks.kernel_time.calls import KernelCall, call_of
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
-from odtc.runtime_rpc.session import LocalSession
 
 
 @dataclass(frozen=True)
-class ClockedSession(LocalSession):
-    """This process, with a clock at every kernel.
+class ClockedSession(VirtualMachineHere):
+    """This process, with a clock at every kernel: TVM shows the tensors that it is called with.
 
     Attributes:
         calls: of kernels, in order, until they are cleared.
     """
 
     calls: list[KernelCall] = field(default_factory=list)
-
-    @property
-    def runs_programs(self) -> bool:
-        """TVM's virtual machine makes the calls, as it shows their tensors."""
-        return False
 
     def load(self, library: Path) -> relax.VirtualMachine:
         """Loads a library; its virtual machine notes its calls here."""

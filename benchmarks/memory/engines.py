@@ -18,7 +18,6 @@ _GRAPHS = "onnxruntime"
 def odtc_sample(case: StoredCase, folder: Path) -> Sample:
     """odtc, from an artifact."""
     import odtc
-    import odtc.runtime_rpc.session
     import odtc.runtime_rpc.trainer
     from benchmarks.memory.plans import ARTIFACT
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.native_runtime`: the runtime in C beside the trainer of Python.
+"""`python -m benchmarks.native_runtime`: steps in C, and by the trainer of Python on it and on TVM.
 
 Each takes steps in a process of its own, in turns, and has to have the same losses. Start is from
 the process's to the end of its first step; memory is the most that is resident (VmHWM), of all
@@ -145,25 +145,25 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
     for threads in args.threads:
         paths = [str(members / each) for each in _MEMBERS]
         native = Steps([str(program), *paths, str(threads), str(members / "batch.bin")])
-        worker = "benchmarks.native_runtime.steps"
         batch = str(members / "batch.npz")
-        python = Steps([sys.executable, "-m", worker, str(path), str(threads), batch])
+        worker = [sys.executable, "-m", "benchmarks.native_runtime.steps"]
+        given = [str(path), str(threads), batch]
+        engines = [native, *(Steps([*worker, engine, *given]) for engine in ("native", "tvm"))]
         for _ in range(args.steps if name == "digits" else args.steps // 8):
-            native.take()
-            python.take()
-        both = (native, python)
+            for each in engines:
+                each.take()
         row = Measured(
             name,
             _BATCH[name],
             threads,
-            is_same=native.losses == python.losses,
-            step_ms=[[each * 1e3 for each in runner.seconds] for runner in both],
-            start_ms=[runner.start_seconds * 1e3 for runner in both],
-            resident_mb=[runner.resident_bytes() / 1e6 for runner in both],
+            is_same=all(each.losses == native.losses for each in engines),
+            step_ms=[[each * 1e3 for each in runner.seconds] for runner in engines],
+            start_ms=[runner.start_seconds * 1e3 for runner in engines],
+            resident_mb=[runner.resident_bytes() / 1e6 for runner in engines],
         )
         found.rows.append(row)
-        for runner in both:
-            runner.close()
+        for each in engines:
+            each.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same as `steps.c`, by the trainer of Python: `python -m ...steps ARTIFACT THREADS BATCH`."""
+"""The same as `steps.c`, by the trainer of Python: `... steps ENGINE ARTIFACT THREADS BATCH`."""
 
 import sys
 import time
@@ -10,8 +10,13 @@ import odtc
 
 def main() -> None:
     """Takes a step for each byte on stdin."""
-    path, threads, batch = sys.argv[1:]
-    trainer = odtc.load(path).trainer(threads=int(threads))
+    engine, path, threads, batch = sys.argv[1:]
+    session = None
+    if engine == "tvm":
+        from benchmarks.virtual_machine import VirtualMachineHere
+
+        session = VirtualMachineHere()
+    trainer = odtc.load(path).trainer(session, threads=int(threads))
     arrays = np.load(batch)
     while sys.stdin.buffer.read(1):
         start = time.perf_counter_ns()

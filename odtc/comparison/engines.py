@@ -47,9 +47,12 @@ def _nothing(case: Case, folder: Path) -> Known:
 
 def _start_odtc(case: Case, folder: Path) -> Load:
     # All that the trainer needs, so that its load is timed alone.
-    import odtc.runtime_rpc.session
-    import odtc.runtime_rpc.trainer  # noqa: F401
+    import odtc.runtime_rpc.trainer
     from odtc.artifact import load as open_artifact
+    from odtc.backends.targets import CPU, parse_target
+
+    if case.target and parse_target(case.target).kind != CPU:
+        import odtc.runtime_rpc.engines.virtual_machine  # noqa: F401
 
     def load() -> Step:
         trainer = open_artifact(folder / ARTIFACT).trainer(threads=case.threads)

@@ -18,12 +18,13 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.engine import Instead, Ready
 from odtc.runtime_rpc.engines.native_errors import explained, opening_errors, storage_folder
 from odtc.runtime_rpc.feed.batches import Fed
+from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, plan_within
 from odtc.runtime_rpc.native.binding import MOST_THREADS, NativeError, NativeTrainer
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.session import LocalSession, on_core
 
 # How the symbol of a kernel begins, before the name that plans know it by.
 _SYMBOL = "__tvm_ffi_"
@@ -47,6 +48,7 @@ class NativeEngine:
                 bundle.root, 1, storage_folder(placement), offload_state=placement.offloaded_from
             )
         self._threads: tuple[int | None, str | None] = (1, None)
+        self._core: int | None = None
         self._tensors = {
             item: self._native.tensors[item.role.value, item.spec.name]
             for item in manifest.arguments
@@ -68,20 +70,20 @@ class NativeEngine:
         return self._plans[self._native.arena_bytes]
 
     def use_threads(self, count: int | None, cores: str | None) -> None:
-        """Starts the trainer's threads anew, and says where this thread is while it computes.
+        """Starts the trainer's threads anew; whoever takes steps is the first of them.
 
-        Without a choice of cores no thread is bound to one.
+        Without a choice of cores none is bound to one.
         """
-        chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())
-        if self._threads != (count, cores):
-            chosen = chosen[:MOST_THREADS]
-            with self._guarded():
-                if cores is None:
-                    self._native.use_threads(0 if count is None else len(chosen))
-                else:
-                    self._native.use_cores(chosen)
-            self._threads = count, cores
-        self._session.bind_caller(chosen[0] if cores else None)
+        if self._threads == (count, cores):
+            return
+        chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())[:MOST_THREADS]
+        with self._guarded():
+            if cores is None:
+                self._native.use_threads(0 if count is None else len(chosen))
+            else:
+                self._native.use_cores(chosen)
+        self._threads = count, cores
+        self._core = chosen[0] if cores else None
 
     def at_once(self, steps: int) -> int:
         """A call of this process crosses no link."""
@@ -176,7 +178,8 @@ class NativeEngine:
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """A block in which this thread is on its core, and the runtime's failures are odtc's."""
-        with self._session.guard():
+        name = self._session.name
+        with device_errors(name) if self._core is None else on_core(self._core, name):
             try:
                 yield
             except NativeError as error:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,4 +132,4 @@ def _loaded(bundle: Bundle, session: Session) -> relax.VirtualMachine:
     if not session.is_local or session.kind != CPU:
         return session.load(bundle.library)
     with temporary_folder() as folder:
-        return session.load(shutil.copy(bundle.library, folder / LIBRARY))
+        return session.load(Path(shutil.copy(bundle.library, folder / LIBRARY)))

@@ -8,7 +8,6 @@ from odtc.backends.targets import CPU
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
-from odtc.core.onnx_model.weights import constant_parts, read_tensors
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.guards.failures import FAILURES, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.session import Session
@@ -56,6 +55,8 @@ def allocate(
         DeviceError: it has no memory, or no room for a file.
         OutputError: the latter of this machine.
     """
+    from odtc.core.onnx_model.weights import constant_parts, read_tensors
+
     manifest = bundle.manifest
     if placement.offload_state and session.kind != CPU:
         raise UsageError(

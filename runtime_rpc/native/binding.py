@@ -166,10 +166,11 @@ class NativeTrainer:
         members = ("program.bin", "parameters.safetensors", "step.so")
         paths = [os.fsencode(Path(folder, name)) for name in members]
         kept = None if storage is None else os.fsencode(storage)
-        options = _Options(*paths, kept, threads, offload_state)
+        options = _Options(*paths, kept, threads, None, None, offload_state)
         code = self._library.odtc_open(c.byref(options), c.byref(self._opened))
         # Dropped without a word, its threads and memory go all the same.
         self._end = weakref.finalize(self, self._library.odtc_close, self._opened)
+        self._end.atexit = False  # a process that ends has nothing to wait for
         try:
             self._check(code)
         except NativeError:
@@ -364,4 +365,5 @@ def _array(tensor: _Tensor) -> np.ndarray:
 def _memory(at: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if not nbytes:
         return np.empty(shape, dtype)
-    return np.frombuffer((c.c_uint8 * nbytes).from_address(at), dtype).reshape(shape)
+    memory: Any = (c.c_uint8 * nbytes).from_address(at)
+    return np.frombuffer(memory, dtype).reshape(shape)

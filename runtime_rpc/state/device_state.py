@@ -16,7 +16,6 @@ from odtc.core.options.kinds import ANYTHING, FLAG, PATH
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.evaluations import Evaluations
-from odtc.runtime_rpc.export.write import Exported, write_model
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
@@ -33,11 +32,13 @@ from odtc.runtime_rpc.state.checkpoint import (
     saved_arguments,
     write_checkpoint,
 )
-from odtc.runtime_rpc.state.state_dict import State, load_state, state_of
 from odtc.runtime_rpc.state.weights import fitted_weight
 
 if TYPE_CHECKING:
     from torch.nn import Module
+
+    from odtc.runtime_rpc.export.write import Exported
+    from odtc.runtime_rpc.state.state_dict import State
 
 
 class DeviceState:
@@ -109,10 +110,15 @@ class DeviceState:
                 them all, and nothing is changed.
             UsageError: it is no module, or the step keeps no averages.
         """
+        from odtc.runtime_rpc.state.state_dict import load_state
+
         load_state(module, self._state(ema))
         return module
 
-    def _state(self, ema: bool) -> State:
+    def _state(self, ema: bool) -> "State":
+        # With ONNX, which steps alone need not import.
+        from odtc.runtime_rpc.state.state_dict import state_of
+
         weights = merge_adapters(self.parameters(ema=ema), self._manifest.adapters)
         moved = [item.spec.name for item in self._manifest.of_role(Role.STATISTIC)]
         return state_of(self._bundle.model, weights, moved, self.steps)
@@ -186,7 +192,7 @@ class DeviceState:
         training: bool = False,
         merge: bool = True,
         verify: bool = True,
-    ) -> Exported:
+    ) -> "Exported":
         """Writes the ONNX model for inference with the weights as they are now, adapters merged in.
 
         Batch normalisations use their running statistics and dropout is left out, in a model that
@@ -216,6 +222,8 @@ class DeviceState:
             UsageError: the step keeps no averages, or has no adapters to leave out.
             DeviceError: the device failed.
         """
+        from odtc.runtime_rpc.export.write import write_model
+
         if not merge:
             adapter_arguments(self._manifest)
         select = merge_adapters if merge else without_adapters

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import tvm
 
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.memory import allocation
 from tests.guarded.memory import PAGE, Guarded, end_aligned, whole_pages
 from tests.guarded.plan import Tensors
-from tests.virtual_machine import VirtualMachineHere
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.artifact import Artifact
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.specs import Role
@@ -14,7 +15,6 @@ from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.engines.virtual_machine import VirtualMachine
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.trainer import Trainer
-from tests.virtual_machine import VirtualMachineHere
 
 # An input, or inputs by name, and the labels.
 Batch = tuple[Any, Any]

@@ -10,7 +10,7 @@ import pytest
 import odtc
 from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
-from tests.native.parity import TARGET, unpacked
+from tests.native.parity import TARGET, tvm_trainer, unpacked
 from tests.native.sanitized import PROGRAMS
 from tests.numeric.mlp import INPUTS, mlp_artifact
 
@@ -34,7 +34,7 @@ def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
     )
     lines = done.stdout.splitlines()
     x = (np.arange(1, 8 * INPUTS + 1, dtype=np.float32) / 32 - 1).reshape(8, INPUTS)
-    with artifact.trainer(threads=1) as trainer:
+    with tvm_trainer(artifact, threads=1) as trainer:
         losses = [trainer.step(x, np.zeros(8, int), lr=0.05) for _ in range(STEPS)]
         assert [float.fromhex(line) for line in lines[:STEPS]] == losses
         trainer.save_checkpoint(tmp_path / "python")

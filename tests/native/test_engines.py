@@ -15,6 +15,7 @@ import onnx.parser
 import pytest
 
 import odtc
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.errors import BuildError, NumericError, OdtcError, UnsupportedError, UsageError
 from odtc.runtime_rpc.engines import choose
 from odtc.runtime_rpc.engines.choose import why_tvm
@@ -25,7 +26,6 @@ from odtc.runtime_rpc.trainer import Trainer
 from tests.native.parity import TARGET, bits, kept, tvm_trainer
 from tests.numeric.mlp import CLASSES, INPUTS, batches, mlp_artifact
 from tests.numeric.plans.test_memory_budget import tower
-from tests.virtual_machine import VirtualMachineHere
 
 LR = 0.05
 UPDATE = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9)

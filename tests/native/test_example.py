@@ -12,7 +12,7 @@ import odtc
 from benchmarks.models.digits import digits_model
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER
-from tests.native.parity import unpacked
+from tests.native.parity import tvm_trainer, unpacked
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "linux" / "train.c"
 
@@ -66,6 +66,6 @@ def test_it_trains_and_goes_on(train: Path, tmp_path: Path) -> None:
     checkpoints = [(folder / "checkpoint").read_bytes() for folder in (at_once, in_parts)]
     assert checkpoints[0] == checkpoints[1]
     # And the trainer of Python takes it up.
-    with artifact.trainer(threads=1) as trainer:
+    with tvm_trainer(artifact, threads=1) as trainer:
         trainer.load_checkpoint(at_once / "checkpoint")
         assert trainer.steps == max(taken, 100)

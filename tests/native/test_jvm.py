@@ -18,7 +18,7 @@ from odtc.core.errors import BuildError
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.android.build import JAVA
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
-from tests.native.parity import TARGET, bits, unpacked
+from tests.native.parity import TARGET, bits, tvm_trainer, unpacked
 from tests.native.sanitized import PROGRAMS
 
 STEPS = 4
@@ -72,7 +72,7 @@ def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]
     image = (np.arange(8 * 64) * 37 % 101).astype(np.float32) / np.float32(50) - np.float32(1)
-    with artifact.trainer(threads=1) as trainer:
+    with tvm_trainer(artifact, threads=1) as trainer:
         x, y = image.reshape(8, 1, 8, 8), np.arange(8) % 10
         for line in lines[:STEPS]:
             wanted = bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()

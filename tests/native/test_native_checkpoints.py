@@ -1,4 +1,4 @@
-"""Checkpoints of the native runtime are those of the trainer of Python: each reads the other's."""
+"""Checkpoints of the native runtime are those of TVM: each reads the other's."""
 
 import shutil
 from collections.abc import Callable
@@ -11,7 +11,14 @@ import pytest
 import odtc
 from odtc.artifact import Artifact
 from odtc.runtime_rpc.native.binding import Code, NativeError, NativeTrainer
-from tests.native.parity import TARGET, assert_same_tensors, bits, feed, native_trainer
+from tests.native.parity import (
+    TARGET,
+    assert_same_tensors,
+    bits,
+    feed,
+    native_trainer,
+    tvm_trainer,
+)
 from tests.numeric.mlp import batches, mlp_artifact, mlp_model
 
 UPDATE = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9)
@@ -34,7 +41,10 @@ def steps(native: NativeTrainer, artifact: Artifact, first: int, last: int) -> l
 # Behind an update, and between two, where the sums of gradients are saved as well.
 @pytest.mark.parametrize("before", [2, 3])
 def test_the_same_steps_give_the_same_file(before: int, artifact: Artifact, tmp_path: Path) -> None:
-    with artifact.trainer(threads=1) as trainer, native_trainer(artifact, tmp_path / "a") as native:
+    with (
+        tvm_trainer(artifact, threads=1) as trainer,
+        native_trainer(artifact, tmp_path / "a") as native,
+    ):
         for x, y in DATA[:before]:
             trainer.step(x, y, lr=LR)
         steps(native, artifact, 0, before)
@@ -48,14 +58,20 @@ def test_the_same_steps_give_the_same_file(before: int, artifact: Artifact, tmp_
 def test_each_goes_on_from_the_other_s(before: int, artifact: Artifact, tmp_path: Path) -> None:
     with native_trainer(artifact, tmp_path / "a") as native:
         undisturbed = steps(native, artifact, 0, 6)
-    with artifact.trainer(threads=1) as trainer, native_trainer(artifact, tmp_path / "b") as native:
+    with (
+        tvm_trainer(artifact, threads=1) as trainer,
+        native_trainer(artifact, tmp_path / "b") as native,
+    ):
         losses = steps(native, artifact, 0, before)
         native.save_checkpoint(tmp_path / "native")
         trainer.load_checkpoint(tmp_path / "native")
         x, y = DATA[before]
         losses.append(bits(trainer.step(x, y, lr=LR)))
         trainer.save_checkpoint(tmp_path / "python")
-    with artifact.trainer(threads=1) as trainer, native_trainer(artifact, tmp_path / "c") as native:
+    with (
+        tvm_trainer(artifact, threads=1) as trainer,
+        native_trainer(artifact, tmp_path / "c") as native,
+    ):
         native.load_checkpoint(tmp_path / "python")
         trainer.load_checkpoint(tmp_path / "python")
         assert native.steps == before + 1
@@ -68,7 +84,7 @@ def test_sums_of_other_micro_batches_are_rescaled(artifact: Artifact, tmp_path: 
     with native_trainer(artifact, tmp_path / "a") as native:
         steps(native, artifact, 0, 3)
         native.save_checkpoint(tmp_path / "whole")
-    with split.trainer(threads=1) as trainer, native_trainer(split, tmp_path / "b") as native:
+    with tvm_trainer(split, threads=1) as trainer, native_trainer(split, tmp_path / "b") as native:
         trainer.load_checkpoint(tmp_path / "whole")
         native.load_checkpoint(tmp_path / "whole")
         assert_same_tensors(native, trainer)
@@ -84,7 +100,10 @@ def test_names_of_any_letters(tmp_path: Path) -> None:
         each.name = name if each.name == "fc1.bias" else each.name
     onnx.save(model, path := tmp_path / "m.onnx")
     artifact = odtc.compile(path, TARGET, batch=8)
-    with artifact.trainer(threads=1) as trainer, native_trainer(artifact, tmp_path / "a") as native:
+    with (
+        tvm_trainer(artifact, threads=1) as trainer,
+        native_trainer(artifact, tmp_path / "a") as native,
+    ):
         assert ("parameter", name) in native.tensors
         trainer.save_checkpoint(tmp_path / "python")
         native.save_checkpoint(tmp_path / "native")

@@ -12,7 +12,7 @@ import os, sys
 import numpy as np
 from odtc.artifact import load
 from odtc.runtime_rpc.session import LocalSession
-from tests.virtual_machine import VirtualMachineHere
+from benchmarks.virtual_machine import VirtualMachineHere
 
 def tasks():
     return len(os.listdir("/proc/self/task"))

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from benchmarks.models.digits import digits_model
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.artifact.memory_plan import Kind, MemoryPlan, Origin, PlannedTensor
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.specs import TensorSpec
@@ -24,7 +25,6 @@ from tests.runtime_rpc.own_server import serving
 from tests.runtime_rpc.trace_format import faults
 from tests.runtime_rpc.trees import MALI, plant
 from tests.timed import ROUNDS, figures
-from tests.virtual_machine import VirtualMachineHere
 
 # So many that kernels, not calls of them, take the time.
 BATCH = 8192

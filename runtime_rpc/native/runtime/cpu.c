@@ -41,6 +41,10 @@ static const struct {
     {"avx512fp16", 7, 0, EDX, 23},
     {"avxvnni", 7, 1, EAX, 4},
     {"avx512bf16", 7, 1, EAX, 5},
+    {"avxifma", 7, 1, EAX, 23},
+    {"avxvnniint8", 7, 1, EDX, 4},
+    {"avxneconvert", 7, 1, EDX, 5},
+    {"avxvnniint16", 7, 1, EDX, 10},
     {"lzcnt", 0x80000000u + EXTENDED, 0, ECX, 5},
     {"fma4", 0x80000000u + EXTENDED, 0, ECX, 16},
 };

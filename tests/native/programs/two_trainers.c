@@ -1,7 +1,9 @@
+#define _GNU_SOURCE
 /* Two trainers of one process, each in a thread of its own with a pool of its own, that share a library:
    two_trainers PROGRAM WEIGHTS LIBRARY STEPS THREADS. Prints the losses of both, and what a third
-   thread's cancelling came to. */
+   thread's cancelling came to. Their calls are timed, and on the way their threads move to one core. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,13 +24,28 @@ static void feed(odtc_trainer *trainer) {
       ((float *)tensor->data)[i] = (float)(i * 7919 % 1000) / 500 - 1;
 }
 
+static void check(const run *r, odtc_code code) {
+  if (!code) return;
+  fprintf(stderr, "%s\n", odtc_message(r->trainer));
+  exit(1);
+}
+
 static void *train(void *argument) {
   run *r = argument;
-  for (int n = 0; n < r->steps; ++n)
-    if (odtc_step(r->trainer, 0.05f, r->losses + n)) {
-      fprintf(stderr, "%s\n", odtc_message(r->trainer));
-      exit(1);
-    }
+  const odtc_timed_call *calls;
+  odtc_tensor result;
+  size_t count;
+  int here = sched_getcpu(), cores[] = {here, here};
+  check(r, odtc_start_clock(r->trainer));
+  for (int n = 0; n < r->steps; ++n) {
+    if (n == r->steps / 2) check(r, odtc_set_cores(r->trainer, cores, 2));
+    check(r, odtc_step(r->trainer, 0.05f, r->losses + n));
+    check(r, odtc_evaluate_part(r->trainer, NULL, 0, &result));
+  }
+  check(r, odtc_stop_clock(r->trainer, &calls, &count));
+  for (size_t n = 1; n < count; ++n)
+    if (calls[n].begin < calls[n - 1].end || calls[n].end < calls[n].begin) exit(3);
+  if (count < (size_t)r->steps) exit(4);
   return NULL;
 }
 

@@ -18,6 +18,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches as torch_batches
 from benchmarks.models.pytorch.spec import make
 from benchmarks.models.pytorch.table import SMALL
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.backends.targets import parse_target
 from odtc.core.errors import BudgetError, DataError, UnsupportedError, UsageError
 from odtc.core.process.progress import silent
@@ -39,7 +40,6 @@ from tests.numeric.mlp import (
     overflowing,
 )
 from tests.numeric.plans.test_memory_budget import floor_of, tower
-from tests.virtual_machine import VirtualMachineHere
 
 LR, STEPS = 0.05, 6
 TARGET = parse_target("host-cpu{threads=1}")

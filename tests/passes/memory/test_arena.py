@@ -22,6 +22,7 @@ from benchmarks.models.digits import digits_model
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.backends import lowering
 from odtc.backends.families import family_of
 from odtc.backends.targets import parse_target
@@ -31,7 +32,6 @@ from odtc.passes.memory.arena import PlanMemory
 from odtc.passes.memory.lifespans import lifespans_of
 from odtc.runtime_rpc.pages import Pages
 from tests.fast import fast_if
-from tests.virtual_machine import VirtualMachineHere
 
 MODELS = ["digits", "char_cnn_lstm", "bert_base", "mobilenet_v2"]
 

@@ -16,6 +16,7 @@ from tvm import relax
 
 import odtc
 from benchmarks.models.digits import bn_model
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.artifact.memory_plan import (
     Kind,
     MemoryPlan,
@@ -29,7 +30,6 @@ from odtc.core.errors import ArtifactError
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 from tests.targets import storage_only
-from tests.virtual_machine import VirtualMachineHere
 
 BATCH, RATE = 4, 0.5
 

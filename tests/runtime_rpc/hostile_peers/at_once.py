@@ -7,9 +7,9 @@ from typing import Any
 
 import tvm
 
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.runtime_rpc.server.running import run_steps
 from odtc.runtime_rpc.session import Runner
-from tests.virtual_machine import VirtualMachineHere
 
 
 @dataclass(frozen=True)

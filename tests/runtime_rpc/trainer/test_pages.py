@@ -15,6 +15,7 @@ from tvm import rpc
 
 import odtc
 from benchmarks.memory.tvm_planner import IgnoreArena
+from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.artifact import Artifact
 from odtc.backends import lowering
 from odtc.core.errors import DeviceError
@@ -24,7 +25,6 @@ from odtc.runtime_rpc.remote import RemoteSession
 from odtc.runtime_rpc.session import LocalSession, Session
 from tests.numeric.plans.test_memory_budget import tower
 from tests.runtime_rpc.own_server import serving
-from tests.virtual_machine import VirtualMachineHere
 
 MB = 1 << 20
 # Huge pages, and what Python does meanwhile.

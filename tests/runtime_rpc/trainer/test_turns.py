@@ -191,15 +191,14 @@ def test_a_checkpoint_is_taken_up_whole_where_it_is_interrupted(artifact, tmp_pa
     trainer.save_checkpoint(tmp_path / "c.ckpt")
     saved = trainer.parameters()
     trainer.step(X, Y, lr=0.1)
-    session = type(trainer.session)
-    guard = session.guard
+    write = trainer._engine.write
 
     def interrupted(*given):
         signal.raise_signal(signal.SIGINT)
-        return guard(*given)
+        write(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "guard", interrupted)
+        patched.setattr(trainer._engine, "write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             trainer.load_checkpoint(tmp_path / "c.ckpt")
     assert trainer.steps == 1

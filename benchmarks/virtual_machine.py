@@ -11,4 +11,5 @@ class VirtualMachineHere(LocalSession):
 
     @property
     def runs_programs(self) -> bool:
+        """Not here."""
         return False
