@@ -20,6 +20,7 @@ from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.core.options.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
+from odtc.runtime_rpc.fill import send_parts
 from odtc.runtime_rpc.guards.failures import FAILURES, device_errors, explained
 from odtc.runtime_rpc.guards.watchdog import Watchdog
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
@@ -32,7 +33,6 @@ from odtc.runtime_rpc.session import (
     Write,
     check_exists,
     says_nothing,
-    send_parts,
 )
 from odtc.runtime_rpc.tracker.told import told, understood
 

@@ -6,8 +6,8 @@ TVM is imported by what needs it: the native runtime takes steps here without it
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,11 @@ from odtc.core.disk.files import cache_folder, check_programs
 from odtc.core.errors import DeviceError, OutputError
 from odtc.core.options.cores import Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
+from odtc.runtime_rpc.fill import send_parts, write_parts
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
+from odtc.runtime_rpc.on_core import on_core
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.measure.measuring import FUNCTIONS
 
@@ -280,7 +282,7 @@ class LocalSession:
         A GPU is sent the tensor as a whole.
         """
         if self.kind == CPU:
-            _write_parts(np.from_dlpack(tensor), parts)
+            write_parts(np.from_dlpack(tensor), parts)
         else:
             send_parts(tensor, parts)
 
@@ -370,18 +372,6 @@ class LocalSession:
         return {"emulated": False, "machine": platform.machine()}
 
 
-@contextmanager
-def on_core(core: int, name: str) -> Iterator[None]:
-    """The calling thread is bound to a core within the block, whose failures are device errors."""
-    with device_errors(name):
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {core})
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, before)
-
-
 def says_nothing(what: str, where: str) -> DeviceError:
     """The error of a device that does not know its memory."""
     return DeviceError(
@@ -405,17 +395,3 @@ def check_exists(session: Session, kind: str) -> None:
             where=session.name,
             hint=f"install a driver for {kind}; on Linux, `{_LISTED_BY[kind]}` lists its devices",
         )
-
-
-def send_parts(tensor: "tvm.runtime.Tensor", parts: Iterable[np.ndarray]) -> None:
-    """Sends a tensor its elements as a whole."""
-    whole = np.empty(tensor.shape, str(tensor.dtype))
-    _write_parts(whole, parts)
-    tensor.copyfrom(whole)
-
-
-def _write_parts(array: np.ndarray, parts: Iterable[np.ndarray]) -> None:
-    elements, first = array.reshape(-1), 0
-    for part in parts:
-        elements[first : first + part.size] = part
-        first += part.size

@@ -10,7 +10,7 @@ from odtc.core.errors import BuildError, UnsupportedError
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.memory.allocation import Placement
-from odtc.runtime_rpc.native.binding import loaded_runtime
+from odtc.runtime_rpc.native.interface import loaded_runtime
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.session import LocalSession, Session
 

@@ -21,10 +21,12 @@ from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, plan_within
-from odtc.runtime_rpc.native.binding import MOST_THREADS, NativeError, NativeTrainer
+from odtc.runtime_rpc.native.binding import NativeTrainer
+from odtc.runtime_rpc.native.interface import MOST_THREADS, NativeError
+from odtc.runtime_rpc.on_core import on_core
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
-from odtc.runtime_rpc.session import LocalSession, on_core
+from odtc.runtime_rpc.session import LocalSession
 
 # How the symbol of a kernel begins, before the name that plans know it by.
 _SYMBOL = "__tvm_ffi_"

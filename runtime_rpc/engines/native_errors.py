@@ -11,7 +11,7 @@ from odtc.core.errors import ArtifactError, DeviceError, OdtcError, OutputError
 from odtc.runtime_rpc.fit import OTHER_MACHINE
 from odtc.runtime_rpc.guards.failures import FITS, SMALLER
 from odtc.runtime_rpc.memory.allocation import Placement
-from odtc.runtime_rpc.native.binding import Code, NativeError
+from odtc.runtime_rpc.native.interface import Code, NativeError
 from odtc.runtime_rpc.session import Session
 
 _AGAIN = "compile the model again"

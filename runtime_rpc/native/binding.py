@@ -1,138 +1,26 @@
 """The native runtime through ctypes: `odtc.h`, with arrays of numpy that are its own memory."""
 
 import ctypes as c
-import functools
 import math
 import os
 import weakref
 from collections.abc import Sequence
-from enum import IntEnum
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from odtc.core.process.native_library import load_library
-from odtc.runtime_rpc.native.build import runtime_library
-
-# Of DLPack, by code and bits.
-_DTYPES = {
-    **{(0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64"},
-    **{(1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64"},
-    **{(2, 16): "float16", (2, 32): "float32", (2, 64): "float64", (6, 8): "bool"},
-}
-
-
-# Of a trainer; see `pool.h`.
-MOST_THREADS = 64
-
-
-class Code(IntEnum):
-    """What a function of the runtime returns; see `odtc.h`."""
-
-    OK = 0
-    USAGE = 1
-    NO_FILE = 2
-    DAMAGED = 3
-    MISFIT = 4
-    NO_MEMORY = 5
-    DATA = 6
-    NOT_FINITE = 7
-    BUDGET = 8
-    CANCELLED = 9
-    TORN = 10
-    KERNEL = 11
-    UNSUPPORTED = 12
-    CPU = 13
-    NO_ROOM = 14
-
-
-class NativeError(Exception):
-    """A function of the runtime did not do what it was asked for.
-
-    Attributes:
-        code: what it returned.
-    """
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = Code(code)
-
-
-class _Options(c.Structure):
-    _fields_ = (
-        *((name, c.c_char_p) for name in ("program", "weights", "library", "storage")),
-        ("threads", c.c_int),
-        ("name", c.c_char_p),
-        ("kernels", c.c_void_p),
-        ("offload_state", c.c_size_t),
-    )
-
-
-class _Tensor(c.Structure):
-    _fields_ = (
-        ("name", c.c_char_p),
-        ("role", c.c_int),
-        ("code", c.c_int),
-        ("bits", c.c_int),
-        ("rank", c.c_int),
-        ("shape", c.POINTER(c.c_int64)),
-        ("nbytes", c.c_size_t),
-        ("data", c.c_void_p),
-    )
-
-
-class _TimedCall(c.Structure):
-    _fields_ = (("kernel", c.c_char_p), ("begin", c.c_int64), ("end", c.c_int64))
-
-
-_Handle = c.c_void_p
-# Result and arguments of each function.
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "odtc_open": (c.c_int, c.POINTER(_Options), c.POINTER(_Handle)),
-    "odtc_close": (None, _Handle),
-    "odtc_message": (c.c_char_p, _Handle),
-    "odtc_tensor_at": (c.POINTER(_Tensor), _Handle, c.c_size_t),
-    "odtc_step": (c.c_int, _Handle, c.c_float, c.POINTER(c.c_double)),
-    "odtc_steps": (c.c_int64, _Handle),
-    "odtc_evaluate": (c.c_int, _Handle, c.c_char_p, c.c_int, c.POINTER(_Tensor)),
-    "odtc_evaluate_part": (c.c_int, _Handle, c.c_char_p, c.c_int, c.POINTER(_Tensor)),
-    "odtc_part_at": (c.c_void_p, _Handle, c.c_size_t),
-    "odtc_set_budget": (c.c_int, _Handle, c.c_uint64),
-    "odtc_arena_bytes": (c.c_uint64, _Handle),
-    "odtc_held_bytes": (c.c_uint64, _Handle),
-    "odtc_set_threads": (c.c_int, _Handle, c.c_int),
-    "odtc_set_cores": (c.c_int, _Handle, c.POINTER(c.c_int), c.c_int),
-    "odtc_set_steps": (c.c_int, _Handle, c.c_int64),
-    "odtc_save": (c.c_int, _Handle, c.c_char_p),
-    "odtc_load": (c.c_int, _Handle, c.c_char_p),
-    "odtc_cancel": (None, _Handle, c.c_int),
-    "odtc_start_clock": (c.c_int, _Handle),
-    "odtc_stop_clock": (
-        *(c.c_int, _Handle),
-        *(c.POINTER(c.POINTER(_TimedCall)), c.POINTER(c.c_size_t)),
-    ),
-    "odtc_fact": (c.c_char_p, _Handle, c.c_char_p),
-}
-
-
-@functools.cache
-def loaded_runtime() -> c.CDLL:
-    """The runtime, built and loaded once.
-
-    Raises:
-        BuildError: it cannot be built.
-        OSError: it cannot be loaded.
-    """
-    return bind(load_library(runtime_library()))
-
-
-def bind(library: c.CDLL) -> c.CDLL:
-    """A library whose functions have the types that `odtc.h` gives them."""
-    for name, (result, *arguments) in _SIGNATURES.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
+from odtc.runtime_rpc.native.interface import (
+    DTYPES,
+    ROLES,
+    Code,
+    Handle,
+    NativeError,
+    Options,
+    Tensor,
+    TimedCall,
+    loaded_runtime,
+)
 
 
 class NativeTrainer:
@@ -162,11 +50,11 @@ class NativeTrainer:
         library: c.CDLL | None = None,
         offload_state: int = 0,
     ) -> None:
-        self._library, self._opened = library or loaded_runtime(), _Handle()
+        self._library, self._opened = library or loaded_runtime(), Handle()
         members = ("program.bin", "parameters.safetensors", "step.so")
         paths = [os.fsencode(Path(folder, name)) for name in members]
         kept = None if storage is None else os.fsencode(storage)
-        options = _Options(*paths, kept, threads, None, None, offload_state)
+        options = Options(*paths, kept, threads, None, None, offload_state)
         code = self._library.odtc_open(c.byref(options), c.byref(self._opened))
         # Dropped without a word, its threads and memory go all the same.
         self._end = weakref.finalize(self, self._library.odtc_close, self._opened)
@@ -188,10 +76,10 @@ class NativeTrainer:
         """Gives back its memory; no array of it may be used any more."""
         self.tensors = {}
         self._end()
-        self._opened = _Handle()
+        self._opened = Handle()
 
     @property
-    def _handle(self) -> _Handle:
+    def _handle(self) -> Handle:
         """What C knows the trainer by.
 
         Raises:
@@ -252,7 +140,7 @@ class NativeTrainer:
         Raises:
             NativeError: there is no such output, or no average.
         """
-        result, name = _Tensor(), None if output is None else output.encode()
+        result, name = Tensor(), None if output is None else output.encode()
         self._check(self._library.odtc_evaluate(self._handle, name, ema, c.byref(result)))
         return _array(result).copy()
 
@@ -262,7 +150,7 @@ class NativeTrainer:
         Raises:
             NativeError: there is no such output, or no average.
         """
-        result, name = _Tensor(), None if output is None else output.encode()
+        result, name = Tensor(), None if output is None else output.encode()
         self._check(self._library.odtc_evaluate_part(self._handle, name, ema, c.byref(result)))
         return _array(result).copy()
 
@@ -326,7 +214,7 @@ class NativeTrainer:
         Raises:
             NativeError: there was no memory for all of them.
         """
-        calls, count = c.POINTER(_TimedCall)(), c.c_size_t()
+        calls, count = c.POINTER(TimedCall)(), c.c_size_t()
         self._check(self._library.odtc_stop_clock(self._handle, c.byref(calls), c.byref(count)))
         return [
             (each.kernel.decode(), each.begin / 1e9, each.end / 1e9)
@@ -341,7 +229,7 @@ class NativeTrainer:
     def _arguments(self) -> Any:
         number = 0
         while found := self._library.odtc_tensor_at(self._handle, number):
-            yield (_ROLES[found[0].role], found[0].name.decode()), _array(found[0])
+            yield (ROLES[found[0].role], found[0].name.decode()), _array(found[0])
             number += 1
 
     def _check(self, code: int) -> None:
@@ -349,16 +237,9 @@ class NativeTrainer:
             raise NativeError(code, self._library.odtc_message(self._handle).decode())
 
 
-# By their numbers in `odtc.h`.
-_ROLES = (
-    *("input", "label", "learning-rate", "step", "parameter", "frozen", "statistic"),
-    *("state", "average", "storage"),
-)
-
-
-def _array(tensor: _Tensor) -> np.ndarray:
+def _array(tensor: Tensor) -> np.ndarray:
     """The memory of a tensor."""
-    dtype = np.dtype(_DTYPES[tensor.code, tensor.bits])
+    dtype = np.dtype(DTYPES[tensor.code, tensor.bits])
     return _memory(tensor.data, tensor.nbytes, tuple(tensor.shape[: tensor.rank]), dtype)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import odtc
 from odtc.core.process.cxx import cc_command
-from odtc.runtime_rpc.native.binding import Code
+from odtc.runtime_rpc.native.interface import Code
 from tests.native.parity import TARGET, unpacked
 from tests.native.sanitized import ADDRESS, build, run
 from tests.numeric.mlp import mlp_artifact

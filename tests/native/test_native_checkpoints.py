@@ -10,7 +10,8 @@ import pytest
 
 import odtc
 from odtc.artifact import Artifact
-from odtc.runtime_rpc.native.binding import Code, NativeError, NativeTrainer
+from odtc.runtime_rpc.native.binding import NativeTrainer
+from odtc.runtime_rpc.native.interface import Code, NativeError
 from tests.native.parity import (
     TARGET,
     assert_same_tensors,

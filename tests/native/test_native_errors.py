@@ -22,15 +22,9 @@ from odtc.artifact import Artifact
 from odtc.backends.cpus import _TOLD_BY_ARM, _TOLD_BY_X86, lacking_features
 from odtc.backends.targets import parse_target
 from odtc.core.specs import Role
-from odtc.runtime_rpc.native.binding import (
-    Code,
-    NativeError,
-    NativeTrainer,
-    _Options,
-    _Tensor,
-    loaded_runtime,
-)
+from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.build import FOLDER
+from odtc.runtime_rpc.native.interface import Code, NativeError, Options, Tensor, loaded_runtime
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
 from tests.numeric.forms.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
 from tests.numeric.mlp import batches, mlp_artifact
@@ -135,8 +129,8 @@ def test_files(name: str, members: Path, tmp_path: Path) -> None:
 
 
 def test_a_trainer_that_was_not_opened_does_nothing() -> None:
-    library, handle, number, tensor = loaded_runtime(), c.c_void_p(), c.c_double(), _Tensor()
-    options = _Options(b"nowhere", b"nowhere", b"nowhere", None, 0)
+    library, handle, number, tensor = loaded_runtime(), c.c_void_p(), c.c_double(), Tensor()
+    options = Options(b"nowhere", b"nowhere", b"nowhere", None, 0)
     assert library.odtc_open(c.byref(options), c.byref(handle)) == Code.NO_FILE
     assert library.odtc_message(handle).startswith(b"nowhere cannot be read")
     refusals = [
@@ -310,7 +304,8 @@ def test_out_of_memory(artifact: Artifact, members: Path) -> None:
     """A clear error, where the system gives no more."""
     code = (
         "import resource, sys\n"
-        "from odtc.runtime_rpc.native.binding import NativeTrainer, NativeError, loaded_runtime\n"
+        "from odtc.runtime_rpc.native.binding import NativeTrainer\n"
+        "from odtc.runtime_rpc.native.interface import NativeError, loaded_runtime\n"
         "loaded_runtime()\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 15),) * 2)\n"
