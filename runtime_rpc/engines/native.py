@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from odtc.backends.targets import parse_target
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.files import check_programs
@@ -50,6 +51,8 @@ class NativeEngine:
                 bundle.root, 1, storage_folder(placement), offload_state=placement.offloaded_from
             )
         self._threads: tuple[int | None, str | None] = (1, None)
+        asked = parse_target(manifest.target).threads
+        self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
         self._core: int | None = None
         self._tensors = {
             item: self._native.tensors[item.role.value, item.spec.name]
@@ -72,18 +75,15 @@ class NativeEngine:
         return self._plans[self._native.arena_bytes]
 
     def use_threads(self, count: int | None, cores: str | None) -> None:
-        """Starts the trainer's threads anew; whoever takes steps is the first of them.
+        """Starts the trainer's threads anew, each on a core of its own.
 
-        Without a choice of cores none is bound to one.
+        Whoever takes steps is the first of them, and bound only where cores are chosen.
         """
         if self._threads == (count, cores):
             return
-        chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())[:MOST_THREADS]
+        chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())
         with self._guarded():
-            if cores is None:
-                self._native.use_threads(0 if count is None else len(chosen))
-            else:
-                self._native.use_cores(chosen)
+            self._native.use_cores(chosen[: self._most_threads])
         self._threads = count, cores
         self._core = chosen[0] if cores else None
 
