@@ -28,6 +28,8 @@ from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 _HERE = Path(__file__).parent
 _MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
 _BATCH = {"digits": 32, "squeezenet": 4}
+# Steps that follow each other, as in a training: behind a wait they find their caches empty.
+_TURN = {"digits": 20, "squeezenet": 2}
 
 
 class Steps:
@@ -40,22 +42,20 @@ class Steps:
         )
         self.losses: list[str] = []
         self.seconds: list[float] = []
-        self._take()
+        self.take(1)
         self.start_seconds = time.perf_counter() - self._start
         self.seconds.clear()
 
-    def _take(self) -> None:
+    def take(self, count: int) -> None:
+        """Steps that follow each other."""
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(".")
+        self._process.stdin.write("." * count)
         self._process.stdin.flush()
-        nanoseconds, loss = self._process.stdout.readline().split()
-        self.seconds.append(int(nanoseconds) / 1e9)
-        self.losses.append(float.fromhex(loss).hex())
-
-    def take(self) -> None:
-        """One step."""
-        self._take()
+        for _ in range(count):
+            nanoseconds, loss = self._process.stdout.readline().split()
+            self.seconds.append(int(nanoseconds) / 1e9)
+            self.losses.append(float.fromhex(loss).hex())
 
     def resident_bytes(self) -> int:
         """The most that was resident so far."""
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.description = __doc__
     parser.add_argument("--models", nargs="*", default=[*_BATCH], choices=[*_BATCH])
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--steps", type=int, default=200, help="of digits; an eighth of others")
+    parser.add_argument("--turns", type=int, default=20, help=f"of {_TURN['digits']} steps, or 2")
     add_figures(parser, "native_runtime/steps")
     args = parser.parse_args(argv)
     said = about()
@@ -149,9 +149,9 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
         worker = [sys.executable, "-m", "benchmarks.native_runtime.steps"]
         given = [str(path), str(threads), batch]
         engines = [native, *(Steps([*worker, engine, *given]) for engine in ("native", "tvm"))]
-        for _ in range(args.steps if name == "digits" else args.steps // 8):
+        for _ in range(args.turns):
             for each in engines:
-                each.take()
+                each.take(_TURN[name])
         row = Measured(
             name,
             _BATCH[name],

@@ -1,4 +1,4 @@
-"""What the runtime in C and the trainer of Python took, for people and for the page."""
+"""Figures of the runtime in C and of the trainers of Python, for people and for the page."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,12 +8,13 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-SIDES = ("c", "python")
+# The runtime in C; odtc's trainer, which runs it; and a trainer on TVM's virtual machine.
+SIDES = ("c", "python", "tvm")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Both trainers with a model and a number of threads; pairs are of `SIDES`.
+    """All sides with a model and a number of threads, in the order of `SIDES`.
 
     Attributes:
         model: its name.
@@ -72,7 +73,7 @@ class Found:
 
 def table_of(found: Found) -> Table:
     """A row for each thing that was measured."""
-    table = Table("", "", "C", "Python", "ratio", box=box.SIMPLE)
+    table = Table("", "", "C", "Python", "Python on TVM", box=box.SIMPLE)
     for level, count in found.runtime_bytes.items():
         table.add_row(f"runtime, cc {level} -s", "bytes", f"{count:,}")
     for name, count in found.tensor_bytes.items():
@@ -87,10 +88,10 @@ def table_of(found: Found) -> Table:
 def _cells(row: Measured) -> Iterator[tuple[str, ...]]:
     what = f"{row.model}, {row.threads} thread{'s' * (row.threads > 1)}"
     steps = [statistics.median(each) for each in row.step_ms]
-    for name, unit, (ours, theirs) in (
+    for name, unit, sides in (
         ("start", "ms", row.start_ms),
         ("resident", "MB", row.resident_mb),
         ("step", "ms", steps),
     ):
-        yield f"{what}: {name}", unit, f"{ours:.3f}", f"{theirs:.3f}", f"{ours / theirs:.2f}"
+        yield f"{what}: {name}", unit, *(f"{each:.3f}" for each in sides)
     yield f"{what}: losses", "", "equal" if row.is_same else "DIFFER"

@@ -17,10 +17,11 @@ def main() -> None:
 
         session = VirtualMachineHere()
     trainer = odtc.load(path).trainer(session, threads=int(threads))
-    arrays = np.load(batch)
+    with np.load(batch) as arrays:  # which reads the file at each look
+        x, y = arrays["x"], arrays["y"]
     while sys.stdin.buffer.read(1):
         start = time.perf_counter_ns()
-        loss = trainer.step(arrays["x"], arrays["y"], lr=0.01)
+        loss = trainer.step(x, y, lr=0.01)
         print(time.perf_counter_ns() - start, loss.hex(), flush=True)
 
 

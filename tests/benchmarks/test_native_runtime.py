@@ -7,7 +7,7 @@ from benchmarks.native_runtime.__main__ import main
 
 @pytest.mark.slow
 def test_the_losses_are_equal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--models", "digits", "--threads", "1", "--steps", "5"]) == 0
+    assert main(["--models", "digits", "--threads", "1", "--turns", "1"]) == 0
     printed = capsys.readouterr().out
     assert "runtime, cc -O2 -s" in printed
     assert "equal" in printed

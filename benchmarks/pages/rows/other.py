@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
+from benchmarks.native_runtime.found import SIDES
 from benchmarks.pages.result import Result
 from benchmarks.pages.text import Figure, median_of, number, short, spread_of, table
 
 
 def native_runtime(result: Result) -> list[str]:
-    """The runtime in C beside the trainer of Python."""
-    heads = ["model", "batch", "threads", "", "C", "Python, TVM's virtual machine"]
+    """The runtime in C beside trainers of Python, on that runtime and on TVM."""
+    heads = ["model", "batch", "threads", "", "C", "Python", "Python on TVM"]
     kinds = {"step_ms": "step, ms", "start_ms": "start to the end of a step, ms"}
     kinds["resident_mb"] = "resident, MB"
     rows = [
-        (row["model"], str(row["batch"]), str(row["threads"]), kind, *_both(row[key]))
+        (row["model"], str(row["batch"]), str(row["threads"]), kind, *_sides(row[key]))
         for row in result.rows
         for key, kind in kinds.items()
         if key in row
@@ -29,8 +30,8 @@ def native_runtime(result: Result) -> list[str]:
     ]
 
 
-def _both(figures: Mapping[str, Figure]) -> list[str]:
-    return [short(median_of(figures[name])) for name in ("c", "python")]
+def _sides(figures: Mapping[str, Figure]) -> list[str]:
+    return [short(median_of(figures[name])) for name in SIDES]
 
 
 def demo(result: Result) -> list[str]:
