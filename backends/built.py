@@ -83,7 +83,7 @@ def built_of(
     train_step: str | None,
     steps: Sequence[str],
 ) -> Built:
-    """What is known of a compiled module.
+    """Describes a compiled module: its storage, arenas, and special kernels.
 
     Args:
         made: the module as an executable.

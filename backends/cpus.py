@@ -1,4 +1,4 @@
-"""What odtc knows of CPUs: cores of phones, and what LLVM and this machine say of them."""
+"""CPUs: the cores of phones, and what LLVM and this machine report about them."""
 
 from dataclasses import dataclass, replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""What a kernel decides of a few candidates: by a model of its machine, unless it is told.
+"""Decisions of kernels between a few candidates: by a model of the machine, or by a record.
 
 A kernel asks its machine wherever its loops could have another shape: for a tile, for tasks, for
 what is copied. Each decision has a name, candidates with those first that the model expects to be
@@ -74,7 +74,7 @@ class Decisions:
 
     @property
     def unknown(self) -> dict[str, Value]:
-        """What was told, and is no candidate of any decision: made for another kernel."""
+        """Recorded decisions with a candidate that no kernel has: they are of another kernel."""
         return {
             name: value
             for name, value in self.told.items()
@@ -98,7 +98,7 @@ class MachineModel:
         return "float32"
 
     def decide(self, name: str, candidates: Iterable[Value], default: Value) -> Value:
-        """What a decision is."""
+        """Returns the value of a decision."""
         return self.decisions.decide(name, candidates, default) if self.decisions else default
 
     def telling(self, choice: Choice) -> tuple[Self, Decisions]:

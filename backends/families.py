@@ -1,4 +1,4 @@
-"""What lowering does differently for each kind of target: one row of a table for each."""
+"""Differences between kinds of targets in lowering: a row of a table for each."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -221,7 +221,7 @@ def _buffers(target: Target, gpu: Gpu) -> int | None:
 
 
 def _update_buffers(target: Target, gpu: Gpu) -> int:
-    """What any GPU takes, where it is the device that is asked."""
+    """Buffers of a launch of grouped updates; what any GPU takes, where the device is not named."""
     if target.kind == "vulkan":
         return gpu.buffers or PHONE.buffers or 0
     # A pointer, and where the tensor begins.

@@ -31,7 +31,7 @@ class _UnlikeError(Exception):
 
 @dataclass(frozen=True)
 class _Kernel:
-    """What a rule made of a call.
+    """The kernel that a rule made of a call.
 
     Attributes:
         attrs: of the operator.
@@ -114,7 +114,7 @@ def _rules_of(_: int) -> Mapping[str, Rule]:
 def _kernel_of(
     result: relax.Expr, call: relax.Call, tensors: Sequence[relax.Expr]
 ) -> _Kernel | None:
-    """What a rule made, where it is the call of one kernel with no other tensors."""
+    """The kernel of a rule's result, where that is a call of one kernel with no other tensors."""
     if not is_call(result, "relax.call_tir") or len(result.args) != 2:
         return None
     numbers = [_place(each, tensors) for each in result.args[1].fields]

@@ -81,7 +81,7 @@ class Ordered:
         )
 
     def name_of(self, task: int, origins: Sequence[Origin] = ()) -> str:
-        """What a call makes, in words of the model; the name of its kernel where nothing is known.
+        """Names the result of a call in words of the model; its kernel where nothing is known.
 
         Args:
             task: number of the call.

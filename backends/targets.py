@@ -1,4 +1,4 @@
-"""What odtc compiles for: each target is plain data, known by a name and written as text.
+"""Targets: each is plain data, known by a name and written as text.
 
 `android-cpu{mcpu=cortex-a55}` is the target `android-cpu` with another core; `parse_target` reads
 such text and `Target.spec` writes it. Nothing here imports TVM until a target is resolved.
@@ -320,7 +320,7 @@ def _host(system: str, machine: str) -> Target:
 
 
 def _tvm_target(target: Target) -> "tvm.target.Target":
-    """What TVM compiles for: of a GPU, with the CPU that launches its kernels."""
+    """TVM's target object; a GPU's has the CPU that launches its kernels as host."""
     import tvm
 
     cpu = tvm_cpu(target.cpu)

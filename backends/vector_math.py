@@ -197,7 +197,7 @@ _FUNCTIONS = {
 
 @cache
 def grown_functions() -> Grown:
-    """What calls of these functions become."""
+    """The expressions that calls of these functions are expanded to."""
     argument = tirx.Var("x", "float32")
     return {name: growth_of(build(argument), argument) for name, build in _FUNCTIONS.items()}
 

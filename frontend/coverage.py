@@ -29,7 +29,7 @@ DTYPES = frozenset(
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What odtc can do with one node.
+    """The level of support of one node.
 
     Attributes:
         node: its name, or first output, and operator type.

@@ -151,7 +151,7 @@ def _in_float32(
 def _by_tvm(
     builder: relax.BlockBuilder, node: Node, inputs: Sequence[Any]
 ) -> relax.Expr | Sequence[relax.Expr]:
-    """What TVM's importer makes of the node."""
+    """The node, as TVM's importer converts it."""
     importer = onnx_frontend.ONNXGraphImporter({}, "float32")
     importer.bb, importer.opset = builder, node.opset
     attrs = importer._parse_attr(node.proto.attribute)

@@ -1,4 +1,4 @@
-"""What a pass is, and how a pipeline of passes runs.
+"""The contract of a pass, and how a pipeline of passes runs.
 
 A pass is a frozen dataclass: its options are its fields, and it prints as text, such as
 `schedule-cpu{lanes=16}`. Fields with `repr=False` are no options: functions, tables and names that

@@ -139,7 +139,7 @@ class Calls:
             raise RuntimeError(failure)
 
     def _within_memory(self, call: Callable[[], T]) -> T:
-        """What a call gives, by a smaller plan where there is no memory for this one."""
+        """The result of a call, by a smaller plan where there is no memory for this one."""
         while True:
             try:
                 return call()

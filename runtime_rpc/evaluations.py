@@ -54,7 +54,7 @@ class Evaluations:
         return self._manifest.evaluations[0] if output is None else known[output]
 
     def _fed_to(self, evaluation: Evaluation, x: Feed) -> dict[Argument, np.ndarray]:
-        """What an evaluation needs of what a caller feeds."""
+        """The arguments of an evaluation, from what a caller feeds."""
         inputs, bound = self._manifest.of_role(Role.INPUT), self._manifest.bound
         check_bound(x, bound)
         needed = {i.spec.name: i for i in inputs if i.spec.name in evaluation.inputs}

@@ -53,7 +53,7 @@ def check_cores(
 
 
 def idle_cores(session: Session, target: Target) -> str:
-    """What is said of cores that a step leaves idle; empty where none is known to be."""
+    """A note on cores that a step leaves idle; empty where none is known to be."""
     speeds = session.core_speeds()
     if target.kind != CPU or target.threads is None or speeds is None:
         return ""

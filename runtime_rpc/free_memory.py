@@ -45,7 +45,7 @@ def _field(path: Path, name: str) -> int:
 
 
 def _groups() -> Iterator[int]:
-    """What is left in this process's control groups, and in those around them."""
+    """The memory left in this process's control groups, and in those around them."""
     own = _PROC / "self" / "cgroup"
     if not own.exists():
         return
@@ -61,7 +61,7 @@ def _groups() -> Iterator[int]:
 
 
 def _left_in(group: Path, controller: _Controller) -> Iterator[int]:
-    """What a group may still take; files that nobody used lately make room where it is needed."""
+    """The memory that a group may still take, with that of files that were not used lately."""
     try:
         most = (group / controller.most).read_text(encoding="ascii").strip()
         if most != "max":
@@ -78,7 +78,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _addresses() -> Iterator[int]:
-    """What `ulimit -v` leaves."""
+    """The address space that `ulimit -v` leaves."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
         yield limit - _field(_PROC / "self" / "status", "VmSize")

@@ -47,7 +47,7 @@ def not_finite(
 
 
 def _first(tensors: Iterable[tuple[str, np.ndarray]]) -> str:
-    """What is said of the first tensor that is not finite; empty where all are."""
+    """A sentence on the first tensor that is not finite; empty where all are."""
     for name, value in tensors:
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             wrong = value[~np.isfinite(value)]

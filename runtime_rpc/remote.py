@@ -240,7 +240,7 @@ class RemoteSession:
         return sampling(self, period, root)
 
     def info(self) -> dict[str, Any]:
-        """What the device says of itself; one that says nothing is taken for real.
+        """The device's description of itself; a device without one is taken for real.
 
         Raises:
             DeviceError: what it says is not JSON.
@@ -261,7 +261,7 @@ def _is_cut(error: Exception) -> bool:
 
 
 def _of_device(error: Exception, name: str, failure: str | None) -> DeviceError:
-    """What a failure of TVM's was, in the watchdog's words if it has some."""
+    """The error for a failure of TVM, in the watchdog's words if it has some."""
     reason = failure or (str(error).strip().splitlines() or [type(error).__name__])[-1]
     if _UNFIT.search(reason):
         return DeviceError(

@@ -32,6 +32,6 @@ def write_server(folder: Path) -> None:
 
 
 def server_hash() -> str:
-    """What differs when a file does."""
+    """A hash that differs when a file does."""
     files = server_files()
     return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]

@@ -121,7 +121,7 @@ class Session(Protocol):
         ...
 
     def writer(self, tensor: "tvm.runtime.Tensor") -> Write:
-        """What gives a tensor its elements, as often as it is called, of its shape and dtype."""
+        """A function that gives a tensor its elements, of its shape and dtype."""
         ...
 
     def number(self, scalar: "tvm.runtime.Tensor") -> float:
@@ -133,7 +133,7 @@ class Session(Protocol):
         ...
 
     def runner(self) -> Runner | None:
-        """What runs a step several times; None where a call of this process is no slower."""
+        """A function that runs several steps; None where calls of this process are no slower."""
         ...
 
     def core_speeds(self) -> Speeds | None:
@@ -203,7 +203,7 @@ class Session(Protocol):
         ...
 
     def info(self) -> dict[str, Any]:
-        """What the device says of itself.
+        """The device's description of itself.
 
         Returns:
             `emulated`: whether its times mean nothing. `machine`, where it is known: the
@@ -350,7 +350,7 @@ class LocalSession:
             ) from error
 
     def available_bytes(self) -> int:
-        """What this process may still take; a GPU does not say it."""
+        """The bytes that this process may still take; a GPU does not say it."""
         if self.kind != CPU:
             raise says_nothing(f"the {self.kind} device", self.name)
         try:

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Region(IntEnum):
-    """What a tensor lies in; the numbers are those of the file."""
+    """The memory that a tensor lies in; the numbers are those of the file."""
 
     ARGUMENT = 0
     CONSTANT = 1

@@ -242,7 +242,7 @@ def _mapped(line: Line, change: Callable[[Operand], Operand]) -> Line:
 
 
 def _facts(manifest: Manifest) -> dict[str, str]:
-    """What a user, or a checkpoint, may ask for."""
+    """Facts that a user or a checkpoint may ask for."""
     return {
         "odtc": manifest.odtc,
         "target": manifest.target,

@@ -71,7 +71,7 @@ def line_of(name: str, function: relax.Function, kernels: Collection[str]) -> Li
 
 
 class _Reading:
-    """What is known of a function up to a binding."""
+    """The state of reading a function, up to a binding."""
 
     def __init__(self, name: str, function: relax.Function, kernels: Collection[str]) -> None:
         self.name, self.kernels = name, kernels
@@ -95,7 +95,7 @@ class _Reading:
         self._values[binding.var] = self.value(binding.value)
 
     def value(self, given: relax.Expr) -> _Value:
-        """What an expression stands for; a call of a kernel is added to the calls."""
+        """The value of an expression; a call of a kernel is added to the calls."""
         if isinstance(given, relax.Var) and given in self._values:
             return self._values[given]
         if isinstance(given, relax.Tuple):
@@ -176,7 +176,7 @@ _OPERATORS = {
 
 
 def _called(call: relax.Call) -> str:
-    """What a call calls, for messages."""
+    """Names the callee of a call, for messages."""
     names: Iterator[str] = (str(getattr(call.op, each, "")) for each in ("name", "global_symbol"))
     return next((name for name in names if name), str(call.op))
 

@@ -157,7 +157,7 @@ def _emitted(
     outputs: Sequence[relax.Var],
     variables: Mapping[Argument, relax.Var],
 ) -> tuple[relax.Expr, relax.Expr]:
-    """What the gradient pass differentiates, and the value of a loss."""
+    """Emits the function that the gradient pass differentiates, and the value of a loss."""
     output = outputs[item.result]
     label = None if item.label is None else variables[item.label]
     value, derivative = item.loss.emit(builder, output, label)

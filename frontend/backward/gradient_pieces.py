@@ -57,6 +57,6 @@ def pieces(builder: relax.BlockBuilder, gradient: relax.Expr) -> Iterator[tuple[
 
 
 def _call(builder: relax.BlockBuilder, variable: relax.Expr, operator: str) -> relax.Call | None:
-    """What a variable is bound to, if it is a call of that operator."""
+    """The call that a variable is bound to, if it is of that operator."""
     value = builder.lookup_binding(variable) if isinstance(variable, relax.Var) else None
     return value if is_call(value, operator) else None

@@ -25,7 +25,7 @@ def without_dropout(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr
 
 
 def forward_only(module: tvm.IRModule) -> tvm.IRModule:
-    """What `import_forward` returns, without what only its training needs."""
+    """The function of `import_forward` without what only its training needs."""
     forward = module[FORWARD]
     builder = builder_with_kernels(module)
     with builder.function(FORWARD, list(forward.params)):

@@ -81,7 +81,7 @@ class SaveChosen:
 
 
 def _parts(value: relax.Expr) -> list[relax.Expr]:
-    """What a concatenation is of; nothing where the value is something else."""
+    """The operands of a concatenation; none where the value is something else."""
     if operator_of(value) != "relax.concat" or not isinstance(value.args[0], relax.Tuple):
         return []
     return list(value.args[0].fields)

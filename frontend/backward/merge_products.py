@@ -67,7 +67,7 @@ class MergeProducts:
         return self._uses[expression] == 1 and is_call(self._values.get(expression), "relax.add")
 
     def _leaves(self, variable: relax.Expr, top: bool = False) -> Iterator[relax.Expr]:
-        """What a sum adds up, in order."""
+        """The terms of a sum, in order."""
         pending = [variable]
         while pending:
             each = pending.pop()

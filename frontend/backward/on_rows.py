@@ -1,4 +1,4 @@
-"""What follows a product of all rows is computed on the rows, too.
+"""Moves what follows a product of all rows onto the rows, too.
 
 A linear layer over `[batch, length, features]` multiplies a matrix of `batch * length` rows, and
 then gives its result that shape again (`frontend/operators/products/linear.py`). Bias, activation

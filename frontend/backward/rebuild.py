@@ -88,7 +88,7 @@ def _replay(
 
 
 def results_of(function: relax.Function) -> list[relax.Var]:
-    """What a function returns, one variable or a tuple, as variables of its dataflow block."""
+    """The results of a function, one variable or a tuple, as variables of its dataflow block."""
     (block,) = function.body.blocks
     values = {binding.var: binding.value for binding in block.bindings}
     fields = tuple_fields(values[function.body.body])

@@ -107,7 +107,7 @@ def _detach(_: relax.BlockBuilder, binding: relax.Binding) -> relax.Expr | None:
 
 
 def _view(call: relax.Call, name: str, block: Block, part: relax.Expr) -> relax.Expr | None:
-    """What a view of the weight makes of the part; None where the call is no view.
+    """A view of the weight, applied to the part; None where the call is no view.
 
     A matrix may be transposed, and a convolution's weight may get a dimension after its channels.
     """

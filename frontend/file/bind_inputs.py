@@ -174,7 +174,7 @@ def _check_given(feed: Feed, axis: int, dim: int, size: int | None) -> None:
 def _without_size(
     missing: Sequence[tuple[Feed, int | str]], axes: Axes, batch: int | None
 ) -> UsageError:
-    """What is said of dimensions without a size."""
+    """The error for dimensions without a size."""
     names = list(dict.fromkeys(str(dim) for _, dim in missing))
     feed = next((feed for feed, dim in missing if not dim), missing[0][0])
     known = dict(enumerate(dim if isinstance(dim, int) else 64 for dim in feed.dims))

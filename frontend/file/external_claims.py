@@ -1,4 +1,4 @@
-"""What tensors with external data say of themselves, before any of that data is read.
+"""Checks the claims of tensors with external data, before any of that data is read.
 
 A file of a terabyte of holes takes no room on a disk; read, it takes a terabyte of memory. So a
 tensor gets no more than its shape needs, and its shape has the bound of all tensors.

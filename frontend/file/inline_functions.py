@@ -22,7 +22,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Extent:
-    """What nodes come to once no function is called any more."""
+    """The size of nodes once no function is called any more."""
 
     nodes: int = 0
     nbytes: int = 0
@@ -75,7 +75,7 @@ def _extent(
     known: dict[Key, Extent],
     callers: tuple[Key, ...],
 ) -> Extent:
-    """What a call of a function comes to; ONNX's check lets at most 100 lie in each other."""
+    """The size of a call of a function; ONNX's checker lets at most 100 be nested."""
     if key in callers:
         raise _Endless
     if key not in known:

@@ -29,7 +29,7 @@ class Lifted:
 
 
 def lift(graph: onnx.GraphProto) -> Lifted:
-    """What a graph consists of; the model itself is left as it is."""
+    """The parts of a graph; the model itself is left as it is."""
     lifted = Lifted(tensors={tensor.name: tensor for tensor in graph.initializer})
     lifted.nodes = _without_weights(graph.node, lifted)
     return lifted

@@ -1,4 +1,4 @@
-"""What is said of a model that ONNX's shape inference refuses."""
+"""Errors for a model that ONNX's shape inference refuses."""
 
 import re
 from collections.abc import Iterable, Iterator

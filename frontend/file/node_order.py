@@ -35,7 +35,7 @@ def _is_sorted(graph: onnx.GraphProto) -> bool:
 
 
 def _reads(node: onnx.NodeProto) -> set[str]:
-    """What a node reads, its bodies' own tensors aside."""
+    """The tensors that a node reads, except those of its bodies."""
     names = set(node.input)
     for body in bodies_of(node):
         own = {value.name for value in (*body.input, *body.initializer)}

@@ -167,7 +167,7 @@ def read_graph(
 
 
 def _said_of_constants(lifted: Lifted, kept: Collection[str]) -> Iterator[str]:
-    """What the user is told of Constant nodes that may be weights."""
+    """Notes for the user on Constant nodes that may be weights."""
     written = [name for name in lifted.tensors if name in lifted.written and name in kept]
     if written:
         yield f"Constant nodes hold weights, which are parameters: {listed(written)}"

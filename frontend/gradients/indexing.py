@@ -50,7 +50,7 @@ class _Scatter:
         return self.builder.emit(expression)
 
     def read(self, rows: relax.Expr) -> relax.Var:
-        """What stands where each update went to."""
+        """Reads the tensor at the places of the updates."""
         indices = self.call.args[1]
         flat = self.emit(R.reshape(indices, (int(indices.ty.shape[0]),)))
         return self.emit(R.take(rows, flat, axis=0, mode="wrap"))

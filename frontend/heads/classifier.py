@@ -91,7 +91,7 @@ def _walk(tensors: Tensors, output: str) -> Classifier | str:
 def _classifier(
     tensors: Tensors, node: onnx.NodeProto, behind: tuple[onnx.NodeProto, ...], output: str
 ) -> Classifier | None:
-    """What a node is as the last layer: a product, or the Add of its bias."""
+    """Describes a node as the last layer: a product, or the Add of its bias."""
     if node.op_type == "Add":
         for slot in (0, 1):
             bias, product = (

@@ -27,7 +27,7 @@ _MAX_CLASSES = 1 << 20
 
 @dataclass(frozen=True)
 class Head:
-    """What `replace_head` did.
+    """The result of `replace_head`.
 
     Attributes:
         features: the tensor that the new head reads.

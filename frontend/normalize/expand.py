@@ -42,7 +42,7 @@ def _expand_once(graph: Graph) -> bool:
 
 
 def _keep_types(graph: Graph, alias: dict[str, str]) -> None:
-    """What stands for a tensor has its shape and type: the next node may ask for them."""
+    """Gives the replacement of a tensor its shape and type: the next node may ask for them."""
     for old, new in alias.items():
         if old in graph.shapes:
             graph.shapes[new] = graph.shapes[old]

@@ -206,7 +206,7 @@ def _widen_values(values: Iterable[onnx.ValueInfoProto], types: Collection[int])
 
 
 def _said_of(dtypes: Iterable[str], weights: dict[str, str], inputs: list[str]) -> str:
-    """What is computed otherwise than the file says."""
+    """Notes on computations in another type than the file's."""
     said = f"{' and '.join(sorted(dtypes))} is computed in float32"
     if inputs:
         said += f"; inputs are taken as float32: {', '.join(inputs)}"

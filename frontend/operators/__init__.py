@@ -1,1 +1,1 @@
-"""What odtc does with each ONNX operator: one table per family."""
+"""Support of each ONNX operator: one table per family."""

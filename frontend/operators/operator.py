@@ -20,7 +20,7 @@ from odtc.frontend.graph import Graph, attributes, only
 
 
 class Level(StrEnum):
-    """What odtc can do with a node."""
+    """The level of support of a node."""
 
     TRAINABLE = "trainable"
     FORWARD_ONLY = "forward-only"
@@ -165,7 +165,7 @@ def always(_: Node) -> str:
 
 @dataclass(frozen=True)
 class Operator:
-    """What odtc does with an ONNX operator.
+    """The support of an ONNX operator.
 
     Attributes:
         level: trainable, or forward-only: it has no gradient yet, and can stand where nothing

@@ -14,7 +14,7 @@ from odtc.frontend.operators.operator import Emit, Node, Operator
 
 @dataclass(frozen=True)
 class Span:
-    """What a slice takes of one axis: `start`, `start + step`, ..., `count` elements."""
+    """The elements of a slice along one axis: `start`, `start + step`, ..., `count` of them."""
 
     axis: int
     start: int
@@ -37,7 +37,7 @@ def _constant_bounds(node: Node) -> str:
 
 
 def spans(node: Node) -> list[Span]:
-    """What a Slice takes of each axis that it does not take whole."""
+    """The slices of each axis that a Slice does not take whole."""
     shape = node.shape()
     starts, ends = node.ints("starts", 1) or [], node.ints("ends", 2) or []
     axes = node.ints("axes", 3) or list(range(len(starts)))

@@ -1,4 +1,4 @@
-"""What scales and shifts the channels after a batch normalisation joins its own scale and shift.
+"""Folds scales and shifts of channels after a batch normalisation into its own scale and shift.
 
 Models that come from Caffe normalise without a scale, and have that as a layer of its own:
 

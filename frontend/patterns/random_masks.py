@@ -139,7 +139,7 @@ def _left_out(graph: Graph, node: onnx.NodeProto, alpha: AlphaDropout) -> list[o
 
 
 def _number(graph: Graph, name: str) -> float | None:
-    """What all elements of a constant are."""
+    """The number that all elements of a constant are; None where they differ."""
     value = graph.constants.get(name)
     if value is None or not value.size or (value != value.flat[0]).any():
         return None

@@ -45,7 +45,7 @@ def recognize_attention(
 
 @dataclass(frozen=True)
 class _Scores:
-    """What a softmax is taken of.
+    """The operand of a softmax.
 
     Attributes:
         queries: left operand of the product.
@@ -155,7 +155,7 @@ class _Attention:
         return self._probabilities(softmax), condition
 
     def _scores(self, given: relax.Expr) -> _Scores | None:
-        """What scores are made of, if they are such ones."""
+        """The products that scores are computed from, if they are attention's."""
         call = self._values.get(given)
         if self._uses[given] != 1 or call is None:
             return None
@@ -186,7 +186,7 @@ class _Attention:
         return _Scores(call.args[0], call.args[1], scale)
 
     def _scaled(self, given: relax.Expr) -> tuple[relax.Expr, float]:
-        """What constants scale, and their product."""
+        """The operand of a chain of constant factors, and their product."""
         scale = 1.0
         while (found := self._factor(self._values.get(given))) is not None:
             given, number = found
@@ -194,7 +194,7 @@ class _Attention:
         return given, scale
 
     def _factor(self, call: relax.Expr | None) -> tuple[relax.Expr, float] | None:
-        """What a product with a constant, or a quotient by one, scales, and by how much."""
+        """The operand of a product with a constant, or of a quotient by one, and the factor."""
         if is_call(call, "relax.multiply"):
             for inner, by in (call.args, call.args[::-1]):
                 if (number := _number(by)) and _shape(inner) == _shape(call):
@@ -247,7 +247,7 @@ class _Attention:
         return given, False
 
     def _same(self, given: relax.Expr) -> relax.Expr:
-        """What a reshape to the same shape is made from."""
+        """The operand of a reshape to its own shape."""
         while is_call(call := self._values.get(given), "relax.reshape"):
             if _shape(call) != _shape(call.args[0]):
                 break

@@ -29,7 +29,7 @@ _REPEATING = frozenset({"ConstantOfShape", "Expand", "RandomUniform"})
 
 @dataclass(frozen=True)
 class Found:
-    """What is known of where the samples lie.
+    """The axes along which the samples lie, as far as they are known.
 
     Attributes:
         places: by tensor of the whole batch's graph, for those that hold some.
@@ -80,7 +80,7 @@ def find_places(whole: Graph, part: Graph) -> Found:
 
 
 class _Walk:
-    """What is known so far of both graphs' tensors."""
+    """The state of the walk over both graphs' tensors."""
 
     def __init__(self, whole: Graph, part: Graph) -> None:
         self._whole, self._part = whole, part

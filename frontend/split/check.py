@@ -1,4 +1,4 @@
-"""What keeps a step from running as micro-batches whose gradients are added up."""
+"""Reasons that keep a step from running as micro-batches whose gradients are added up."""
 
 import math
 from collections.abc import Sequence

@@ -62,7 +62,7 @@ def locate(graph: Graph, twin: Graph) -> Located:
 
 
 def nowhere(graph: Graph, why: OdtcError) -> Located:
-    """What is known of a model that there is no twin of."""
+    """The result for a model that there is no twin of."""
     numbers = range(len(graph.outputs))
     return Located(tuple(None for _ in numbers), {}, dict.fromkeys(numbers, why))
 
@@ -86,7 +86,7 @@ def _of_labels(graph: Graph, twin: Graph, outputs: Sequence[Place | None]) -> di
 
 
 def as_said(located: Located, graph: Graph, names: Mapping[str, int], batch_axes: Axes) -> Located:
-    """What was found, and what the user says of outputs.
+    """The result, with what the user says of outputs.
 
     Args:
         located: what was found.

@@ -35,7 +35,7 @@ Parts = Mapping[str, Block | None]
 
 
 class Choice(Protocol):
-    """What each of them does."""
+    """The interface of choices."""
 
     def parts(self, graph: Graph) -> Parts:
         """The parameters that it selects; empty where it matches none."""

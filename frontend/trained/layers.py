@@ -87,7 +87,7 @@ def _reads_transposed(node: onnx.NodeProto, slot: int) -> bool:
 
 
 def _added(graph: Graph) -> Mapping[str, list[str]]:
-    """What an Add adds to a tensor, the tensor itself among it, by the tensor's name."""
+    """The operands of an Add, by the name of each."""
     added: dict[str, list[str]] = {}
     for node in graph.nodes:
         for name in dict.fromkeys(node.input if node.op_type == "Add" else ()):

@@ -1,4 +1,4 @@
-"""What is trained: which parameters, and of some of them which part.
+"""Selects what is trained: which parameters, and of some of them which part.
 
 Choices add up; `frontend/trained/choices.py` lists them. A sparse choice narrows what another one
 selects; where two of them name a weight, the later one counts. What is to be frozen is taken away
@@ -21,7 +21,7 @@ _BY_NAME = "--train NAME trains any float tensor by its name"
 
 @dataclass(frozen=True)
 class Selection:
-    """What a training step trains.
+    """The tensors that a training step trains.
 
     Attributes:
         trained: parameters that are trained, and the part of each.
@@ -114,7 +114,7 @@ def _parts(graph: Graph, text: str) -> Parts:
 
 
 def _untrained(graph: Graph) -> str:
-    """What a model without any parameter has in their place; empty where it has parameters."""
+    """Names what a model has in place of parameters; empty where it has some."""
     if set(graph.parameters) - statistics_of(graph):
         return ""
     doubtful = [f"{n} ({found.reason})" for n, found in graph.findings.items() if found.is_doubtful]

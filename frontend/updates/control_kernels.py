@@ -1,4 +1,4 @@
-"""What all updates of a step share: whether they apply, and the factor of every gradient.
+"""Values that all updates of a step share: whether they apply, and the factor of every gradient.
 
     total    one call per gradient, each adding to what it is given: the sum of the squares, without
              the loss scale, and the number of elements that are not finite

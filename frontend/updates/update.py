@@ -115,7 +115,7 @@ class UpdatePhase:
         return self._change(kernel, [accumulator], others)
 
     def _control(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> relax.Var:
-        """What the updates share, from all gradients."""
+        """Emits what the updates share, from all gradients."""
         update, operands = self._update, [self._step]
         if update.needs_total:
             operands.append(self._total(trained, gradients))

@@ -1,4 +1,4 @@
-"""What a file says of its weights, and what follows from their use where it says nothing.
+"""Classifies the weights of a file by what it says, and by their use where it says nothing.
 
 Every float tensor of a file is a parameter, a buffer or a constant (`classify`). The evidence, in
 order:

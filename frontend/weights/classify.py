@@ -31,7 +31,7 @@ def classify(
     written: Collection[str] = (),
     promoted: Collection[str] = (),
 ) -> dict[str, Finding]:
-    """What each float tensor of a model is.
+    """Classifies each float tensor of a model.
 
     Args:
         model: for what it says of itself.

@@ -1,4 +1,4 @@
-"""What may become of a tensor of a state dict in a file."""
+"""The fates of a tensor of a state dict in a file."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Fate(StrEnum):
-    """What became of a tensor of a state dict in the file."""
+    """The fate of a tensor of a state dict in the file."""
 
     EQUAL = "equal"
     ROUNDED = "equal up to rounding"
@@ -29,7 +29,7 @@ LOST = frozenset({Fate.MERGED, Fate.TORN, Fate.FOLDED, Fate.DIFFERENT, Fate.MISS
 
 @dataclass(frozen=True)
 class Match:
-    """What became of one tensor.
+    """The fate of one tensor.
 
     Attributes:
         name: of the tensor in the state dict; of an extra one, in the file.

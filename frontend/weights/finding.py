@@ -1,11 +1,11 @@
-"""What a float tensor of a file is, why, and where that is known from."""
+"""A finding: the kind of a float tensor, why, and where that is known from."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a float tensor is."""
+    """The kind of a float tensor."""
 
     PARAMETER = "parameter"
     FROZEN = "frozen parameter"
@@ -23,7 +23,7 @@ class Known(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of a tensor.
+    """The finding on a tensor.
 
     Attributes:
         kind: what it is.
@@ -39,7 +39,7 @@ class Finding:
 
 
 def said(kind: Kind, reason: str) -> Finding:
-    """What the file says of a tensor."""
+    """A finding that the file itself states."""
     return Finding(kind, reason, Known.FILE)
 
 

@@ -147,7 +147,7 @@ def put_into(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def bytes_of(tensor: TensorProto) -> int:
-    """What a tensor takes in a file that holds its elements."""
+    """The bytes of a tensor in a file that holds its elements."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     return tensor.ByteSize() + (int(where["length"]) if _is_in_file(tensor) else 0)
 

@@ -25,7 +25,7 @@ from odtc.frontend.weights.finding import Kind
 
 
 def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:
-    """What became of each float tensor of a state dict, and which parameters the file has beside.
+    """Matches each float tensor of a state dict, and lists parameters that only the file has.
 
     Args:
         model: as `load_model` reads it.
@@ -123,7 +123,7 @@ def _of_name(
 
 
 def _folded(model: onnx.ModelProto, torch: TorchMetadata) -> dict[str, str]:
-    """What went into other tensors, and how, as far as the file says so."""
+    """The tensors that went into other tensors, and how, as far as the file says so."""
     stored = {tensor.name for tensor in model.graph.initializer}
     found = {
         part: f"computed into {name}"

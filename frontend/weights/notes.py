@@ -1,4 +1,4 @@
-"""What the user is told of tensors whose kind is doubtful."""
+"""Notes for the user on tensors whose kind is doubtful."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What a command prints: data on stdout as plain text or JSON, everything else on stderr.
+"""Output of a command: data on stdout as plain text or JSON, everything else on stderr.
 
 Text is never read as markup: a message may hold brackets. Nor does it reach a terminal as it
 came: all that is printed goes through this file, where what would steer a terminal is escaped

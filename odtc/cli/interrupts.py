@@ -51,7 +51,7 @@ class StopRequest:
 
     @property
     def word(self) -> str:
-        """What to call that end."""
+        """The word for that end."""
         return ENDS[self.number or signal.SIGINT][1]
 
 

@@ -1,4 +1,4 @@
-"""What is said of options that a command does not have."""
+"""Errors for options that a command does not have."""
 
 import argparse
 from collections.abc import Iterator, Sequence

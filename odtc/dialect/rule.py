@@ -1,4 +1,4 @@
-"""What a gradient rule is."""
+"""The type of gradient rules."""
 
 from collections.abc import Callable
 

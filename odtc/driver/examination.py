@@ -26,7 +26,7 @@ _WHERE = "odtc.compile"
 
 @dataclass(frozen=True)
 class Report:
-    """What `odtc check` found.
+    """The result of `odtc check`.
 
     Attributes:
         model: path of the ONNX file.

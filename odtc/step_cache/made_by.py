@@ -1,4 +1,4 @@
-"""What makes a step of a model, beside what the user asks for: this version, and this machine.
+"""The inputs of a compile beside the user's: this version, and this machine.
 
 What were left out here would give the step of another odtc, or for another processor, without a
 word; what is too much gives a compile. So each file of the package counts.
@@ -44,7 +44,7 @@ def made_by(target: Target) -> str:
 
 
 def _processor() -> list[str]:
-    """What the system says of its first processor."""
+    """The system's description of its first processor."""
     said = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     lines = said.split("\n\n", maxsplit=1)[0].splitlines()
     return [line for line in lines if line.lower().startswith(_FIELDS)]

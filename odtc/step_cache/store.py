@@ -42,7 +42,7 @@ def step_store() -> ContentStore:
 
 @dataclass(frozen=True)
 class KeptStep:
-    """What is kept of a compile.
+    """A compile's result, as it is kept.
 
     Attributes:
         bundle: the artifact.

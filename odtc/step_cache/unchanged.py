@@ -45,7 +45,7 @@ def look_at(paths: Iterable[Path]) -> Seen:
 
 
 def _said_of(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written; the time of its last change is the last."""
+    """Values that change when a file is written; the time of its last change is the last."""
     try:
         said = os.stat(path)
     except (OSError, ValueError):

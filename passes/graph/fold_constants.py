@@ -1,4 +1,4 @@
-"""What depends on constants alone is computed, by kernels that are built once in a process.
+"""Folds what depends on constants alone, by kernels that are built once in a process.
 
 TVM's pass asks a global function for each of them, and so LLVM, in every module anew: that was half
 of what the compilation of a small model took. Modules have many of them in common: a training step

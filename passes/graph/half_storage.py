@@ -1,4 +1,4 @@
-"""What the backward pass reads of the forward pass waits in half precision.
+"""Stores in half precision what the backward pass reads of the forward pass.
 
 The forward pass computes in float32; each tensor that outlives it is stored as float16, and widened
 again where the backward reads it (delayed precision reduction: Jain et al., "Gist: Efficient Data
@@ -174,7 +174,7 @@ class _Storage(PyExprMutator):
             )
 
     def visit_dataflow_var_(self, op: relax.Var) -> relax.Expr:
-        """What stands for a variable that is read here."""
+        """Replaces a variable that is read here."""
         op = self._same.get(op, op)
         return self._wide(op) if self.in_backward else op
 

@@ -58,7 +58,7 @@ def _is_forward(tags: Tags) -> bool:
 
 
 def _own(variable: relax.Var, wanted: Mapping[relax.Var, Tags]) -> Tags:
-    """What a variable's name says, or its readers if it says nothing, or less."""
+    """The tags in a variable's name, or those of its readers if it has none, or fewer."""
     own, other = tags_of(variable.name), wanted.get(variable, ())
     if not own or (other and other[0].exact and other[0].inexact == own[0]):
         return united((*other, *own))
@@ -68,7 +68,7 @@ def _own(variable: relax.Var, wanted: Mapping[relax.Var, Tags]) -> Tags:
 def _demands(
     value: relax.Expr, own: Tags, fields: Mapping[int, Tags], views: Collection[ir.GlobalVar]
 ) -> Iterator[tuple[relax.Var, Tags]]:
-    """What a value's readers say of each variable in it."""
+    """The tags that a value's readers ask of each variable in it."""
     if isinstance(value, relax.Var):
         yield value, own
     elif isinstance(value, relax.Tuple):

@@ -1,4 +1,4 @@
-"""What the backward reads of a tensor is read from its copy, where that is saved anyway.
+"""Reads tensors of the forward pass from a copy, where that copy is saved anyway.
 
 A branch's result is copied into a concat's, or shuffled, and the next layer keeps the copy for the
 gradient of its weights. A rectifier's gradient reads the branch's result itself: the same values
@@ -43,7 +43,7 @@ FUSED = frozenset(
 
 @dataclass(frozen=True)
 class Saved:
-    """What the backward of a training step reads of its forward.
+    """The tensors of the forward pass that the backward pass of a step reads.
 
     Attributes:
         function: the training step.
@@ -190,7 +190,7 @@ class ReadCopies(Pass):
 
 
 def _elsewhere(builder: relax.BlockBuilder, saved: Saved, value: relax.Expr) -> relax.Expr:
-    """What a binding of the backward computes, of copies: each reader has slices of its own."""
+    """A binding of the backward pass, computed from copies: each reader has slices of its own."""
     read = [each for each in relax.analysis.free_vars(value) if saved.root(each) in saved.moved]
     read = [each for each in read if each in saved.born]
     instead = {}

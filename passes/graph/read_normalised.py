@@ -54,7 +54,7 @@ def is_convolution_of(value: relax.Expr, image: relax.Var) -> bool:
 
 @dataclass(frozen=True)
 class Readers:
-    """What reads the results of the normalisations of a step.
+    """The readers of the results of the normalisations of a step.
 
     Attributes:
         function: the training step.

@@ -127,7 +127,7 @@ def _updates_in(module: tvm.IRModule, function: relax.Function) -> dict[relax.Va
 
 
 def _factor(module: tvm.IRModule, value: relax.Expr) -> float | None:
-    """What a plain update multiplies the learning rate by; None for what is none."""
+    """The factor of the learning rate in a plain update; None for others."""
     if not is_call(value, IN_PLACE):
         return None
     factor = (module[value.args[0]].attrs or {}).get(PLAIN_UPDATE)

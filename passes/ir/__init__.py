@@ -1,1 +1,1 @@
-"""What passes read and write: bindings, calls, kernels and their tensors."""
+"""Reading and writing of the IR: bindings, calls, kernels and their tensors."""

@@ -87,7 +87,7 @@ def _prefixes(bindings: Sequence[relax.Binding]) -> Iterator[Copy]:
 
 
 def _parts(concat: relax.Call) -> list[relax.Expr]:
-    """What a concat joins; nothing where that is one tuple."""
+    """The operands of a concat; none where that is one tuple."""
     if operator_of(concat) == concat_last.name:
         return list(concat.args)
     given = concat.args[0]

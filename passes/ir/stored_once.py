@@ -97,7 +97,7 @@ class _Count:
         self._names[statement.var] = statement.value
 
     def _nodes(self, statement: tirx.Stmt) -> tuple[list[_Node], set[ir.Var]]:
-        """What stores in a statement, and the variables that bounds and conditions depend on."""
+        """The stores in a statement, and the variables that bounds and conditions depend on."""
         if isinstance(statement, tirx.BufferStore):
             is_result = statement.buffer.same_as(self._result)
             return ([int(statement.value.ty.dtype.lanes)] if is_result else []), set()

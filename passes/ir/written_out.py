@@ -15,7 +15,7 @@ from tvm import ir, tirx
 
 @dataclass(frozen=True)
 class Growth:
-    """What a call of a function becomes.
+    """The expansion of a call of a function.
 
     Attributes:
         size: of the expression in its place, without its argument.
@@ -52,7 +52,7 @@ def size_of(value: ir.Expr, sizes: Mapping[Any, int], grown: Grown) -> int:
 
 
 def growth_of(value: ir.Expr, argument: ir.Var) -> Growth:
-    """What a call becomes: an expression of its argument."""
+    """The expansion of a call: an expression of its argument."""
     with_none, with_one = (size_of(value, {argument: at}, {}) for at in (0, 1))
     return Growth(with_none, with_one - with_none)
 

@@ -79,7 +79,7 @@ class CheckLaunches(Pass):
 
 @dataclass(frozen=True)
 class Needs:
-    """What a launch asks of a GPU.
+    """The resources that a launch asks of a GPU.
 
     Attributes:
         items: of a work-group.
@@ -110,7 +110,7 @@ def launches_of(statement: tirx.Stmt) -> Iterator[tirx.AttrStmt]:
 
 
 def needs_of(launch: tirx.AttrStmt) -> Needs:
-    """What a launch asks for."""
+    """The resources that a launch asks for."""
     items = math.prod(_items_along(launch).values())
     given = list(tirx.analysis.undefined_vars(launch))
     tensors = [each for each in given if isinstance(each.ty, BufferType)]
@@ -137,7 +137,7 @@ def _items_along(launch: tirx.AttrStmt) -> dict[str, int]:
 
 
 def _shared_in(launch: tirx.AttrStmt) -> list[tirx.Buffer]:
-    """What a work-group shares."""
+    """The buffers that a work-group shares."""
     found: list[tirx.AllocBuffer] = []
     tvm_ffi.structural_walk(launch, (tirx.AllocBuffer, found.append))
     return [each.buffer for each in found if each.buffer.scope().startswith("shared")]

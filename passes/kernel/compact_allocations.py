@@ -1,4 +1,4 @@
-"""What kernels allocate becomes as large as what they use of it, where they do not know that.
+"""Shrinks allocations of kernels to what is used of them, where the kernels do not know that.
 
 TVM's pass works out the region of each buffer that is used, which takes longer than any other pass
 over a large kernel. Who writes a kernel's loops by hand mostly allocates what they use, and says so

@@ -106,7 +106,7 @@ class _Fused:
             self._same[variable] = before
 
     def _before(self, operand: relax.Expr) -> relax.Expr:
-        """What an operand was; a field of a tuple may be one."""
+        """The operand before fusion; a field of a tuple may be one."""
         made = self._made.get(_key(operand, self._same), operand)
         return self._same.get(made, made)
 
@@ -154,7 +154,7 @@ def _joined(variables: Iterable[relax.Var], same: Mapping[relax.Expr, relax.Expr
 
 
 def _key(value: relax.Expr, same: Mapping[relax.Expr, relax.Expr]) -> Hashable | None:
-    """What tells a call from others: what it calls, and on what; None where it is no call."""
+    """The key of a call: its callee and operands; None where it is no call."""
     if isinstance(value, relax.TupleGetItem):
         return value.index, same.get(value.tuple_value, value.tuple_value)
     if not isinstance(value, relax.Call):

@@ -87,7 +87,7 @@ class _Update:
 
     @property
     def given(self) -> list[relax.Var]:
-        """What its kernel is called with."""
+        """The arguments of its kernel."""
         return list(self.binding.value.args[1].fields)
 
     @property

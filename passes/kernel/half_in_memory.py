@@ -93,7 +93,7 @@ def _is_half(node: ir.Expr) -> bool:
 
 
 def _kind(node: Any) -> str:
-    """What a node is: the name of its class, or of the operator that it calls."""
+    """The kind of a node: the name of its class, or of the operator that it calls."""
     return str(node.op.name) if isinstance(node, ir.Call) else type(node).__name__
 
 

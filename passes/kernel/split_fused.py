@@ -70,7 +70,7 @@ def _is_fused(function: ir.BaseFunc) -> bool:
 
 
 def _results(function: relax.Function) -> list[relax.Var]:
-    """What a fused kernel returns, as variables that are bound to calls."""
+    """The results of a fused kernel, as variables that are bound to calls."""
     values = {binding.var: binding.value for binding in bindings_of(function)}
     result = values.get(function.body.body, function.body.body)
     return list(result.fields) if isinstance(result, relax.Tuple) else [function.body.body]
@@ -163,7 +163,7 @@ def _needed(
 def _closure(
     made: relax.Var, operators: Mapping[relax.Var, relax.Expr], known: set[relax.Var]
 ) -> set[relax.Var]:
-    """What has to be computed for a value, itself among it."""
+    """The calls that a value depends on, its own among them."""
     found, left = {made}, [made]
     while left:
         read = set(relax.analysis.free_vars(operators[left.pop()]))

@@ -1,4 +1,4 @@
-"""What there is to decide for the calls of a step, whose kernels are scheduled and have no blocks.
+"""The recomputation problem of a step whose kernels are scheduled and have no blocks.
 
     calls in their order ─recomputation_of→ Recomputation
 
@@ -22,7 +22,7 @@ from odtc.passes.ir.calls import Calls
 def recomputation_of(
     calls: Calls, module: tvm.IRModule, cost: Cost, storage: Storage | None = None
 ) -> Recomputation:
-    """What there is to decide for the calls of a function."""
+    """The recomputation problem of a function's calls."""
     kernels = [module[binding.value.args[0]] for binding in calls.bindings]
     # What has one result reads all of its arguments for that.
     several = (

@@ -1,1 +1,1 @@
-"""What callers feed a step: checked, converted and sent."""
+"""Checks, converts and sends what callers feed a step."""

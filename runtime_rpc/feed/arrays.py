@@ -11,7 +11,7 @@ _BFLOAT16 = "bfloat16"
 
 
 def as_array(value: Any, where: str) -> np.ndarray:
-    """What a caller feeds as an array.
+    """Converts what a caller feeds to an array.
 
     A tensor of PyTorch is taken whatever its device, and detached: nothing flows back through a
     step. One of bfloat16 becomes float32, which has all of its numbers.

@@ -157,7 +157,7 @@ class FeedConverter:
         return Fed(fed, self._micro_batches)
 
     def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
-        """What is fed of a role for a whole step, by the argument of a call that it is for."""
+        """The arrays of a role for a whole step, by the argument of a call that each is for."""
         ignored = self._bound if role is Role.INPUT else ()
         arrays = named_arrays(feed, self._names[role], role.value, ignored)
         return {
@@ -167,7 +167,7 @@ class FeedConverter:
 
 
 def _part(array: np.ndarray, item: Argument, part: int) -> np.ndarray:
-    """What a micro-batch gets of an array of a whole step."""
+    """The part of an array of a whole step that a micro-batch is given."""
     if item.place is None:
         return array
     count = item.place.count(item.spec.shape)

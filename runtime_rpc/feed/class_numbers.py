@@ -68,7 +68,7 @@ def _check_rank(labels: np.ndarray, classes: Classes, spec: TensorSpec) -> None:
 
 
 def _how_to_ignore(label: int, classes: Classes) -> str:
-    """What to do about a label that people use for what is not to be learned."""
+    """A hint for a label that people use to leave a sample out of the loss."""
     if label >= 0 and label != _VOID:
         return ""
     instead = f", in place of {classes.ignored}" if classes.ignored is not None else ""

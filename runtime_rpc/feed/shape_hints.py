@@ -1,4 +1,4 @@
-"""What to do with an array of another shape than the step takes."""
+"""Hints for an array of another shape than the step takes."""
 
 Shape = tuple[int, ...]
 

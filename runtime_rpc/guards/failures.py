@@ -1,4 +1,4 @@
-"""What failures of TVM's, and of a driver under it, mean to a user."""
+"""Translates failures of TVM, and of a driver under it, for the user."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def why_not_allocated(error: Exception) -> str:
-    """What the driver said, as the end of a message; empty where it said nothing."""
+    """The driver's own message, as the end of one of ours; empty where it has none."""
     found = _NOT_ALLOCATED.search(str(error))
     return f": {found['why']}" if found and found["why"] else ""
 
@@ -42,7 +42,7 @@ def device_errors(name: str) -> Iterator[None]:
 
 
 def explained(error: Exception, name: str) -> DeviceError:
-    """What a failure of TVM's, or of a driver under it, was."""
+    """The error for a failure of TVM, or of a driver under it."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
     if _LOST.search(reason):
         return DeviceLostError(

@@ -21,7 +21,7 @@ _SPAWN = "make it in the process that uses it; with multiprocessing, in one that
 
 
 class _Process:
-    """What the trainers of a process share.
+    """The state that the trainers of a process share.
 
     Attributes:
         pid: of the process in which the first trainer was made; None before that.
@@ -146,7 +146,7 @@ class Turns:
 
 
 class HasTurns(Protocol):
-    """What `alone` wants of an object."""
+    """The interface that `alone` needs of an object."""
 
     _turns: Turns
 

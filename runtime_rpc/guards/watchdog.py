@@ -59,7 +59,7 @@ class Watchdog:
                 self._deadline = float("inf")
 
     def why_ended(self) -> str:
-        """What the server says its session has ended of; '' where nobody says anything.
+        """The server's reason for the end of its session; '' where there is none.
 
         It tells the session's connection, too, but what is sent at that moment may end that first.
         """
@@ -97,7 +97,7 @@ class Watchdog:
             self._questions.close()
 
     def _listen(self) -> str | None:
-        """What is wrong with the device, if anything is."""
+        """The fault of the device, if there is one."""
         if not self._questions:
             return None
         try:

@@ -21,7 +21,7 @@ _LEAST_FILE = 64 << 10
 
 @dataclass(frozen=True)
 class Placement:
-    """What lies in files in place of memory.
+    """The tensors that lie in files in place of memory.
 
     Attributes:
         folder: of the device, that they lie in; one of odtc's if None.

@@ -80,7 +80,7 @@ class NativeTrainer:
 
     @property
     def _handle(self) -> Handle:
-        """What C knows the trainer by.
+        """The handle of the trainer in C.
 
         Raises:
             NativeError: it is closed.
@@ -222,7 +222,7 @@ class NativeTrainer:
         ]
 
     def fact(self, name: str) -> str | None:
-        """What the program says of itself."""
+        """A fact that the program states about itself."""
         found = self._library.odtc_fact(self._handle, name.encode())
         return None if found is None else found.decode()
 

@@ -24,7 +24,7 @@ MOST_THREADS = 64
 
 
 class Code(IntEnum):
-    """What a function of the runtime returns; see `odtc.h`."""
+    """The code that a function of the runtime returns; see `odtc.h`."""
 
     OK = 0
     USAGE = 1

@@ -1,1 +1,1 @@
-"""What training changes: weights and state, and the files that keep them."""
+"""The state that training changes: weights, optimizer state, and the files that keep them."""

@@ -38,7 +38,7 @@ def adapter_arguments(manifest: Manifest) -> list[Argument]:
 
 
 def trained_beside(manifest: Manifest) -> str:
-    """What is said of weights that change beside the adapters; empty if there are none."""
+    """A note on weights that change beside the adapters; empty if there are none."""
     added = {item.spec.name for item in adapter_arguments(manifest)}
     changed = [item.spec.name for item in manifest.of_role(Role.PARAMETER, Role.STATISTIC)]
     names = [name for name in changed if name not in added]

@@ -46,7 +46,7 @@ _OTHER_HINT = "take another checkpoint, or start again without one"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds.
+    """The contents of a checkpoint.
 
     Attributes:
         step: the number of steps that were taken.
@@ -105,7 +105,7 @@ def write_checkpoint(
 
 
 def read_run(path: str | os.PathLike[str]) -> Mapping[str, Any] | None:
-    """What a checkpoint says of the run that it is of; None where it is too old to say it.
+    """A checkpoint's record of its run; None where it is too old to have one.
 
     Raises:
         ArtifactError: it is missing or damaged.

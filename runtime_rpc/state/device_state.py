@@ -271,7 +271,7 @@ class DeviceState:
             self._engine.write({item: tensors[item.spec.name] for item in items})
 
     def _instead(self, ema: bool) -> dict[str, Argument]:
-        """What stands in the place of weights: the averages, or nothing."""
+        """The averages that replace weights, or nothing."""
         return self._averages() if ema else {}
 
     def _averages(self) -> dict[str, Argument]:
@@ -285,7 +285,7 @@ class DeviceState:
         return averages
 
     def _kept(self) -> Iterator[tuple[str, np.ndarray]]:
-        """What steps change, one after the other."""
+        """The tensors that steps change, one after the other."""
         for item in self._manifest.of_role(
             Role.PARAMETER, Role.STATISTIC, Role.STATE, Role.AVERAGE
         ):

@@ -1,4 +1,4 @@
-"""What makes a run the one that it is, and what became of it since its checkpoint was written.
+"""The identity of a run, and how it changed since its checkpoint was written.
 
 A checkpoint keeps it beside the tensors: what of the compiled step decides its numbers, and what
 whoever trains says of the data and of their order. With one of these changed the steps that follow
@@ -20,7 +20,7 @@ _BESIDE = frozenset({"micro-batches", "odtc", "target", "tvm"})
 
 @dataclass(frozen=True)
 class Change:
-    """What is another than it was.
+    """A difference from before.
 
     Attributes:
         what: such as `seed`, or `optimizer.momentum`.
@@ -42,7 +42,7 @@ class Change:
 
 
 def step_identity(manifest: Manifest) -> dict[str, Any]:
-    """What of a compiled step decides its numbers, and `_BESIDE`, which does not."""
+    """The parts of a compiled step that decide its numbers, and `_BESIDE`, which does not."""
     return {
         "loss": manifest.loss,
         "optimizer": manifest.optimizer,
@@ -59,7 +59,7 @@ def step_identity(manifest: Manifest) -> dict[str, Any]:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
-    """What differs; what only one of them says is left out."""
+    """The differences; what only one of them says is left out."""
     old, new = dict(_flat(before)), dict(_flat(now))
     return [
         Change(key, old.get(key, "none"), new.get(key, "none"))

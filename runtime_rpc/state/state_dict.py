@@ -135,7 +135,7 @@ def _for_module(tensors: Mapping[str, "Tensor"], state: State) -> dict[str, np.n
 
 
 def _problems(tensors: Mapping[str, "Tensor"], values: Arrays, state: State) -> Iterator[str]:
-    """What differs, one line a kind."""
+    """The differences, one line a kind."""
     lists = {
         "missing in the step": [name for name in tensors if name not in values],
         "not in the module": sorted(state.needed - tensors.keys()),

@@ -9,7 +9,7 @@ from odtc.dialect.rule import Rule
 def pad(
     _: relax.Var, call: relax.Call, grad: relax.Expr, __: relax.BlockBuilder
 ) -> list[relax.Expr]:
-    """What lies inside of the frame."""
+    """Pads a tensor with a frame."""
     widths = [int(width) for width in call.attrs.pad_width]
     sizes = [int(size) for size in call.args[0].ty.shape]
     begin = widths[::2]

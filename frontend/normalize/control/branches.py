@@ -65,7 +65,7 @@ def _flattened(body: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _effect(graph: Graph, body: onnx.GraphProto, node: onnx.NodeProto) -> str:
-    """What a node does beside its results, or may not do with ones and zeros."""
+    """A side effect of a node, or why it may not run on ones and zeros."""
     if node.op_type == "BatchNormalization":
         return "the statistics of a BatchNormalization would follow both branches"
     made = {inner.output[0]: inner for inner in _flattened(body)}
@@ -85,7 +85,7 @@ def _effect(graph: Graph, body: onnx.GraphProto, node: onnx.NodeProto) -> str:
 
 
 def _captured(graph: Graph, body: onnx.GraphProto) -> list[str]:
-    """What a branch reads of the graph around it, constants aside."""
+    """The tensors of the enclosing graph that a branch reads, constants aside."""
     own = {name for node in body.node for name in node.output}
     own |= {tensor.name for tensor in body.initializer}
     read = {name for node in body.node for name in names_read(node)}

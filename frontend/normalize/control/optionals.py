@@ -17,7 +17,7 @@ def _given(node: onnx.NodeProto) -> str:
 
 
 def _pass_on(graph: Graph, node: onnx.NodeProto, inlined: Inlined, held: Held) -> bool:
-    """What is put in is what is taken out."""
+    """Forwards the element of an optional to its readers."""
     name = _given(node)
     if name in held:
         held[node.output[0]] = held[name]

@@ -23,7 +23,7 @@ SPLIT_INPUT_SINCE = 13
 
 @dataclass
 class Inlined:
-    """What stands for a node.
+    """The nodes that replace a node.
 
     Attributes:
         graph: the graph that takes it in.

@@ -1,4 +1,4 @@
-"""What the bodies of Loop and Scan come to when they are written out, one for each trip.
+"""Unrolls the bodies of Loop and Scan, once for each trip.
 
 A loop in a loop, or a scan over millions of steps, is a few hundred bytes of a file. What each
 comes to is added up over the model, before its first node is made.

@@ -42,7 +42,7 @@ def _cast_like(node: Node, emit: Emit) -> str:
 
 
 def _chosen(node: Node, _: Emit) -> str | None:
-    """What a constant condition takes everywhere, where that has the result's shape."""
+    """The branch that a constant condition takes everywhere, where that has the result's shape."""
     condition = node.constant(0)
     if condition is None or not condition.size or condition.any() != condition.all():
         return None

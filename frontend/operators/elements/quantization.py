@@ -58,7 +58,7 @@ def _fits(node: Node) -> str:
 
 
 def _nonzero(node: Node, slot: int) -> str:
-    """What is quantised is divided by its scale."""
+    """The scale, checked: quantised values are divided by it."""
     scale = node.constant(slot)
     return "" if scale is None or scale.all() else f"the scale {node.inputs[slot]!r} is zero"
 

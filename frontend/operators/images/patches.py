@@ -1,4 +1,4 @@
-"""What the windows over an image see, tap by tap, as a tensor of its own."""
+"""The windows over an image, tap by tap, as a tensor of its own."""
 
 import itertools
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def taps_of(windows: Windows) -> list[tuple[int, ...]]:
 def patches(
     node: Node, emit: Emit, data: str, windows: Windows, pads: Sequence[int], fill: float
 ) -> str:
-    """What the windows see, `[batch, channels, taps, *counts]`.
+    """The windows over an image, `[batch, channels, taps, *counts]`.
 
     Args:
         node: the node that is expanded; its first input has the shape of `data`.

@@ -98,7 +98,7 @@ def _capped(node: Node, emit: Emit, scores: str) -> str:
 
 
 def _bias(node: Node, emit: Emit, queries: int, keys: int, past: int) -> np.ndarray | str | None:
-    """What is added to the scores: -inf where a query must not see a key."""
+    """The bias of the scores: -inf where a query must not see a key."""
     if node.has(_LENGTHS):
         allowed = _seen(node, emit, queries, keys)
         fixed = emit("Where", allowed, 0.0, -math.inf)
@@ -126,7 +126,7 @@ def _bias(node: Node, emit: Emit, queries: int, keys: int, past: int) -> np.ndar
 
 
 def _fixed_bias(node: Node, queries: int, keys: int, past: int) -> np.ndarray | None:
-    """What the attributes say: no key after the query, none outside of a window around it."""
+    """The mask of the attributes: no key after the query, none outside of a window around it."""
     ahead = np.arange(keys)[None, :] - np.arange(queries)[:, None] - past
     allowed = np.ones_like(ahead, bool)
     for least, most in _windows(node):

@@ -81,7 +81,7 @@ def _attention(node: Node, emit: Emit) -> list[str]:
 
 
 def _corrected(node: Node, emit: Emit, given: tuple[str, str, str, str]) -> str:
-    """What the state does not give for the key yet, times the update rate."""
+    """The part of the value that the state does not give for the key yet, times the update rate."""
     of, (state, key, value, beta) = _sizes(node), given
     if state:
         row = reshape(emit, key, of.batch, of.heads, 1, of.width)

@@ -150,7 +150,7 @@ def _turned(node: Node, emit: Emit, name: str, *axes: int) -> str:
 
 
 def _part(node: Node, emit: Emit, slot: int, at: int) -> str | None:
-    """What an input holds for a direction; None where it is left out."""
+    """The part of an input for a direction; None where it is left out."""
     if not node.has(slot):
         return None
     name = node.inputs[slot]

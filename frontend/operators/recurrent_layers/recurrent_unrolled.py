@@ -118,7 +118,7 @@ def _biases(node: Node, emit: Emit, at: int) -> Sequence[str]:
 
 
 def _part(node: Node, emit: Emit, slot: int, at: int, *shape: int) -> str:
-    """What an input holds for a direction."""
+    """The part of an input for a direction."""
     parts = split_evenly(node, emit, node.inputs[slot], 0, directions(node), 1)
     return reshape(emit, parts[at], *shape)
 

@@ -1,1 +1,1 @@
-"""What tells a parameter from other tensors: names, uses and values."""
+"""Evidence that a tensor is a parameter: names, uses and values."""

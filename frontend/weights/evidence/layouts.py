@@ -110,7 +110,7 @@ def _is_row(value: np.ndarray) -> bool:
 
 
 def _repeated(value: np.ndarray) -> tuple[str, np.ndarray | None]:
-    """What was repeated along the first axis alone: one number in all places is taken for that."""
+    """The part that was repeated along the first axis alone, or one number in all places."""
     along = [axis for axis, size in enumerate(value.shape) if size > 1 and _is_alike(value, axis)]
     is_full = bool(value.size) and bool((value == value.flat[0]).all())
     is_first = along[:1] == [0] and (len(along) == 1 or is_full)

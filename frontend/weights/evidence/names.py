@@ -1,4 +1,4 @@
-"""What the name of a tensor says, by the program that wrote the file.
+"""Classifies tensors by their names, as the program that wrote the file chose them.
 
 A name that is an entry of a state dict or a variable says that the tensor may be a parameter; it
 may be a buffer as well. Numbers of the program have names that an exporter made up.

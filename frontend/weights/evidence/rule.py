@@ -1,4 +1,4 @@
-"""What a tensor is by its use, where the file says nothing.
+"""Classifies a tensor by its use, where the file says nothing.
 
 A tensor is a parameter if one of the nodes that meet it with data applies it as layers do:
 
@@ -81,7 +81,7 @@ class Stored:
 
 
 def judge(stored: Stored, uses: Uses) -> Finding:
-    """What a float tensor is by its use."""
+    """Classifies a float tensor by its use."""
     found = [_judge_read(stored, read, uses) for read in uses.reads_of(stored.name)]
     if _SETTING in found:
         return _SETTING

@@ -1,4 +1,4 @@
-"""What the values of a tensor say: patterns that neither an initialisation nor training leaves.
+"""Classifies tensors by patterns of values that neither initialisation nor training leaves.
 
 A tensor whose elements are all equal says nothing: fresh scales, biases and zero-initialised layers
 look so, too.
@@ -17,7 +17,7 @@ _COUNTS = "counts in even steps, as bins, anchors and strides do"
 
 
 def pattern(value: np.ndarray) -> str:
-    """What a tensor is by its values, as the end of a sentence; empty where they say nothing."""
+    """The pattern in a tensor's values, as the end of a sentence; empty where there is none."""
     if value.size < 2:
         return ""
     if np.isinf(value).any():

@@ -1,1 +1,1 @@
-"""What exporters do to weights, and what they write of them."""
+"""Changes that exporters make to weights, and the metadata that they write."""

@@ -28,7 +28,7 @@ _SCRIPT_EXPORT = (
 
 
 def losses_of(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
-    """What a model that `restore` has been through has lost.
+    """The losses of a model that `restore` has been through.
 
     Args:
         model: as it was read.
@@ -57,7 +57,7 @@ _PAIRED = {APART: "{name} (from {source})", TURNED: "{name} (was {source})"}
 
 
 def undone(model: onnx.ModelProto) -> Iterator[str]:
-    """What `restore` undid in a model."""
+    """The changes that `restore` undid in a model."""
     kinds: dict[str, list[str]] = {}
     for name, (how, source) in restored(model.graph).items():
         form = _PAIRED.get(how, "{name}")

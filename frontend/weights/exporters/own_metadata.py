@@ -10,7 +10,7 @@ from odtc.frontend.weights.finding import Finding, Kind, said
 
 
 def read_own_metadata(model: onnx.ModelProto, stored: Collection[str]) -> dict[str, Finding] | None:
-    """What the file says of its tensors, by name; None where it has no such list.
+    """Reads the file's list of its tensors, by name; None where it has no such list.
 
     Args:
         model: as it was read.
@@ -37,5 +37,5 @@ def read_own_metadata(model: onnx.ModelProto, stored: Collection[str]) -> dict[s
 
 
 def not_listed() -> Finding:
-    """What is said of a tensor that a file with such a list does not name."""
+    """The finding for a tensor that a file with such a list does not name."""
     return said(Kind.CONSTANT, f"not listed in {KEY}")

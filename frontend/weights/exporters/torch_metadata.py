@@ -83,7 +83,7 @@ class Call:
 
 @dataclass(frozen=True)
 class TorchMetadata:
-    """What a file says of its tensors.
+    """The metadata of a file on its tensors.
 
     Attributes:
         entries: parameters and buffers of the module, by placeholder.
@@ -110,7 +110,7 @@ class TorchMetadata:
 
 
 def read_torch_metadata(model: onnx.ModelProto) -> TorchMetadata:
-    """What a file says of its tensors; empty where it says nothing."""
+    """Reads the metadata of a file on its tensors; empty where it has none."""
     graph = model.graph
     signature = _pairs(graph).get(_SIGNATURE, "")
     entries = {m["placeholder"]: Entry(m["kind"], m["target"]) for m in _ENTRY.finditer(signature)}
@@ -151,7 +151,7 @@ def function_of(node: onnx.NodeProto) -> str:
 
 
 def lost_in_look_up(call: Call) -> str:
-    """What a look-up does to its table's gradient that ONNX has no place for; empty if nothing."""
+    """The part of a look-up's gradient that ONNX has no place for; empty if there is none."""
     found = _LOOK_UP.search(call.text) if call.target == _EMBEDDING else None
     if found is None:
         return ""
@@ -168,7 +168,7 @@ def unused_statistics(call: Call) -> str:
 
 
 def rules_of(node: onnx.NodeProto) -> str:
-    """What the exporter's optimizer did to a node."""
+    """The rewrite rules that the exporter's optimizer applied to a node."""
     return _pairs(node).get(_RULE, "")
 
 

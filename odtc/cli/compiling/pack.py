@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _too_high(solution: "PackingSolution", capacity: int, table: Path) -> BudgetError:
-    """What to say of a plan that needs more than there is."""
+    """The error for a plan that needs more than there is."""
     need = f"the lowest found has {solution.height} bytes, and none has less than "
     return BudgetError(
         f"no plan within {capacity} bytes: {need}{solution.lower_bound}",

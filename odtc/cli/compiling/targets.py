@@ -54,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _described(gpu: "Gpu") -> dict[str, Any]:
-    """What is known of a GPU; not what is told to kernels when they are written."""
+    """Describes a GPU, without what kernels are only told when they are written."""
     known = asdict(gpu) | {"half": sorted(gpu.half)}
     return {name: value for name, value in known.items() if name not in _OF_KERNELS}
 
 
 def _shape(gpu: "Gpu") -> tuple[str, str]:
-    """What a GPU prefers and takes, in words."""
+    """Describes the limits and preferences of a GPU in words."""
     items = f"groups of {gpu.group} items, at most {gpu.most_items:,}"
     return items, f"that share {readable_bytes(gpu.local_bytes)}"

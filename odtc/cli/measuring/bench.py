@@ -118,7 +118,7 @@ def models_of(text: str, suite: "Suite") -> list[str]:
 
 
 def _identity(args: argparse.Namespace, suite: "Suite", terms: "Terms") -> dict[str, Any]:
-    """What all rows of a file have in common; models, batches and rounds may be added to."""
+    """The identity of all rows of a file; models, batches and rounds may be added to."""
     from odtc.core.artifact.bundle import file_sha256
 
     about = {"title": suite.title, "sha256": file_sha256(suite.path), "published": suite.published}

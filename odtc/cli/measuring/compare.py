@@ -134,7 +134,7 @@ def _peers(text: str) -> list[str]:
 
 
 def terms_of(args: argparse.Namespace, batches: list[int]) -> "Terms":
-    """What `add_terms` read.
+    """Reads the options that `add_terms` added.
 
     Raises:
         UsageError: a budget is no number of bytes.
@@ -219,7 +219,7 @@ def _case(args: argparse.Namespace) -> "Case":
 
 
 def _identity(args: argparse.Namespace, terms: "Terms") -> dict[str, Any]:
-    """What all rows of a file have in common; batches, threads and rounds may be added to."""
+    """The identity of all rows of a file; batches, threads and rounds may be added to."""
     from odtc.core.artifact.bundle import file_sha256
 
     files = {"sha256": args.model, "data": args.data}

@@ -36,7 +36,7 @@ def _line(result: "Result") -> tuple[str, ...]:
 
 
 def summary(results: "Sequence[Result]") -> list[str]:
-    """What is lost, the means of ratios, what did not train, and whether to trust the times."""
+    """Summarises losses first, then means of ratios, failures, and doubts about the times."""
     from odtc.comparison.results import STEADY, disturbed, geometric_mean
 
     peers = [each for each in results if not each.is_ours]

@@ -213,7 +213,7 @@ def _operators(profile: "Profile") -> _Rows:
 
 
 def _shown(profile: "Profile", numbers: "Iterable[int]") -> list[tuple[str, str, float]]:
-    """What is known of how the device felt."""
+    """The known values of the device's state."""
     known = profile.felt(numbers)
     return [each for each in _FELT if each[0] in known]
 

@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _identity(args: argparse.Namespace) -> dict[str, Any]:
-    """What two runs of one sweep have in common; choices and rounds may be added to."""
+    """The identity of a sweep; choices and rounds may be added to."""
     from odtc.core.artifact.bundle import file_sha256
 
     inputs = {path: file_sha256(Path(path)) for path in args.inputs}

@@ -1,4 +1,4 @@
-"""What `odtc tune` shows: what there is to tune, how far it is, and what it was good for."""
+"""Tables of `odtc tune`: the tasks, the progress, and the gains."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -95,7 +95,7 @@ def _cells(task: "TuningTask", progress: "Progress") -> tuple[str, str, str]:
 
 
 def report(tasks: "Sequence[TuningTask]", state: "TuningState", compared: "Comparison") -> Shown:
-    """What was won, by task and for the step, as lines and as data."""
+    """Reports the gains, by task and for the step, as lines and as data."""
     rows = [("product", "tensors", "calls", "trials", "ms", "gain")]
     for task, progress in zip(tasks, state.tasks, strict=True):
         trials, ms, gain = _cells(task, progress)

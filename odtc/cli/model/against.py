@@ -1,4 +1,4 @@
-"""What `odtc check --against` prints: what became of a module's weights in an ONNX file."""
+"""Output of `odtc check --against`: the fate of a module's weights in an ONNX file."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any

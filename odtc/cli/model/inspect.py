@@ -248,7 +248,7 @@ def _label(item: "Argument") -> str:
 
 
 def _update_rows(update: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is around the optimizer, where there is something."""
+    """Rows on clipping, schedules and averages around the optimizer, where there are any."""
     from odtc.core.options.checked_options import format_choice
 
     known = {key: update.get(key, plain) for key, plain in _PLAIN.items()}

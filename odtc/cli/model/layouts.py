@@ -1,4 +1,4 @@
-"""What `odtc inspect --layouts` says: a plan that `odtc compile --layout` takes, with its costs."""
+"""Output of `odtc inspect --layouts`: a plan that `odtc compile --layout` takes, with its costs."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ def report(plan: "LayoutPlan | None") -> list[str]:
 
 
 def _proof(plan: "LayoutPlan") -> str:
-    """What is known of plans that are not taken; nothing, where this one was asked for."""
+    """A sentence on plans that are not taken; empty where this one was asked for."""
     if plan.is_proven:
         less = "costs less, with its bytes" if plan.price else "takes less"
         return f"; no plan {less}"

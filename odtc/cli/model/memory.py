@@ -1,4 +1,4 @@
-"""What `odtc inspect --memory` says of a training step's memory plan."""
+"""Output of `odtc inspect --memory`: a training step's memory plan."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +86,7 @@ def _rows(memory: "Memory") -> list[tuple[str, str]]:
 
 
 def _micro_batches(memory: "Memory") -> list[tuple[str, str]]:
-    """What they are, and what the budget holds beside the arena because of them."""
+    """Rows on micro-batches, and on the bytes that the budget holds beside the arena for them."""
     if memory.micro_batches == 1:
         return []
     count = _exact(memory.accumulator_bytes)

@@ -15,7 +15,7 @@ Drawn = Callable[[float, float], str]
 
 @dataclass(frozen=True)
 class Entry:
-    """What a legend explains: a label, and how its mark is drawn around a point."""
+    """An entry of a legend: a label, and how its mark is drawn around a point."""
 
     label: str
     draw: Drawn

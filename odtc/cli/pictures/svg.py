@@ -1,4 +1,4 @@
-"""What pictures of the command line share: a canvas, its style, and the file they go to.
+"""The canvas and style of the command line's pictures, and the file they are written to.
 
 A picture is SVG, or a page of HTML that holds it and shows what the pointer is on. Nothing is
 fetched from anywhere.
@@ -109,14 +109,14 @@ def unit_of(count: float) -> tuple[int, str]:
 
 
 def vertical_label(label: str) -> str:
-    """What the axis at the left shows."""
+    """The label of the axis at the left."""
     middle = (TOP + HEIGHT - BOTTOM) / 2
     turned = f'transform="rotate(-90 24 {middle:g})"'
     return f'<text x="24" y="{middle:g}" text-anchor="middle" {turned}>{label}</text>'
 
 
 def horizontal_label(label: str) -> str:
-    """What the axis at the bottom shows."""
+    """The label of the axis at the bottom."""
     return text_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, label, anchor="middle")
 
 

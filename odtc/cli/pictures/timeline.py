@@ -107,7 +107,7 @@ class _Picture:
         return LEFT + (WIDTH - LEFT - RIGHT) * (time - self._began) / self._length
 
     def _heads(self) -> Iterator[str]:
-        """What rows are, and their axes."""
+        """The headings of rows, and their axes."""
         for number, name in enumerate(("steps", "operators", "moves")):
             yield text_at(LEFT - 8, TOP + number * _BAR + 19, name, "quiet", "end")
         for number, row in enumerate(self._rows):

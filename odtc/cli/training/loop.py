@@ -20,7 +20,7 @@ EMULATED = "emulated, not a measurement"
 
 @dataclass
 class Done:
-    """What a run has done so far.
+    """The progress of a run so far.
 
     Attributes:
         emulated: its device is emulated, and its times are not results.

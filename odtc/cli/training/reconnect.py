@@ -117,7 +117,7 @@ class RecoverableTrainer:
 
 
 def _identity(path: Path | None) -> tuple[int, int] | None:
-    """What differs when a file was written again; None if there is none."""
+    """The identity of a file, which differs once it is written again; None if there is none."""
     if path is None or not path.exists():
         return None
     found = path.stat()

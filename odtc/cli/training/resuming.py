@@ -41,7 +41,7 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_identity(samples: "Samples", seed: int, schedule: "Schedule") -> dict[str, str]:
-    """What makes a run the one that it is, beside the compiled step."""
+    """The identity of a run, beside the compiled step."""
     return {
         "data": f"{len(samples)} samples, sha256 {_digest(samples)}",
         "seed": str(seed),

@@ -114,7 +114,7 @@ def members_of(manifest: Manifest) -> tuple[str, ...]:
 
 
 def identity_in(manifest: Manifest, root: Path) -> str:
-    """What the library of an artifact is to be bound to; the other members lie in the folder."""
+    """The hash that the library of an artifact is bound to; the other members lie in the folder."""
     hashes = {name: file_sha256(root / name) for name in BOUND}
     return identity_of(replace(manifest, files=hashes), BOUND)
 

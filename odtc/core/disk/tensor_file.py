@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself.
+    """The header of a file.
 
     Attributes:
         metadata: texts by name, without the hashes.

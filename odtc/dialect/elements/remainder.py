@@ -15,7 +15,7 @@ _FUNCTIONS = {"float32": "fmodf", "float64": "fmod"}
 
 
 def _kernel(left: te.Tensor, right: te.Tensor) -> te.Tensor:
-    """What is left of the first operand; they broadcast."""
+    """The remainder of the first operand; they broadcast."""
     shape = topi.add(left, right).shape
     first, second = topi.broadcast_to(left, shape), topi.broadcast_to(right, shape)
     dtype = str(left.dtype)

@@ -47,13 +47,13 @@ def notes_on(source: Source, made: BuiltPlans, budget: int | str | None) -> Iter
 
 
 def _said_of_form(form: KernelForm) -> Iterator[str]:
-    """What is said of kernels that are others than without a budget."""
+    """Notes on kernels that differ from those without a budget."""
     said = {HALF_ACTIVATIONS: form.half, DIRECT_CONVOLUTIONS: form.direct}
     return (note for note, is_so in said.items() if is_so)
 
 
 def _said_of_plans(made: BuiltPlans) -> str:
-    """What is said of several plans."""
+    """Notes on several plans."""
     arenas = [step.arena_bytes for step in made.built.steps]
     return (
         f"{len(arenas)} plans, from {arenas[0]:,} bytes to {arenas[-1]:,} in {made.times[-1]:.2f} "
@@ -62,14 +62,14 @@ def _said_of_plans(made: BuiltPlans) -> str:
 
 
 def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
-    """What is said of the arithmetic of a step in mixed precision."""
+    """Notes on the arithmetic of a step in mixed precision."""
     if not has_half:
         return f"arithmetic is float32: {target.spec} has none for float16"
     return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"
 
 
 def _measured(tuned: Mapping[str, str], database: str | os.PathLike[str] | None) -> Iterator[str]:
-    """What is said of kernels whose loops were measured, and of the file of measurements."""
+    """Notes on kernels whose loops were measured, and on the file of measurements."""
     if database is not None and not Path(database).exists():
         yield f"there is no file of measurements {os.fspath(database)!r} yet"
     if tuned:
