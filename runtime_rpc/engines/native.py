@@ -17,7 +17,12 @@ from odtc.core.disk.files import check_programs
 from odtc.core.options.cores import cores_of_threads
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.engine import Instead, Ready
-from odtc.runtime_rpc.engines.native_errors import explained, opening_errors, storage_folder
+from odtc.runtime_rpc.engines.native_errors import (
+    check_same_step,
+    explained,
+    opening_errors,
+    storage_folder,
+)
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.memory.allocation import Placement
@@ -54,6 +59,7 @@ class NativeEngine:
         asked = parse_target(manifest.target).threads
         self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
         self._core: int | None = None
+        check_same_step(manifest, self._native)
         self._tensors = {
             item: self._native.tensors[item.role.value, item.spec.name]
             for item in manifest.arguments

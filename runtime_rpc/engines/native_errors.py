@@ -8,9 +8,11 @@ from odtc.core.artifact.bundle import PROGRAM, Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import cache_folder
 from odtc.core.errors import ArtifactError, DeviceError, OdtcError, OutputError
+from odtc.core.specs import Role
 from odtc.runtime_rpc.fit import OTHER_MACHINE
 from odtc.runtime_rpc.guards.failures import FITS, SMALLER
 from odtc.runtime_rpc.memory.allocation import Placement
+from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Code, NativeError
 from odtc.runtime_rpc.session import Session
 
@@ -61,6 +63,25 @@ def _not_opened(
             hint="compile the model for a smaller batch, train less of it, or take a larger device",
         )
     return ArtifactError(f"the artifact cannot be run: {error}", where=PROGRAM, hint=_AGAIN)
+
+
+def check_same_step(manifest: Manifest, native: NativeTrainer) -> None:
+    """Checks that a program has the tensors and the plan of its manifest.
+
+    Raises:
+        ArtifactError: it has others.
+    """
+    whole = [each for role in (Role.INPUT, Role.LABEL) for each in manifest.fed(role)]
+    others = [item for item in manifest.arguments if item.role not in (Role.INPUT, Role.LABEL)]
+    wanted = {
+        (item.role.value, item.spec.name): (item.spec.shape, item.spec.dtype)
+        for item in (*whole, *others)
+    }
+    found = {key: (each.shape, each.dtype.name) for key, each in native.tensors.items()}
+    if found != wanted or native.arena_bytes != manifest.plans[0].arena_bytes:
+        raise ArtifactError(
+            "the program and the manifest are not of the same step", where=PROGRAM, hint=_AGAIN
+        )
 
 
 def _reason(error: NativeError) -> str:

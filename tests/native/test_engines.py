@@ -16,7 +16,14 @@ import pytest
 
 import odtc
 from benchmarks.virtual_machine import VirtualMachineHere
-from odtc.core.errors import BuildError, NumericError, OdtcError, UnsupportedError, UsageError
+from odtc.core.errors import (
+    ArtifactError,
+    BuildError,
+    NumericError,
+    OdtcError,
+    UnsupportedError,
+    UsageError,
+)
 from odtc.runtime_rpc.engines import choose
 from odtc.runtime_rpc.engines.choose import why_tvm
 from odtc.runtime_rpc.engines.native import NativeEngine
@@ -70,6 +77,16 @@ def test_a_step_that_is_no_straight_line_is_tvms(artifact) -> None:
     files = {k: v for k, v in artifact.manifest.files.items() if k != "program.bin"}
     bundle = replace(artifact._bundle, manifest=replace(artifact.manifest, files=files))
     assert why_tvm(bundle, LocalSession()) == "the artifact has no program"
+
+
+def test_a_program_of_another_step_is_refused(artifact) -> None:
+    first, *others = artifact.manifest.arguments
+    wider = replace(first, spec=replace(first.spec, shape=(8, INPUTS + 1)))
+    plans = (replace(artifact.manifest.plans[0], arena_bytes=64),)
+    for change in ({"arguments": (wider, *others)}, {"plans": plans}):
+        bundle = replace(artifact._bundle, manifest=replace(artifact.manifest, **change))
+        with pytest.raises(ArtifactError, match="are not of the same step"):
+            Trainer(bundle, LocalSession())
 
 
 def test_tvm_takes_steps_where_the_runtime_cannot_be_built(
