@@ -30,6 +30,8 @@ _MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
 _BATCH = {"digits": 32, "squeezenet": 4}
 # Steps that follow each other, as in a training: behind a wait they find their caches empty.
 _TURN = {"digits": 20, "squeezenet": 2}
+# Seconds before a turn: TVM's threads look for work for a while after the last one.
+_REST = 0.05
 
 
 class Steps:
@@ -151,6 +153,7 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
         engines = [native, *(Steps([*worker, engine, *given]) for engine in ("native", "tvm"))]
         for _ in range(args.turns):
             for each in engines:
+                time.sleep(_REST)
                 each.take(_TURN[name])
         row = Measured(
             name,
