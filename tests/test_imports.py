@@ -17,6 +17,7 @@ MOST_FILES = 15
 VOCABULARY = {
     "odtc.core.errors",
     "odtc.core.specs",
+    "odtc.core.disk.files",
     "odtc.core.ir.relax_calls",
     "odtc.frontend.graph",
     "odtc.frontend.operators.operator",
