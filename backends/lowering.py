@@ -11,7 +11,8 @@ from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.built import Built, built_of
 from odtc.backends.decisions import RecordLookup, no_records
-from odtc.backends.families import Family, family_of
+from odtc.backends.families import family_of
+from odtc.backends.family.family import Family
 from odtc.backends.objects.compiling import compiled
 from odtc.backends.objects.kernel_objects import pass_context
 from odtc.backends.objects.outlines import Outlines, recall_phase

@@ -22,7 +22,8 @@ from tvm import tirx
 
 from benchmarks.output import about, add_files, terminal, write_json
 from benchmarks.step_time.cases import StepCase, case_of, names
-from odtc.backends.families import CPU_LOOPS, family_of
+from odtc.backends.families import family_of
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.pipeline.phases import fuse_phase

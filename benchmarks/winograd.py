@@ -31,7 +31,7 @@ from benchmarks.output import (
     terminal,
     write_json,
 )
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import Machine, machine_of

@@ -12,7 +12,8 @@ from odtc.autoschedule.tuning.search import KernelDraft
 from odtc.backends.cost.call_cost import call_cost
 from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Choice, Decisions
-from odtc.backends.families import Family, family_of
+from odtc.backends.families import family_of
+from odtc.backends.family.family import Family
 from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.pipeline.phases import fuse_phase, order_phase, rewrite_phase
 from odtc.backends.targets import Target

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from odtc.backends.families import Family
+from odtc.backends.family.family import Family
 from odtc.core.artifact.memory_plan import Origin
 from odtc.passes.contract import Pass
 from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from odtc.backends.families import Family
+from odtc.backends.family.family import Family
 from odtc.backends.pipeline.known import known_passes
 from odtc.backends.pipeline.options import PipelineOptions
 from odtc.core.artifact.memory_plan import Origin

@@ -10,7 +10,7 @@ from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import Decisions, TunedChoice
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.convolution.depthwise import FAMILIES

@@ -11,7 +11,8 @@ from tvm import tirx
 from odtc.backends.cost.call_cost import call_cost
 from odtc.backends.cost.measured_times import NOTHING, Measured, measured_times
 from odtc.backends.decisions import TunedChoice
-from odtc.backends.families import CPU_LOOPS, family_of
+from odtc.backends.families import family_of
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts

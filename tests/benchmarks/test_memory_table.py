@@ -30,7 +30,8 @@ from benchmarks.memory.tvm_planner import NewParameters, as_relax_training, plan
 from benchmarks.memory.worker import TaskError, run
 from odtc.backends import lowering
 from odtc.backends.built import storage_bytes
-from odtc.backends.families import Family, family_of
+from odtc.backends.families import family_of
+from odtc.backends.family.family import Family
 from odtc.backends.pipeline.phases import plan_phase
 from odtc.backends.targets import parse_target
 from odtc.comparison.measures.resident import Sample, measured

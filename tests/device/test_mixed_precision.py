@@ -18,7 +18,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.built import half_products
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.kernels.product.tile import machine_of

@@ -11,7 +11,8 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from odtc.autoschedule.table import schedule_passes
-from odtc.backends.families import Family, family_of
+from odtc.backends.families import family_of
+from odtc.backends.family.family import Family
 from odtc.backends.legalize import Legalize
 from odtc.backends.lowering import fuse_phase
 from odtc.backends.targets import parse_target

@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 from tvm import tirx
 
-from odtc.backends.families import GPU_CODE
+from odtc.backends.family.gpu import GPU_CODE
 from odtc.backends.native.build import load_runtime
 from tests.host import HOST
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.channels_last import depthwise as depthwise_last
 from odtc.backends.kernels.channels_last import pool as pool_last
 from odtc.backends.kernels.channels_last.batch_norm import batch_norm_last, batch_norm_last_gradient

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product import packed as packed_product
 from odtc.backends.kernels.product.tile import Machine, machine_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tvm import relax
 from tvm.relax import op
 
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product import deep as deep_product
 from odtc.backends.kernels.product import packed as packed_product

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.built import half_products
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product import half_runs, tile

@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.common.places import load
 from odtc.backends.kernels.convolution.lane_gradient import is_worth_lanes, lane_gradient
 from odtc.backends.kernels.convolution.shifted_cut import Shape

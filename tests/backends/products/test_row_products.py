@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.kernels.product.panel import ProductSizes

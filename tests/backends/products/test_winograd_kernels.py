@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 import odtc
 from odtc.backends.built import winograd_kernels
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.convolution.shifted_cut import Shape

@@ -12,7 +12,7 @@ from tvm import relax, te
 from tvm.relax import op
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.families import CPU_LOOPS
+from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.kernels.product.tile import Machine, machine_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import odtc
-from odtc.backends import families
+from odtc.backends.family import cpu
 from odtc.backends.kernels.gather.take import CHUNK
 from odtc.passes.graph.update_rows import UpdateRows
 from tests.fast import examples
@@ -87,7 +87,7 @@ def test_no_bit_differs_from_the_gradient_of_the_whole_table(
 
 def test_what_is_read_often_is_summed_before_it_is_taken(tmp_path: Path) -> None:
     """Each adjoint alone would be lost beside the weight; their sum is not."""
-    kernel = families.take_update(5, 1, 64, "int64", 1.0)
+    kernel = cpu.take_update(5, 1, 64, "int64", 1.0)
     table, adjoint = np.zeros((5, 1), np.float32), np.full((64, 1), 2.0**-24, np.float32)
     table[3] = 1.0
     run_kernel(kernel, table, adjoint, np.full(64, 3), *np.float32([1, 0]))
