@@ -54,8 +54,10 @@ def topk_kernel(
                 kept[0] = T.int64(0)
                 for n in range(size):
                     at[0] = kept[0]
+                    # Both sides of an `and` are computed: the second must not read in front.
                     while at[0] > 0 and leads(
-                        data[r // inner, n, r % inner], values[r // inner, at[0] - 1, r % inner]
+                        data[r // inner, n, r % inner],
+                        values[r // inner, T.max(at[0] - T.int64(1), T.int64(0)), r % inner],
                     ):
                         if at[0] < count:
                             values[r // inner, at[0], r % inner] = values[

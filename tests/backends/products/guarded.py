@@ -1,6 +1,8 @@
 """Runs a kernel on tensors with memory around them that it must neither write nor depend on."""
 
+import ctypes
 import math
+import mmap
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,3 +51,12 @@ def _surrounded(shape: Sequence[int], dtype: np.dtype) -> tuple[np.ndarray, np.n
     skipped = -room.ctypes.data % _LINE
     whole = room[skipped : skipped + size + 2 * AROUND]
     return whole, whole[AROUND : AROUND + size].view(dtype).reshape(shape)
+
+
+def behind_a_hole(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """A tensor in front of which no memory is mapped: to read there ends the process."""
+    page, nbytes = mmap.PAGESIZE, math.prod(shape) * dtype.itemsize
+    room = np.frombuffer(mmap.mmap(-1, page + nbytes), np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(room.ctypes.data), page, 0) == 0, ctypes.get_errno()
+    return room[page:].view(dtype).reshape(shape)
