@@ -93,9 +93,20 @@ typedef struct {
   unsigned long bits[16];
 } cpu_set_t;
 int __sched_cpucount(size_t, const cpu_set_t *);
+#define CPU_SETSIZE 1024
 #define CPU_COUNT(set) __sched_cpucount(sizeof(cpu_set_t), set)
+#define CPU_SET(core, set) ((set)->bits[(core) / 64] |= 1UL << (core) % 64)
+#define CPU_ZERO(set) memset(set, 0, sizeof(cpu_set_t))
 int sched_getaffinity(pid_t, size_t, cpu_set_t *);
+int sched_setaffinity(pid_t, size_t, const cpu_set_t *);
 int sched_yield(void);
+
+/* time.h */
+struct timespec {
+  long tv_sec, tv_nsec;
+};
+enum { CLOCK_MONOTONIC = 1 };
+int clock_gettime(int, struct timespec *);
 
 /* pthread.h. A mutex and a condition have 40 and 48 bytes there, and at most as many in glibc as here. */
 typedef long pthread_t;
