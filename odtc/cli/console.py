@@ -9,11 +9,12 @@ set.
 import errno
 import functools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from odtc.core.printable import printable, printable_lines
 from odtc.core.process.progress import Progress
@@ -32,7 +33,12 @@ def console() -> "Console":
     """The console on stderr."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    class OnStderr(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process, and let stdout go nowhere.
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    return OnStderr(stderr=True, highlight=False)
 
 
 def say(text: str, style: str = "") -> None:
@@ -54,12 +60,22 @@ def print_error(text: str, label: str = "error") -> None:
 
 @contextmanager
 def _heard() -> Iterator[None]:
-    """A block that prints; a terminal that is gone keeps no work from its end."""
+    """A block that prints; a terminal or a reader that is gone keeps no work from its end."""
     try:
         yield
     except OSError as error:
-        if error.errno != errno.EIO:
+        if error.errno == errno.EPIPE:
+            abandon(sys.stderr)
+        elif error.errno != errno.EIO:
             raise
+
+
+def abandon(stream: TextIO) -> None:
+    """Lets what is still to be written go nowhere: nobody reads it, or there is no room for it."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):  # it is closed, or no file at all
+        return
 
 
 def dump(text: str) -> None:

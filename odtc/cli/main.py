@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from odtc.cli import export_app
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
-from odtc.cli.console import print_error, say
+from odtc.cli.console import abandon, print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
@@ -137,7 +137,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def _report(error: BaseException, asked: StopRequest) -> int:
     """Says what went wrong, and gives the exit code for it."""
     if isinstance(error, OSError) and disk_is_full(error):
-        _abandon_stdout()
+        abandon(sys.stdout)
         error = disk_full(error)
     match error:
         case OdtcError():
@@ -147,7 +147,7 @@ def _report(error: BaseException, asked: StopRequest) -> int:
             say(asked.word)
             return asked.code
         case BrokenPipeError():
-            _abandon_stdout()
+            abandon(sys.stdout)
             return ExitCode.OUTPUT
         case MemoryError():
             print_error(
@@ -162,11 +162,3 @@ def _report(error: BaseException, asked: StopRequest) -> int:
         label="internal error",
     )
     return ExitCode.INTERNAL
-
-
-def _abandon_stdout() -> None:
-    """Lets Python's last flush of what nobody reads, or what has no room, go nowhere."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # it is closed, or no file at all
-        return

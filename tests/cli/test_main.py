@@ -121,11 +121,22 @@ def test_a_full_disk_behind_stdout_is_said_once():
     assert done.stderr.count("\n") == 2
 
 
-def test_a_reader_that_leaves_is_no_error():
+def unread(stream: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """The command with stdout or stderr a pipe whose reader has left; the other one is read."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
-        done = subprocess.run(
-            [*ODTC, "targets"], stdout=closed, stderr=subprocess.PIPE, text=True, check=False
-        )
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: closed}
+        return subprocess.run([*ODTC, *argv], **streams, text=True, check=False)
+
+
+def test_a_reader_that_leaves_is_no_error():
+    done = unread("stdout", "targets")
     assert (done.returncode, done.stderr) == (ExitCode.OUTPUT, "")
+
+
+def test_messages_that_nobody_reads_change_nothing():
+    assert unread("stderr", "check", "/nowhere/x.onnx").returncode == ExitCode.MODEL
+    done = unread("stderr", "opt", "--list")
+    assert done.returncode == ExitCode.OK
+    assert "absorb-transpose" in done.stdout
