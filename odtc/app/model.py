@@ -14,7 +14,9 @@ PROGRAM, WEIGHTS = "program.bin", "parameters.safetensors"
 
 # In names of files, of packages of Java and of symbols of C, all of which have lower case letters.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_NAME_HINT = "give --name of lower case letters, digits and _, a letter first, such as digits"
+_NAME_HINT = (
+    "give --name 1 to 40 lower case letters, digits and _, beginning with a letter, such as digits"
+)
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ def model_of(bundle: Bundle, name: str) -> Model:
         UnsupportedError: its step runs in TVM alone, as those for GPUs do.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of a model in an app", hint=_NAME_HINT)
+        raise UsageError(f"{name!r} is not a name for a model in an app", hint=_NAME_HINT)
     target = parse_target(bundle.manifest.target)
     if bundle.program is None:
         raise UnsupportedError(
-            f"a step for {target.name} has no program, which the native runtime takes",
+            f"this step for {target.name} has no program for the native runtime to run",
             hint="compile the model for a CPU, with this version of odtc",
         )
     return Model(name, target, bundle.program, bundle.parameters, bundle.library)
@@ -76,5 +78,5 @@ def check_kernels(model: Model) -> None:
 
 
 def default_name(path: Path) -> str:
-    """A model's name by the file of its artifact; one that `model_of` may refuse."""
+    """A model's name by the file of its artifact, up to the first dot; `model_of` may refuse it."""
     return path.name.partition(".")[0].lower().replace("-", "_")

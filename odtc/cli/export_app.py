@@ -30,7 +30,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--name",
         metavar="NAME",
-        help="of the model, other than of the app's other models (default: the artifact's stem)",
+        help="of the model, other than of the app's other models (default: the artifact's file "
+        "name up to its first dot)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

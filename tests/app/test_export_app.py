@@ -50,7 +50,7 @@ def test_the_command(artifact: Artifact, tmp_path: Path, capsys: pytest.CaptureF
     "name", ["", "Digits", "2fast", "a b", "../a", "a" * 41, "é", "a.b", "a\n"]
 )
 def test_names_that_are_none(artifact: Artifact, tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="no name of a model"):
+    with pytest.raises(UsageError, match="not a name for a model in an app"):
         export_app(artifact, "linux", tmp_path / "app", name)
     assert not any(tmp_path.iterdir())
 
@@ -75,7 +75,11 @@ def test_folders_that_are_none(artifact: Artifact, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("kept")
-    refused = {"file": "it is a file", "full": "has files in it", "none/app": "No such file"}
+    refused = {
+        "file": "it is a file",
+        "full": "has files in it",
+        "none/app": "cannot write the folder: No such file",
+    }
     for name, text in refused.items():
         with pytest.raises(OutputError, match=text):
             export_app(artifact, "linux", tmp_path / name, "digits")

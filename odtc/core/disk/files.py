@@ -40,7 +40,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             is not writable, or the disk is full.
     """
     final = Path(os.path.realpath(path))
-    with output_errors(path), temporary_folder(final.parent) as place:
+    with output_errors(path, "folder"), temporary_folder(final.parent) as place:
         if final.exists() and (not final.is_dir() or any(final.iterdir())):
             raise OutputError(
                 f"{'the folder has files in it' if final.is_dir() else 'it is a file'} already",
@@ -134,13 +134,13 @@ def check_programs(folder: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """The system's failures to write become an error that names the file."""
+def output_errors(path: str | os.PathLike[str], what: str = "file") -> Iterator[None]:
+    """The system's failures to write become an error that names the file, or what else it is."""
     try:
         yield
     except OSError as error:
         raise OutputError(
-            f"cannot write the file: {error.strerror or error}",
+            f"cannot write the {what}: {error.strerror or error}",
             where=str(path),
             hint="choose a folder that exists, is writable, and has room",
         ) from error
