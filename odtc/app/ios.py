@@ -6,6 +6,7 @@ program and its weights.
 """
 
 import plistlib
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,8 +100,8 @@ def write(model: Model, folder: Path) -> None:
 
 
 def _type(name: str) -> str:
-    """What Swift calls a model."""
-    return "".join(part.capitalize() for part in name.split("_")) + "Model"
+    """What Swift calls a model: each name has a type and a package of its own."""
+    return re.sub("(?:^|_)([a-z])", lambda found: found[1].upper(), name) + "Model"
 
 
 def _write_runtime(folder: Path) -> None:

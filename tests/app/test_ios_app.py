@@ -17,6 +17,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.app.export import export_app
+from odtc.app.ios import _type
 from odtc.artifact import Artifact
 from odtc.backends.mach_o import symbols_of
 from odtc.core.errors import DeviceError, UsageError
@@ -59,6 +60,13 @@ def test_what_is_in_the_packages(app: Path, artifact: Artifact) -> None:
         text = (package / "Package.swift").read_text()
         named = re.findall(r'\.target\(\s*name: "(\w+)"', text)
         assert {path.name for path in (package / "Sources").iterdir()} == set(named)
+
+
+def test_packages_are_the_models_own() -> None:
+    names = ("digits", "my_digits", "net1", "net_1", "net", "net_", "net__", "a_b", "a__b", "ab")
+    types = [_type(name) for name in names]
+    assert types[:2] == ["DigitsModel", "MyDigitsModel"]
+    assert len(set(types)) == len(names)
 
 
 def test_symbols_are_the_models_own(app: Path, artifact: Artifact, tmp_path: Path) -> None:
