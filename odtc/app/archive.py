@@ -6,10 +6,9 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from odtc.core.artifact.archive import NO_TIME
 from odtc.core.disk.left_behind import temporary_folder
 
-# The first moment that the format has.
-_TIME = (1980, 1, 1, 0, 0, 0)
 _READABLE = 0o644 << 16
 
 
@@ -26,7 +25,7 @@ def write_archive(output: Path, files: Mapping[str, bytes | Path]) -> None:
     with zipfile.ZipFile(output, "w") as out:
         for name, source in sorted(files.items()):
             is_file = isinstance(source, Path)
-            entry = zipfile.ZipInfo(name, _TIME)
+            entry = zipfile.ZipInfo(name, NO_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.create_system = 3
             entry.external_attr = _READABLE

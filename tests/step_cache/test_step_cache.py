@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
@@ -27,7 +28,9 @@ def members(artifact: Artifact) -> dict[str, bytes]:
     return files | {"manifest": artifact.manifest.to_json().encode()}
 
 
-def test_the_same_again_is_not_built(tmp_path: Path, cache: Path, built: list[str]) -> None:
+def test_the_same_again_is_not_built(
+    tmp_path: Path, cache: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = write_model(tmp_path / "m")
     first = odtc.compile(model, optimizer="adam")
     again = odtc.compile(model, optimizer=odtc.Adam())
@@ -41,7 +44,14 @@ def test_the_same_again_is_not_built(tmp_path: Path, cache: Path, built: list[st
     assert losses[0] == losses[1]
     # A folder of its own, which goes with it.
     assert first._bundle.root != again._bundle.root
+    first.save(tmp_path / "first.odtc")
+    for member in first._bundle.root.iterdir():
+        os.utime(member, (0, 1_000_000_000))
+    monkeypatch.setattr("zipfile.time.localtime", lambda _: time.gmtime(1_000_000_000))
+    first.save(tmp_path / "later.odtc")
     again.save(tmp_path / "again.odtc")
+    bytes_of = [(tmp_path / f"{name}.odtc").read_bytes() for name in ("first", "later", "again")]
+    assert bytes_of[0] == bytes_of[1] == bytes_of[2]
     odtc.load(tmp_path / "again.odtc").close()
 
 

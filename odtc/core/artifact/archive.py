@@ -13,6 +13,9 @@ from contextlib import contextmanager
 
 from odtc.core.errors import ArtifactError
 
+# Of each member of a file that has the same bytes whenever it is written: the first of the format.
+NO_TIME = (1980, 1, 1, 0, 0, 0)
+
 _ENCRYPTED = 0x1
 _HINT = "copy the artifact again, or compile the model again"
 

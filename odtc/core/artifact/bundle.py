@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from odtc.core.artifact.archive import require_stored, small_directory
+from odtc.core.artifact.archive import NO_TIME, require_stored, small_directory
 from odtc.core.artifact.identity import identity_of
 from odtc.core.artifact.library_file import build_id
 from odtc.core.artifact.manifest import Manifest, parse_manifest
@@ -58,6 +58,8 @@ _LIMITS = {
 _IDENTITY_OFFSET, _IDENTITY_BYTES = 24, 32
 
 _BLOCK = 1 << 20
+# For whoever unpacks it by other means.
+_READABLE = 0o644 << 16
 # What zipfile raises, depending on which byte is wrong.
 _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error),
@@ -147,16 +149,18 @@ def seal(manifest: Manifest, root: Path) -> Bundle:
 
 
 def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
-    """Writes the artifact, whole or not at all.
+    """Writes the artifact, whole or not at all, with the same bytes whenever that is.
 
     Raises:
         OutputError: the file cannot be written.
     """
     with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        archive.writestr(MANIFEST, bundle.manifest.to_json())
+        archive.writestr(zipfile.ZipInfo(MANIFEST, NO_TIME), bundle.manifest.to_json())
         for name in bundle.members:
             # `archive.write` copies in blocks of 8 KiB, which takes longer than the rest.
-            about = zipfile.ZipInfo.from_file(bundle.root / name, name)
+            about = zipfile.ZipInfo(name, NO_TIME)
+            about.external_attr = _READABLE
+            about.file_size = (bundle.root / name).stat().st_size
             with open(bundle.root / name, "rb") as source, archive.open(about, "w") as target:
                 shutil.copyfileobj(source, target, _BLOCK)
 
