@@ -55,6 +55,8 @@ def _said_of_form(form: KernelForm) -> Iterator[str]:
 def _said_of_plans(made: BuiltPlans) -> str:
     """Notes on several plans."""
     arenas = [step.arena_bytes for step in made.built.steps]
+    if len(arenas) == 1:
+        return f"one plan, of {arenas[0]:,} bytes: no other one takes fewer"
     return (
         f"{len(arenas)} plans, from {arenas[0]:,} bytes to {arenas[-1]:,} in {made.times[-1]:.2f} "
         f"times the time, by a model of the target{made.measured}"

@@ -18,6 +18,7 @@ from odtc.artifact import Artifact
 from odtc.cli.main import main
 from odtc.core.errors import BudgetError, ExitCode
 from tests.fast import fast_if
+from tests.mlp import mlp
 from tests.runtime_rpc.hostile_peers.at_once import AtOnce, failing_behind
 
 STEPS = 60
@@ -55,6 +56,14 @@ def test_plans_fall_in_bytes_and_rise_in_time(compiled) -> None:
         assert one.time < other.time
     for plan, memory in zip(plans, artifact.memories, strict=True):
         assert plan.arena_bytes == memory.arena_bytes
+
+
+def test_a_step_that_has_one_plan_says_so(tmp_path: Path) -> None:
+    save(mlp(6, 5, 3), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", batch=4, memory_budget="auto")
+    (plan,) = artifact.manifest.plans
+    note = f"one plan, of {plan.arena_bytes:,} bytes: no other one takes fewer"
+    assert note in artifact.manifest.notes
 
 
 def test_a_budget_that_goes_up_and_down_changes_no_bit(compiled) -> None:
