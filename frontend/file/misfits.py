@@ -34,7 +34,8 @@ def misfit(nodes: Iterable[onnx.NodeProto], error: Exception) -> OdtcError:
         )
     return ModelError(
         f"the model's shapes do not fit together: {_first_cause(error)}",
-        hint="check the batch size and the shapes that the model was exported with",
+        hint="check the batch size and other sizes: a file that PyTorch exported without dynamic "
+        "shapes takes the batch of its example only; odtc.from_torch leaves the batch open",
     )
 
 
