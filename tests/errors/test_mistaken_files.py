@@ -58,6 +58,7 @@ def test_models_artifacts_and_checkpoints_for_each_other(digits: Digits, tmp_pat
         (["compile", str(digits.artifact), "--batch", "2"], "an artifact of odtc, and no ONNX"),
         (["inspect", str(digits.model)], "an ONNX model, and no artifact of odtc"),
         (["inspect", str(tmp_path / "c")], "(safetensors), and no artifact of odtc"),
+        (["inspect", str(tmp_path / "c")], "give it as --checkpoint beside its artifact"),
         (
             ["train", str(digits.artifact), "--data", str(digits.artifact), "--lr", "1"],
             "an artifact of odtc, and no file of arrays",

@@ -63,8 +63,9 @@ _KINDS = (
     FileKind("a model of TensorFlow Lite", _CONVERT, begins=lambda head: head[4:8] == b"TFL3"),
     FileKind(
         "a file of tensors alone (safetensors)",
-        "weights go into the module that they are of, and that is exported; `odtc check --against` "
-        "compares them with a model",
+        "if it is a checkpoint, give it as --checkpoint beside its artifact; weights go into the "
+        "module that they are of, and that is exported; `odtc check --against` compares them with "
+        "a model",
         begins=lambda head: head[8:10] == b'{"',
         serves="checkpoint",
     ),
