@@ -122,7 +122,7 @@ def renamed(function: relax.Function, tags: Mapping[relax.Var, Tags]) -> relax.F
 
 @dataclass(frozen=True)
 class NameTensors(Pass):
-    """Names the variables of a function by the ONNX tensors that they have to do with.
+    """Names the variables of a function after the ONNX tensors that they belong to.
 
     Attributes:
         function: name of the training step.

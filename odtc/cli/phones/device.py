@@ -13,7 +13,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "device",
-        help="set up a phone, stop it, or look what is wrong with it",
+        help="set up a phone, stop it, or find what is wrong with it",
         description="Looks after one phone behind adb.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")

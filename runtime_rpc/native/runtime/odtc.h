@@ -35,7 +35,7 @@ typedef struct odtc_trainer odtc_trainer;
 
 typedef enum {
   ODTC_OK = 0,
-  ODTC_USAGE = 1,       /* an argument is none that the function takes */
+  ODTC_USAGE = 1,       /* an argument that the function does not take */
   ODTC_NO_FILE = 2,     /* a file cannot be read, or written */
   ODTC_DAMAGED = 3,     /* a file is not what odtc wrote */
   ODTC_MISFIT = 4,      /* files are whole, and do not belong together */
