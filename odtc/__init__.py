@@ -113,7 +113,14 @@ def __getattr__(name: str) -> Any:
         near = did_you_mean(name, __all__)
         raise AttributeError(f"module 'odtc' has no attribute {name!r}" + f"; {near}" * bool(near))
     module, attribute = _HOME[name]
-    return getattr(import_module(module), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        from odtc.core.process.missing_tvm import is_tvm, tvm_is_missing
+
+        if is_tvm(error):
+            raise tvm_is_missing(f"odtc.{name}") from error
+        raise
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import BuildError, UnsupportedError
+from odtc.core.process.missing_tvm import is_tvm
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.memory.allocation import Placement
@@ -15,33 +16,36 @@ from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.session import LocalSession, Session
 
 
-def _is_elsewhere(_: Bundle, session: Session) -> bool:
-    return not isinstance(session, LocalSession) or not session.runs_programs
+def _is_elsewhere(_: Bundle, session: Session) -> str:
+    if isinstance(session, LocalSession) and session.runs_programs:
+        return ""
+    return "the device is a GPU, or in another process"
 
 
-def _has_no_program(bundle: Bundle, _: Session) -> bool:
-    return bundle.program is None
+def _has_no_program(bundle: Bundle, _: Session) -> str:
+    return "" if bundle.program else "the artifact has no program"
 
 
-def _cannot_be_built(*_: object) -> bool:
+def _cannot_be_built(*_: object) -> str:
     try:
         loaded_runtime()
-    except (BuildError, OSError):
-        return True
-    return False
+    except (BuildError, OSError) as error:
+        why = error.what if isinstance(error, BuildError) else error
+        return f"the native runtime cannot be built or loaded here: {why}"
+    return ""
 
 
-# What only TVM's virtual machine does, or can be there for.
-_NEEDS_TVM: dict[str, Callable[[Bundle, Session], bool]] = {
-    "the device is a GPU, or in another process": _is_elsewhere,
-    "the artifact has no program": _has_no_program,
-    "the native runtime cannot be built or loaded here": _cannot_be_built,
-}
+# What only TVM's virtual machine does, or can be there for: each says why, or nothing.
+_NEEDS_TVM: tuple[Callable[[Bundle, Session], str], ...] = (
+    _is_elsewhere,
+    _has_no_program,
+    _cannot_be_built,
+)
 
 
 def why_tvm(bundle: Bundle, session: Session) -> str:
     """Why TVM's virtual machine takes the steps; empty where the native runtime does."""
-    return next((why for why, holds in _NEEDS_TVM.items() if holds(bundle, session)), "")
+    return next(filter(None, (why(bundle, session) for why in _NEEDS_TVM)), "")
 
 
 def engine_of(bundle: Bundle, session: Session, placement: Placement, host: HostClock) -> Engine:
@@ -67,7 +71,7 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
     try:
         from odtc.runtime_rpc.engines.virtual_machine import VirtualMachine
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("tvm", "tvm_ffi"):
+        if not is_tvm(error):
             raise
         raise UnsupportedError(
             f"TVM would take these steps, and is not installed: {why}",

@@ -105,8 +105,8 @@ def test_tvm_takes_steps_where_the_runtime_cannot_be_built(
         artifact.trainer(threads=1)
     assert str(caught.value) == (
         "TVM would take these steps, and is not installed: the native runtime cannot be built or "
-        "loaded here\n  where: this machine\n  hint: install apache-tvm; where a compiler of C is "
-        "missing, one is enough, too"
+        "loaded here: no compiler of C was found for the native runtime\n  where: this machine\n"
+        "  hint: install apache-tvm; where a compiler of C is missing, one is enough, too"
     )
 
 

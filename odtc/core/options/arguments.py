@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from odtc.core.errors import UsageError
 from odtc.core.options.kinds import Kind, MisfitError
 from odtc.core.options.option_text import meant
+from odtc.core.process.missing_tvm import is_tvm, tvm_is_missing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,7 +78,12 @@ def takes(
             held = bound.arguments
             for name in held.keys() & kinds.keys():
                 held[name] = read_argument(kinds[name], held[name], name, where)
-            return function(*bound.args, **bound.kwargs)
+            try:
+                return function(*bound.args, **bound.kwargs)
+            except ModuleNotFoundError as error:
+                if is_tvm(error):
+                    raise tvm_is_missing(where) from error
+                raise
 
         return call
 
