@@ -126,6 +126,9 @@ class Trainer(DeviceState):
         """Gives back the memory of the step, and the device; a `with` block ends with it.
 
         What the trainer is asked for after it is a UsageError.
+
+        Raises:
+            UsageError: a schedule, or a signal's handler, closes it within one of its own calls.
         """
         if self._turns.end():
             self._engine.close()

@@ -73,6 +73,7 @@ class NativeEngine:
         }
         self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
         self._follower: Follower | None = None
+        self._clocked: dict[str, Any] | None = None
         self._taken = 0
 
     @property
@@ -166,11 +167,19 @@ class NativeEngine:
         """A block in which the runtime notes the time of each call."""
         found: dict[str, Any] = {}
         self._native.start_clock()
+        self._clocked = found
         try:
             yield found
         finally:
-            with self._guarded():
-                calls = self._native.stop_clock()
+            self._end_clock()
+
+    def _end_clock(self) -> None:
+        """Fills in what was clocked, once: a trainer may be closed within the block."""
+        if (found := self._clocked) is None:
+            return
+        self._clocked = None
+        with self._guarded():
+            calls = self._native.stop_clock()
         numbers: dict[str, int] = {}
         for kernel, *_ in calls:
             numbers.setdefault(kernel.removeprefix(_SYMBOL), len(numbers))
@@ -179,6 +188,7 @@ class NativeEngine:
 
     def close(self) -> None:
         """Gives all memory back."""
+        self._end_clock()
         self._write, self._parts = {}, {}
         self._tensors.clear()
         self._native.close()

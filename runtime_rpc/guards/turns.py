@@ -87,7 +87,17 @@ class Turns:
         self.is_over = False
 
     def end(self) -> bool:
-        """Lets nobody have the trainer any more, once it is free; whether anybody could before."""
+        """Lets nobody have the trainer any more, once it is free; whether anybody could before.
+
+        Raises:
+            UsageError: it is at work in this very thread, which would wait for itself for ever.
+        """
+        if self._holder == threading.get_ident():
+            raise UsageError(
+                "the trainer is closed by what its own call asks, such as a schedule or a handler "
+                "of a signal",
+                hint="let the call return, and close it then",
+            )
         with self._lock:
             before, self.is_over = self.is_over, True
             return not before
