@@ -11,7 +11,7 @@ from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan, parse_memory_plans
 from odtc.core.disk.left_behind import remove_folder
-from odtc.core.errors import ArtifactError, UsageError
+from odtc.core.errors import ArtifactError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, optional
 from odtc.core.options.trainer_kinds import BUNDLE, DEVICE, THREADS
@@ -77,19 +77,6 @@ class Artifact:
     def __enter__(self) -> Self:
         return self
 
-    def _opened(self) -> Bundle:
-        """The unpacked artifact.
-
-        Raises:
-            UsageError: it is closed.
-        """
-        if not self._bundle.root.exists():
-            raise UsageError(
-                "the artifact is closed, and its unpacked files are gone",
-                hint="load it again: odtc.load; or make trainers within its `with` block",
-            )
-        return self._bundle
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -125,7 +112,7 @@ class Artifact:
         Raises:
             ArtifactError: a plan is damaged.
         """
-        plans = parse_memory_plans(self._opened().memory.read_bytes(), bundles.MEMORY)
+        plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), bundles.MEMORY)
         if len(plans) != len(self.manifest.plans):
             raise ArtifactError(
                 f"the artifact has {len(plans)} memory plans; its manifest has "
@@ -145,7 +132,7 @@ class Artifact:
         Raises:
             OutputError: the file cannot be written.
         """
-        bundles.save(self._opened(), path)
+        bundles.save(self._bundle.opened(), path)
 
     @takes(
         "artifact.trainer",
@@ -190,7 +177,7 @@ class Artifact:
         from odtc.runtime_rpc.session import LocalSession
         from odtc.runtime_rpc.trainer import Trainer
 
-        bundle = self._opened()
+        bundle = self._bundle.opened()
         folder = None if storage is None else os.fspath(storage)
         options = threads, cores, Placement(folder, offload_state)
         if device is not None and not isinstance(device, str):

@@ -322,10 +322,11 @@ class Trainer(DeviceState):
 
         Raises:
             DeviceError: the device's server cannot measure, or the device failed.
-            UsageError: no step was taken in the block; the period is out of its bounds.
+            UsageError: no step was taken in the block; the period is out of its bounds; the
+                artifact is closed.
         """
         self._turns.check()
-        plans = parse_memory_plans(self._bundle.memory.read_bytes(), MEMORY)
+        plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), MEMORY)
         measured = self.session, self._engine.clocked(), self._host
         return profiling(*measured, self._manifest, plans, period, root)
 

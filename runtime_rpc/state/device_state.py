@@ -89,7 +89,7 @@ class DeviceState:
             By name, in the dtypes of the file.
 
         Raises:
-            UsageError: the step keeps no averages.
+            UsageError: the step keeps no averages, or the artifact is closed.
         """
         return dict(self._state(ema).values)
 
@@ -108,7 +108,7 @@ class DeviceState:
         Raises:
             DataError: a name is missing or left over, or shapes or ties differ; the message lists
                 them all, and nothing is changed.
-            UsageError: it is no module, or the step keeps no averages.
+            UsageError: it is no module, the step keeps no averages, or the artifact is closed.
         """
         from odtc.runtime_rpc.state.state_dict import load_state
 
@@ -121,7 +121,7 @@ class DeviceState:
 
         weights = merge_adapters(self.parameters(ema=ema), self._manifest.adapters)
         moved = [item.spec.name for item in self._manifest.of_role(Role.STATISTIC)]
-        return state_of(self._bundle.model, weights, moved, self.steps)
+        return state_of(self._bundle.opened().model, weights, moved, self.steps)
 
     @takes("trainer.set_parameters", values=ANYTHING)
     @alone
@@ -219,18 +219,20 @@ class DeviceState:
             OutputError: the file cannot be written.
             ParityError: an output of the file is not what `evaluate` gives; no file is left.
             UnsupportedError: the model has no inference form.
-            UsageError: the step keeps no averages, or has no adapters to leave out.
+            UsageError: the step keeps no averages, or has no adapters to leave out; the artifact is
+                closed.
             DeviceError: the device failed.
         """
         from odtc.runtime_rpc.export.write import write_model
 
+        bundle = self._bundle.opened()
         if not merge:
             adapter_arguments(self._manifest)
         select = merge_adapters if merge else without_adapters
         weights = select(self.parameters(ema=ema), self._manifest.adapters)
         evaluate = partial(self._evaluations.all, instead=self._instead(ema))
         seen = evaluate if verify and merge else None
-        exported = write_model(path, self._bundle, weights, seen, training=training)
+        exported = write_model(path, bundle, weights, seen, training=training)
         for note in exported.notes:
             warn_caller(f"export: {note}")
         return exported

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from odtc.core.artifact.archive import NO_TIME, require_stored, small_directory
 from odtc.core.artifact.identity import identity_of
@@ -34,7 +35,7 @@ from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.file_limits import MOST_MANIFEST_BYTES, MOST_MEMBERS_BYTES, MOST_PLAN_BYTES
 from odtc.core.disk.files import atomic_write, disk_full, disk_is_full, not_a_file, private_folder
 from odtc.core.disk.left_behind import remove_folder
-from odtc.core.errors import ArtifactError
+from odtc.core.errors import ArtifactError, UsageError
 
 MANIFEST = "manifest.json"
 LIBRARY = "step.so"
@@ -78,6 +79,19 @@ class Bundle:
 
     manifest: Manifest
     root: Path
+
+    def opened(self) -> Self:
+        """The bundle, whose folder is there.
+
+        Raises:
+            UsageError: the artifact is closed.
+        """
+        if not self.root.exists():
+            raise UsageError(
+                "the artifact is closed, and its unpacked files are gone",
+                hint="load it again: odtc.load; or do this within its `with` block",
+            )
+        return self
 
     @property
     def library(self) -> Path:

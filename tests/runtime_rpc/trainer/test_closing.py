@@ -1,7 +1,8 @@
-"""A trainer that is closed within its own calls, and one that is closed while it is profiled."""
+"""A trainer that is closed within its own calls or while profiled, and one of a closed artifact."""
 
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,3 +99,19 @@ def test_what_was_profiled_before_it_was_closed(artifact, session) -> None:
             trainer.step(X, Y, lr=0.05)
         trainer.close()
     assert len(profiling.profile.steps) == 3
+
+
+def test_a_trainer_outlives_its_artifact(tmp_path: Path) -> None:
+    """What reads the artifact's files says that they are gone; all else goes on."""
+    with mlp_artifact(tmp_path, odtc.SGD()) as artifact:
+        trainer = artifact.trainer(threads=1)
+    trainer.step(X, Y, lr=0.05)
+    trainer.evaluate(X[:3])
+    trainer.save_checkpoint(tmp_path / "checkpoint")
+    for work in (
+        trainer.profile,
+        trainer.state_dict,
+        lambda: trainer.export_onnx(tmp_path / "m.onnx"),
+    ):
+        with pytest.raises(UsageError, match="the artifact is closed, and its unpacked files"):
+            work()
