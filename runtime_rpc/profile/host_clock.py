@@ -44,6 +44,17 @@ class HostClock:
         """Records the block, unless it fails; the block may set another number of runs."""
         return _UNSEEN if self.spans is None else _noted(self.spans, what)
 
+    def note(self, what: str, begin: float, runs: int) -> None:
+        """Records what is over now, for an activity whose name is known only then.
+
+        Args:
+            what: as of `HostSpan`.
+            begin: when it began, as `time.monotonic` has it.
+            runs: of that function.
+        """
+        if self.spans is not None:
+            self.spans.append(HostSpan(what, begin, time.monotonic(), runs))
+
 
 @contextmanager
 def _noted(spans: list[HostSpan], what: str) -> Iterator[Callable[[int], None]]:
