@@ -234,7 +234,9 @@ class NativeTrainer:
 
     def _check(self, code: int) -> None:
         if code:
-            raise NativeError(code, self._library.odtc_message(self._handle).decode())
+            # Names are cut to so many bytes, and a path may be of any bytes.
+            message = self._library.odtc_message(self._handle).decode(errors="replace")
+            raise NativeError(code, message)
 
 
 def _array(tensor: Tensor) -> np.ndarray:

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_PATH = 4096 }; /* that Linux takes, with the zero */
+
 void *odtc_allocate(size_t bytes) {
   void *at = NULL; /* aligned_alloc is missing in Android before 9 */
   return posix_memalign(&at, ODTC_ALIGNMENT, odtc_aligned(bytes)) ? NULL : at;
@@ -64,10 +66,10 @@ static odtc_code no_room(const char *folder, const char *what, size_t bytes, int
 
 odtc_code odtc_map_storage(const char *folder, const char *what, size_t bytes, odtc_pages *pages,
                            odtc_problem *problem) {
-  char path[1024];
+  char path[MOST_PATH];
   int length = snprintf(path, sizeof path, "%s/odtc-XXXXXX", folder);
   if (length < 0 || (size_t)length >= sizeof path)
-    return odtc_fail(problem, ODTC_USAGE, "the path of the folder for storage is too long");
+    return no_room(folder, what, bytes, ENAMETOOLONG, problem);
   int file = mkstemp(path);
   if (file < 0) return no_room(folder, what, bytes, errno, problem);
   unlink(path);
