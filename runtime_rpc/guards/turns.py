@@ -9,10 +9,10 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from odtc.core.errors import UsageError
+from odtc.runtime_rpc.guards.caller import Caller
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,7 +30,7 @@ class _Process:
     def __init__(self) -> None:
         self.pid: int | None = None
         self._lock = threading.Lock()
-        self._caller: ThreadPoolExecutor | None = None
+        self._caller: Caller | None = None
 
     def check(self) -> None:
         """Checks that this is the process in which steps are taken.
@@ -54,8 +54,8 @@ class _Process:
             return function()
         with self._lock:
             if self._caller is None:
-                self._caller = ThreadPoolExecutor(1, _NAME)
-        return self._caller.submit(function).result()
+                self._caller = Caller(_NAME)
+        return self._caller.call(function)
 
 
 _NAME = "odtc-steps"
