@@ -11,7 +11,7 @@ from odtc.core.errors import DeviceError
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.guards.failures import FAILURES, SMALLER, is_out_of_memory, why_not_allocated
 from odtc.runtime_rpc.memory.arena import Arena
-from odtc.runtime_rpc.memory.plans import Available, Follower, plan_within, smaller_plan
+from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within, smaller_plan
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import DOWNLOAD
 from odtc.runtime_rpc.session import Runner, Session
@@ -53,7 +53,7 @@ class Calls:
 
     def follow(self, available: Available, reserve: int) -> None:
         """Lets `prepare` choose the plan; see `Trainer.follow_memory`."""
-        available()
+        bytes_left(available)
         self._follower = Follower(self._manifest.plans, available, reserve)
 
     def prepare(self) -> None:

@@ -209,7 +209,8 @@ class Trainer(DeviceState):
                 device says by default.
 
         Raises:
-            UsageError: `reserve` is no number of bytes.
+            UsageError: `reserve`, or what `available` gives, is no number of bytes. Of what it
+                gives later a step says so.
             DeviceError: the device does not say how much memory it has left.
         """
         left = available or self.session.available_bytes

@@ -27,7 +27,7 @@ from odtc.runtime_rpc.engines.native_errors import (
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.memory.allocation import Placement
-from odtc.runtime_rpc.memory.plans import Available, Follower, plan_within
+from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import MOST_THREADS, NativeError
 from odtc.runtime_rpc.on_core import on_core
@@ -157,7 +157,7 @@ class NativeEngine:
 
     def follow(self, available: Available, reserve: int) -> None:
         """Chooses the plan before each step."""
-        available()
+        bytes_left(available)
         self._follower = Follower(self._manifest.plans, available, reserve)
 
     def _change_to(self, plan: StepPlan) -> None:

@@ -1,15 +1,33 @@
 """Which of its plans a step runs by: within a budget, or by the memory that a device has left."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 from odtc.core.artifact.manifest import Manifest, StepPlan
-from odtc.core.errors import BudgetError
+from odtc.core.errors import BudgetError, UsageError
 
 # Bytes left, now.
 Available = Callable[[], int]
 # A larger plan is taken when there has been so much more than it needs, so many steps in a row.
 SPARE, PATIENCE = 0.125, 4
+
+
+def bytes_left(available: Available) -> int:
+    """What a function says is left.
+
+    Raises:
+        UsageError: it is no number of bytes.
+    """
+    left = available()
+    if not isinstance(left, Real) or not math.isfinite(left):
+        raise UsageError(
+            f"the function for the memory that is left gives {left!r}, and no number of bytes",
+            where="trainer.follow_memory",
+            hint="let it return a number, such as psutil.virtual_memory().available",
+        )
+    return int(left)
 
 
 def plan_within(manifest: Manifest, budget: int) -> StepPlan:
@@ -62,7 +80,7 @@ class Follower:
             plan: of the last one.
             held: bytes of an arena that is there already.
         """
-        room = self.available() + held - self.reserve
+        room = bytes_left(self.available) + held - self.reserve
         if plan.arena_bytes > room:
             self._fitted = 0
             return self._fastest(room)

@@ -3,14 +3,16 @@
 import resource
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odtc.core.artifact.manifest import StepPlan
+from odtc.core.errors import UsageError
 from odtc.runtime_rpc import free_memory
 from odtc.runtime_rpc.free_memory import available_bytes
-from odtc.runtime_rpc.memory.plans import PATIENCE, Follower, smaller_plan
+from odtc.runtime_rpc.memory.plans import PATIENCE, Follower, bytes_left, smaller_plan
 
 PLANS = [StepPlan(f"step_{size}", size, 1000 / size) for size in (1000, 700, 500, 300)]
 RESERVE = 50
@@ -47,6 +49,21 @@ def test_a_faster_plan_waits_until_there_was_room_for_some_steps() -> None:
 def test_memory_that_goes_up_and_down_a_little_changes_nothing() -> None:
     found = followed([640, 760, 740, 780, 760] * 8)
     assert found == [PLANS[2]] * 40
+
+
+@pytest.mark.parametrize("left", ["5", None, float("nan"), float("inf"), [5]])
+def test_what_is_no_number_of_bytes(left: object) -> None:
+    follower = Follower(PLANS, lambda: left, RESERVE)  # type: ignore[arg-type,return-value]
+    with pytest.raises(UsageError) as caught:
+        follower.choose(PLANS[0], 0)
+    assert str(caught.value).startswith(
+        f"the function for the memory that is left gives {left!r}, and no number of bytes\n"
+    )
+
+
+@pytest.mark.parametrize("left", [1050, 1050.9, np.int64(1050), np.float32(1050)])
+def test_what_is_one(left: int) -> None:
+    assert bytes_left(lambda: left) == 1050
 
 
 @pytest.mark.parametrize(("number", "next_one"), [(0, 1), (2, 3)])
