@@ -17,6 +17,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.artifact.bundle import MEMORY, Bundle
 from odtc.core.artifact.manifest import StepPlan
 from odtc.core.artifact.memory_plan import parse_memory_plans
+from odtc.core.errors import UnsupportedError
 from odtc.core.options.arguments import takes
 from odtc.core.options.byte_sizes import parse_bytes
 from odtc.core.options.kinds import (
@@ -59,6 +60,8 @@ from odtc.runtime_rpc.state.device_state import DeviceState
 _LEAST_SCALE = 2.0**-14
 _SCALE, _MADE = "update/loss-scale", "update/count"
 IN_MEMORY = Placement()
+# The number of a call is an int32.
+MOST_CALLS = 2**31 - 1
 _OUTPUT = TEXT.with_hint(
     "call evaluate(x, output); several inputs go as one mapping {name: array}; labels take no part"
 )
@@ -238,6 +241,7 @@ class Trainer(DeviceState):
             NumericError: the loss, or what the step wrote, is not finite; the message names the
                 first tensor. The parameters cannot be used any more.
             DeviceError: the device failed.
+            UnsupportedError: the run has as many steps as one can have, 2³¹ - 1 calls.
         """
         rate = learning_rate(lr)
         return next(self._take([self._converter.fed(x, y)], _nothing, lambda _: rate))
@@ -302,6 +306,11 @@ class Trainer(DeviceState):
     ) -> tuple[int, list[float], list[float]]:
         """Takes the steps of one call: the number of those before them, losses and rates."""
         first, accumulate = self.steps, self._manifest.accumulate
+        if first + len(steps) > (most := MOST_CALLS // self._manifest.micro_batches):
+            raise UnsupportedError(
+                f"{most:,} steps are the most of a run, and {first:,} are taken",
+                hint="go on from the weights alone: export the model, and compile that",
+            )
         rates = [learning_rate(schedule((first + n) // accumulate)) for n in range(len(steps))]
         with uninterrupted():
             losses = self._engine.take(list(zip(steps, rates, strict=True)), first, following)
