@@ -6,6 +6,7 @@ Both give the same bits (`tests/native`), so it is a matter of what each can do,
 from collections.abc import Callable
 
 from odtc.core.artifact.bundle import Bundle
+from odtc.core.disk.files import check_programs
 from odtc.core.errors import BuildError, UnsupportedError
 from odtc.core.process.missing_tvm import is_tvm
 from odtc.runtime_rpc.engines.engine import Engine
@@ -26,7 +27,9 @@ def _has_no_program(bundle: Bundle, _: Session) -> str:
     return "" if bundle.program else "the artifact has no program"
 
 
-def _cannot_be_built(*_: object) -> str:
+def _cannot_be_built(bundle: Bundle, _: Session) -> str:
+    # Where no library can be loaded from, TVM can load none either.
+    check_programs(bundle.root)
     try:
         loaded_runtime()
     except (BuildError, OSError) as error:
@@ -44,7 +47,11 @@ _NEEDS_TVM: tuple[Callable[[Bundle, Session], str], ...] = (
 
 
 def why_tvm(bundle: Bundle, session: Session) -> str:
-    """Why TVM's virtual machine takes the steps; empty where the native runtime does."""
+    """Why TVM's virtual machine takes the steps; empty where the native runtime does.
+
+    Raises:
+        OutputError: neither can: no library can be loaded from the folder for temporary files.
+    """
     return next(filter(None, (why(bundle, session) for why in _NEEDS_TVM)), "")
 
 
@@ -61,7 +68,7 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         UnsupportedError: it needs TVM, which is not installed.
         ArtifactError: its program or library is damaged.
         DeviceError: the device cannot run it, or has no memory.
-        OutputError: there is no room for a file.
+        OutputError: there is no room for a file, or no library can be loaded from its folder.
         UsageError: the device is a GPU, which reads no files.
     """
     why = why_tvm(bundle, session)
