@@ -58,7 +58,7 @@ def export_app(
         OutputError: the folder cannot be written, or has files in it.
     """
     to = PLATFORMS[platform]
-    model = model_of(artifact._opened(), name)
+    model = model_of(artifact._bundle.opened(), name)
     if to.system not in model.target.triple:
         raise UsageError(
             f"the artifact is for {model.target.name}, and {platform} runs none of these",
