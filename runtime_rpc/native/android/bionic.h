@@ -16,7 +16,7 @@ typedef int pid_t;
 /* errno.h */
 int *__errno(void);
 #define errno (*__errno())
-enum { EINTR = 4 };
+enum { EINTR = 4, ENAMETOOLONG = 36 };
 
 /* string.h */
 void *memcpy(void *, const void *, size_t);
