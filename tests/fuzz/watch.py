@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from odtc.core.disk.files import cache_folder
+
 _IN_OPEN, _IN_ACCESS = 0x20, 0x1
 _IN_NONBLOCK = os.O_NONBLOCK
 _EVENT = struct.Struct("iIII")
@@ -41,7 +43,9 @@ def foreign_opens(*folders: str, canary: Path) -> Iterator[list[str]]:
         sys.addaudithook(_hook)
         _listening = True
     found: list[str] = []
-    allowed = (*(os.path.realpath(folder) for folder in folders), *_CODE)
+    # Parts in C and C++, which are built where they are used.
+    built = str(cache_folder() / "libraries")
+    allowed = (*(os.path.realpath(folder) for folder in (*folders, built)), *_CODE)
     with _inotify(canary) as touched:
         _opened.clear()
         yield found
