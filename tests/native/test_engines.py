@@ -96,7 +96,8 @@ def test_tvm_takes_steps_where_the_runtime_cannot_be_built(
         raise BuildError("no compiler of C was found for the native runtime")
 
     monkeypatch.setattr(choose, "loaded_runtime", fails)
-    trainer = artifact.trainer(threads=1)
+    with pytest.warns(UserWarning, match="TVM takes these steps, .* no compiler of C was found"):
+        trainer = artifact.trainer(threads=1)
     assert type(trainer._engine) is VirtualMachine
     assert losses(trainer, batches(2)) == losses(tvm_trainer(artifact, threads=1), batches(2))
     monkeypatch.delitem(sys.modules, "odtc.runtime_rpc.engines.virtual_machine")
