@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import onnx
@@ -14,6 +15,7 @@ from odtc.backends.pipeline.options import PipelineOptions
 from odtc.backends.pipeline.phases import pipeline_of
 from odtc.backends.targets import parse_target
 from odtc.cli.main import main
+from odtc.core.disk.package_files import COARSE_NS
 from odtc.core.errors import ExitCode
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.pipeline.text import pipeline_text
@@ -31,9 +33,13 @@ def model(here: Path) -> str:
 
 
 @pytest.fixture
-def kept(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache that keeps steps."""
+def kept(
+    model: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that keeps steps, and a model that is old enough for it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    # A file may change again within the time that the file system counts in.
+    time.sleep(2 * COARSE_NS / 1e9)
 
 
 def ran(capsys: pytest.CaptureFixture[str], *argv: str, code: int = ExitCode.OK) -> tuple[str, str]:
