@@ -17,7 +17,6 @@ from odtc.runtime_rpc.native.interface import loaded_runtime
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.session import LocalSession, Session
 
-
 # How a reason begins that the user can do something about.
 _NOT_HERE = "the native runtime cannot be built or loaded here: "
 
