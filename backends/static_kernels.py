@@ -60,7 +60,7 @@ def read_kernels(path: Path) -> StaticKernels:
     """
     members = members_of(path.read_bytes())
     if not members.keys() >= {IDENTITY, _NAMES}:
-        raise ValueError("it is no archive of kernels")
+        raise ValueError("it is not an archive of kernels")
     files = {
         name.removesuffix(_SUFFIX): content
         for name, content in members.items()

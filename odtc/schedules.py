@@ -58,7 +58,7 @@ class Schedule(ABC):
         """The learning rate of the step.
 
         Raises:
-            UsageError: it is no number of updates.
+            UsageError: it is not a number of updates.
         """
         return self._rate(read_argument(_UPDATES, updates, "updates", f"schedule {self.name}"))
 

@@ -190,7 +190,7 @@ class Trainer(DeviceState):
             budget: bytes, or text such as `64MiB`, as of `odtc.compile`.
 
         Raises:
-            UsageError: it is no number of bytes.
+            UsageError: it is not a number of bytes.
             BudgetError: no plan fits; nothing is changed.
             DeviceError: the device failed.
         """
@@ -212,7 +212,7 @@ class Trainer(DeviceState):
                 device says by default.
 
         Raises:
-            UsageError: `reserve`, or what `available` gives, is no number of bytes. Of what it
+            UsageError: `reserve`, or what `available` gives, is not a number of bytes. Of what it
                 gives later a step says so.
             DeviceError: the device does not say how much memory it has left.
         """

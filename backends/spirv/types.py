@@ -59,7 +59,7 @@ def parse(dtype: str) -> tuple[ScalarKind, int]:
     """
     match = re.fullmatch(r"(bool|int|uint|float)(8|16|32|64)?(?:x(\d+))?", dtype)
     if match is None or (match[1] != "bool" and match[2] is None) or dtype.startswith("float8"):
-        raise ValueError(f"{dtype} is no type of a kernel for a GPU")
+        raise ValueError(f"{dtype} is not a type of a GPU's kernels")
     return ScalarKind(match[1], int(match[2] or 8)), int(match[3] or 1)
 
 

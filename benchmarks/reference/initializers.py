@@ -61,7 +61,7 @@ def _match(name: str, value: np.ndarray, state: Mapping[str, np.ndarray]) -> Ini
         if _is(value, tensor, transposed)
     ]
     if not candidates:
-        raise LookupError(f"initializer {name} {value.shape} is no tensor of the module")
+        raise LookupError(f"initializer {name} {value.shape} is not a tensor of the module")
     if len({match.state for match in candidates}) > 1:
         names = ", ".join(match.state for match in candidates)
         raise LookupError(f"initializer {name} {value.shape} may be any of {names}")

@@ -85,5 +85,5 @@ def _table(of: Sequence[tuple[str, str]], places: Mapping[str, int]) -> bytes:
 def _natural(text: bytes) -> int:
     stripped = text.strip()
     if not stripped.isdigit():
-        raise ValueError(f"{stripped!r} is no number of bytes")
+        raise ValueError(f"{stripped!r} is not a number of bytes")
     return int(stripped)

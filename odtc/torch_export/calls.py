@@ -272,7 +272,7 @@ def _axes(tensors: Mapping[str, Tensor], batch_axis: BatchAxis) -> dict[str, int
     for axis in (usual, *given.values()):
         if isinstance(axis, bool) or not isinstance(axis, int | np.integer | None):
             raise UsageError(
-                f"{axis!r} is no number of a dimension",
+                f"{axis!r} is not the number of a dimension",
                 where="batch_axis",
                 hint="dimensions are counted from 0, or from -1 backwards; None says that an input "
                 "has no batch",

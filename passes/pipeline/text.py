@@ -7,13 +7,20 @@ gets from the pass of that name that the reader is given.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, replace
 from functools import cache
 from types import NoneType
 from typing import get_args, get_type_hints
 
 from odtc.core.errors import UsageError
+from odtc.core.options.checked_options import (
+    NATURAL,
+    NOT_NEGATIVE,
+    SWITCH,
+    Bound,
+    read_option,
+)
 from odtc.core.options.option_text import did_you_mean, parse_options
 from odtc.passes.contract import Pass, Pipeline
 from odtc.passes.pipeline.table import tvm_table
@@ -24,6 +31,10 @@ Known = Mapping[str, Pass | type[Pass]]
 _NONE, _NESTED = "none", "passes"
 _WITH_PASSES = re.compile(r"(?P<name>[A-Za-z][\w.-]*)\((?P<inside>.*)\)", re.DOTALL)
 _OPEN, _CLOSE = "({", ")}"
+# More than any pass has in it: a text from elsewhere may be nested as deep as it is long.
+_MOST_NESTED = 8
+# The bounds of options by their types: numbers are counts and shares.
+_BOUNDS: Mapping[type, Bound] = {bool: SWITCH, int: NATURAL, float: NOT_NEGATIVE}
 _LISTED = "`odtc opt --list` prints those of a target"
 
 
@@ -42,11 +53,20 @@ def parse_pipeline(text: str, known: Known) -> Pipeline:
     Raises:
         UsageError: the text is malformed, or names a pass, an option or a value that is none.
     """
-    return tuple(_parse_pass(each, known) for each in _items(text))
+    return _parsed(text, known, depth=0)
+
+
+def _parsed(text: str, known: Known, depth: int) -> Pipeline:
+    if depth > _MOST_NESTED:
+        raise UsageError(
+            f"passes are nested more than {_MOST_NESTED} deep",
+            hint="write passes one after the other, with commas between them",
+        )
+    return tuple(_parse_pass(each, known, depth) for each in _items(text))
 
 
 def _known_pass(name: str, known: Known) -> Pass | type[Pass]:
-    """What the name of a pass stands for.
+    """Looks a pass up by its name.
 
     Raises:
         UsageError: there is no such pass; the hint has the nearest name.
@@ -74,7 +94,7 @@ def require_among(asked: Iterable[str], names: Collection[str]) -> None:
 
 
 def _items(text: str) -> Iterator[str]:
-    """What stands between commas that are in no braces."""
+    """The items between commas outside of all braces."""
     depth, begin = 0, 0
     for at, letter in enumerate(text):
         depth += (letter in _OPEN) - (letter in _CLOSE)
@@ -84,7 +104,7 @@ def _items(text: str) -> Iterator[str]:
     yield text[begin:].strip()
 
 
-def _parse_pass(text: str, known: Known) -> Pass:
+def _parse_pass(text: str, known: Known, depth: int) -> Pass:
     nested = _WITH_PASSES.fullmatch(text)
     if nested:
         found = _known_pass(nested["name"], known)
@@ -93,7 +113,8 @@ def _parse_pass(text: str, known: Known) -> Pass:
                 f"the pass {nested['name']} has no passes in parentheses",
                 hint=f"write {nested['name']}, with options in braces",
             )
-        return _made(found, nested["name"], {_NESTED: parse_pipeline(nested["inside"], known)})
+        inside = _parsed(nested["inside"], known, depth + 1)
+        return _made(found, nested["name"], {_NESTED: inside})
     try:
         name, given = parse_options(text)
     except ValueError as error:
@@ -155,28 +176,12 @@ def _shown(kind: type[Pass]) -> Mapping[str, type]:
     return {each.name: hints[each.name] for each in fields(kind) if each.repr}
 
 
-def _switch(text: str) -> bool:
-    return {"true": True, "false": False}[text]
-
-
-# What a value is to be read as, for messages, and how.
-_READERS: Mapping[type, tuple[str, Callable[[str], object]]] = {
-    bool: ("switch (true or false)", _switch),
-    int: ("whole number", int),
-    float: ("number", float),
-}
-
-
 def _value(where: str, text: str, kind: type) -> object:
     """Reads a value of a type, or of one that may be None."""
     kinds = get_args(kind) or (kind,)
     if NoneType in kinds and text == _NONE:
         return None
-    said, read = _READERS[next(each for each in kinds if each is not NoneType)]
-    try:
-        return read(text)
-    except (KeyError, ValueError):
-        raise UsageError(f"{where} is {text!r}, which is no {said}") from None
+    return read_option(_BOUNDS[next(each for each in kinds if each is not NoneType)], text, where)
 
 
 def _written(each: Field) -> str:

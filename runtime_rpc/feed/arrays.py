@@ -21,7 +21,7 @@ def as_array(value: Any, where: str) -> np.ndarray:
         where: what it is fed for, such as `input x`.
 
     Raises:
-        DataError: it is no array of numbers; it is sparse, or masked; it has no elements.
+        DataError: it is not an array of numbers; it is sparse, or masked; it has no elements.
     """
     if type(value) is np.ndarray:
         return value
@@ -41,7 +41,7 @@ def as_array(value: Any, where: str) -> np.ndarray:
         ) from error
     if array.dtype.kind not in _NUMBERS and array.dtype.name != _BFLOAT16 and array.ndim == 0:
         raise DataError(
-            f"{type(value).__name__} is no array of numbers",
+            f"{type(value).__name__} is not an array of numbers",
             where=where,
             hint="feed an array of NumPy or a tensor of PyTorch",
         )

@@ -18,7 +18,7 @@ def bytes_left(available: Available) -> int:
     """What a function says is left.
 
     Raises:
-        UsageError: it is no number of bytes.
+        UsageError: it is not a number of bytes.
     """
     left = available()
     if not isinstance(left, Real) or not math.isfinite(left):

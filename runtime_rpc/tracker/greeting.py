@@ -63,7 +63,7 @@ def status(address: Address, seconds: float, where: str) -> dict[str, Any] | Non
     except ValueError as error:
         # TVM's own server closes the connection without an answer.
         raise DeviceError(
-            f"what answers there is no server of a device: {str(error)[:_LETTERS]}",
+            f"what answers there is not the server of a device: {str(error)[:_LETTERS]}",
             where=where,
             hint="check the address; `odtc device setup SERIAL` starts the server of a phone",
         ) from error

@@ -131,7 +131,7 @@ def test_a_pass_that_did_not_run_is_told(model: str, capsys) -> None:
 
 WRONG = {
     "opt --list --passes absorb-transpos": "did you mean absorb-transpose?",
-    "opt m.onnx --passes fuse-named{most=few}": "option most is 'few', which is no whole number",
+    "opt m.onnx --passes fuse-named{most=few}": "option most is 'few', which is not a whole number",
     "opt m.onnx --print-after fuse-name": "did you mean fuse-named?",
     "opt m.onnx --passes join-reshapes --print-after fuse-named": "no pass 'fuse-named' runs",
     "opt m.onnx --stop-after keep-nam": "did you mean keep-nan?",

@@ -37,5 +37,5 @@ def test_what_is_no_command_is_said(
     with pytest.raises(UsageError) as caught:
         command()
     assert str(caught.value).startswith(
-        f'the environment variable {variable} is "\'gcc -O2", which is no command: No closing'
+        f'the environment variable {variable} is "\'gcc -O2", which is not a command: No closing'
     )

@@ -50,7 +50,7 @@ def test_a_byte_that_is_another(place: int, byte: int) -> None:
         (ARCHIVE[:-1], "a member ends at"),
         (ARCHIVE.replace(b"`\n", b"  "), "cannot be read"),
         (ARCHIVE.replace(b"#1/", b"#1-"), "cannot be read"),
-        (ARCHIVE.replace(b"#1/1", b"#1/x", 1), "is no number of bytes"),
+        (ARCHIVE.replace(b"#1/1", b"#1/x", 1), "is not a number of bytes"),
     ],
 )
 def test_what_is_none(data: bytes, text: str) -> None:

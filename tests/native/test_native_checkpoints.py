@@ -138,7 +138,7 @@ DAMAGE = {
     "other tensors": (
         lambda path: shutil.copy(path.parent / "a" / "parameters.safetensors", path) and None,
         Code.DAMAGED,
-        "the file is no checkpoint of odtc",
+        "the file is not a checkpoint of odtc",
     ),
 }
 

@@ -86,7 +86,7 @@ FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
     "no library": (without("step.so"), Code.NO_FILE, "step.so cannot be read: No such file"),
     "an empty program": (cut("program.bin", 0), Code.DAMAGED, "program.bin is empty"),
     "a short program": (cut("program.bin", 999), Code.DAMAGED, "the program has 999 bytes of"),
-    "another file": (flipped("program.bin", 0), Code.DAMAGED, "the file is no program of odtc"),
+    "another file": (flipped("program.bin", 0), Code.DAMAGED, "the file is not a program of odtc"),
     "another version": (
         flipped("program.bin", 8),
         Code.UNSUPPORTED,
@@ -160,8 +160,8 @@ def test_labels_and_rates_are_checked_before_anything_changes(
         feed(native, artifact.manifest, x, np.where(np.arange(8) == 3, 5, y))
         for rate, said in (
             (0.1, r"element 3 of label is 5, outside \[0, 4\]"),
-            (-0.1, "the learning rate -0.1 is no number of 0 or more"),
-            (float("nan"), "the learning rate nan is no number of 0 or more"),
+            (-0.1, "the learning rate -0.1 is not a number of 0 or more"),
+            (float("nan"), "the learning rate nan is not a number of 0 or more"),
         ):
             feed(native, artifact.manifest, x, np.where(np.arange(8) == 3, 5 * (rate > 0), y))
             with pytest.raises(NativeError, match=said) as caught:

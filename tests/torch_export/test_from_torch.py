@@ -505,11 +505,11 @@ REFUSED = {
     ),
     "an axis that is a truth": (
         lambda: nn.Linear(3, 2),
-        *(X, {"batch_axis": True}, UsageError, "True is no number of a dimension"),
+        *(X, {"batch_axis": True}, UsageError, "True is not the number of a dimension"),
     ),
     "an axis that is a text": (
         lambda: nn.Linear(3, 2),
-        *(X, {"batch_axis": {"input": "1"}}, UsageError, "'1' is no number of a dimension"),
+        *(X, {"batch_axis": {"input": "1"}}, UsageError, "'1' is not the number of a dimension"),
     ),
     "an axis beyond": (
         lambda: nn.Linear(3, 2),

@@ -29,7 +29,7 @@ def require_countable(graph: Graph, node: onnx.NodeProto) -> None:
         if count <= MAX_ELEMENTS:
             return
     raise ModelError(
-        f"from {start} to {limit} by {delta} is no range of at most {MAX_ELEMENTS} elements",
+        f"from {start} to {limit} by {delta} is not a range of at most {MAX_ELEMENTS} elements",
         where=f"node {describe_node(node)}",
         hint="check the numbers that it reads, and the sizes that are given",
     )

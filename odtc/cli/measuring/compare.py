@@ -137,7 +137,7 @@ def terms_of(args: argparse.Namespace, batches: list[int]) -> "Terms":
     """Reads the options that `add_terms` added.
 
     Raises:
-        UsageError: a budget is no number of bytes.
+        UsageError: a budget is not a number of bytes.
     """
     from odtc.comparison.comparison import Terms, entries_of
 

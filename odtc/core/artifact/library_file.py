@@ -63,7 +63,7 @@ def _segments(data: mmap.mmap) -> Iterator[tuple[int, int, int]]:
     # After the segments lies the table of sections, at the end of the file.
     ident, *_, at, sections, _, _, width, count, section, many, _ = _HEADER.unpack_from(data)
     if not ident.startswith(_MAGIC) or (count and width != _SEGMENT.size):
-        raise ValueError("it is no library of 64 bits")
+        raise ValueError("it is not a library of 64 bits")
     if max(at + count * width, sections + many * section) > len(data):
         raise ValueError("its tables of segments and sections are after its end")
     loaded = 0

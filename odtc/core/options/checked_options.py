@@ -67,25 +67,25 @@ def _whole(value: Any) -> int:
 LEAST_FLOAT32, MOST_FLOAT32 = 2.0**-149, (2 - 2.0**-23) * 2.0**127
 
 _SWITCHES = {"true": True, "false": False}
-_SWITCH = Bound("switch (true or false)", _switch, lambda _: True, "")
+SWITCH = Bound("a switch (true or false)", _switch, lambda _: True, "")
 _TEXT = Bound("text", _text, bool, "is empty")
-_SHARE = Bound("number", _number, lambda value: 0 < value <= 1, "is outside (0, 1]")
-_FRACTION = Bound("number", _number, lambda value: 0 <= value < 1, "is outside [0, 1)")
-_NOT_NEGATIVE = Bound(
-    "number",
+_SHARE = Bound("a number", _number, lambda value: 0 < value <= 1, "is outside (0, 1]")
+_FRACTION = Bound("a number", _number, lambda value: 0 <= value < 1, "is outside [0, 1)")
+NOT_NEGATIVE = Bound(
+    "a number",
     _number,
     lambda value: 0 <= value <= MOST_FLOAT32,
     "is not a number of at least 0 in float32",
 )
 _POSITIVE = Bound(
-    "number",
+    "a number",
     _number,
     lambda value: LEAST_FLOAT32 <= value <= MOST_FLOAT32,
     "is not a number above 0 in float32",
 )
 
-_COUNT = Bound("whole number", _whole, lambda value: value >= 1, "is below 1")
-_NATURAL = Bound("whole number", _whole, lambda value: value >= 0, "is below 0")
+_COUNT = Bound("a whole number", _whole, lambda value: value >= 1, "is below 1")
+NATURAL = Bound("a whole number", _whole, lambda value: value >= 0, "is below 0")
 
 
 def _option(bound: Bound) -> Callable[..., Any]:
@@ -97,14 +97,14 @@ def _option(bound: Bound) -> Callable[..., Any]:
 
 
 # Each makes a field; without a default the option must be given. A default of None may stay None.
-switch = _option(_SWITCH)
+switch = _option(SWITCH)
 text = _option(_TEXT)
 share = _option(_SHARE)
 fraction = _option(_FRACTION)
-not_negative = _option(_NOT_NEGATIVE)
+not_negative = _option(NOT_NEGATIVE)
 positive = _option(_POSITIVE)
 count = _option(_COUNT)
-natural = _option(_NATURAL)
+natural = _option(NATURAL)
 
 
 def check_options(options: Any) -> None:
@@ -117,10 +117,7 @@ def check_options(options: Any) -> None:
         value = getattr(options, each.name)
         if "bound" in each.metadata and not (value is None and each.default is None):
             bound = each.metadata["bound"]
-            read = _read(bound, value, each.name)
-            if not bound.holds(read):
-                raise UsageError(f"{each.name} {shown(read)} {bound.broken}")
-            object.__setattr__(options, each.name, read)
+            object.__setattr__(options, each.name, read_option(bound, value, each.name))
 
 
 def options_of(kind: type) -> dict[str, Field]:
@@ -203,8 +200,20 @@ def _written(name: str) -> str:
     return name.replace("_", "-")
 
 
+def read_option(bound: Bound, value: Any, where: str) -> Any:
+    """Reads a value that has to be within a bound.
+
+    Raises:
+        UsageError: it is of another kind, or outside of the bound.
+    """
+    read = _read(bound, value, where)
+    if not bound.holds(read):
+        raise UsageError(f"{where} {shown(read)} {bound.broken}")
+    return read
+
+
 def _read(bound: Bound, value: Any, where: str) -> Any:
     try:
         return bound.read(value)
     except (ValueError, TypeError, KeyError, OverflowError, RuntimeError, MisfitError):
-        raise UsageError(f"{where} is {shown(value)}, which is no {bound.kind}") from None
+        raise UsageError(f"{where} is {shown(value)}, which is not {bound.kind}") from None

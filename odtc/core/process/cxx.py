@@ -35,7 +35,7 @@ def _words(variable: str) -> list[str]:
         return shlex.split(given)
     except ValueError as error:
         raise UsageError(
-            f"the environment variable {variable} is {given!r}, which is no command: {error}",
+            f"the environment variable {variable} is {given!r}, which is not a command: {error}",
             where=variable,
             hint="name a compiler in it, with its options, or unset it",
         ) from error

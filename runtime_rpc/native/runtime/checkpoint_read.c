@@ -44,7 +44,7 @@ static odtc_code hear(void *with, const char *name, const char *text, odtc_probl
   if (!strcmp(name, "format")) {
     l->seen |= FORMAT;
     if (strcmp(text, ODTC_CHECKPOINT_FORMAT))
-      return odtc_fail(problem, ODTC_UNSUPPORTED, "the file is no checkpoint of format "
+      return odtc_fail(problem, ODTC_UNSUPPORTED, "the file is not a checkpoint of format "
                        ODTC_CHECKPOINT_FORMAT ", but of %.100s", text);
   } else if (!strcmp(name, "model_sha256")) {
     return compare_fact(l, MODEL, name, text, problem);
@@ -139,7 +139,7 @@ static odtc_code check_file(loading *l, odtc_pages file, odtc_problem *problem) 
   if (odtc_tensor_file_read(file, (odtc_listener){take_nothing, hear, l}, problem))
     return problem->code;
   if (l->seen != 2 * OWN - 1)
-    return odtc_fail(problem, ODTC_DAMAGED, "the file is no checkpoint of odtc");
+    return odtc_fail(problem, ODTC_DAMAGED, "the file is not a checkpoint of odtc");
   if (check_header(l, file, problem)) return problem->code;
   if (l->steps < 0 || l->steps >= most || l->micro_batches < 1)
     return odtc_fail(problem, ODTC_DAMAGED, "the checkpoint is of a step that there cannot be");

@@ -45,7 +45,7 @@ static odtc_code check_head(const uint8_t *file, size_t bytes, size_t tables,
   const odtc_program_head *head = (const odtc_program_head *)file;
   const size_t least = sizeof *head + tables * 2 * sizeof(uint64_t);
   if (bytes < sizeof *head || memcmp(head->magic, "odtcprog", sizeof head->magic))
-    return odtc_fail(problem, ODTC_DAMAGED, "the file is no program of odtc");
+    return odtc_fail(problem, ODTC_DAMAGED, "the file is not a program of odtc");
   if (head->version != ODTC_PROGRAM_VERSION)
     return odtc_fail(problem, ODTC_UNSUPPORTED,
                      "the program has version %u; this runtime reads version %d", head->version,

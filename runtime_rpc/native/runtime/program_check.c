@@ -57,7 +57,7 @@ static odtc_code check_argument(const odtc_program *p, size_t number, odtc_probl
   FIT(!(a->flags & ODTC_BOUNDED) || (is_fed && a->code <= 1 && a->least <= a->most),
       "%.100s has bounds, and is none that is fed integers", name);
   FIT(!(a->flags & ODTC_ACCUMULATOR) || (a->role == ODTC_STATE && a->code == 2 && a->bits == 32),
-      "%.100s adds up gradients, and is no state of float32", name);
+      "%.100s adds up gradients, and is not state in float32", name);
   FIT(isfinite(a->initial), "%.100s starts at what is no number", name);
   int starts = a->role == ODTC_STATE && a->initial != 0;
   FIT(!starts || ((a->code == 2 || a->code == 0) && a->bits == 32),

@@ -61,7 +61,7 @@ static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
 odtc_code odtc_step(odtc_trainer *t, float rate, double *loss) {
   if (check_whole(t) || check_cancelled(t)) return t->problem.code;
   if (!(rate >= 0) || !isfinite(rate))
-    return odtc_fail(&t->problem, ODTC_DATA, "the learning rate %g is no number of 0 or more",
+    return odtc_fail(&t->problem, ODTC_DATA, "the learning rate %g is not a number of 0 or more",
                      (double)rate);
   /* The number of a call is an int32. */
   if (t->steps >= INT32_MAX / (int64_t)t->program.head->micro_batches)

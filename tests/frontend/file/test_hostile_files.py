@@ -165,7 +165,11 @@ FEW, LARGE = np.arange(4), 1 << 40
         (made_by("Expand", FEW, [LARGE, 4]), ExitCode.MODEL, f"the shape [{LARGE}, 4]"),
         (made_by("Tile", FEW, [LARGE]), ExitCode.MODEL, f"the shape [{4 * LARGE}]"),
         (made_by("ConstantOfShape", [LARGE]), ExitCode.MODEL, f"the shape [{LARGE}]"),
-        (made_by("Range", 0, LARGE, 1), ExitCode.MODEL, f"from 0 to {LARGE} by 1 is no range of"),
+        (
+            made_by("Range", 0, LARGE, 1),
+            ExitCode.MODEL,
+            f"0 to {LARGE} by 1 is not a range of",
+        ),
         (made_by("Pad", FEW, [LARGE, LARGE]), ExitCode.MODEL, f"the shape [{2 * LARGE + 4}]"),
         (looping(1 << 60), ExitCode.UNSUPPORTED, ""),
         (looping(90, 3), ExitCode.UNSUPPORTED, "would become 100"),

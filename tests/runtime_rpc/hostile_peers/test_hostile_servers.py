@@ -80,7 +80,7 @@ ANSWERS = {
 def test_a_status_that_is_none(said: bytes, why: str) -> None:
     with saying(said) as at, pytest.raises(DeviceError) as caught:
         greeting.status(at, 5, "here")
-    assert caught.value.what.startswith("what answers there is no server of a device")
+    assert caught.value.what.startswith("what answers there is not the server of a device")
     assert why in caught.value.what
     assert caught.value.hint
 

@@ -42,9 +42,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "one without elements": (T.to("meta"), "Tensor is no array"),
     "rows of other lengths": ([[1, 2], [3]], "list is no array"),
     "a pair": ((X, X[0]), "tuple is no array"),
-    "nothing": (None, "NoneType is no array of numbers"),
-    "a word": ("x", "str is no array of numbers"),
-    "a generator": (iter([1]), "list_iterator is no array of numbers"),
+    "nothing": (None, "NoneType is not an array of numbers"),
+    "a word": ("x", "str is not an array of numbers"),
+    "a generator": (iter([1]), "list_iterator is not an array of numbers"),
     "a masked array": (np.ma.masked_array(X, mask=X > 3), "elements that are missing"),
 }
 
