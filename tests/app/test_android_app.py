@@ -6,7 +6,6 @@ emulated, in `tests/device/test_android_app.py`.
 
 import hashlib
 import io
-import os
 import re
 import shutil
 import struct
@@ -29,6 +28,7 @@ from odtc.core.artifact.library_file import build_id
 from odtc.core.errors import BuildError
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.android import build
+from tests.needs import needs
 
 PHONE = parse_target("android-cpu")
 ANDROID = "{http://schemas.android.com/apk/res/android}"
@@ -41,9 +41,8 @@ def compilers() -> list[list[str]]:
     return [found for each in build._COMPILERS if (found := each())]
 
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not (compilers() and shutil.which("javac")),
-    reason="no compiler for 64-bit ARM, or no JDK",
+pytestmark = needs(
+    compilers(), shutil.which("javac"), reason="no compiler for 64-bit ARM, or no JDK"
 )
 
 

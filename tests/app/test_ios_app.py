@@ -5,7 +5,6 @@ of our own, and linked with the kernels by lld. These run in `tests/device/test_
 """
 
 import hashlib
-import os
 import plistlib
 import re
 import subprocess
@@ -25,6 +24,7 @@ from odtc.core.process.cxx import cc_command
 from odtc.core.static_library import members_of
 from tests.app.apple import CLANG, LINKER, NM, compile_objects, link_image
 from tests.native.reader import read
+from tests.needs import needs
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_the_table_has_every_kernel_of_the_program(app: Path) -> None:
     assert digest == hashlib.sha256(data).digest()
 
 
-@pytest.mark.skipif("CI" not in os.environ and not NM, reason="no llvm-nm")
+@needs(NM, reason="no llvm-nm")
 def test_others_read_the_library(app: Path) -> None:
     command = [str(NM), "--print-armap", str(library_of(app))]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -108,7 +108,7 @@ def test_others_read_the_library(app: Path) -> None:
     )
 
 
-@pytest.mark.skipif("CI" not in os.environ and not cc_command(), reason="no compiler of C")
+@needs(cc_command(), reason="no compiler of C")
 def test_headers_and_sources_lie_where_they_are_looked_for(app: Path, tmp_path: Path) -> None:
     runtime = app / "OdtcRuntime/Sources/COdtc"
     model = app / "DigitsModel/Sources/CDigitsModel"
@@ -118,7 +118,7 @@ def test_headers_and_sources_lie_where_they_are_looked_for(app: Path, tmp_path: 
     subprocess.run([*command, "-fsyntax-only", *sources], check=True)
 
 
-@pytest.mark.skipif("CI" not in os.environ and not CLANG, reason="no clang")
+@needs(CLANG, reason="no clang")
 def test_module_maps(app: Path, tmp_path: Path) -> None:
     """Swift sees C through these."""
     sources = (app / "OdtcRuntime/Sources/COdtc", app / "DigitsModel/Sources/CDigitsModel")
@@ -138,9 +138,7 @@ def test_module_maps(app: Path, tmp_path: Path) -> None:
     subprocess.run([*command, str(tmp_path / "use.c")], check=True)
 
 
-@pytest.mark.skipif(
-    "CI" not in os.environ and not (CLANG and LINKER and NM), reason="no clang, or no ld64.lld"
-)
+@needs(CLANG, LINKER, NM, reason="no clang, ld64.lld or llvm-nm")
 def test_an_image_for_ios_is_linked(app: Path, tmp_path: Path) -> None:
     """The runtime, the table and the kernels leave nothing undefined but what a system has."""
     runtime = app / "OdtcRuntime/Sources/COdtc"

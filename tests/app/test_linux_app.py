@@ -1,6 +1,5 @@
 """What a program on Linux is given: it builds, and trains to the bits of the trainer of Python."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +14,7 @@ from benchmarks.models.digits import digits_model
 from odtc.app.export import export_app
 from odtc.artifact import Artifact
 from odtc.core.process.cxx import cc_command
+from tests.needs import needs
 
 STEPS = 3
 PROGRAM = Path(native_runtime.__file__).with_name("steps.c")
@@ -27,9 +27,7 @@ add_executable(steps {program})
 target_link_libraries(steps PRIVATE odtc)
 """
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not cc_command(), reason="no compiler of C"
-)
+pytestmark = needs(cc_command(), reason="no compiler of C")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +68,7 @@ def test_a_compiler_builds_it(artifact: Artifact, tmp_path: Path) -> None:
     assert_it_trains(app / "app", app / "model", "digits", artifact)
 
 
-@pytest.mark.skipif(not shutil.which("cmake"), reason="no CMake")
+@needs(shutil.which("cmake"), reason="no CMake")
 def test_cmake_builds_it_beside_another(artifact: Artifact, tmp_path: Path) -> None:
     for name in ("one", "two"):
         export_app(artifact, "linux", tmp_path / name, name)

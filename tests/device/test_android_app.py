@@ -4,7 +4,6 @@ The very `libodtc.so` and kernels of the archives run here, in a process whose C
 under Android's names it has stubs that lead to that. What bionic would say is the gate's part.
 """
 
-import os
 import shutil
 import subprocess
 import zipfile
@@ -20,6 +19,7 @@ from odtc.app.export import export_app
 from odtc.backends.system_libraries import bionic_names
 from odtc.core.stub_library import stub_library
 from odtc.runtime_rpc.native.build import FOLDER
+from tests.needs import needs
 
 PROGRAM = Path(__file__).parents[1] / "app" / "programs" / "by_name.c"
 COMPILER = "aarch64-linux-gnu-gcc"
@@ -28,9 +28,8 @@ BATCH, STEPS = 8, 4
 
 pytestmark = [
     pytest.mark.device,
-    pytest.mark.skipif(
-        "CI" not in os.environ
-        and not all(shutil.which(each) for each in (COMPILER, EMULATOR[0], "javac")),
+    needs(
+        *map(shutil.which, (COMPILER, EMULATOR[0], "javac")),
         reason="no compiler for 64-bit ARM, no emulator, or no JDK",
     ),
 ]

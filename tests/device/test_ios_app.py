@@ -4,7 +4,6 @@ A program for 64-bit ARM maps an image of the kernels and their table, as dyld w
 runtime takes steps by that table. Of iOS itself, and an iPhone's CPU, it says nothing.
 """
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,6 +17,7 @@ from odtc.app.export import export_app
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.app.apple import CLANG, LINKER, PROGRAMS, compile_objects, link_image
 from tests.native.parity import unpacked
+from tests.needs import needs
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = ("qemu-aarch64-static", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu")
@@ -25,9 +25,8 @@ STEPS = 4
 
 pytestmark = [
     pytest.mark.device,
-    pytest.mark.skipif(
-        "CI" not in os.environ
-        and not (CLANG and LINKER and shutil.which(COMPILER) and shutil.which(EMULATOR[0])),
+    needs(
+        *(CLANG, LINKER, shutil.which(COMPILER), shutil.which(EMULATOR[0])),
         reason="no clang or ld64.lld, no compiler for 64-bit ARM, or no emulator",
     ),
 ]

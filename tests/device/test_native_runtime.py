@@ -1,6 +1,5 @@
 """The native runtime on 64-bit ARM, under emulation: the bits of the trainer behind TVM RPC."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ import odtc
 from benchmarks import native_runtime
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import unpacked
+from tests.needs import needs
 from tests.numeric.plans.test_memory_budget import tower
 
 COMPILER = "aarch64-linux-gnu-gcc"
@@ -21,8 +21,8 @@ STEPS = 3
 
 pytestmark = [
     pytest.mark.device,
-    pytest.mark.skipif(
-        "CI" not in os.environ and not (shutil.which(COMPILER) and shutil.which(EMULATOR[0])),
+    needs(
+        *map(shutil.which, (COMPILER, EMULATOR[0])),
         reason="no compiler for 64-bit ARM, or no emulator",
     ),
 ]

@@ -1,7 +1,6 @@
 """Float16 on GPUs: in memory on all of them, multiplied by those that compute with it."""
 
 import itertools
-import os
 import re
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ from tests.gpu.on_device import KINDS
 from tests.gpu.spirv.module_reader import opencl_module
 from tests.gpu.spirv.spirv_tools import capabilities, check_valid
 from tests.gpu.test_gpu_products import noise, product
+from tests.needs import needs
 
 # Groups of 64 items and of 256, and sums in few parts and in many.
 MACHINES = {
@@ -139,10 +139,7 @@ def phone_sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return opencl_module(artifact._bundle.library.read_bytes())[1]
 
 
-@pytest.mark.skipif(
-    "CI" not in os.environ and not shutil.which("clang-15"),
-    reason="PoCL brings clang-15 on Debian 12, elsewhere another",
-)
+@needs(shutil.which("clang-15"), reason="no clang-15, which PoCL brings on Debian 12")
 def test_a_compiler_takes_the_source_for_phones(phone_sources: dict[str, str]) -> None:
     """None of this machine's devices computes with float16 through OpenCL."""
     options = "-x cl -cl-std=CL1.2 -target spir64 -fsyntax-only -Xclang -finclude-default-header"

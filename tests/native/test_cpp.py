@@ -1,24 +1,21 @@
 """C++ trains through odtc.hpp, to the bits of the trainer of Python."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import odtc
 from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, tvm_trainer, unpacked
 from tests.native.sanitized import PROGRAMS
+from tests.needs import needs
 from tests.numeric.mlp import INPUTS, mlp_artifact
 
 STEPS = 3
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not (cc_command() and cxx_command()), reason="no compiler of C++"
-)
+pytestmark = needs(cc_command(), cxx_command(), reason="no compiler of C++")
 
 
 def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The example in C trains, stops, and goes on to the same bits."""
 
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -13,12 +12,11 @@ from benchmarks.models.digits import digits_model
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import tvm_trainer, unpacked
+from tests.needs import needs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "linux" / "train.c"
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not cc_command(), reason="no compiler of C"
-)
+pytestmark = needs(cc_command(), reason="no compiler of C")
 
 
 @pytest.fixture(scope="module")

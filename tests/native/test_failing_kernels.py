@@ -1,6 +1,5 @@
 """A kernel that fails, in whatever thread, and a step that ends between two micro-batches."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,10 @@ from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.interface import Code
 from tests.native.parity import TARGET, unpacked
 from tests.native.sanitized import ADDRESS, build, run
+from tests.needs import needs
 from tests.numeric.mlp import mlp_artifact
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not cc_command(), reason="no compiler of C"
-)
+pytestmark = needs(cc_command(), reason="no compiler of C")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from odtc.runtime_rpc.native.android.build import JAVA
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, bits, tvm_trainer, unpacked
 from tests.native.sanitized import PROGRAMS
+from tests.needs import needs
 
 STEPS = 4
 
@@ -30,9 +31,7 @@ def has_jdk() -> bool:
     return False
 
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not (cc_command() and has_jdk()), reason="no compiler, or no JDK"
-)
+pytestmark = needs(cc_command(), has_jdk(), reason="no compiler, or no JDK")
 
 
 @pytest.fixture(scope="module")

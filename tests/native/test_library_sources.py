@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
@@ -18,10 +17,9 @@ from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.parity import TARGET, bits, unpacked
 from tests.native.reader import read
 from tests.native.sanitized import PROGRAMS
+from tests.needs import needs
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not cc_command(), reason="no compiler of C"
-)
+pytestmark = needs(cc_command(), reason="no compiler of C")
 
 
 def table_of(members: Path) -> str:

@@ -1,6 +1,5 @@
 """The runtime under sanitizers: edited files are refused or read; two trainers share nothing."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,12 +9,11 @@ import pytest
 from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.native.sanitized import ADDRESS, THREAD, build, fuzzed, run, small_artifact
+from tests.needs import needs
 
 MUTATIONS, STEPS = 400, 8
 
-pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not cc_command(), reason="no compiler of C"
-)
+pytestmark = needs(cc_command(), reason="no compiler of C")
 
 
 @pytest.fixture(scope="module")
