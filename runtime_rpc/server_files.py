@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from odtc.backends.system_libraries import bionic_names
+from odtc.backends.objects.system_libraries import bionic_names
 from odtc.runtime_rpc.server.net.wire import NAMES
 
 _HERE = Path(__file__).parent

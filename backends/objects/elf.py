@@ -14,7 +14,7 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
-from odtc.backends.system_libraries import system_libraries
+from odtc.backends.objects.system_libraries import system_libraries
 from odtc.backends.targets import Target
 from odtc.core.errors import BuildError
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.backends.system_libraries import write_stubs
+from odtc.backends.objects.system_libraries import write_stubs
 from odtc.backends.targets import Target
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError

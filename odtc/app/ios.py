@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from odtc.app.model import PROGRAM, WEIGHTS, Model
-from odtc.backends.mach_o import renamed, symbols_of
-from odtc.backends.static_kernels import LAUNCH, StaticKernels, read_kernels
+from odtc.backends.objects.mach_o import renamed, symbols_of
+from odtc.backends.objects.static_kernels import LAUNCH, StaticKernels, read_kernels
 from odtc.core.artifact.bundle import file_sha256
-from odtc.core.static_library import static_library
+from odtc.core.artifact.static_library import static_library
 from odtc.runtime_rpc.native.build import FOLDER
 
 _SWIFT = FOLDER.with_name("swift")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odtc.backends.objects.elf import check_library
-from odtc.backends.static_kernels import check_kernels as check_static
+from odtc.backends.objects.static_kernels import check_kernels as check_static
 from odtc.backends.targets import Target, parse_target
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import BuildError, UnsupportedError, UsageError

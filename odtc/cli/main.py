@@ -13,13 +13,12 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from odtc.cli import export_app
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
 from odtc.cli.console import abandon, print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
-from odtc.cli.model import adapt, check, export, inspect
+from odtc.cli.model import adapt, check, export, export_app, inspect
 from odtc.cli.phones import device, devices
 from odtc.cli.training import train
 from odtc.cli.unknown import unknown_options

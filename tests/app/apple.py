@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from odtc.backends.mach_o import symbols_of
+from odtc.backends.objects.mach_o import symbols_of
 from odtc.runtime_rpc.native.android.build import _DECLARATIONS, _HEADERS
 
 PROGRAMS = Path(__file__).with_name("programs")

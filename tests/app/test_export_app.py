@@ -10,8 +10,8 @@ import odtc
 from benchmarks.models.digits import digits_model
 from odtc.app.export import PLATFORMS, default_name, export_app
 from odtc.artifact import Artifact
-from odtc.cli import export_app as command
 from odtc.cli.main import main
+from odtc.cli.model import export_app as command
 from odtc.core.errors import BuildError, ExitCode, OutputError, UnsupportedError, UsageError
 
 

@@ -18,10 +18,10 @@ from benchmarks.models.digits import digits_model
 from odtc.app.export import export_app
 from odtc.app.ios import _type
 from odtc.artifact import Artifact
-from odtc.backends.mach_o import symbols_of
+from odtc.backends.objects.mach_o import symbols_of
+from odtc.core.artifact.static_library import members_of
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.process.cxx import cc_command
-from odtc.core.static_library import members_of
 from tests.app.apple import CLANG, LINKER, NM, compile_objects, link_image
 from tests.native.reader import read
 from tests.needs import needs

@@ -16,11 +16,11 @@ from odtc.backends import targets
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.library import export_library
 from odtc.backends.objects.link import find_linker, link
-from odtc.backends.system_libraries import TVM, write_stubs
+from odtc.backends.objects.stub_library import stub_library
+from odtc.backends.objects.system_libraries import TVM, write_stubs
 from odtc.backends.targets import Target, parse_target
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError
-from odtc.core.stub_library import stub_library
 
 PHONE = parse_target("android-cpu")
 # Without SSE4 and FMA, so that LLVM calls libm for what they would do.

@@ -14,13 +14,13 @@ from tvm import te
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
-from odtc.backends.mach_o import renamed, symbols_of
 from odtc.backends.objects.kernel_objects import Objects, kernel_objects
-from odtc.backends.static_kernels import check_kernels, read_kernels, write_kernels
+from odtc.backends.objects.mach_o import renamed, symbols_of
+from odtc.backends.objects.static_kernels import check_kernels, read_kernels, write_kernels
 from odtc.backends.targets import parse_target
 from odtc.core.artifact.library_file import build_id
+from odtc.core.artifact.static_library import members_of, static_library
 from odtc.core.errors import ArtifactError, BuildError
-from odtc.core.static_library import members_of, static_library
 
 IOS = parse_target("ios-cpu")
 IDENTITY = "ab" * 32

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odtc.core.static_library import members_of, static_library
+from odtc.core.artifact.static_library import members_of, static_library
 
 names = st.from_regex(r"[a-z][a-z0-9_.]{0,40}", fullmatch=True)
 # A member is filled up to eight bytes, so that its length is no part of what is kept.

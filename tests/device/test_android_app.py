@@ -16,8 +16,8 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.app.export import export_app
-from odtc.backends.system_libraries import bionic_names
-from odtc.core.stub_library import stub_library
+from odtc.backends.objects.stub_library import stub_library
+from odtc.backends.objects.system_libraries import bionic_names
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.needs import needs
 

@@ -1,1 +1,1 @@
-"""Commands that look at a model or an artifact, and that make another model of one."""
+"""Commands that look at a model or an artifact, or make another model or an app of one."""

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from odtc.core.static_library import MAGIC, members_of
+from odtc.core.artifact.static_library import MAGIC, members_of
 
 # Of the ELF specification, for 64 bits and little endian, as all targets are.
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")

@@ -10,10 +10,10 @@ from odtc.backends.built import Built
 from odtc.backends.cpus import told_features
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.library import export_library
+from odtc.backends.objects.static_kernels import check_kernels, write_kernels
 from odtc.backends.program.lines import Lines
 from odtc.backends.program.program import program_of
 from odtc.backends.program.write import program_bytes
-from odtc.backends.static_kernels import check_kernels, write_kernels
 from odtc.backends.targets import Target
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.manifest import Manifest

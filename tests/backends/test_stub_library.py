@@ -9,8 +9,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from odtc.backends.objects.link import find_linker
+from odtc.backends.objects.stub_library import stub_library
 from odtc.backends.targets import parse_target
-from odtc.core.stub_library import stub_library
 from tests.backends.test_elf_gate import compile_objects
 
 HOST = parse_target("host-cpu")

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.backends.mach_o import symbols_of
 from odtc.backends.objects.kernel_objects import Objects
-from odtc.backends.system_libraries import system_libraries
+from odtc.backends.objects.mach_o import symbols_of
+from odtc.backends.objects.system_libraries import system_libraries
 from odtc.backends.targets import Target
 from odtc.core.artifact.library_file import IDENTITY
+from odtc.core.artifact.static_library import members_of, static_library
 from odtc.core.errors import BuildError
-from odtc.core.static_library import members_of, static_library
 
 LAUNCH = "__TVMBackendParallelLaunch"
 

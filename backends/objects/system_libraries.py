@@ -11,8 +11,8 @@ of bionic. On Linux the names are glibc's, which musl takes for its own.
 from collections.abc import Mapping
 from pathlib import Path
 
+from odtc.backends.objects.stub_library import stub_library
 from odtc.backends.targets import Target
-from odtc.core.stub_library import stub_library
 
 # LLVM makes these of loops that copy or fill.
 _MEMORY = frozenset({"memcpy", "memmove", "memset"})
