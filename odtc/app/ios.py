@@ -20,6 +20,7 @@ from odtc.runtime_rpc.native.build import FOLDER
 
 _SWIFT = FOLDER.with_name("swift")
 _SLICE = "ios-arm64"
+_PRIVACY = "PrivacyInfo.xcprivacy"
 _ARGUMENTS = "(void *, const void *, int32_t, void *)"
 
 _RUNTIME_PACKAGE = """\
@@ -32,7 +33,7 @@ let package = Package(
   products: [.library(name: "Odtc", targets: ["COdtc", "Odtc"])],
   targets: [
     .target(name: "COdtc"),
-    .target(name: "Odtc", dependencies: ["COdtc"]),
+    .target(name: "Odtc", dependencies: ["COdtc"], resources: [.copy("{privacy}")]),
   ]
 )
 """
@@ -100,7 +101,7 @@ def write(model: Model, folder: Path) -> None:
 
 
 def _type(name: str) -> str:
-    """What Swift calls a model: each name has a type and a package of its own."""
+    """The name of a model's Swift type and package, which no other model has."""
     return re.sub("(?:^|_)([a-z])", lambda found: found[1].upper(), name) + "Model"
 
 
@@ -112,14 +113,34 @@ def _write_runtime(folder: Path) -> None:
     swift = folder / "Sources" / "Odtc"
     swift.mkdir()
     shutil.copyfile(_SWIFT / "Trainer.swift", swift / "Trainer.swift")
+    (swift / _PRIVACY).write_bytes(_privacy())
     _write_texts(
         folder,
         {
-            "Package.swift": _RUNTIME_PACKAGE,
+            "Package.swift": _RUNTIME_PACKAGE.replace("{privacy}", _PRIVACY),
             "Sources/COdtc/include/module.modulemap": _MODULE.format(
                 module="COdtc", header="odtc.h"
             ),
         },
+    )
+
+
+def _privacy() -> bytes:
+    """The privacy manifest, without which the App Store refuses an app that calls `fstat`.
+
+    The runtime asks for the size and the kind of the files that it is given, those of the app.
+    """
+    file_metadata = {
+        "NSPrivacyAccessedAPIType": "NSPrivacyAccessedAPICategoryFileTimestamp",
+        "NSPrivacyAccessedAPITypeReasons": ["C617.1"],
+    }
+    return plistlib.dumps(
+        {
+            "NSPrivacyTracking": False,
+            "NSPrivacyTrackingDomains": [],
+            "NSPrivacyCollectedDataTypes": [],
+            "NSPrivacyAccessedAPITypes": [file_metadata],
+        }
     )
 
 
@@ -199,7 +220,7 @@ def _table(model: Model, kernels: StaticKernels, header: str) -> str:
 
 
 def _description(library: str) -> bytes:
-    """What Xcode reads of a framework."""
+    """The property list of a framework, which Xcode reads."""
     return plistlib.dumps(
         {
             "AvailableLibraries": [

@@ -62,6 +62,30 @@ def test_what_is_in_the_packages(app: Path, artifact: Artifact) -> None:
         assert {path.name for path in (package / "Sources").iterdir()} == set(named)
 
 
+# Apple's "required reason" functions that programs in C may call, by the category that names them.
+REASONS = {
+    "NSPrivacyAccessedAPICategoryFileTimestamp": (
+        "stat fstat lstat fstatat getattrlist fgetattrlist getattrlistat getattrlistbulk"
+    ),
+    "NSPrivacyAccessedAPICategoryDiskSpace": "statfs fstatfs statvfs fstatvfs",
+    "NSPrivacyAccessedAPICategorySystemBootTime": "mach_absolute_time",
+}
+
+
+def test_what_the_store_asks_reasons_for_is_declared(app: Path) -> None:
+    package = app / "OdtcRuntime"
+    sources = "".join(path.read_text() for path in (package / "Sources").rglob("*.[ch]"))
+    called = {
+        category
+        for category, names in REASONS.items()
+        if re.search(rf"\b(?:{names.replace(' ', '|')})\(", sources)
+    }
+    said = plistlib.loads((package / "Sources/Odtc/PrivacyInfo.xcprivacy").read_bytes())
+    declared = {each["NSPrivacyAccessedAPIType"] for each in said["NSPrivacyAccessedAPITypes"]}
+    assert declared == called
+    assert 'resources: [.copy("PrivacyInfo.xcprivacy")]' in (package / "Package.swift").read_text()
+
+
 def test_packages_are_the_models_own() -> None:
     names = ("digits", "my_digits", "net1", "net_1", "net", "net_", "net__", "a_b", "a__b", "ab")
     types = [_type(name) for name in names]
