@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import check_cost, demo, output, sampling_cost
+from benchmarks import app_size, check_cost, demo, output, sampling_cost
 from benchmarks.budget import clearing, switching
 from benchmarks.budget.report import figures_of as budget_figures
 from benchmarks.budget.report import peer_figures
@@ -174,6 +174,10 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "native_runtime/steps": (
         native().figures(),
         "| digits | 32 | 1 | step, ms | 0.250 | 0.400 | 0.500 |",
+    ),
+    "howto/app_size": (
+        {"rows": [app_size.PartSize("ios", "lib.a", 2 * MB).figures()]},
+        "| ios: lib.a | 2,000,000 |  |",
     ),
     "howto/check_cost": (
         {

@@ -21,8 +21,11 @@ from benchmarks.pages.text import listed, ratio, short, table
 # Written as a whole from files of their own, by other commands.
 GENERATED = {"results", "ways_in", "published", "operators", "conformance", "cli", "api"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# A cell that is a figure: a fraction, perhaps with its spread, or a number with a unit.
-_FIGURE = re.compile(r"\d[\d,]*\.\d+( \(.*\))?( ?(%|ms|s|MB|GB/s|times))?|\d[\d,]* ?(%|ms|s|MB)")
+# A cell that is a figure: a fraction, perhaps with its spread, a number with a unit, or one of
+# several thousands.
+_FIGURE = re.compile(
+    r"\d[\d,]*\.\d+( \(.*\))?( ?(%|ms|s|MB|GB/s|times))?|\d[\d,]* ?(%|ms|s|MB)|\d{1,3}(,\d{3})+"
+)
 
 _CONSTANT = re.compile(r"\| `[A-Z_]+` \|")
 
@@ -61,8 +64,8 @@ def test_no_table_of_figures_is_typed(page: Path) -> None:
 
 
 def test_a_typed_table_is_found() -> None:
-    page = "| a | b |\n|---|---|\n| lenet | 1.9 |\n| x | 5 % |\n| opset | 9 |\n"
-    assert typed(page) == ["| lenet | 1.9 |", "| x | 5 % |"]
+    page = "| a | b |\n|---|---|\n| lenet | 1.9 |\n| x | 5 % |\n| y | 1,024 |\n| opset | 9 |\n"
+    assert typed(page) == ["| lenet | 1.9 |", "| x | 5 % |", "| y | 1,024 |"]
     assert not typed(f"<!-- figures: x -->\n{page}<!-- end of figures -->\n")
 
 

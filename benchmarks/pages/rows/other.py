@@ -65,7 +65,7 @@ def _accuracy(result: Result) -> str:
 
 
 def check_cost(result: Result) -> list[str]:
-    """What `odtc check` takes."""
+    """The processor time and memory of `odtc check`."""
     heads = ["model", "nodes", "file, MB", "processor, s", "memory beyond the file, MB"]
     return table(
         heads,
@@ -81,8 +81,17 @@ def check_cost(result: Result) -> list[str]:
     )
 
 
+def app_size(result: Result) -> list[str]:
+    """Bytes of what goes into an app."""
+    rows = (
+        (row["what"], number(row["bytes"], 0), number(row["packed"], 0) if row["packed"] else "")
+        for row in result.rows
+    )
+    return table(["part", "bytes", "in the archive"], rows)
+
+
 def sampling(result: Result) -> list[str]:
-    """What samples and the clock of a profile cost a step."""
+    """The cost of samples, and of the clock of a profile, for a step."""
     heads = ["of a step", "longer by"]
     return table(heads, ((row["what"], _percent(row["longer"])) for row in result.rows))
 
