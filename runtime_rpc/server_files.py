@@ -1,4 +1,4 @@
-"""What a device needs of odtc: the server's modules, and Android's names of its C library."""
+"""The files that a device needs of odtc: the server's modules, and stubs of Android's C library."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What repeats the code is what the code says: the reference pages, and the entry points."""
+"""The reference pages and the entry points repeat what the code says."""
 
 import pytest
 

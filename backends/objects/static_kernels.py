@@ -53,7 +53,7 @@ def write_kernels(objects: Objects, output: Path, identity: str) -> None:
 
 
 def read_kernels(path: Path) -> StaticKernels:
-    """What `write_kernels` wrote.
+    """The kernels that `write_kernels` wrote.
 
     Raises:
         ValueError: it is no such archive.

@@ -1,4 +1,4 @@
-"""What the names of passes stand for: each pass as a target and a step have it."""
+"""The passes by name, each made with what a target and a step bring."""
 
 from collections.abc import Iterator
 

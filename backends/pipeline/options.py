@@ -1,4 +1,4 @@
-"""What a pipeline depends on: the target's family, and the step."""
+"""The target's family and the step, which a pipeline depends on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
 
 @dataclass(frozen=True, eq=False)
 class PipelineOptions:
-    """What the passes of a pipeline are chosen by, and made with.
+    """The target, step and options that a pipeline's passes are chosen by and made with.
 
     Attributes:
         family: of the target.

@@ -187,7 +187,7 @@ def rewritten(of: PipelineOptions) -> Pipeline:
 
 
 def planned(of: PipelineOptions) -> Pipeline:
-    """What comes after the kernels are scheduled."""
+    """The phases after the kernels are scheduled."""
     return passes_of(PLAN if of.checkpoints else (*ORDER, *PLAN), of)
 
 

@@ -63,7 +63,7 @@ class Found:
         return all(row.is_same for row in self.rows)
 
     def figures(self) -> dict[str, Any]:
-        """What the page is written from."""
+        """The contents of the file that the page is written from."""
         return {
             "rows": [row.figures() for row in self.rows],
             "bytes": {"runtime": self.runtime_bytes, "program.bin": self.program_bytes},

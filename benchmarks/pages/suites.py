@@ -44,7 +44,7 @@ def settings() -> set[Setting]:
 
 
 def results_page() -> str:
-    """What `odtc report` makes of all rows; each section says where its rows are from."""
+    """The output of `odtc report`; each section says where its rows are from."""
     stems = _stems()
     runs = {run["file"].removesuffix(_ON_PAGE): run for run in read_result(SUITES).runs}
     head, *sections = markdown(_material(*stems), "Results").split("\n## ")

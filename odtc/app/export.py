@@ -61,7 +61,7 @@ def export_app(
     model = model_of(artifact._bundle.opened(), name)
     if to.system not in model.target.triple:
         raise UsageError(
-            f"the artifact is for {model.target.name}, and {platform} runs none of these",
+            f"the artifact is for {model.target.name}, which does not run on {platform}",
             hint=f"compile the model with --target {to.target}",
         )
     check_kernels(model)

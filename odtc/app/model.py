@@ -1,4 +1,4 @@
-"""What an app takes of an artifact, and the name that tells it from other models of the app."""
+"""The files that an app takes of an artifact, and the name that tells models of an app apart."""
 
 import re
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Model:
 
 
 def model_of(bundle: Bundle, name: str) -> Model:
-    """What an app takes of an artifact.
+    """Collects the files that an app takes of an artifact.
 
     Raises:
         UsageError: the name is none for an app.

@@ -1,4 +1,4 @@
-"""What gradient rules of several families are written with."""
+"""Helpers of gradient rules of several families."""
 
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812

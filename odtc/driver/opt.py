@@ -63,7 +63,7 @@ class PassChoice:
 
 
 def pipeline_options(target: Target, options: StepOptions) -> PipelineOptions:
-    """What the passes of a step are chosen by, as far as that is known without its model.
+    """The options of a step's pipeline, as far as they are known without its model.
 
     Args:
         target: what the step is for, resolved.

@@ -147,7 +147,7 @@ def _is_spread(call: relax.Call) -> bool:
 
 
 def _own(operator: RelaxOperator, said: ChannelsLast) -> Rule:
-    """What one of our own operators says of itself."""
+    """The rule that one of our own operators declares."""
     last = last_calls.with_layout if operator.has_layout else last_calls.as_it_is
     return Rule(said.images, said.condition, last, said.makes_images)
 

@@ -1,4 +1,4 @@
-"""What takes the steps of a trainer: the runtime in C on this machine's CPU, else TVM.
+"""Engines of a trainer's steps: the runtime in C on this machine's CPU, else TVM.
 
 engine.py            what a trainer asks of either
 choose.py            which one it is

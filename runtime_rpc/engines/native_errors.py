@@ -1,4 +1,4 @@
-"""What the native runtime's failures mean to a user."""
+"""Translates failures of the native runtime for the user."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,7 +96,7 @@ def _no_file(what: str, folder: Path) -> OutputError:
 
 
 def explained(error: NativeError, manifest: Manifest, session: Session) -> DeviceError:
-    """What a failure of a step or an evaluation was."""
+    """The error for a failure of a step or an evaluation."""
     if error.code is not Code.NO_MEMORY:
         return DeviceError(f"the device failed: {error}", where=session.name, hint=FITS)
     count, plan = len(manifest.plans), manifest.plans[-1]

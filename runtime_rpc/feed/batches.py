@@ -112,7 +112,7 @@ def check_bound(feed: Feed, bound: Mapping[str, Any]) -> None:
 
 
 class Fed:
-    """What a step is fed: whole arrays, which are cut when an engine first asks for the parts.
+    """The arrays of a step, which are cut when an engine first asks for the parts.
 
     Attributes:
         whole: by the argument of a call that they are for.
@@ -123,7 +123,7 @@ class Fed:
 
     @cached_property
     def parts(self) -> Sequence[Mapping[Argument, np.ndarray]]:
-        """What each call is fed."""
+        """The arrays of each call."""
         if self._micro_batches == 1:
             return [self.whole]
         return [
@@ -147,7 +147,7 @@ class FeedConverter:
         self._bound = manifest.bound
 
     def fed(self, x: Feed, y: Feed | None) -> Fed:
-        """What a step is fed.
+        """Collects the arrays of a step.
 
         Raises:
             DataError: a name, a shape, a dtype or a label does not fit.

@@ -31,7 +31,7 @@ class Caller:
         atexit.register(self._end)
 
     def call(self, function: Callable[[], R]) -> R:
-        """What a function returns or raises that the thread calls."""
+        """Calls a function in the thread; returns or raises what it does."""
         future: Future[R] = Future()
         if self._is_put((future, function)):
             return future.result()

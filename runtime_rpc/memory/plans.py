@@ -15,7 +15,7 @@ SPARE, PATIENCE = 0.125, 4
 
 
 def bytes_left(available: Available) -> int:
-    """What a function says is left.
+    """Asks a function for the bytes that are left, and checks them.
 
     Raises:
         UsageError: it is not a number of bytes.

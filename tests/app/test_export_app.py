@@ -61,7 +61,7 @@ def test_default_names() -> None:
 
 
 def test_another_platform(artifact: Artifact, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="for host-cpu, and android runs none of these") as caught:
+    with pytest.raises(UsageError, match="for host-cpu, which does not run on android") as caught:
         export_app(artifact, "android", tmp_path / "app", "digits")
     assert caught.value.hint == "compile the model with --target android-cpu"
 

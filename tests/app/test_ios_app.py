@@ -181,5 +181,5 @@ def test_an_image_for_ios_is_linked(app: Path, tmp_path: Path) -> None:
 def test_such_a_step_is_for_an_app_alone(artifact: Artifact, tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="whose steps run in an app alone"):
         artifact.trainer()
-    with pytest.raises(UsageError, match="is for ios-cpu, and android runs none of these"):
+    with pytest.raises(UsageError, match="is for ios-cpu, which does not run on android"):
         export_app(artifact, "android", tmp_path / "app", "digits")

@@ -1,4 +1,4 @@
-"""What a program on Linux is given: it builds, and trains to the bits of the trainer of Python."""
+"""The folder for a program on Linux builds, and trains to the bits of the Python trainer."""
 
 import shutil
 import subprocess

@@ -43,7 +43,7 @@ def kept(
 
 
 def ran(capsys: pytest.CaptureFixture[str], *argv: str, code: int = ExitCode.OK) -> tuple[str, str]:
-    """What a command prints on stdout and on stderr."""
+    """The output of a command on stdout and on stderr."""
     capsys.readouterr()
     assert main([*argv]) == code
     found = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""What an Android app is given, under emulation: it has the bits of the trainer behind TVM RPC.
+"""The files for an Android app, under emulation: they have the bits of the trainer behind TVM RPC.
 
 The very `libodtc.so` and kernels of the archives run here, in a process whose C library is glibc:
 under Android's names it has stubs that lead to that. What bionic would say is the gate's part.

@@ -1,4 +1,4 @@
-"""What an operator of our own declares holds of a small call, and its name has one place."""
+"""The declarations of our own operators hold for a small call, and each name has one place."""
 
 import ast
 from collections import defaultdict

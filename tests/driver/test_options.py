@@ -33,7 +33,7 @@ WORDS: dict[Form, tuple[list[str], Any]] = {
 
 
 def read(*words: str) -> StepOptions:
-    """What the command line makes of words."""
+    """Parses words as the command line does."""
     parser = argparse.ArgumentParser()
     add_step_options(parser)
     return step_options(parser.parse_args(["m.onnx", *words]))

@@ -86,7 +86,7 @@ def assert_same_trainers(
 
 
 def kept(trainer: Trainer) -> list[tuple[str, bytes]]:
-    """What a checkpoint may hold."""
+    """The tensors that a checkpoint may hold."""
     items = trainer._manifest.of_role(*KEPT)
     found = trainer._engine.read(items)
     return [(item.spec.name, found[item].tobytes()) for item in items]

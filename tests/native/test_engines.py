@@ -233,7 +233,7 @@ except odtc.OdtcError as error:
 
 
 def limited(artifact: odtc.Artifact, folder: Path, spare: int) -> str:
-    """What a step says that may take so many bytes more than the process has."""
+    """The error of a step that may take so many bytes beyond those of the process."""
     artifact.save(path := folder / "m.odtc")
     command = [sys.executable, "-c", LIMITED, str(path), str(spare)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)

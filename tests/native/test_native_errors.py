@@ -173,6 +173,18 @@ def test_labels_and_rates_are_checked_before_anything_changes(
                 assert np.array_equal(tensor, before[role, name]), name
 
 
+def test_a_loss_that_nobody_asks_for_and_steps_below_none(
+    artifact: Artifact, tmp_path: Path
+) -> None:
+    (x, y), *_ = batches(1)
+    with native_trainer(artifact, tmp_path / "a") as native:
+        feed(native, artifact.manifest, x, y)
+        assert native._library.odtc_step(native._handle, 0.1, None) == Code.OK
+        with pytest.raises(NativeError, match="-4 is not a number of steps"):
+            native.steps = -4
+        assert native.steps == 1
+
+
 def test_indices_are_checked(tmp_path: Path) -> None:
     artifact = compiled(FED["gather"], tmp_path)
     with native_trainer(artifact, tmp_path / "a") as native:

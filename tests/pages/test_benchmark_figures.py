@@ -1,4 +1,4 @@
-"""What benchmarks write for pages is what the pages read."""
+"""Benchmarks write for pages what the pages read."""
 
 import json
 from collections.abc import Mapping

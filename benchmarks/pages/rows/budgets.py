@@ -107,7 +107,7 @@ def measured_times(result: Result) -> list[str]:
 
 
 def switching(result: Result) -> list[str]:
-    """What a change of plan and a step take, over the next step."""
+    """The time of a change of plan and a step, over that of the next step."""
     heads = ["network", "to an arena of, MB", "from a larger one", "from a smaller one"]
     cells = (
         (

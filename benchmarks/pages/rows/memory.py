@@ -14,7 +14,7 @@ PEERS = {
 
 
 def networks(result: Result) -> list[str]:
-    """What a step needs, beside peers."""
+    """The memory of a step, beside peers."""
     heads = ["network", "arena, MB", "total, MB", *(f"/ {name}" for name in PEERS.values())]
     heads += ["beyond, MB", "of it files"]
     rows = [

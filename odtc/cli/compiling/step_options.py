@@ -102,7 +102,7 @@ def check_is_not_model(output: Path, model: str, hint: str) -> None:
 
 
 def step_options(args: argparse.Namespace) -> StepOptions:
-    """What `add_step_options` read, without the model and the target.
+    """The options that `add_step_options` read, without the model and the target.
 
     Raises:
         UsageError: an option is malformed, or has a value that is none.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What accuracy is measured on.
+    """The data that accuracy is measured on.
 
     Attributes:
         samples: with their labels.

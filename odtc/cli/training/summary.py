@@ -1,4 +1,4 @@
-"""What `odtc train` prints of a run: one line, or one object."""
+"""The summary that `odtc train` prints: one line, or one object."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ _PHRASES = {
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run came to that was not ended before.
+    """The result of a run that came to its end.
 
     Attributes:
         steps: those of the runs that it went on from, too.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export:
-    """What is written of a trained model.
+    """The files that are written of a trained model.
 
     Attributes:
         export: the file of the model; None for none.

@@ -103,7 +103,7 @@ def _cpu_name() -> str:
 
 
 def _said_of_cpu(*keys: str) -> str:
-    """What Linux says of the first core by one of these words; empty where it does not."""
+    """A field of the first core in `/proc/cpuinfo`, by one of its names; empty if missing."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.is_file() else []
     said = (line.partition(":")[2].strip() for line in lines if line.startswith(keys))

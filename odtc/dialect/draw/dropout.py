@@ -10,7 +10,7 @@ from odtc.dialect.operator import RelaxOperator
 
 @dataclass(frozen=True)
 class Mask:
-    """What is dropped.
+    """The attributes of dropout.
 
     Attributes:
         ratio: the probability to be zero, in [0, 1); all else is divided by the rest.

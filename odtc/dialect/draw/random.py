@@ -10,7 +10,7 @@ from odtc.dialect.operator import RelaxOperator
 
 @dataclass(frozen=True)
 class Numbers:
-    """What is drawn.
+    """The attributes of random tensors.
 
     Attributes:
         shape: of the float32 result.

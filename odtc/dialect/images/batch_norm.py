@@ -46,7 +46,7 @@ class Normalisation(Rates):
 
 @dataclass(frozen=True)
 class Layout:
-    """What the gradient is of.
+    """The attributes of the gradient.
 
     Attributes:
         layout: of the images.
@@ -57,7 +57,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Activation:
-    """What is applied after it.
+    """The activation that is applied after it.
 
     Attributes:
         activation: as of `Normalisation`.

@@ -1,4 +1,4 @@
-"""What a step whose images have their channels last has beside its operators: copies."""
+"""Copies between layouts, in a step whose images have their channels last."""
 
 from dataclasses import dataclass
 

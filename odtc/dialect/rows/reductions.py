@@ -13,7 +13,7 @@ from odtc.dialect.operator import RelaxOperator
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is reduced.
+    """The attributes of a reduction.
 
     Attributes:
         axis: axes that are reduced, none of them counted from the end.

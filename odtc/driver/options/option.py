@@ -82,7 +82,7 @@ def options_of(table: type) -> tuple[Option, ...]:
 
 
 def kinds_of(table: type) -> Mapping[str, Kind]:
-    """What each option may be, by name."""
+    """The kind of each option, by name."""
     return {each.name: each.kind for each in options_of(table)}
 
 

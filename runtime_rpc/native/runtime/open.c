@@ -153,7 +153,8 @@ int64_t odtc_steps(const odtc_trainer *t) { return t->steps; }
 
 odtc_code odtc_set_steps(odtc_trainer *t, int64_t steps) {
   if (odtc_check_open(t)) return t->problem.code;
-  if (steps < 0) return odtc_fail(&t->problem, ODTC_USAGE, "%lld steps", (long long)steps);
+  if (steps < 0) return odtc_fail(&t->problem, ODTC_USAGE, "%lld is not a number of steps",
+                                 (long long)steps);
   t->steps = steps;
   t->torn = 0;
   return ODTC_OK;

@@ -53,9 +53,10 @@ static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
     }
     sum += (double)result_of(t, t->plan);
   }
-  *loss = sum / parts;
+  double mean = sum / parts;
+  if (loss) *loss = mean;
   ++t->steps;
-  return odtc_check_finite(t, *loss, rate);
+  return odtc_check_finite(t, mean, rate);
 }
 
 odtc_code odtc_step(odtc_trainer *t, float rate, double *loss) {

@@ -1,4 +1,4 @@
-"""What each pass makes of a few lines: text files, compared with what it makes now.
+"""Golden tests: text files of a few lines, compared with what each pass makes of them.
 
 python -m tests.passes.golden          # writes anew what passes make
 git diff tests/passes/golden           # shows what became of them

@@ -62,7 +62,7 @@ class Case:
     head: str
 
     def result(self) -> str:
-        """What the passes make now; the text of their error where they refuse the module."""
+        """The current output of the passes, or the text of their error."""
         module = self._module
         target = parse_target(self.options.get("target", TARGET)).resolved()
         known = {**SCHEDULE_PASSES, **known_passes(self._pipeline_options(target, module))}
@@ -74,7 +74,7 @@ class Case:
                 return "\n".join(f"# error: {line}" for line in str(error).splitlines())
 
     def unchanged(self) -> str:
-        """What passes would make that do nothing."""
+        """The output of passes that do nothing."""
         return _script(self._module)
 
     def text(self, gives: str) -> str:
@@ -86,7 +86,7 @@ class Case:
         return tvm.script.from_source(self.given)
 
     def _pipeline_options(self, target: Target, module: tvm.IRModule) -> PipelineOptions:
-        """What the passes are made with."""
+        """The options that the passes are made with."""
         family = family_of(target)
         layouts = dict(each.split("=") for each in self.options.get("layouts", "").split())
         costs = [layout_costs(target)] if target.kind == CPU else []

@@ -102,7 +102,7 @@ def test_what_was_profiled_before_it_was_closed(artifact, session) -> None:
 
 
 def test_a_trainer_outlives_its_artifact(tmp_path: Path) -> None:
-    """What reads the artifact's files says that they are gone; all else goes on."""
+    """Methods that read the artifact's files say that they are gone; all others go on."""
     with mlp_artifact(tmp_path, odtc.SGD()) as artifact:
         trainer = artifact.trainer(threads=1)
     trainer.step(X, Y, lr=0.05)
