@@ -3,6 +3,7 @@
 Feeding is writing to the step's own memory, and a step, whatever its micro-batches, is one call.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,8 @@ class NativeEngine:
         check_programs(bundle.root)
         manifest = self._manifest = bundle.manifest
         self._session, self._host = session, host
+        # A profile begins and ends beside steps of other threads, and reads the clock's memory.
+        self._lock = threading.RLock()
         with opening_errors(bundle, session, placement):
             # Its threads are started when their number is set.
             self._native = NativeTrainer(
@@ -169,8 +172,9 @@ class NativeEngine:
     def clocked(self) -> Iterator[dict[str, Any]]:
         """A block in which the runtime notes the time of each call."""
         found: dict[str, Any] = {}
-        self._native.start_clock()
-        self._clocked = found
+        with self._guarded():
+            self._native.start_clock()
+            self._clocked = found
         try:
             yield found
         finally:
@@ -178,10 +182,10 @@ class NativeEngine:
 
     def _end_clock(self) -> None:
         """Fills in what was clocked, once: a trainer may be closed within the block."""
-        if (found := self._clocked) is None:
-            return
-        self._clocked = None
         with self._guarded():
+            if (found := self._clocked) is None:
+                return
+            self._clocked = None
             calls = self._native.stop_clock()
         numbers: dict[str, int] = {}
         for kernel, *_ in calls:
@@ -200,7 +204,8 @@ class NativeEngine:
     def _guarded(self) -> Iterator[None]:
         """A block in which this thread is on its core, and the runtime's failures are odtc's."""
         name = self._session.name
-        with device_errors(name) if self._core is None else on_core(self._core, name):
+        place = device_errors(name) if self._core is None else on_core(self._core, name)
+        with self._lock, place:
             try:
                 yield
             except NativeError as error:
