@@ -78,7 +78,6 @@ class NativeEngine:
         self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
         self._follower: Follower | None = None
         self._clocked: dict[str, Any] | None = None
-        self._taken = 0
 
     @property
     def plan(self) -> StepPlan:
@@ -110,14 +109,13 @@ class NativeEngine:
         if self._follower:
             self._change_to(self._follower.choose(self.plan, self._native.held_bytes))
         with self._guarded():
-            if first != self._taken:
-                self._native.steps = self._taken = first
+            # The trainer's count is what holds: a step that was interrupted as it ended is not in it.
+            if first != self._native.steps:
+                self._native.steps = first
             with self._host.span(UPLOAD):
                 for item, array in fed.whole.items():
                     self._write[item](array)
-            loss = self._step(rate)
-        self._taken = first + 1
-        return [loss]
+            return [self._step(rate)]
 
     def _step(self, rate: float) -> float:
         if self._host.spans is None:
@@ -150,7 +148,7 @@ class NativeEngine:
 
     def restart(self, steps: int) -> None:
         """Says that what was written is all that a step leaves behind, after so many steps."""
-        self._native.steps = self._taken = steps
+        self._native.steps = steps
 
     def set_budget(self, budget: int) -> None:
         """Takes steps from now on by the fastest plan that fits."""

@@ -81,8 +81,15 @@ def test_what_the_store_asks_reasons_for_is_declared(app: Path) -> None:
         if re.search(rf"\b(?:{names.replace(' ', '|')})\(", sources)
     }
     said = plistlib.loads((package / "Sources/Odtc/PrivacyInfo.xcprivacy").read_bytes())
-    declared = {each["NSPrivacyAccessedAPIType"] for each in said["NSPrivacyAccessedAPITypes"]}
-    assert declared == called
+    declared = {
+        each["NSPrivacyAccessedAPIType"]: each["NSPrivacyAccessedAPITypeReasons"]
+        for each in said["NSPrivacyAccessedAPITypes"]
+    }
+    assert declared.keys() == called
+    # "Metadata of files inside the app container": weights, program and checkpoints lie there.
+    assert declared["NSPrivacyAccessedAPICategoryFileTimestamp"] == ["C617.1"]
+    assert said["NSPrivacyTracking"] is False
+    assert said["NSPrivacyCollectedDataTypes"] == []
     assert 'resources: [.copy("PrivacyInfo.xcprivacy")]' in (package / "Package.swift").read_text()
 
 

@@ -26,7 +26,7 @@ def test_initializers_are_known_by_name_then_by_value() -> None:
 @pytest.mark.parametrize(
     ("initializers", "state", "message"),
     [
-        ({"val_1": A + 1}, {"w": A}, "no tensor of the module"),
+        ({"val_1": A + 1}, {"w": A}, "is not a tensor of the module"),
         ({"val_1": A}, {"v": A.copy(), "w": A}, "may be any of v, w"),
         ({"w": A, "val_1": A.T}, {"w": A}, "val_1 and w are both w"),
         ({"v": A, "w": A}, {"v": A, "w": A}, "are both"),

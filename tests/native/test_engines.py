@@ -79,6 +79,15 @@ def test_a_step_that_is_no_straight_line_is_tvms(artifact) -> None:
     assert why_tvm(bundle, LocalSession()) == "the artifact has no program"
 
 
+def test_a_step_has_the_number_that_the_trainer_counts(artifact) -> None:
+    """As where an interruption came between the end of a step in C and its count."""
+    trainer, (first, second) = artifact.trainer(threads=1), batches(2)
+    losses(trainer, [first])
+    trainer._engine._native.steps = 7
+    losses(trainer, [second])
+    assert trainer._engine._native.steps == 2
+
+
 def test_a_program_of_another_step_is_refused(artifact) -> None:
     first, *others = artifact.manifest.arguments
     wider = replace(first, spec=replace(first.spec, shape=(8, INPUTS + 1)))
