@@ -90,7 +90,8 @@ def _open(url: str, place: Place, limits: Limits) -> Session:
     questions = None if found is None else greeting.greet(address, limits.connect)
     watchdog = Watchdog(address, offer.match, limits, questions)
     weakref.finalize(remote, watchdog.stop)
-    return RemoteSession(url, remote, watchdog=watchdog)
+    serves_programs = greeting.serves_programs(found)
+    return RemoteSession(url, remote, watchdog=watchdog, serves_programs=serves_programs)
 
 
 def _numeric(address: Address, url: str) -> Address:

@@ -8,7 +8,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +23,9 @@ from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.fill import send_parts
 from odtc.runtime_rpc.guards.failures import FAILURES, device_errors, explained
 from odtc.runtime_rpc.guards.watchdog import Watchdog
+from odtc.runtime_rpc.metrics.recorded import parsed, wanted
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
+from odtc.runtime_rpc.server.measure.measuring import START_SAMPLING, STOP
 from odtc.runtime_rpc.server.running import RUN_STEPS
 from odtc.runtime_rpc.session import (
     DEVICES,
@@ -67,12 +69,16 @@ class RemoteSession:
         remote: TVM's session.
         kind: of the device there.
         watchdog: ends calls that the device does not answer; None for a session without limits.
+        serves_programs: whether the server is the native runtime's, which runs programs alone.
+        recorded: the roots of samples that are being taken, by their numbers.
     """
 
     name: str
     remote: rpc.RPCSession
     kind: str = CPU
     watchdog: Watchdog | None = None
+    serves_programs: bool = False
+    recorded: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
     is_local: ClassVar[bool] = False
 
     @property
@@ -224,6 +230,8 @@ class RemoteSession:
 
     def measure(self, name: str, *arguments: Any) -> Any:
         """Calls it in the session's process on the device; of servers, only odtc's has it."""
+        if self.serves_programs:
+            return self._measure_served(name, *arguments)
         with self.guard():
             try:
                 function = self.remote.get_function(name)
@@ -234,6 +242,23 @@ class RemoteSession:
                     hint="start odtc's server there, as `odtc device setup` does",
                 ) from None
             return function(*arguments)
+
+    def _measure_served(self, name: str, *arguments: Any) -> Any:
+        """The same of a server of the native runtime, which keeps what it reads as it is."""
+        with self.guard():
+            if name == START_SAMPLING:
+                period, root = arguments
+                start = self.remote.get_function("odtc.record.start")
+                number = int(start(float(period), root, wanted()))
+                self.recorded[number] = root
+                return number
+            if name == STOP:
+                (number,) = arguments
+                data = bytes(self.remote.get_function("odtc.record.stop")(number))
+                with understood("the device", self.name):
+                    return json.dumps(parsed(data, self.recorded.pop(number)))
+        # What the governor may choose stays: that needs a phone whose user is root.
+        return f"the server of {self.name} caps no frequencies"
 
     def sampling(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Sampling]:
         """Samples the device, and the session's process there."""

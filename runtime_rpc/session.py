@@ -68,6 +68,11 @@ class Session(Protocol):
     is_local: ClassVar[bool]
 
     @property
+    def serves_programs(self) -> bool:
+        """Whether it is a server of the native runtime, without TVM; then it has a `remote`."""
+        ...
+
+    @property
     def computes_aside(self) -> bool:
         """Whether a call comes back before the device has run it."""
         ...
@@ -223,6 +228,11 @@ class LocalSession:
     name: str = "this machine"
     kind: str = CPU
     is_local: ClassVar[bool] = True
+
+    @property
+    def serves_programs(self) -> bool:
+        """This process has all of odtc."""
+        return False
 
     @property
     def device(self) -> Any:

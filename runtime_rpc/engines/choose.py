@@ -75,6 +75,12 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         OutputError: there is no room for a file, or no library can be loaded from its folder.
         UsageError: the device is a GPU, which reads no files.
     """
+    if session.serves_programs:
+        from odtc.runtime_rpc.engines.served import ServedEngine
+        from odtc.runtime_rpc.remote import RemoteSession
+
+        assert isinstance(session, RemoteSession)
+        return ServedEngine(bundle, session, placement, host)
     why = why_tvm(bundle, session)
     if not why:
         assert isinstance(session, LocalSession)

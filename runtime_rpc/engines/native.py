@@ -18,6 +18,7 @@ from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.files import check_programs
 from odtc.core.options.cores import cores_of_threads
 from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
 from odtc.runtime_rpc.engines.native_errors import (
     check_same_step,
@@ -35,9 +36,6 @@ from odtc.runtime_rpc.on_core import on_core
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
 from odtc.runtime_rpc.session import LocalSession
-
-# How the symbol of a kernel begins, before the name that plans know it by.
-_SYMBOL = "__tvm_ffi_"
 
 
 class NativeEngine:
@@ -63,7 +61,8 @@ class NativeEngine:
         asked = parse_target(manifest.target).threads
         self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
         self._core: int | None = None
-        check_same_step(manifest, self._native)
+        shapes = {k: (each.shape, each.dtype.name) for k, each in self._native.tensors.items()}
+        check_same_step(manifest, shapes, self._native.arena_bytes)
         self._tensors = {
             item: self._native.tensors[item.role.value, item.spec.name]
             for item in manifest.arguments
@@ -109,7 +108,7 @@ class NativeEngine:
         if self._follower:
             self._change_to(self._follower.choose(self.plan, self._native.held_bytes))
         with self._guarded():
-            # The trainer's count is what holds: a step that was interrupted as it ended is not in it.
+            # The trainer's count holds: a step that was interrupted as it ended is not in it.
             if first != self._native.steps:
                 self._native.steps = first
             with self._host.span(UPLOAD):
@@ -185,11 +184,7 @@ class NativeEngine:
                 return
             self._clocked = None
             calls = self._native.stop_clock()
-        numbers: dict[str, int] = {}
-        for kernel, *_ in calls:
-            numbers.setdefault(kernel.removeprefix(_SYMBOL), len(numbers))
-        found["names"], found["waited"] = list(numbers), False
-        found["calls"] = [(numbers[k.removeprefix(_SYMBOL)], *times) for k, *times in calls]
+        found |= clocked_calls(calls)
 
     def close(self) -> None:
         """Gives all memory back."""

@@ -1,6 +1,6 @@
 """Translates failures of the native runtime for the user."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from odtc.core.specs import Role
 from odtc.runtime_rpc.fit import OTHER_MACHINE
 from odtc.runtime_rpc.guards.failures import FITS, SMALLER
 from odtc.runtime_rpc.memory.allocation import Placement
-from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Code, NativeError
 from odtc.runtime_rpc.session import Session
 
@@ -41,14 +40,21 @@ def opening_errors(bundle: Bundle, session: Session, placement: Placement) -> It
     except OSError as error:
         raise _no_file(f"no file in place of memory: {error.strerror or error}", folder) from error
     except NativeError as error:
-        raise _not_opened(error, bundle.manifest, session, folder) from error
+        raise not_opened(error, bundle.manifest, session, folder) from error
 
 
-def _not_opened(
-    error: NativeError, manifest: Manifest, session: Session, folder: Path
+def not_opened(
+    error: NativeError, manifest: Manifest, session: Session, folder: str | Path
 ) -> OdtcError:
-    if error.code is Code.NO_ROOM:
+    """The error for a trainer that cannot be made; its files of storage would lie in a folder."""
+    if error.code is Code.NO_ROOM and session.is_local:
         return _no_file(str(error), folder)
+    if error.code is Code.NO_ROOM:
+        return DeviceError(
+            f"no file in place of memory: {error}",
+            where=session.name,
+            hint="make room on the device, or name another folder of it with --storage",
+        )
     if error.code is Code.CPU:
         return DeviceError(
             f"the artifact is for {manifest.target}; {session.name} lacks an instruction: {error}",
@@ -65,8 +71,17 @@ def _not_opened(
     return ArtifactError(f"the artifact cannot be run: {error}", where=PROGRAM, hint=_AGAIN)
 
 
-def check_same_step(manifest: Manifest, native: NativeTrainer) -> None:
+def check_same_step(
+    manifest: Manifest,
+    found: Mapping[tuple[str, str], tuple[tuple[int, ...], str]],
+    arena_bytes: int,
+) -> None:
     """Checks that a program has the tensors and the plan of its manifest.
+
+    Args:
+        manifest: of the artifact.
+        found: shape and dtype of each tensor of the program, by role and name.
+        arena_bytes: of its first plan.
 
     Raises:
         ArtifactError: it has others.
@@ -77,8 +92,7 @@ def check_same_step(manifest: Manifest, native: NativeTrainer) -> None:
         (item.role.value, item.spec.name): (item.spec.shape, item.spec.dtype)
         for item in (*whole, *others)
     }
-    found = {key: (each.shape, each.dtype.name) for key, each in native.tensors.items()}
-    if found != wanted or native.arena_bytes != manifest.plans[0].arena_bytes:
+    if found != wanted or arena_bytes != manifest.plans[0].arena_bytes:
         raise ArtifactError(
             "the program and the manifest are not of the same step", where=PROGRAM, hint=_AGAIN
         )
@@ -89,7 +103,7 @@ def _reason(error: NativeError) -> str:
     return str(error).rpartition(": ")[2]
 
 
-def _no_file(what: str, folder: Path) -> OutputError:
+def _no_file(what: str, folder: str | Path) -> OutputError:
     return OutputError(
         what, where=str(folder), hint="make room there, or name another folder with --storage"
     )

@@ -15,6 +15,8 @@ from odtc.runtime_rpc.tracker.trackers import Address
 
 # Versions that must be the same at both ends, and their names in messages.
 _COMPARED = {"odtc": "odtc", "tvm": "TVM", "ffi": "TVM's FFI", "abi": "the ABI"}
+# A server of the native runtime has no TVM; what it speaks of TVM's is compared by its sessions.
+_OF_NATIVE = ("odtc", "abi")
 # Most letters of a server's answer in a message.
 _LETTERS = 80
 
@@ -71,6 +73,11 @@ def status(address: Address, seconds: float, where: str) -> dict[str, Any] | Non
         return None
 
 
+def serves_programs(found: dict[str, Any] | None) -> bool:
+    """Whether a status is that of a server of the native runtime, which runs programs alone."""
+    return found is not None and found.get("server") == "native"
+
+
 def check_versions(found: dict[str, Any], where: str) -> None:
     """Compares a server with this host.
 
@@ -78,9 +85,10 @@ def check_versions(found: dict[str, Any], where: str) -> None:
         DeviceError: a version differs.
     """
     own = own_versions()
+    compared = _OF_NATIVE if serves_programs(found) else tuple(_COMPARED)
     differing = [
-        f"{name} is {str(found.get(key))[:_LETTERS]} there and {own[key]} here"
-        for key, name in _COMPARED.items()
+        f"{_COMPARED[key]} is {str(found.get(key))[:_LETTERS]} there and {own[key]} here"
+        for key in compared
         if found.get(key) != own[key]
     ]
     if differing:

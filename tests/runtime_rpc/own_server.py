@@ -4,35 +4,49 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import IO
 
-from odtc.runtime_rpc import server
+from odtc.runtime_rpc import server as python_server
+from odtc.runtime_rpc.native.device.build import NAME, compiler_for, device_program
 from odtc.runtime_rpc.tracker import tracker_server
 from odtc.runtime_rpc.tracker.trackers import tracker_at
 
 # Two processes import TVM, on a machine that may be busy.
 START_SECONDS = 180
+# The servers that there are: TVM's protocol in Python with TVM's runtime, and odtc-device.
+PYTHON, NATIVE = "python", "native"
+SERVERS = (PYTHON, NATIVE)
+# The latter with the sanitizers of C.
+SANITIZED = "sanitized"
+# The same for 64-bit ARM, under emulation.
+ARM = "arm"
+_EMULATOR = ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")
+_SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @contextmanager
-def serving(folder: Path, idle: float = 30.0, log: Path | None = None) -> Iterator[str]:
+def serving(
+    folder: Path, idle: float = 30.0, log: Path | None = None, server: str = PYTHON
+) -> Iterator[str]:
     """A server behind a tracker, and its URL.
 
     Args:
         folder: for what its sessions write.
         idle: seconds between signs of life, after which sessions end.
         log: what it says goes there.
+        server: one of `SERVERS`.
     """
     with ExitStack() as stack:
         said = stack.enter_context(log.open("w")) if log else None
         port = stack.enter_context(tracking(said))
-        stack.enter_context(
-            _process(server.__name__, *words_of(port, folder, idle), "--until-closed", said=said)
-        )
+        command = COMMANDS[server](stack, words_of(port, folder, idle))
+        stack.enter_context(_process(*command, "--until-closed", said=said))
         wait_for_server(port)
         yield url_of(port)
 
@@ -46,7 +60,8 @@ def tracking(said: IO[str] | None = None) -> Iterator[int]:
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number = listener.fileno()
-        with _process(tracker_server.__name__, str(number), said=said, files=(number,)):
+        command = [*_module(tracker_server), str(number)]
+        with _process(*command, said=said, files=(number,)):
             yield listener.getsockname()[1]
 
 
@@ -71,12 +86,10 @@ def url_of(port: int) -> str:
 
 
 @contextmanager
-def _process(
-    module: str, *words: str, said: IO[str] | None, files: Sequence[int] = ()
-) -> Iterator[None]:
-    """A module that runs until its standard input is closed, with the block."""
+def _process(*command: str, said: IO[str] | None, files: Sequence[int] = ()) -> Iterator[None]:
+    """A process that runs until its standard input is closed, with the block."""
     with subprocess.Popen(
-        [sys.executable, "-m", module, *words],
+        command,
         stdin=subprocess.PIPE,
         stderr=said,
         pass_fds=files,
@@ -84,6 +97,37 @@ def _process(
         assert process.stdin
         with process.stdin:
             yield
+
+
+def _module(module: ModuleType) -> list[str]:
+    return [sys.executable, "-m", module.__name__]
+
+
+def _native(stack: ExitStack, words: list[str], content: bytes) -> list[str]:
+    """odtc-device; its version is its own."""
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="odtc-device-")))
+    program = folder / NAME
+    program.write_bytes(content)
+    program.chmod(0o700)
+    at = words.index("--odtc")
+    return [str(program), *words[:at], *words[at + 2 :]]
+
+
+def _emulated(stack: ExitStack, words: list[str]) -> list[str]:
+    return [
+        *_EMULATOR,
+        *_native(stack, words, device_program(compiler_for("aarch64"))),
+        "--emulated",
+    ]
+
+
+# How each is started.
+COMMANDS: dict[str, Callable[[ExitStack, list[str]], list[str]]] = {
+    PYTHON: lambda _, words: [*_module(python_server), *words],
+    NATIVE: lambda stack, words: _native(stack, words, device_program()),
+    SANITIZED: lambda stack, words: _native(stack, words, device_program(None, *_SANITIZERS)),
+    ARM: _emulated,
+}
 
 
 def address(url: str) -> tuple[str, int]:

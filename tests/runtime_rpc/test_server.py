@@ -28,15 +28,16 @@ from odtc.runtime_rpc.tracker.greeting import greet
 from odtc.runtime_rpc.tracker.trackers import tracker_at
 from tests.numeric.plans.test_memory_budget import tower
 from tests.numeric.plans.test_offload import in_files
-from tests.runtime_rpc.own_server import address, serving
+from tests.runtime_rpc.own_server import SERVERS, address, serving
 
 IDLE = 1.0
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=SERVERS)
+def url(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server behind a tracker; its sessions end where no sign of life comes for `IDLE`."""
-    with serving(tmp_path_factory.mktemp("server") / "sessions", IDLE) as running:
+    folder = tmp_path_factory.mktemp("server") / "sessions"
+    with serving(folder, IDLE, server=request.param) as running:
         yield running
 
 
@@ -67,8 +68,12 @@ def test_tensors_wait_in_files_of_the_device(url: str, tmp_path: Path, monkeypat
     for _ in range(2):
         assert there.step(x, y, 0.1) == here.step(x, y, 0.1)
     assert not any((tmp_path / "there").iterdir())
-    with pytest.raises(DeviceError, match=r"File too large|disk is full"):
-        session.file_memory(TensorSpec("wait", (1 << 60,), "uint8"), None)
+    if session.serves_programs:
+        with pytest.raises(DeviceError, match=r"no file in place of memory: .*Not a directory"):
+            artifact.trainer(session, storage="/dev/null/there")
+    else:
+        with pytest.raises(DeviceError, match=r"File too large|disk is full"):
+            session.file_memory(TensorSpec("wait", (1 << 60,), "uint8"), None)
     session.close()
 
 
@@ -243,9 +248,10 @@ def test_a_reason_that_the_end_of_the_connection_came_before(
     assert number.name in caught.value.what
 
 
-def test_a_log_that_is_full_ends_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_log_that_is_full_ends_nothing(tmp_path: Path, server: str) -> None:
     """The server of a phone has its log on the disk that uploads fill."""
-    with serving(tmp_path / "sessions", log=Path("/dev/full")) as running:
+    with serving(tmp_path / "sessions", log=Path("/dev/full"), server=server) as running:
         for number in (signal.SIGKILL, signal.SIGSEGV):
             session = odtc.connect(running, Limits(request=10))
             os.kill(session.info()["pid"], number)

@@ -20,7 +20,7 @@ from odtc.runtime_rpc.trainer import Trainer
 from odtc.schedules import Cosine
 from tests.numeric.mlp import batches, mlp_artifact, overflowing
 from tests.runtime_rpc.hostile_peers.at_once import AtOnce, failing_behind
-from tests.runtime_rpc.own_server import serving
+from tests.runtime_rpc.own_server import SERVERS, serving
 from tests.runtime_rpc.trainer.test_resume import LARGE_SCALE, OVERFLOWS, STEPS, everything
 
 UPDATE = odtc.Update(
@@ -33,9 +33,9 @@ UPDATE = odtc.Update(
 )
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("server") / "sessions") as running:
+@pytest.fixture(scope="module", params=SERVERS)
+def url(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("server") / "sessions", server=request.param) as running:
         yield running
 
 
@@ -128,9 +128,10 @@ def test_a_profile_of_them_has_every_step(url: str, tmp_path: Path) -> None:
     runs = [run for step in profile.steps for run in step]
     kernels = [[profile.operators[call.operator].kernel for call in run.calls] for run in runs]
     assert kernels == [list(artifact.memory.plan.calls)] * 14
-    # Of each call of several steps: x, y, the learning rates and the steps' numbers.
+    # Of each call of several steps: x, y, the learning rates and the steps' numbers. To odtc-device
+    # they travel in the call itself.
     uploads = [move for move in profile.moves if move.kind == "upload"]
-    assert len(uploads) == 2 + 1 + 2
+    assert len(uploads) == (0 if trainer.session.serves_programs else 2 + 1 + 2)
 
 
 def test_the_limit_is_that_of_one_step(url: str) -> None:

@@ -1,8 +1,10 @@
-"""`odtc device setup|stop|doctor|shell`: one phone behind adb."""
+"""`odtc device setup|stop|doctor|shell`: one phone behind adb; and `build`: a server for Linux."""
 
 import argparse
 import os
+import platform
 import sys
+from pathlib import Path
 
 from odtc.cli.console import emit, emit_json, stages
 from odtc.cli.options import add_json_option, at_least
@@ -13,8 +15,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "device",
-        help="set up a phone, stop it, or find what is wrong with it",
-        description="Looks after one phone behind adb.",
+        help="set up a phone, stop it, find what is wrong with it; a server for a board with Linux",
+        description="Looks after one phone behind adb, or writes the server of another device.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     setup = actions.add_parser("setup", help="push odtc's server, start and register it")
@@ -38,6 +40,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _serial(shell)
     shell.add_argument("command", nargs="*", metavar="WORD", help="run this instead")
     shell.set_defaults(run=_shell)
+    build = actions.add_parser(
+        "build",
+        help="write the server of a device with Linux, which needs no Python there",
+        description="Compiles odtc-device, a server in C for the CPU of a device with Linux, "
+        "such as a Raspberry Pi. It runs artifacts for that CPU, behind TVM's tracker.",
+    )
+    build.add_argument(
+        "--machine",
+        choices=("aarch64", "x86_64"),
+        default=platform.machine(),
+        help="of the device (default: as this one)",
+    )
+    build.add_argument(
+        "-o", "--output", default="odtc-device", help="the program (default: odtc-device)"
+    )
+    build.set_defaults(run=_build)
     for action in (setup, doctor):
         add_json_option(action)
 
@@ -55,6 +73,18 @@ def _setup(args: argparse.Namespace) -> int:
         emit_json(vars(phone) | {"url": phone.url})
     else:
         emit(phone.url)
+    return ExitCode.OK
+
+
+def _build(args: argparse.Namespace) -> int:
+    from odtc.core.disk.files import atomic_write
+    from odtc.runtime_rpc.native.device.build import compiler_for, device_program
+
+    content = device_program(compiler_for(args.machine))
+    with atomic_write(Path(args.output)) as temporary:
+        temporary.write_bytes(content)
+        temporary.chmod(0o755)
+    emit(f"{args.output}: {len(content):,} bytes for Linux on {args.machine}")
     return ExitCode.OK
 
 

@@ -23,7 +23,7 @@ from odtc.runtime_rpc.server.measure.sources import SOURCES, MetricSource
 MOST = 0.002
 # The share of one core that the thread may take, and the rounds between two checks of it.
 MOST_OF_ALL, _LOOKED_AT = 0.01, 32
-_RARELY = 10
+RARELY = 10
 # Rounds that are kept. Beyond it every other one is dropped, and sampling is half as frequent.
 _ROUNDS = 60_000
 _TRIES = 3
@@ -181,7 +181,7 @@ class Sampler:
         file = -1
         try:
             file = os.open(path, os.O_RDONLY)
-            label, taken = source.label(path), []
+            label, taken = source.label(path, _text_of), []
             data = b""
             for _ in range(_TRIES):
                 began = time.perf_counter()
@@ -195,9 +195,13 @@ class Sampler:
             failed(error if isinstance(error, OSError) else ValueError(f"{path}: {error}"))
             return None
         seldom = math.ceil(statistics.median(taken) / (MOST * self._period))
-        every = max(seldom, _RARELY if source.rarely else 1)
+        every = max(seldom, RARELY if source.rarely else 1)
         end = data.find(source.until.encode()) if source.until else len(data)
         return _Reader(source, label, file, (len(data) if end < 0 else end) + _SPARE, every)
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def _matching(root: Path, pattern: str, failed: Callable[[OSError], None]) -> list[Path]:

@@ -19,6 +19,7 @@ _AT_HERTZ = re.compile(r"(\d+)@(\d+)Hz")
 Values = Iterator[tuple[str, float]]
 # Parsers map a file's text and its label to values by series.
 Parse = Callable[[str, str], Values]
+ReadText = Callable[[Path], str]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class MetricSource:
         files: below the root; `*` matches any part of a name. Of several, the first that can be
             read is taken.
         parse: reads one of its files; a `ValueError` says that it is none of these.
-        label: of a file, from its path.
+        label: of a file, from its path, and the texts of files beside it.
         until: the text after which a file has nothing of use.
         rarely: whether it is read at every tenth sample.
         remark: what a reader of its values has to know.
@@ -39,7 +40,7 @@ class MetricSource:
     name: str
     files: tuple[str, ...]
     parse: Parse
-    label: Callable[[Path], str] = lambda path: ""
+    label: Callable[[Path, ReadText], str] = lambda path, _: ""
     until: str = ""
     rarely: bool = False
     remark: str = ""
@@ -102,16 +103,16 @@ def _gpu(text: str, path: str) -> Values:
         yield "gpu.utilization", float(match[0])
 
 
-def _core_of(path: Path) -> str:
+def _core_of(path: Path, _: ReadText) -> str:
     return path.parts[-3]
 
 
-def _zone(path: Path) -> str:
+def _zone(path: Path, read: ReadText) -> str:
     """The type of a thermal zone with its number: several may be of one type."""
     number = path.parent.name.removeprefix("thermal_zone")
     try:
-        kind = (path.parent / "type").read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
+        kind = read(path.parent / "type").strip()
+    except (OSError, ValueError, LookupError):
         kind = "zone"
     return f"{kind}-{number}"
 
@@ -171,7 +172,7 @@ SOURCES = (
             "sys/devices/gpu.0/load",
         ),
         _gpu,
-        str,
+        lambda path, _: str(path),
         remark="over a window that its driver chooses, of up to a second",
     ),
     MetricSource("gpu frequency", (f"{_KGSL}/gpuclk",), _number("gpu.frequency", 1.0)),

@@ -1,0 +1,264 @@
+"""The native runtime of a device as an engine: its server takes the steps, behind TVM's RPC.
+
+What a step is fed travels with its call, and losses come back: several steps are one call.
+"""
+
+import json
+import re
+import secrets
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odtc.backends.targets import parse_target
+from odtc.core.artifact.bundle import LIBRARY, PARAMETERS, PROGRAM, Bundle
+from odtc.core.artifact.manifest import Evaluation, StepPlan
+from odtc.core.errors import UnsupportedError
+from odtc.core.options.cores import cores_of_threads
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.engines.clocked import clocked_calls
+from odtc.runtime_rpc.engines.engine import Instead, Ready
+from odtc.runtime_rpc.engines.native_errors import check_same_step, explained, not_opened
+from odtc.runtime_rpc.feed.batches import Fed
+from odtc.runtime_rpc.guards.failures import FAILURES
+from odtc.runtime_rpc.memory.allocation import Placement
+from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
+from odtc.runtime_rpc.native.interface import DTYPES, MOST_THREADS, ROLES, NativeError
+from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.remote import RemoteSession
+from odtc.runtime_rpc.tracker.told import understood
+
+# How the server tells a failure of its runtime.
+_FAILED = re.compile(r"odtc (?P<code>\d+): (?P<what>.*)")
+# Bytes of a file in one message.
+_BLOCK = 4 << 20
+# Of an answer: losses that follow, and a code; 0 where all steps were taken.
+_HEAD = struct.Struct("<II")
+_FED = (Role.INPUT, Role.LABEL)
+
+
+class ServedEngine:
+    """The step in the native runtime of a device.
+
+    Args and errors are those of `engine_of`.
+    """
+
+    def __init__(
+        self, bundle: Bundle, session: RemoteSession, placement: Placement, host: HostClock
+    ) -> None:
+        manifest = self._manifest = bundle.manifest
+        self._session, self._host = session, host
+        if bundle.program is None:
+            raise UnsupportedError(
+                "the artifact has no program, and this device's server runs nothing else",
+                where=session.name,
+                hint="compile the model again with this version, for a CPU",
+            )
+        files = self._uploaded(bundle)
+        folder = placement.folder or ""
+        try:
+            self._number = self._call("open", *files, folder, placement.offloaded_from, first=())
+            check_same_step(manifest, self._shapes(), self._state("arena"))
+        except NativeError as error:
+            raise not_opened(error, manifest, session, folder) from error
+        self._places = {item: number for number, item in enumerate(manifest.arguments)}
+        asked = parse_target(manifest.target).threads
+        self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
+        self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
+        self._follower: Follower | None = None
+
+    def _uploaded(self, bundle: Bundle) -> list[str]:
+        """The artifact's files in the session's folder, by names that no other trainer has there.
+
+        A loader gives a library back that it has loaded of the same name.
+        """
+        with self._session.guard():
+            put = self._session.remote.get_function("tvm.rpc.server.upload")
+            append = self._session.remote.get_function("odtc.append")
+        token, names = secrets.token_hex(8), []
+        for member in (PROGRAM, PARAMETERS, LIBRARY):
+            names.append(f"{token}-{member}")
+            with Path(bundle.root, member).open("rb") as file:
+                send = put
+                while block := file.read(_BLOCK):
+                    with self._session.guard():
+                        send(names[-1], bytearray(block))
+                    send = append
+        return names
+
+    def _call(self, name: str, *arguments: Any, runs: int = 1, first: Any = None) -> Any:
+        """What a function of the server's returns, for this trainer.
+
+        Raises:
+            NativeError: the runtime there failed.
+            DeviceError: the device did.
+        """
+        own = (self._number,) if first is None else first
+        with self._session.guard(runs):
+            try:
+                function = self._session.remote.get_function(f"odtc.program.{name}")
+                return function(*own, *arguments)
+            except FAILURES as error:
+                if failed := _FAILED.search(str(error)):
+                    raise NativeError(int(failed["code"]), failed["what"]) from error
+                raise
+
+    def _told(self, name: str) -> Any:
+        answer = str(self._call(name))
+        with understood("the device", self._session.name):
+            return json.loads(answer)
+
+    def _state(self, what: str) -> int:
+        state = self._told("state")
+        with understood("the device", self._session.name):
+            return int(state[what])
+
+    def _shapes(self) -> dict[tuple[str, str], tuple[tuple[int, ...], str]]:
+        """Shape and dtype of each tensor, by role and name."""
+        tensors = self._told("tensors")
+        with understood("the device", self._session.name):
+            return {
+                (ROLES[role], name): (tuple(shape), DTYPES[code, bits])
+                for role, name, code, bits, shape in tensors
+            }
+
+    @property
+    def plan(self) -> StepPlan:
+        """By which the last step ran, or the next one will."""
+        with self._explained():
+            return self._plans[self._state("arena")]
+
+    def use_threads(self, count: int | None, cores: str | None) -> None:
+        """Starts the trainer's threads anew, each on a core of its own."""
+        speeds = self._session.core_speeds()
+        assert speeds is not None, "the server says it"
+        chosen = cores_of_threads(count or 0, cores, speeds)[: self._most_threads]
+        with self._explained():
+            self._call("use_cores", ",".join(map(str, chosen)), int(cores is not None))
+
+    def at_once(self, steps: int) -> int:
+        """As many as are asked for: none of them waits for the link."""
+        return steps
+
+    def take(
+        self, steps: Sequence[Ready], first: int, following: Callable[[], Fed | None]
+    ) -> list[float]:
+        """Takes steps, in one call."""
+        fed = b"".join(array.tobytes() for step, _ in steps for array in self._in_order(step.whole))
+        rates = np.array([rate for _, rate in steps], np.float32).tobytes()
+        with self._explained():
+            if self._follower:
+                state = self._told("state")
+                with understood("the device", self._session.name):
+                    plan, held = self._plans[state["arena"]], int(state["held"])
+                self._change_to(self._follower.choose(plan, held))
+            begin = time.monotonic()
+            parts = self._manifest.micro_batches
+            answer = self._call(
+                "take_steps", first, bytearray(rates), bytearray(fed), runs=len(steps) * parts
+            )
+            losses = self._losses(bytes(answer), len(steps))
+            if self._host.spans is not None:
+                self._host.note(self.plan.function, begin, len(steps) * parts)
+        return losses
+
+    def _in_order(self, whole: Mapping[Argument, np.ndarray]) -> list[np.ndarray]:
+        return [whole[item] for item in self._manifest.arguments if item.role in _FED]
+
+    def _losses(self, answer: bytes, count: int) -> list[float]:
+        """The losses of all steps.
+
+        Raises:
+            NativeError: one failed.
+        """
+        with understood("the device", self._session.name):
+            taken, code = _HEAD.unpack_from(answer)
+            end = _HEAD.size + 8 * taken
+            if code:
+                raise NativeError(code, answer[end:].decode(errors="replace"))
+            losses = np.frombuffer(answer, "<f8", count, _HEAD.size)
+        return losses.tolist()
+
+    def evaluate(
+        self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
+    ) -> np.ndarray:
+        """An output of one micro-batch."""
+        output = evaluation.output
+        with self._explained():
+            for item, array in arrays.items():
+                self._call("write_part", self._places[item], bytearray(array.tobytes()))
+            answer = bytes(self._call("evaluate", output.name, int(bool(instead))))
+        with understood("the device", self._session.name):
+            return np.frombuffer(bytearray(answer), output.dtype).reshape(output.shape)
+
+    def read(self, items: Iterable[Argument]) -> dict[Argument, np.ndarray]:
+        """Copies of tensors as they are now."""
+        with self._explained():
+            return {item: self._read(item) for item in items}
+
+    def _read(self, item: Argument) -> np.ndarray:
+        spec = item.spec
+        answer = bytes(self._call("read", self._places[item], 0, spec.nbytes))
+        with understood("the device", self._session.name):
+            return np.frombuffer(bytearray(answer), spec.dtype).reshape(spec.shape)
+
+    def write(self, values: Mapping[Argument, np.ndarray]) -> None:
+        """Gives tensors other elements."""
+        with self._explained():
+            for item, value in values.items():
+                data = bytearray(np.ascontiguousarray(value, item.spec.dtype).tobytes())
+                self._call("write", self._places[item], 0, data)
+
+    def restart(self, steps: int) -> None:
+        """Says that what was written is all that a step leaves behind, after so many steps."""
+        with self._explained():
+            self._call("set_steps", steps)
+
+    def set_budget(self, budget: int) -> None:
+        """Takes steps from now on by the fastest plan that fits."""
+        plan = plan_within(self._manifest, budget)
+        self._follower = None
+        with self._explained():
+            self._change_to(plan)
+
+    def follow(self, available: Available, reserve: int) -> None:
+        """Chooses the plan before each call."""
+        bytes_left(available)
+        self._follower = Follower(self._manifest.plans, available, reserve)
+
+    def _change_to(self, plan: StepPlan) -> None:
+        self._call("set_budget", self._manifest.budget_of(plan))
+
+    @contextmanager
+    def clocked(self) -> Iterator[dict[str, Any]]:
+        """A block in which the runtime notes the time of each call."""
+        found: dict[str, Any] = {}
+        with self._explained():
+            self._call("start_clock")
+        try:
+            yield found
+        finally:
+            with self._explained():
+                calls = self._told("stop_clock")
+            with understood("the device", self._session.name):
+                found |= clocked_calls(
+                    (kernel, begin / 1e9, end / 1e9) for kernel, begin, end in calls
+                )
+
+    def close(self) -> None:
+        """Gives all memory back."""
+        with self._explained():
+            self._call("close")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A block in which failures of the runtime there are odtc's."""
+        try:
+            yield
+        except NativeError as error:
+            raise explained(error, self._manifest, self._session) from error

@@ -1,0 +1,85 @@
+"""Builds odtc-device for Linux, once for each version and machine."""
+
+import platform
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from odtc.core.errors import BuildError
+from odtc.core.process.native_library import kept_library
+from odtc.runtime_rpc.native.build import FOLDER as RUNTIME
+from odtc.runtime_rpc.native.build import compiler_of_c
+
+FOLDER = Path(__file__).parent
+NAME = "odtc-device"
+_PARTS = (FOLDER, *(FOLDER / name for name in ("calls", "server", "session")))
+_FLAGS = (
+    *("-std=c11", "-O2", "-fPIE", "-pie", "-ffunction-sections", "-fdata-sections"),
+    *("-Wl,--gc-sections", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-s"),
+)
+_LINKS = ("-lpthread", "-ldl", "-lm")
+
+
+def device_program(compiler: Sequence[str] | None = None, *flags: str) -> bytes:
+    """The content of the program; it is compiled unless the cache has it.
+
+    Args:
+        compiler: the command of a compiler of C for the device's Linux; of this machine's if None.
+        flags: after the usual ones.
+
+    Raises:
+        BuildError: there is no compiler, or it failed; with what it printed.
+        OSError: there is no room to compile it.
+    """
+    command = list(compiler or compiler_of_c())
+    words = (*command, *_FLAGS, *flags, *_LINKS, version("odtc"))
+    made_from = [b" ".join(word.encode() for word in words)]
+    for path in sorted(path for part in (RUNTIME, *_PARTS) for path in part.glob("*.[ch]")):
+        made_from += [path.name.encode(), path.read_bytes()]
+    return kept_library(made_from, lambda output: compile_device(command, output, *flags))
+
+
+def compiler_for(machine: str) -> list[str]:
+    """The command of a compiler of C for Linux on a machine, as `uname -m` has it.
+
+    Raises:
+        BuildError: there is none.
+    """
+    if machine == platform.machine():
+        return compiler_of_c()
+    if found := shutil.which(f"{machine}-linux-gnu-gcc"):
+        return [found]
+    raise BuildError(
+        f"no compiler of C for Linux on {machine} was found: {machine}-linux-gnu-gcc",
+        hint=f"run `apt-get install gcc-{machine.replace('_', '-')}-linux-gnu`",
+    )
+
+
+def compile_device(compiler: Sequence[str], output: Path, *flags: str) -> None:
+    """Compiles odtc-device.
+
+    Args:
+        compiler: its command.
+        output: the program to write.
+        flags: after the usual ones.
+
+    Raises:
+        BuildError: the compiler failed; with what it printed.
+    """
+    folders = (RUNTIME, *_PARTS)
+    command = [
+        *(*compiler, *_FLAGS, f'-DODTC_VERSION="{version("odtc")}"', *flags),
+        *(f"-I{folder}" for folder in folders),
+        *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
+        *("-o", str(output), *_LINKS),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise BuildError(
+            f"odtc-device does not compile:\n{done.stderr.strip()[-2000:]}",
+            where=shlex.join(compiler),
+            hint="run `apt-get install gcc libc6-dev`, or name a compiler of C in CC",
+        )

@@ -1,0 +1,278 @@
+/* Trainers of a session: what odtc.h does, for a client. A failure of the runtime is told with its code:
+   `odtc 8: the step needs ...`. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cores.h"
+#include "functions.h"
+#include "text.h"
+#include "trainer.h"
+
+static odtc_trainer *trainer_of(odtc_session *s, const odtc_value *v) {
+  odtc_object *object = odtc_object_of(s, v->number, ODTC_TRAINER);
+  return object ? object->at : NULL;
+}
+
+static int is_well(odtc_session *s, const odtc_trainer *t, odtc_code code) {
+  if (code) odtc_refuse(s, "odtc %d: %s", (int)code, odtc_message(t));
+  return !code;
+}
+
+/* Makes a folder and those around it; where that fails, what needs it says so. */
+static void make_folders(char *path) {
+  for (char *at = path + 1; *at; ++at) {
+    if (*at != '/') continue;
+    *at = '\0';
+    mkdir(path, 0700);
+    *at = '/';
+  }
+  mkdir(path, 0700);
+}
+
+static void open_program(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  for (int n = 0; n < 3; ++n)
+    if (!odtc_is_own_file(s, v[n].bytes)) return;
+  /* A path without a slash is a name that the system's loader would look for elsewhere. */
+  char library[300] = "./";
+  if (v[2].count > 255) {
+    odtc_refuse(s, "the name of the library is too long");
+    return;
+  }
+  strcat(library, v[2].bytes);
+  if (v[3].count) make_folders(v[3].bytes);
+  odtc_options options = {.program = v[0].bytes,
+                          .weights = v[1].bytes,
+                          .library = library,
+                          .storage = v[3].count ? v[3].bytes : ".",
+                          .threads = 1,
+                          .offload_state = (size_t)v[4].number};
+  odtc_trainer *t;
+  odtc_code code = odtc_open(&options, &t);
+  if (!t) odtc_refuse(s, "odtc %d: there is no memory for a trainer", (int)ODTC_NO_MEMORY);
+  if (t && is_well(s, t, code))
+    *result = (odtc_result){.type = VALUE_NUMBER, .number = odtc_keep(s, ODTC_TRAINER, t, 0)};
+  if (s->failure[0]) odtc_close(t);
+}
+
+static void close_program(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  odtc_object *object = odtc_object_of(s, v->number, ODTC_TRAINER);
+  if (object) odtc_release(object);
+}
+
+/* JSON: role, name, code and bits of an element, and shape of each tensor. */
+static void tensors(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = trainer_of(s, v);
+  odtc_text text = {0};
+  const odtc_tensor *tensor;
+  if (!t) return;
+  for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n) {
+    odtc_text_put(&text, "%s[%d, ", n ? ", " : "[", (int)tensor->role);
+    odtc_text_put_string(&text, tensor->name);
+    odtc_text_put(&text, ", %d, %d, [", tensor->code, tensor->bits);
+    for (int d = 0; d < tensor->rank; ++d)
+      odtc_text_put(&text, "%s%lld", d ? ", " : "", (long long)tensor->shape[d]);
+    odtc_text_put(&text, "]]");
+  }
+  odtc_text_put(&text, "]");
+  odtc_give_text(s, &text, result);
+}
+
+static void state(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = trainer_of(s, v);
+  odtc_text text = {0};
+  if (!t) return;
+  odtc_text_put(&text, "{\"arena\": %llu, \"held\": %llu, \"steps\": %lld}",
+                (unsigned long long)odtc_arena_bytes(t), (unsigned long long)odtc_held_bytes(t),
+                (long long)odtc_steps(t));
+  odtc_give_text(s, &text, result);
+}
+
+/* A thread for each core of a text such as 4,5; the first one is this process's, which is bound to it if
+   `bind` says so, and free to run anywhere else. */
+static void use_cores(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  int cores[ODTC_MOST_THREADS], count = 0;
+  odtc_trainer *t = trainer_of(s, v);
+  const char *at = v[1].bytes;
+  if (!t) return;
+  for (char *end; *at && count < ODTC_MOST_THREADS; at = *end == ',' ? end + 1 : end, ++count) {
+    long core = strtol(at, &end, 10);
+    if (end == at || (*end && *end != ',') || core < 0 || core >= MOST_CORES) break;
+    cores[count] = (int)core;
+  }
+  if (*at || !count) {
+    odtc_refuse(s, "%.100s are no numbers of cores", v[1].bytes);
+    return;
+  }
+  /* Threads are born where the one is that starts them. */
+  odtc_use_all_cores();
+  if (!is_well(s, t, odtc_set_cores(t, cores, count))) return;
+  if (v[2].number && odtc_use_core(cores[0]))
+    odtc_refuse(s, "no thread may run on core %d", cores[0]);
+}
+
+/* A tensor and so many of its bytes; NULL, and a failure, where it has not as many. */
+static uint8_t *bytes_at(odtc_session *s, odtc_trainer *t, const odtc_value *number, uint64_t from,
+                         uint64_t count) {
+  const odtc_tensor *tensor = number->number < 0 ? NULL : odtc_tensor_at(t, (size_t)number->number);
+  if (tensor && from <= tensor->bytes && count <= tensor->bytes - from)
+    return (uint8_t *)tensor->data + from;
+  odtc_refuse(s, "%llu bytes from %llu on are not in tensor %lld", (unsigned long long)count,
+              (unsigned long long)from, (long long)number->number);
+  return NULL;
+}
+
+static void write_tensor(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  odtc_trainer *t = trainer_of(s, v);
+  uint8_t *to = t ? bytes_at(s, t, v + 1, (uint64_t)v[2].number, v[3].count) : NULL;
+  if (to) memcpy(to, v[3].bytes, v[3].count);
+}
+
+static void read_tensor(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = trainer_of(s, v);
+  const uint8_t *from =
+      t ? bytes_at(s, t, v + 1, (uint64_t)v[2].number, (uint64_t)v[3].number) : NULL;
+  if (from)
+    *result = (odtc_result){.type = VALUE_BYTES, .bytes = from, .count = (size_t)v[3].number};
+}
+
+static void set_steps(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  odtc_trainer *t = trainer_of(s, v);
+  if (t) is_well(s, t, odtc_set_steps(t, v[1].number));
+}
+
+static void set_budget(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  odtc_trainer *t = trainer_of(s, v);
+  if (t) is_well(s, t, odtc_set_budget(t, (uint64_t)v[1].number));
+}
+
+/* Bytes of all inputs and labels of a step. */
+static size_t fed_bytes(const odtc_trainer *t) {
+  const odtc_tensor *tensor;
+  size_t bytes = 0;
+  for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n)
+    if (tensor->role == ODTC_INPUT || tensor->role == ODTC_LABEL) bytes += tensor->bytes;
+  return bytes;
+}
+
+static const char *feed(odtc_trainer *t, const char *from) {
+  const odtc_tensor *tensor;
+  for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n) {
+    if (tensor->role != ODTC_INPUT && tensor->role != ODTC_LABEL) continue;
+    memcpy(tensor->data, from, tensor->bytes);
+    from += tensor->bytes;
+  }
+  return from;
+}
+
+/* Takes steps: one for each learning rate, a float32, with what each is fed, one after the other in the
+   order of the tensors. The number of steps before them is the client's count, which holds.
+   Returns how many were taken and a code, uint32 each; the loss of each, float64; and what the code says,
+   if it is not 0. A step whose numbers are not finite was taken. */
+static void take_steps(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = trainer_of(s, v);
+  size_t count = v[2].count / sizeof(float), taken = 0;
+  const char *fed = v[3].bytes;
+  if (!t) return;
+  if (!count || v[2].count % sizeof(float) || v[3].count / count != fed_bytes(t) ||
+      v[3].count % count) {
+    odtc_refuse(s, "a step is fed %zu bytes, and %zu bytes came for %zu steps", fed_bytes(t),
+                v[3].count, count);
+    return;
+  }
+  if (odtc_steps(t) != v[1].number && !is_well(s, t, odtc_set_steps(t, v[1].number))) return;
+  uint32_t head[2];
+  uint8_t *answer = malloc(sizeof head + count * sizeof(double) + sizeof t->problem.text);
+  if (!answer) {
+    odtc_refuse(s, "odtc %d: there is no memory for the losses", (int)ODTC_NO_MEMORY);
+    return;
+  }
+  uint8_t *at = answer + sizeof head;
+  odtc_code code = ODTC_OK;
+  for (; taken < count; ++taken) {
+    float rate;
+    double loss;
+    memcpy(&rate, v[2].bytes + taken * sizeof rate, sizeof rate);
+    fed = feed(t, fed);
+    code = odtc_step(t, rate, &loss);
+    if (code == ODTC_NOT_FINITE) code = ODTC_OK;
+    if (code) break;
+    memcpy(at, &loss, sizeof loss);
+    at += sizeof loss;
+  }
+  head[0] = (uint32_t)taken, head[1] = code;
+  memcpy(answer, head, sizeof head);
+  if (code) at = (uint8_t *)stpcpy((char *)at, odtc_message(t));
+  *result = (odtc_result){.type = VALUE_BYTES, .bytes = answer, .count = (size_t)(at - answer),
+                          .owned = answer};
+}
+
+/* What a micro-batch is fed of one input, for `evaluate`. */
+static void write_part(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  odtc_trainer *t = trainer_of(s, v);
+  const odtc_tensor *tensor =
+      t && v[1].number >= 0 ? odtc_tensor_at(t, (size_t)v[1].number) : NULL;
+  if (!t) return;
+  if (!tensor || tensor->role != ODTC_INPUT ||
+      odtc_part_bytes(&t->program, (size_t)v[1].number) != v[2].count) {
+    odtc_refuse(s, "%zu bytes are no micro-batch of tensor %lld", v[2].count,
+                (long long)v[1].number);
+    return;
+  }
+  memcpy(odtc_part_at(t, (size_t)v[1].number), v[2].bytes, v[2].count);
+}
+
+static void evaluate(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = trainer_of(s, v);
+  odtc_tensor found;
+  if (t && is_well(s, t, odtc_evaluate_part(t, v[1].bytes, v[2].number != 0, &found)))
+    *result = (odtc_result){.type = VALUE_BYTES, .bytes = found.data, .count = found.bytes};
+}
+
+static void start_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  odtc_trainer *t = trainer_of(s, v);
+  if (t) is_well(s, t, odtc_start_clock(t));
+}
+
+/* JSON: name of the kernel, begin and end of each call, in nanoseconds of the monotonic clock. */
+static void stop_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = trainer_of(s, v);
+  const odtc_timed_call *calls;
+  size_t count;
+  odtc_text text = {0};
+  if (!t || !is_well(s, t, odtc_stop_clock(t, &calls, &count))) return;
+  odtc_text_put(&text, "[");
+  for (size_t n = 0; n < count; ++n) {
+    odtc_text_put(&text, n ? ", [" : "[");
+    odtc_text_put_string(&text, calls[n].kernel);
+    odtc_text_put(&text, ", %lld, %lld]", (long long)calls[n].begin, (long long)calls[n].end);
+  }
+  odtc_text_put(&text, "]");
+  odtc_give_text(s, &text, result);
+}
+
+const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
+    {"odtc.program.open", "ssssi", open_program},
+    {"odtc.program.close", "i", close_program},
+    {"odtc.program.tensors", "i", tensors},
+    {"odtc.program.state", "i", state},
+    {"odtc.program.use_cores", "isi", use_cores},
+    {"odtc.program.write", "iiib", write_tensor},
+    {"odtc.program.read", "iiii", read_tensor},
+    {"odtc.program.set_steps", "ii", set_steps},
+    {"odtc.program.set_budget", "ii", set_budget},
+    {"odtc.program.take_steps", "iibb", take_steps},
+    {"odtc.program.write_part", "iib", write_part},
+    {"odtc.program.evaluate", "isi", evaluate},
+    {"odtc.program.start_clock", "i", start_clock},
+    {"odtc.program.stop_clock", "i", stop_clock},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,74 @@
+"""`odtc device build`: the program, and what it says on a command line."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from odtc.cli.main import main
+from odtc.core.errors import ExitCode
+from odtc.runtime_rpc.native.device.build import FOLDER
+
+MOST_BYTES = 160_000
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("build") / "odtc-device"
+    assert main(["device", "build", "-o", str(path)]) == ExitCode.OK
+    return path
+
+
+def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *words], capture_output=True, text=True, check=False)
+
+
+def test_it_is_a_small_program(program: Path) -> None:
+    assert program.stat().st_size < MOST_BYTES
+    assert os.access(program, os.X_OK)
+    done = run(program, "--help")
+    assert done.returncode == 0
+    assert "--tracker ADDRESS" in done.stdout
+
+
+NEEDED = ("--listen", "tcp:0", "--tracker", "tcp:1", "--key", "k")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "--listen: is missing"),
+        (["--listen"], "--listen: wants a value"),
+        (["--nothing"], "--nothing: is no option"),
+        ([*NEEDED], "--folder: is missing"),
+        ([*NEEDED, "--folder", "/dev/null/x"], "/dev/null/x: Not a directory"),
+        ([*NEEDED, "--folder", "x", "--port", "many"], "--port: is no such number"),
+        ([*NEEDED, "--folder", "x", "--idle", "nan"], "--idle: is no such number"),
+        (["--listen", "0.0.0.0:1", *NEEDED[2:], "--folder", "x"], "is not tcp:PORT"),
+        (["--listen", "tcp:99999", *NEEDED[2:], "--folder", "x"], "is not tcp:PORT"),
+    ],
+)
+def test_a_wrong_word_is_named(program: Path, tmp_path: Path, words: list[str], says: str) -> None:
+    done = subprocess.run(
+        [program, *words], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("odtc-device: ")
+    assert says in done.stderr
+
+
+def test_a_machine_without_a_compiler_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    words = ["device", "build", "--machine", "aarch64", "-o", str(tmp_path / "program")]
+    assert main(words) == ExitCode.BUILD
+    assert "apt-get install gcc-aarch64-linux-gnu" in capsys.readouterr().err
+    assert not (tmp_path / "program").exists()
+
+
+def test_its_sources_are_small() -> None:
+    for path in FOLDER.rglob("*.[ch]"):
+        assert len(path.read_text().splitlines()) < 320, path
