@@ -49,19 +49,19 @@ let package = Package(
   targets: [
     .binaryTarget(name: "{type}Kernels", path: "{type}Kernels.xcframework"),
     .target(
-      name: "C{type}",
+      name: "{type}Table",
       dependencies: [.product(name: "Odtc", package: "OdtcRuntime"), "{type}Kernels"]),
     .target(
       name: "{type}",
-      dependencies: [.product(name: "Odtc", package: "OdtcRuntime"), "C{type}"],
+      dependencies: [.product(name: "Odtc", package: "OdtcRuntime"), "{type}Table"],
       resources: [.copy("{program}"), .copy("{weights}")]),
   ]
 )
 """
 _TYPE = """\
-import C{type}
 import Foundation
 import Odtc
+import {type}Table
 
 /// The model {name}: its program and weights, which are files of the package, and its kernels.
 public enum {type} {{
@@ -101,8 +101,12 @@ def write(model: Model, folder: Path) -> None:
 
 
 def _type(name: str) -> str:
-    """The name of a model's Swift type and package, which no other model has."""
-    return re.sub("(?:^|_)([a-z])", lambda found: found[1].upper(), name) + "Model"
+    """The name of a model's Swift type and package, which no other model has.
+
+    Packages and modules are folders and files of a Mac, whose disks do not tell large letters from
+    small ones: what is left of a name without them has to be its own, so its underscores stay.
+    """
+    return re.sub("(?:^|_)([a-z])", lambda found: found[0].upper(), name) + "Model"
 
 
 def _write_runtime(folder: Path) -> None:
@@ -155,7 +159,7 @@ def _write_model(model: Model, folder: Path) -> None:
     shutil.copyfile(model.program, swift / PROGRAM)
     shutil.copyfile(model.weights, swift / WEIGHTS)
     texts = {"type": kind, "name": model.name, "program": PROGRAM, "weights": WEIGHTS}
-    header, source = f"odtc_model_{model.name}.h", f"Sources/C{kind}"
+    header, source = f"odtc_model_{model.name}.h", f"Sources/{kind}Table"
     _write_texts(
         folder,
         {
@@ -163,7 +167,9 @@ def _write_model(model: Model, folder: Path) -> None:
             f"Sources/{kind}/{kind}.swift": _TYPE.format(**texts),
             f"{source}/kernels.c": _table(model, kernels, header),
             f"{source}/include/{header}": _HEADER.format(**texts, upper=model.name.upper()),
-            f"{source}/include/module.modulemap": _MODULE.format(module=f"C{kind}", header=header),
+            f"{source}/include/module.modulemap": _MODULE.format(
+                module=f"{kind}Table", header=header
+            ),
         },
     )
 

@@ -96,8 +96,21 @@ def test_what_the_store_asks_reasons_for_is_declared(app: Path) -> None:
 def test_packages_are_the_models_own() -> None:
     names = ("digits", "my_digits", "net1", "net_1", "net", "net_", "net__", "a_b", "a__b", "ab")
     types = [_type(name) for name in names]
-    assert types[:2] == ["DigitsModel", "MyDigitsModel"]
-    assert len(set(types)) == len(names)
+    assert types[:2] == ["DigitsModel", "My_DigitsModel"]
+    # On a Mac's disk, too.
+    assert len({each.lower() for each in types}) == len(names)
+
+
+def test_targets_of_models_are_their_own(artifact: Artifact, tmp_path: Path) -> None:
+    """Each is a module, and a file of a Mac's disk: C's module of net is not Swift's of cnet."""
+    targets = []
+    for name in ("net", "cnet", "n_et"):
+        export_app(artifact, "ios", tmp_path / name, name)
+        (package,) = (tmp_path / name).glob("*Model/Package.swift")
+        found = re.findall(r'arget\(\s*name: "(\w+)"', package.read_text())
+        assert len(found) == 3
+        targets += [each.lower() for each in found]
+    assert len(set(targets)) == len(targets)
 
 
 def test_symbols_are_the_models_own(app: Path, artifact: Artifact, tmp_path: Path) -> None:
@@ -118,7 +131,7 @@ def test_symbols_are_the_models_own(app: Path, artifact: Artifact, tmp_path: Pat
 
 def test_the_table_has_every_kernel_of_the_program(app: Path) -> None:
     data = (app / "DigitsModel/Sources/DigitsModel/program.bin").read_bytes()
-    table = (app / "DigitsModel/Sources/CDigitsModel/kernels.c").read_text()
+    table = (app / "DigitsModel/Sources/DigitsModelTable/kernels.c").read_text()
     called = {kernel for each in read(data).functions for kernel, _ in each["calls"]}
     assert called <= set(re.findall(r'\{"(\w+)"', table))
     digest = bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", table))
@@ -142,7 +155,7 @@ def test_others_read_the_library(app: Path) -> None:
 @needs(cc_command(), reason="no compiler of C")
 def test_headers_and_sources_lie_where_they_are_looked_for(app: Path, tmp_path: Path) -> None:
     runtime = app / "OdtcRuntime/Sources/COdtc"
-    model = app / "DigitsModel/Sources/CDigitsModel"
+    model = app / "DigitsModel/Sources/DigitsModelTable"
     folders = (f"-I{runtime / 'include'}", f"-I{model / 'include'}")
     command = [*cc_command(), "-std=c11", "-Wall", "-Wextra", "-Werror", *folders]
     sources = [*map(str, sorted(runtime.glob("*.c"))), str(model / "kernels.c")]
@@ -152,12 +165,12 @@ def test_headers_and_sources_lie_where_they_are_looked_for(app: Path, tmp_path: 
 @needs(CLANG, reason="no clang")
 def test_module_maps(app: Path, tmp_path: Path) -> None:
     """Swift sees C through these."""
-    sources = (app / "OdtcRuntime/Sources/COdtc", app / "DigitsModel/Sources/CDigitsModel")
+    sources = (app / "OdtcRuntime/Sources/COdtc", app / "DigitsModel/Sources/DigitsModelTable")
     flags = []
     for folder in sources:
         flags += [f"-I{folder / 'include'}", f"-fmodule-map-file={folder}/include/module.modulemap"]
     (tmp_path / "use.c").write_text(
-        "#pragma clang module import CDigitsModel\n"
+        "#pragma clang module import DigitsModelTable\n"
         "#pragma clang module import COdtc\n"
         "odtc_options options(void);\n"
         "odtc_options options(void) {\n"
@@ -173,7 +186,7 @@ def test_module_maps(app: Path, tmp_path: Path) -> None:
 def test_an_image_for_ios_is_linked(app: Path, tmp_path: Path) -> None:
     """The runtime, the table and the kernels leave nothing undefined but what a system has."""
     runtime = app / "OdtcRuntime/Sources/COdtc"
-    model = app / "DigitsModel/Sources/CDigitsModel"
+    model = app / "DigitsModel/Sources/DigitsModelTable"
     sources = [*sorted(runtime.glob("*.c")), model / "kernels.c"]
     folders = (runtime / "include", model / "include")
     link_image(compile_objects(sources, folders, tmp_path), library_of(app), tmp_path / "app")

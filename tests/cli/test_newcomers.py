@@ -148,6 +148,9 @@ def test_names_of_the_package_nearly_right():
         (["compile-model", "m.onnx"], "compile"),
         (["train", "m.odtc", "--data", "d.npz", "--lr", "1", "--schedul", "cosine"], "--schedule"),
         (["compile", "m.onnx", "--on-nonfinite", "skp"], "skip"),
+        (["export-app", "m.odtc", "-o", "app", "--platform", "iOS"], "ios"),
+        (["compile", "m.onnx", "--optimizer", "rms"], "rmsprop"),
+        (["compile", "m.onnx", "--optimizer", "sdg"], "sgd"),
     ],
 )
 def test_a_misspelt_word_has_a_suggestion(
@@ -157,11 +160,20 @@ def test_a_misspelt_word_has_a_suggestion(
     assert f"did you mean {near}?" in capsys.readouterr().err
 
 
-def test_a_word_that_is_like_none_has_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["frobnicate"]) == ExitCode.USAGE
+APP = ["export-app", "m.odtc", "-o", "app", "--platform"]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(["frobnicate"], "odtc"), ([*APP, "windows"], "odtc export-app")],
+)
+def test_a_word_that_is_like_none_has_no_suggestion(
+    words: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "did you mean" not in said
-    assert "`odtc --help` shows what there is" in said
+    assert f"`{command} --help` shows what there is" in said
 
 
 def test_dir_lists_what_there_is() -> None:

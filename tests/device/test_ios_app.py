@@ -39,7 +39,7 @@ def test_they_train_to_the_same_bits(tmp_path: Path) -> None:
         for target in ("ios-cpu", "linux-arm64-cpu{mcpu=apple-a12}")
     )
     export_app(ios, "ios", app := tmp_path / "app", "digits")
-    model = app / "DigitsModel/Sources/CDigitsModel"
+    model = app / "DigitsModel/Sources/DigitsModelTable"
     folders = (model / "include", app / "OdtcRuntime/Sources/COdtc/include")
     table = compile_objects([model / "kernels.c"], folders, tmp_path)
     framework = app / "DigitsModel/DigitsModelKernels.xcframework"

@@ -18,6 +18,11 @@ _ELSEWHERE: dict[str, str] = {
     "metrics": "compare what trainer.evaluate gives with the labels; ",
     "r": "it is rank; ",
 }
+# Of the letters of two names, the part that both have in one order. difflib's own bound, 0.6, calls
+# windows and ios near, each of whose letters windows has somewhere.
+_NEAR = 0.65
+# Letters with which a name begins, for these to be meant for it.
+_LEAST_BEGINNING = 3
 _FORM = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\{(?P<options>[^{}]+)\})?")
 
 
@@ -50,10 +55,13 @@ def parse_options(text: str) -> tuple[str, dict[str, str]]:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The beginning of a hint, for a name that is nearly a known one; empty if it is not.
 
-    Large letters, and what stands between words, make no difference.
+    The beginning of one is near, too. Large letters, and what stands between words, make no
+    difference.
     """
-    plain = {_plain(each): each for each in known}
-    close = difflib.get_close_matches(_plain(name), list(plain), n=1)
+    plain, given = {_plain(each): each for each in known}, _plain(name)
+    close = difflib.get_close_matches(given, list(plain), n=1, cutoff=_NEAR)
+    if not close and len(given) >= _LEAST_BEGINNING:
+        close = [each for each in plain if each.startswith(given)]
     return f"did you mean {plain[close[0]]}? " if close else ""
 
 
