@@ -1,14 +1,22 @@
-/* Trains a small network on pictures that are made here, shows how far it is, and goes on where it was
-   stopped: train FOLDER STEPS. FOLDER has the members of an artifact; Ctrl-C ends after the step that runs. */
+/* Trains a small network on pictures that are made here until so many steps were taken in all, shows how far it
+   is, and goes on where it was stopped: train MODEL CHECKPOINT STEPS [SYS]. MODEL is the folder of that name
+   that `odtc export-app` wrote. Ctrl-C and SIGTERM end it after the step that runs. */
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "conditions.h"
 #include "odtc.h"
 
-enum { STEPS_TO_A_LINE = 20, SIDE = 8, CLASSES = 10 };
+/* So many steps are lost at most when the process is killed. A step of a larger model takes longer than it takes to
+   write its checkpoint: one of yours may write fewer. */
+enum { STEPS_TO_A_CHECKPOINT = 1 };
+enum { SIDE = 8, CLASSES = 10 };
+enum { TRAINED = 0, FAILED = 1, MISUSED = 2, LATER = 75 /* EX_TEMPFAIL of sysexits.h: to be started again */ };
 
 static odtc_trainer *trainer;
 
@@ -20,7 +28,7 @@ static void stop(int signal) {
 static int failed(const char *what) {
   fprintf(stderr, "%s: %s\n", what, odtc_message(trainer));
   odtc_close(trainer);
-  return 1;
+  return FAILED;
 }
 
 /* A number in [0, 1) that follows from where it is used, so that a run that goes on sees what it would have. */
@@ -32,11 +40,7 @@ static float drawn(uint64_t number) {
 
 /* Pictures of one bright line each, in noise: the class says which line of the first five rows or columns. */
 static void make_batch(int64_t step) {
-  const odtc_tensor *images = NULL, *labels = NULL, *each;
-  for (size_t n = 0; (each = odtc_tensor_at(trainer, n)); ++n) {
-    if (each->role == ODTC_INPUT) images = each;
-    if (each->role == ODTC_LABEL) labels = each;
-  }
+  const odtc_tensor *images = odtc_find(trainer, "image"), *labels = odtc_find(trainer, "label");
   size_t count = labels->bytes / sizeof(int32_t);
   for (size_t sample = 0; sample < count; ++sample) {
     uint64_t first = ((uint64_t)step * count + sample + 1) * 1000;
@@ -50,35 +54,56 @@ static void make_batch(int64_t step) {
   }
 }
 
+/* What a run that was killed had written of a checkpoint, beside it. */
+static void remove_partial(const char *checkpoint) {
+  char pattern[1024];
+  glob_t found;
+  snprintf(pattern, sizeof pattern, "%s.??????", checkpoint);
+  if (glob(pattern, 0, NULL, &found)) return;
+  for (size_t n = 0; n < found.gl_pathc; ++n) unlink(found.gl_pathv[n]);
+  globfree(&found);
+}
+
+/* Takes steps until there are so many, it is told to stop, or has a reason to wait, which it gives. */
+static odtc_code train(int64_t steps, const char *checkpoint, const char *sys, const char **reason) {
+  const char *end = isatty(1) ? "\r" : "\n";
+  odtc_code code = ODTC_OK;
+  time_t looked = 0;
+  while (odtc_steps(trainer) < steps) {
+    double loss;
+    if (time(NULL) != looked && (*reason = reason_to_wait(sys))) break;
+    looked = time(NULL);
+    make_batch(odtc_steps(trainer));
+    if ((code = odtc_step(trainer, 0.05f, &loss))) break;
+    int64_t taken = odtc_steps(trainer);
+    if (taken % STEPS_TO_A_CHECKPOINT == 0 && (code = odtc_save(trainer, checkpoint))) break;
+    printf("step %lld of %lld  loss %.4f%s", (long long)taken, (long long)steps, loss, end);
+    fflush(stdout);
+  }
+  return code;
+}
+
 int main(int count, char **words) {
-  if (count != 3) return fprintf(stderr, "train FOLDER STEPS\n"), 2;
-  char paths[4][1024];
-  const char *names[] = {"program.bin", "parameters.safetensors", "step.so", "checkpoint"};
-  for (int n = 0; n < 4; ++n) snprintf(paths[n], sizeof paths[n], "%s/%s", words[1], names[n]);
+  if (count != 4 && count != 5) return fprintf(stderr, "train MODEL CHECKPOINT STEPS [SYS]\n"), MISUSED;
+  const char *checkpoint = words[2], *sys = count == 5 ? words[4] : "/sys", *reason = NULL;
+  const char *names[] = {"program.bin", "parameters.safetensors", "libdigits_kernels.so"};
+  char paths[3][1024];
+  for (int n = 0; n < 3; ++n) snprintf(paths[n], sizeof paths[n], "%s/%s", words[1], names[n]);
   odtc_options options = {.program = paths[0], .weights = paths[1], .library = paths[2]};
   if (odtc_open(&options, &trainer)) return failed("opening");
-  if (!access(paths[3], R_OK)) {
-    if (odtc_load(trainer, paths[3])) return failed("going on");
+  remove_partial(checkpoint);
+  if (!access(checkpoint, F_OK)) {
+    if (odtc_load(trainer, checkpoint)) return failed("going on");
     printf("goes on after step %lld\n", (long long)odtc_steps(trainer));
   }
   signal(SIGINT, stop);
   signal(SIGTERM, stop);
 
-  double loss = 0, sum = 0;
-  odtc_code code = ODTC_OK;
-  int64_t last = odtc_steps(trainer) + atoll(words[2]);
-  while (odtc_steps(trainer) < last) {
-    make_batch(odtc_steps(trainer));
-    if ((code = odtc_step(trainer, 0.05f, &loss))) break;
-    sum += loss;
-    if (odtc_steps(trainer) % STEPS_TO_A_LINE) continue;
-    printf("step %4lld  loss %.4f\n", (long long)odtc_steps(trainer), sum / STEPS_TO_A_LINE);
-    fflush(stdout);
-    sum = 0;
-  }
-  if (code && code != ODTC_CANCELLED) return failed("a step");
-  if (odtc_save(trainer, paths[3])) return failed("saving");
-  printf("%s after step %lld, in %s\n", code ? "stopped" : "done", (long long)odtc_steps(trainer), paths[3]);
+  odtc_code code = train(atoll(words[3]), checkpoint, sys, &reason);
+  if (code && code != ODTC_CANCELLED) return failed("training");
+  if (odtc_save(trainer, checkpoint)) return failed("saving");
+  const char *why = reason ? reason : code ? "stopped" : "done";
+  printf("%s after step %lld, in %s\n", why, (long long)odtc_steps(trainer), checkpoint);
   odtc_close(trainer);
-  return 0;
+  return reason ? LATER : TRAINED;
 }

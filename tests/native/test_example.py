@@ -1,5 +1,7 @@
-"""The example in C trains, stops, and goes on to the same bits."""
+"""The example in C, built by CMake: stopped, killed and kept waiting it ends with the same bits."""
 
+import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -9,61 +11,132 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
+from odtc.app.export import export_app
+from odtc.artifact import Artifact
 from odtc.core.process.cxx import cc_command
-from odtc.runtime_rpc.native.build import FOLDER
-from tests.native.parity import tvm_trainer, unpacked
+from tests.app.killed import assert_one_step_is_lost, run_of, runs_to_the_end
+from tests.native.parity import tvm_trainer
 from tests.needs import needs
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "linux" / "train.c"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "linux"
+STEPS = 60
+KILLS = 5
+LATER = 75
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), shutil.which("cmake"), reason="no compiler of C, or no CMake")
 
 
 @pytest.fixture(scope="module")
-def train(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("train") / "train"
-    sources = [str(EXAMPLE), *map(str, sorted(FOLDER.glob("*.c")))]
-    command = [*cc_command(), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{FOLDER}"]
-    subprocess.run(
-        [*command, *sources, "-o", str(output), *"-lpthread -ldl -lm".split()], check=True
-    )
-    return output
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    onnx.save(digits_model(), path := tmp_path_factory.mktemp("model") / "digits.onnx")
+    return odtc.compile(path, "host-cpu{threads=2}", batch=32, optimizer=odtc.SGD(momentum=0.9))
 
 
-def test_it_trains_and_goes_on(train: Path, tmp_path: Path) -> None:
-    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
-    update = odtc.SGD(momentum=0.9)
-    artifact = odtc.compile(path, "host-cpu{threads=2}", batch=32, optimizer=update)
-    at_once, in_parts = (unpacked(artifact, tmp_path / name) for name in ("once", "parts"))
+@pytest.fixture(scope="module")
+def project(artifact: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example beside what was exported, built."""
+    folder = tmp_path_factory.mktemp("example") / "linux"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("app", "build"))
+    export_app(artifact, "linux", folder / "app", "digits")
+    flags = "-DCMAKE_C_FLAGS=-O2 -Wall -Wextra -Werror"
+    for words in (["-S", ".", "-B", "build", flags], ["--build", "build", "-j2"]):
+        subprocess.run(["cmake", *words], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+    return folder
 
-    def run(folder: Path, steps: int) -> list[str]:
-        command = [str(train), str(folder), str(steps)]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split(
-            "\n"
-        )
 
-    lines = run(at_once, 100)
-    losses = [float(line.split()[-1]) for line in lines if line.startswith("step")]
-    assert losses[-1] < losses[0] / 4
-    run(in_parts, 60)
-    # Stopped by a signal: all that it has taken is in the checkpoint.
-    process = subprocess.Popen(
-        [str(train), str(in_parts), "1000000"], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout
-    assert process.stdout.readline() == "goes on after step 60\n"
-    process.send_signal(signal.SIGINT)
-    (stopped,) = (line for line in process.stdout.read().split("\n") if "stopped" in line)
-    assert process.wait() == 0
-    taken = int(stopped.split()[3].rstrip(","))
-    assert taken >= 60
-    if taken < 100:
-        run(in_parts, 100 - taken)
-    else:
-        run(at_once, taken - 100)
-    checkpoints = [(folder / "checkpoint").read_bytes() for folder in (at_once, in_parts)]
-    assert checkpoints[0] == checkpoints[1]
-    # And the trainer of Python takes it up.
+def command(project: Path, checkpoint: Path, steps: int, *more: str) -> list[str]:
+    # Without a folder that says how this machine is, the test would depend on it.
+    sys = more or (str(project / "no_sys"),)
+    words = (project / "build/train", project / "app/model", checkpoint)
+    return [*map(str, words), str(steps), *sys]
+
+
+@pytest.fixture(scope="module")
+def whole(project: Path) -> tuple[str, bytes]:
+    """What a run prints that nothing stops, and its checkpoint."""
+    checkpoint = project / "whole"
+    words = command(project, checkpoint, STEPS)
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    return done.stdout, checkpoint.read_bytes()
+
+
+def test_it_trains(whole: tuple[str, bytes], artifact: Artifact, project: Path) -> None:
+    losses = [float(loss) for loss in run_of(whole[0]).losses.values()]
+    assert len(losses) == STEPS
+    assert sum(losses[-10:]) < sum(losses[:10]) / 4
+    # The trainer of Python takes the checkpoint up.
     with tvm_trainer(artifact, threads=1) as trainer:
-        trainer.load_checkpoint(at_once / "checkpoint")
-        assert trainer.steps == max(taken, 100)
+        trainer.load_checkpoint(project / "whole")
+        assert trainer.steps == STEPS
+
+
+def test_killed_at_any_moment(project: Path, whole: tuple[str, bytes], tmp_path: Path) -> None:
+    runs = runs_to_the_end(command(project, tmp_path / "checkpoint", STEPS), KILLS)
+    assert_one_step_is_lost(runs, run_of(whole[0]))
+    assert (tmp_path / "checkpoint").read_bytes() == whole[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_what_a_kill_left_of_a_checkpoint_is_removed(project: Path, tmp_path: Path) -> None:
+    names = ("checkpoint.aB3xYz", "checkpoint.safetensors", "other.aB3xYz")
+    for name in names:
+        (tmp_path / name).write_bytes(b"a part")
+    subprocess.run(command(project, tmp_path / "checkpoint", 1), check=True, capture_output=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint", *names[1:]}
+
+
+@pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])
+def test_stopped(project: Path, whole: tuple[str, bytes], tmp_path: Path, word: int) -> None:
+    """All that it has taken is in the checkpoint."""
+    endless = command(project, tmp_path / "checkpoint", 10**6)
+    process = subprocess.Popen(endless, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline().startswith("step 1 ")
+    process.send_signal(word)
+    run = run_of(process.stdout.read())
+    assert process.wait() == 0
+    (taken,) = map(int, re.findall(r"^stopped after step (\d+), in ", run.last))
+    assert taken - max(run.losses, default=1) in (0, 1)
+    later = command(project, tmp_path / "checkpoint", max(STEPS, taken))
+    done = subprocess.run(later, check=True, capture_output=True, text=True)
+    assert run_of(done.stdout).begin == taken
+    if taken <= STEPS:
+        assert (tmp_path / "checkpoint").read_bytes() == whole[1]
+
+
+REASONS = {
+    "class/power_supply/BAT0/status": ("Discharging", "Charging", "it runs on its battery"),
+    "class/thermal/thermal_zone3/temp": ("85000", "84999", "it is hot"),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_a_reason_to_wait(
+    project: Path, whole: tuple[str, bytes], tmp_path: Path, name: str
+) -> None:
+    """It ends with the code that systemd starts it again for, at once and while it trains."""
+    bad, good, reason = REASONS[name]
+    (file := tmp_path / "sys" / name).parent.mkdir(parents=True)
+    file.write_text(f"{bad}\n")
+    words = command(project, tmp_path / "checkpoint", STEPS, str(tmp_path / "sys"))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == LATER
+    assert done.stdout.startswith(f"{reason} after step 0,")
+    file.write_text(f"{good}\n")
+    endless = command(project, tmp_path / "checkpoint", 10**6, str(tmp_path / "sys"))
+    process = subprocess.Popen(endless, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert "goes on after step 0" in process.stdout.readline()
+    file.write_text(f"{bad}\n")
+    run = run_of(process.stdout.read())
+    assert process.wait() == LATER
+    assert run.last.startswith(f"{reason} after step {max(run.losses, default=0)},")
+    for step, loss in run_of(whole[0]).losses.items():
+        assert run.losses.get(step, loss) == loss
+
+
+def test_systemd_runs_it() -> None:
+    """What its unit says agrees with the program, which it starts again for one code."""
+    unit = (EXAMPLE / "train.service").read_text()
+    assert f"RestartForceExitStatus={LATER}\n" in unit
+    assert f"LATER = {LATER} " in (EXAMPLE / "train.c").read_text()
