@@ -1,4 +1,4 @@
 plugins {
-    id("com.android.application") version "8.5.2" apply false
-    id("org.jetbrains.kotlin.android") version "1.9.24" apply false
+    // It has Kotlin built in from 9.0 on, and wants Gradle 9.1 and a JDK 17.
+    id("com.android.application") version "9.0.0" apply false
 }

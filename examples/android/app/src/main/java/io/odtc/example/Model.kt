@@ -4,30 +4,35 @@ import android.content.Context
 import io.odtc.Trainer
 import java.io.File
 
-/** The step of the digits: its files, and a trainer of them. */
+/** The step of the digits: its files, and its training. They are of no use in a backup, nor on another phone. */
 class Model(private val context: Context) {
-    /** What was trained so far; it is written whole or not at all. */
-    val checkpoint = File(context.filesDir, "digits.checkpoint")
-
-    /** A trainer with what was trained so far, or with the weights of the app. */
-    fun trainer(): Trainer {
-        val trainer =
-            Trainer(fileOf("program.bin"), fileOf("parameters.safetensors"), KERNELS, 0, context.cacheDir.path)
+    /** The training, from its checkpoint or from the weights of the app. */
+    fun training(): Training {
+        val files = files()
+        val program = fileOf(files, "program.bin")
+        val trainer = Trainer(program, fileOf(files, "parameters.safetensors"), KERNELS, 0, context.cacheDir.path)
         try {
-            if (checkpoint.exists()) trainer.load(checkpoint.path)
+            val folder = File(context.noBackupFilesDir, "training").apply { mkdirs() }
+            return Training(trainer, File(folder, "checkpoint"))
         } catch (error: Exception) {
             trainer.close()
             throw error
         }
-        return trainer
     }
 
-    /** The path of a file out of the assets, which are none themselves. Another version of the app has other files. */
-    private fun fileOf(name: String): String {
+    /** The folder for files out of the assets of this version of the app; those of others are removed. */
+    private fun files(): File {
         val version = context.packageManager.getPackageInfo(context.packageName, 0).lastUpdateTime
-        val file = File(context.filesDir, "$version-$name")
+        val all = File(context.noBackupFilesDir, "digits")
+        all.listFiles()?.filter { it.name != "$version" }?.forEach(File::deleteRecursively)
+        return File(all, "$version").apply { mkdirs() }
+    }
+
+    /** The path of a file out of the assets, which are none themselves. */
+    private fun fileOf(folder: File, name: String): String {
+        val file = File(folder, name)
         if (!file.exists()) {
-            val partial = File(context.filesDir, "$name.part")
+            val partial = File(folder, "$name.part")
             context.assets.open("odtc/digits/$name").use { from -> partial.outputStream().use(from::copyTo) }
             check(partial.renameTo(file)) { "$file cannot be written" }
         }

@@ -1,53 +1,55 @@
 package io.odtc.example
 
 import android.content.Context
+import android.os.SystemClock
 import androidx.work.Constraints
+import androidx.work.CoroutineWorker
 import androidx.work.ExistingWorkPolicy
+import androidx.work.ForegroundInfo
 import androidx.work.OneTimeWorkRequestBuilder
 import androidx.work.WorkManager
-import androidx.work.Worker
 import androidx.work.WorkerParameters
 import androidx.work.workDataOf
-import io.odtc.Trainer
 import io.odtc.TrainerException
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.sync.Mutex
+import kotlinx.coroutines.sync.withLock
 
-/** Trains while the phone charges and is idle; the system may stop it at any time. */
-class TrainingWorker(context: Context, parameters: WorkerParameters) : Worker(context, parameters) {
-    private val model = Model(context)
-    private val lock = Any()
-    private var running: Trainer? = null
-
-    override fun doWork(): Result = try {
-        model.trainer().use { train(it) }
+/** Trains until all steps are taken; the system may stop it between any two, and runs it again later. */
+class TrainingWorker(context: Context, parameters: WorkerParameters) : CoroutineWorker(context, parameters) {
+    override suspend fun doWork(): Result = try {
+        if (inputData.getBoolean(NOW, false)) showNotification()
+        // A run that was stopped may not have come to the end of its step when the next one begins.
+        alone.withLock { Model(applicationContext).training().use { train(it) } }
     } catch (error: TrainerException) {
         Result.failure(workDataOf(MESSAGE to error.message))
     }
 
-    private fun train(trainer: Trainer): Result {
-        synchronized(lock) { running = trainer }
-        try {
-            val images = trainer.tensor("image").asFloatBuffer()
-            val labels = trainer.tensor("label").asIntBuffer()
-            while (trainer.steps() < STEPS && !isStopped) {
-                Samples.write(trainer.steps(), images, labels)
-                val loss = trainer.step(LEARNING_RATE)
-                // After each step: at most one is lost when the process is killed. A larger model saves less often.
-                trainer.save(model.checkpoint.path)
-                setProgressAsync(workDataOf(STEP to trainer.steps(), LOSS to loss))
-            }
-        } catch (error: TrainerException) {
-            if (error.code() != TrainerException.CANCELLED) throw error
-            trainer.save(model.checkpoint.path)
-        } finally {
-            // From here on nobody may cancel what is about to be closed.
-            synchronized(lock) { running = null }
+    override suspend fun getForegroundInfo(): ForegroundInfo = Notice.of(id, applicationContext)
+
+    private suspend fun train(training: Training): Result {
+        val conditions = Conditions(applicationContext)
+        var told = 0L
+        // Off the charger, in use, or after the ten minutes of a job: it has been stopped.
+        while (training.steps < STEPS && !isStopped) {
+            val loss = training.step()
+            val now = SystemClock.elapsedRealtime()
+            if (now - told < MILLISECONDS_TO_A_LOOK) continue
+            told = now
+            setProgressAsync(workDataOf(STEP to training.steps, LOSS to loss))
+            if (conditions.reasonToWait() != null) break
         }
-        return if (trainer.steps() < STEPS) Result.retry() else Result.success(workDataOf(STEP to STEPS))
+        training.save()
+        return if (training.steps < STEPS) Result.retry() else Result.success()
     }
 
-    /** Called by another thread when the phone is taken off the charger, or is used. */
-    override fun onStopped() {
-        synchronized(lock) { running?.cancel(false) }
+    /** Goes on as a job of ten minutes where no service may be shown: when it is run again, nobody looks at the app. */
+    private suspend fun showNotification() {
+        try {
+            setForeground(getForegroundInfo())
+        } catch (error: IllegalStateException) {
+            if (error is CancellationException) throw error
+        }
     }
 
     companion object {
@@ -56,13 +58,37 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Worker(co
         const val LOSS = "loss"
         const val MESSAGE = "message"
         const val STEPS = 2000L
-        private const val LEARNING_RATE = 0.05f
+        private const val NOW = "now"
+        private const val MILLISECONDS_TO_A_LOOK = 1000L
+        private val alone = Mutex()
 
         /** Lets it train when the phone has time, once for all of these calls. */
         fun schedule(context: Context) {
-            val constraints = Constraints.Builder().setRequiresCharging(true).setRequiresDeviceIdle(true).build()
-            val request = OneTimeWorkRequestBuilder<TrainingWorker>().setConstraints(constraints).build()
-            WorkManager.getInstance(context).enqueueUniqueWork(NAME, ExistingWorkPolicy.KEEP, request)
+            val constraints = Constraints.Builder()
+                .setRequiresCharging(true)
+                .setRequiresBatteryNotLow(true)
+                .setRequiresDeviceIdle(true)
+                .build()
+            enqueue(context, ExistingWorkPolicy.KEEP, constraints, isNow = false)
+        }
+
+        /** Lets it train at once, as the user asks for it; their battery may only not be low. */
+        fun start(context: Context) {
+            val constraints = Constraints.Builder().setRequiresBatteryNotLow(true).build()
+            enqueue(context, ExistingWorkPolicy.REPLACE, constraints, isNow = true)
+        }
+
+        /** Stops it after the step that runs. */
+        fun stop(context: Context) {
+            WorkManager.getInstance(context).cancelUniqueWork(NAME)
+        }
+
+        private fun enqueue(context: Context, policy: ExistingWorkPolicy, constraints: Constraints, isNow: Boolean) {
+            val request = OneTimeWorkRequestBuilder<TrainingWorker>()
+                .setConstraints(constraints)
+                .setInputData(workDataOf(NOW to isNow))
+                .build()
+            WorkManager.getInstance(context).enqueueUniqueWork(NAME, policy, request)
         }
     }
 }

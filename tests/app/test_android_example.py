@@ -1,0 +1,96 @@
+"""The app for Android: its Kotlin compiles, and its training is killed in a JVM.
+
+It is compiled against declarations of our own, as no Android SDK is at hand; no Gradle built it.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import onnx
+import pytest
+
+import odtc
+from benchmarks.models.digits import digits_model
+from odtc.app.java import classes_jar, jni_folder
+from odtc.core.process.cxx import cc_command
+from odtc.runtime_rpc.native.android.build import JAVA, LEAST_SDK
+from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
+from tests.app.killed import assert_one_step_is_lost, run_of, runs_to_the_end
+from tests.app.kotlin import class_path, compile_kotlin, jars
+from tests.native.parity import TARGET, unpacked
+from tests.native.test_jvm import has_jdk
+from tests.needs import needs
+
+HERE = Path(__file__).parent
+APP = HERE.parents[1] / "examples" / "android" / "app"
+ANDROID = "{http://schemas.android.com/apk/res/android}"
+STEPS = 40
+KILLS = 3
+
+pytestmark = needs(cc_command(), has_jdk(), jars(), reason="no JDK, no Kotlin or no C")
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What starts the app's training in a JVM, with an artifact for this machine."""
+    folder, include = tmp_path_factory.mktemp("kotlin"), jni_folder()
+    (jar := folder / "odtc.jar").write_bytes(classes_jar())
+    sources = [*APP.rglob("*.kt"), *HERE.glob("declarations/*.kt"), HERE / "programs/TrainOnJvm.kt"]
+    compile_kotlin(sources, [jar], folder / "classes")
+    flags = (f"-I{include}", f"-I{include}/linux", f"-I{FOLDER}")
+    compile_runtime(compiler_of_c(), folder / "libodtc.so", *flags, str(JAVA / "odtc_jni.c"))
+    onnx.save(digits_model(), folder / "digits.onnx")
+    artifact = odtc.compile(folder / "digits.onnx", TARGET, batch=32, optimizer=odtc.AdamW())
+    members = unpacked(artifact, folder / "artifact")
+    jvm = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Djava.library.path={folder}"]
+    path = class_path([folder / "classes", jar])
+    return [*jvm, "-cp", path, "io.odtc.example.TrainOnJvmKt", str(members)]
+
+
+def test_killed_at_any_moment(command: list[str], tmp_path: Path) -> None:
+    """By SIGKILL, as Android does: one step at most is lost, and the end has the same bits."""
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    words = [*command, str(tmp_path / "whole" / "checkpoint"), str(STEPS)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    whole = run_of(done.stdout)
+    losses = [float(loss) for loss in whole.losses.values()]
+    assert len(losses) == STEPS
+    assert sum(losses[-10:]) < sum(losses[:10]) / 2
+    (tmp_path / "killed" / "checkpoint.aB3xYz").write_bytes(b"a part")
+    checkpoint = tmp_path / "killed" / "checkpoint"
+    runs = runs_to_the_end([*command, str(checkpoint), str(STEPS)], KILLS)
+    assert_one_step_is_lost(runs, whole)
+    assert checkpoint.read_bytes() == (tmp_path / "whole" / "checkpoint").read_bytes()
+    assert [path.name for path in checkpoint.parent.iterdir()] == ["checkpoint"]
+
+
+def test_a_damaged_checkpoint_is_said(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_bytes(b"not one")
+    words = [*command, str(tmp_path / "checkpoint"), "1"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "io.odtc.TrainerException" in done.stderr
+
+
+def test_the_manifest_agrees_with_the_sources() -> None:
+    """A service of a type that the manifest lacks, or without its permission, ends the app."""
+    manifest = ElementTree.parse(APP / "src/main/AndroidManifest.xml").getroot()
+    permissions = {each.attrib[f"{ANDROID}name"] for each in manifest.iter("uses-permission")}
+    (service,) = manifest.iter("service")
+    assert service.attrib[f"{ANDROID}foregroundServiceType"] == "specialUse"
+    assert "android.permission.FOREGROUND_SERVICE_SPECIAL_USE" in permissions
+    sources = {path.stem: path.read_text() for path in APP.rglob("*.kt")}
+    types = re.findall(r"FOREGROUND_SERVICE_TYPE_\w+", sources["Notice"])
+    assert types == ["FOREGROUND_SERVICE_TYPE_SPECIAL_USE"]
+    (activity,) = (each.attrib[f"{ANDROID}name"] for each in manifest.iter("activity"))
+    assert f"class {activity.removeprefix('.')} " in sources["MainActivity"]
+    build = (APP / "build.gradle.kts").read_text()
+    assert f"minSdk = {LEAST_SDK}\n" in build
+    (namespace,) = re.findall(r'namespace = "(.*)"', build)
+    assert {re.findall(r"^package (.*)$", text, re.M)[0] for text in sources.values()} == {
+        namespace
+    }
