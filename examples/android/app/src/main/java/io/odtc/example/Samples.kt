@@ -4,10 +4,11 @@ import java.nio.FloatBuffer
 import java.nio.IntBuffer
 import kotlin.random.Random
 
-/** Images of 8 by 8 that are made here: a bar for each class, in noise. */
+/** Images of 8 by 8 that are made here: a bright row or column for each class, in noise. */
 object Samples {
     private const val CLASSES = 10
-    private const val PIXELS = 64
+    private const val SIDE = 8
+    private const val PIXELS = SIDE * SIDE
 
     /** Writes the batch of a step to its memory; the same step has the same batch, also after a stop. */
     fun write(step: Long, images: FloatBuffer, labels: IntBuffer) {
@@ -16,9 +17,9 @@ object Samples {
             val kind = random.nextInt(CLASSES)
             labels.put(sample, kind)
             for (pixel in 0 until PIXELS) {
-                val isInBar = pixel / 8 == kind % 8 || (kind >= 8 && pixel % 8 == kind)
-                val value = (if (isInBar) 1f else 0f) + 0.3f * (random.nextFloat() - 0.5f)
-                images.put(PIXELS * sample + pixel, value)
+                val line = if (kind < CLASSES / 2) pixel / SIDE else pixel % SIDE
+                val bright = if (line == kind % (CLASSES / 2)) 1f else 0f
+                images.put(PIXELS * sample + pixel, bright + 0.3f * (random.nextFloat() - 0.5f))
             }
         }
     }
