@@ -3,7 +3,8 @@
 import re
 import signal
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ import numpy as np
 
 # What the examples print.
 _TAKEN = re.compile(r"step (\d+) of \d+  loss (\S+)")
+_ENDLESS = 10**6
 _GOES_ON = re.compile(r"goes on after step (\d+)")
 
 
@@ -46,23 +48,36 @@ def killed_run(command: Sequence[str], steps: int, delay: float) -> Run:
     while seen < steps and (line := process.stdout.readline()):
         text += line
         seen += line.startswith("step ")
-    try:
-        process.wait(delay)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    time.sleep(delay)
+    process.kill()
     text += process.stdout.read()
     assert process.wait() == -signal.SIGKILL, text
     return run_of(text)
 
 
-def runs_to_the_end(command: Sequence[str], kills: int) -> list[Run]:
-    """Kills a program at random moments, starts it again each time, and lets it come to its end."""
-    rng = np.random.default_rng(kills)
-    delays = rng.uniform(0, 0.004, kills)
-    runs = [killed_run(command, int(rng.integers(1, 8)), delay) for delay in delays]
+def whole_run(command: Sequence[str]) -> Run:
+    """Lets a program come to its end."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [*runs, run_of(done.stdout)]
+    return run_of(done.stdout)
+
+
+def killed_runs(command: Callable[[int], Sequence[str]], kills: int) -> list[Run]:
+    """Kills a program at random moments, starts it again each time, and lets it come to its end.
+
+    Args:
+        command: for a number of steps in all.
+        kills: how often it is killed.
+
+    Returns:
+        Each of its runs; the last one ended by itself, some steps later.
+    """
+    rng = np.random.default_rng(kills)
+    delays = rng.uniform(0, 0.004, kills)
+    # However long this process waits for its turn, the other one does not come to its end.
+    runs = [killed_run(command(_ENDLESS), int(rng.integers(1, 8)), delay) for delay in delays]
+    reached = max((step for run in runs for step in run.losses), default=0)
+    return [*runs, whole_run(command(reached + 10))]
 
 
 def assert_one_step_is_lost(runs: Sequence[Run], whole: Run) -> None:

@@ -17,7 +17,7 @@ from odtc.app.java import classes_jar, jni_folder
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.android.build import JAVA, LEAST_SDK
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
-from tests.app.killed import assert_one_step_is_lost, run_of, runs_to_the_end
+from tests.app.killed import assert_one_step_is_lost, killed_runs, whole_run
 from tests.app.kotlin import class_path, compile_kotlin, jars
 from tests.native.parity import TARGET, unpacked
 from tests.native.test_jvm import has_jdk
@@ -26,7 +26,6 @@ from tests.needs import needs
 HERE = Path(__file__).parent
 APP = HERE.parents[1] / "examples" / "android" / "app"
 ANDROID = "{http://schemas.android.com/apk/res/android}"
-STEPS = 40
 KILLS = 3
 
 pytestmark = needs(cc_command(), has_jdk(), jars(), reason="no JDK, no Kotlin or no C")
@@ -51,21 +50,19 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def test_killed_at_any_moment(command: list[str], tmp_path: Path) -> None:
     """By SIGKILL, as Android does: one step at most is lost, and the end has the same bits."""
-    for name in ("whole", "killed"):
-        (tmp_path / name).mkdir()
-    words = [*command, str(tmp_path / "whole" / "checkpoint"), str(STEPS)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    whole = run_of(done.stdout)
-    losses = [float(loss) for loss in whole.losses.values()]
-    assert len(losses) == STEPS
-    assert sum(losses[-10:]) < sum(losses[:10]) / 2
+    checkpoints = [tmp_path / name / "checkpoint" for name in ("killed", "whole")]
+    for path in checkpoints:
+        path.parent.mkdir()
     (tmp_path / "killed" / "checkpoint.aB3xYz").write_bytes(b"a part")
-    checkpoint = tmp_path / "killed" / "checkpoint"
-    runs = runs_to_the_end([*command, str(checkpoint), str(STEPS)], KILLS)
+    runs = killed_runs(lambda steps: [*command, str(checkpoints[0]), str(steps)], KILLS)
+    steps = max(runs[-1].losses)
+    whole = whole_run([*command, str(checkpoints[1]), str(steps)])
     assert_one_step_is_lost(runs, whole)
-    assert checkpoint.read_bytes() == (tmp_path / "whole" / "checkpoint").read_bytes()
-    assert [path.name for path in checkpoint.parent.iterdir()] == ["checkpoint"]
+    assert checkpoints[0].read_bytes() == checkpoints[1].read_bytes()
+    assert [path.name for path in checkpoints[0].parent.iterdir()] == ["checkpoint"]
+    losses = [float(loss) for loss in whole.losses.values()]
+    assert len(losses) == steps
+    assert losses[-1] < losses[0] / 10
 
 
 def test_a_damaged_checkpoint_is_said(command: list[str], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from benchmarks.models.digits import digits_model
 from odtc.app.export import export_app
 from odtc.artifact import Artifact
 from odtc.core.process.cxx import cc_command
-from tests.app.killed import assert_one_step_is_lost, run_of, runs_to_the_end
+from tests.app.killed import assert_one_step_is_lost, killed_runs, run_of, whole_run
 from tests.native.parity import tvm_trainer
 from tests.needs import needs
 
@@ -70,11 +70,14 @@ def test_it_trains(whole: tuple[str, bytes], artifact: Artifact, project: Path) 
         assert trainer.steps == STEPS
 
 
-def test_killed_at_any_moment(project: Path, whole: tuple[str, bytes], tmp_path: Path) -> None:
-    runs = runs_to_the_end(command(project, tmp_path / "checkpoint", STEPS), KILLS)
-    assert_one_step_is_lost(runs, run_of(whole[0]))
-    assert (tmp_path / "checkpoint").read_bytes() == whole[1]
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+def test_killed_at_any_moment(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "killed").mkdir()
+    checkpoint = tmp_path / "killed" / "checkpoint"
+    runs = killed_runs(lambda steps: command(project, checkpoint, steps), KILLS)
+    whole = whole_run(command(project, tmp_path / "whole", max(runs[-1].losses)))
+    assert_one_step_is_lost(runs, whole)
+    assert checkpoint.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert [path.name for path in checkpoint.parent.iterdir()] == ["checkpoint"]
 
 
 def test_what_a_kill_left_of_a_checkpoint_is_removed(project: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ package io.odtc.example
 
 import java.nio.FloatBuffer
 import java.nio.IntBuffer
-import kotlin.random.Random
+import java.util.Random
 
 /** Images of 8 by 8 that are made here: a bright row or column for each class, in noise. */
 object Samples {
@@ -12,6 +12,7 @@ object Samples {
 
     /** Writes the batch of a step to its memory; the same step has the same batch, also after a stop. */
     fun write(step: Long, images: FloatBuffer, labels: IntBuffer) {
+        // Java's, whose numbers are specified: those of Kotlin may be others in another version.
         val random = Random(step)
         for (sample in 0 until labels.capacity()) {
             val kind = random.nextInt(CLASSES)
