@@ -26,7 +26,7 @@ public final class Trainer {
     storage: URL = FileManager.default.temporaryDirectory, threads: Int = 0
   ) throws {
     var opened: OpaquePointer?
-    let code = program.path.withCString { program in
+    let code: odtc_code = program.path.withCString { program in
       weights.path.withCString { weights in
         storage.path.withCString { storage in
           var options = odtc_options()
