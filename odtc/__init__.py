@@ -116,10 +116,10 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
-        from odtc.core.process.missing_tvm import is_tvm, tvm_is_missing
+        from odtc.core.process.missing_packages import missing_package
 
-        if is_tvm(error):
-            raise tvm_is_missing(f"odtc.{name}") from error
+        if said := missing_package(error, f"odtc.{name}"):
+            raise said from error
         raise
 
 

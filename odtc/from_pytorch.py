@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from odtc.core.errors import UsageError
+from odtc.core.errors import MissingPackageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import ANYTHING, PATH, TEXT, either, optional, several
@@ -78,7 +78,8 @@ def from_torch(
         warning, too.
 
     Raises:
-        UsageError: PyTorch is not installed; the example inputs, names or axes do not fit.
+        MissingPackageError: PyTorch is not installed.
+        UsageError: the example inputs, names or axes do not fit.
         UnsupportedError: PyTorch cannot export the module, or its file would train another one;
             the message says of each exporter why.
         ModelError: the file would be above 2 GB.
@@ -104,10 +105,10 @@ def require_torch() -> None:
     """Checks that PyTorch is there.
 
     Raises:
-        UsageError: it is not.
+        MissingPackageError: it is not.
     """
     if find_spec("torch") is None:
-        raise UsageError(
+        raise MissingPackageError(
             "PyTorch is not installed, and a module is exported by it",
             hint="pip install torch onnxscript",
         )

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from safetensors import SafetensorError, safe_open
 
 from odtc.core.disk.files import not_a_file
-from odtc.core.errors import ModelError, UnsupportedError, UsageError
+from odtc.core.errors import MissingPackageError, ModelError, UsageError
 from odtc.frontend.weights.fates import Entry
 
 _PICKLED = (".pt", ".pth", ".bin", ".ckpt")
@@ -28,7 +28,7 @@ def read_state(path: str | Path) -> dict[str, Entry]:
 
     Raises:
         UsageError: the file has another ending, or does not exist.
-        UnsupportedError: it is PyTorch's, and PyTorch is not installed.
+        MissingPackageError: it is PyTorch's, and PyTorch is not installed.
         ModelError: it is damaged, or holds no state dict.
     """
     file = Path(path)
@@ -62,7 +62,7 @@ def _read_torch(file: Path) -> dict[str, Entry]:
     try:
         import torch
     except ImportError as error:
-        raise UnsupportedError(
+        raise MissingPackageError(
             "a file of PyTorch can be read only where PyTorch is installed",
             where=str(file),
             hint="pip install torch, or save the weights with safetensors.torch.save_file",

@@ -5,20 +5,21 @@ import socket
 import threading
 import weakref
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
-
-from tvm import rpc
 
 from odtc.core.errors import DeviceError, DeviceLostError, UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import TEXT, instance, optional
 from odtc.runtime_rpc.guards.failures import FAILURES
 from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
-from odtc.runtime_rpc.guards.watchdog import Watchdog, shut_down
-from odtc.runtime_rpc.remote import RemoteSession
 from odtc.runtime_rpc.session import LocalSession, Session
-from odtc.runtime_rpc.tracker import greeting
-from odtc.runtime_rpc.tracker.trackers import Address, Offer, tracker_at
+
+# What speaks to devices is TVM's, which this machine's CPU needs none of.
+if TYPE_CHECKING:
+    from tvm import rpc
+
+    from odtc.runtime_rpc.tracker.trackers import Address, Offer
 
 _LAST_PORT = (1 << 16) - 1
 _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)")
@@ -35,7 +36,7 @@ _LIMITS = instance(
 class Place:
     """A device key at a tracker."""
 
-    tracker: Address
+    tracker: "Address"
     key: str
 
 
@@ -80,6 +81,11 @@ def parse_place(url: str) -> Place:
 
 
 def _open(url: str, place: Place, limits: Limits) -> Session:
+    from odtc.runtime_rpc.guards.watchdog import Watchdog
+    from odtc.runtime_rpc.remote import RemoteSession
+    from odtc.runtime_rpc.tracker import greeting
+    from odtc.runtime_rpc.tracker.trackers import Offer, tracker_at
+
     with tracker_at(place.tracker, limits.connect, url) as tracker:
         offer = tracker.request(place.key, limits.request)
     address = _numeric(offer.address, url)
@@ -94,7 +100,7 @@ def _open(url: str, place: Place, limits: Limits) -> Session:
     return RemoteSession(url, remote, watchdog=watchdog, serves_programs=serves_programs)
 
 
-def _numeric(address: Address, url: str) -> Address:
+def _numeric(address: "Address", url: str) -> "Address":
     try:
         return socket.gethostbyname(address[0]), address[1]
     except (OSError, UnicodeError) as error:
@@ -105,8 +111,12 @@ def _numeric(address: Address, url: str) -> Address:
         ) from error
 
 
-def _handshake(offer: Offer, limits: Limits, url: str) -> rpc.RPCSession:
+def _handshake(offer: "Offer", limits: Limits, url: str) -> "rpc.RPCSession":
     """TVM's session, in a thread: it would wait without end for a device that freezes just now."""
+    from tvm import rpc
+
+    from odtc.runtime_rpc.guards.watchdog import shut_down
+
     found: list[rpc.RPCSession | Exception] = []
 
     def shake() -> None:

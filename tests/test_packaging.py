@@ -1,6 +1,7 @@
 """The packages list, the tree and the links agree, and a wheel holds what the tree holds.
 
-A package that is missing from the list is left out of a wheel without a word.
+A package that is missing from the list is left out of a wheel without a word. What a wheel requires
+is tried in an environment that has nothing else.
 """
 
 import os
@@ -9,9 +10,20 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
+import numpy as np
 import pytest
+from packaging.requirements import Requirement
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
+
+import odtc
+from odtc.core.errors import ExitCode
+from tests.native.parity import bits
+from tests.numeric.mlp import batches, mlp_artifact
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "odtc"
@@ -52,17 +64,48 @@ def test_links_lead_to_the_mapped_folders():
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """A wheel built from a copy, so that nothing is written beside the sources."""
-    copy, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    dist = tmp_path_factory.mktemp("dist")
+    copied(copy := tmp_path_factory.mktemp("source"))
+    assert not build_wheel(copy, dist, dict(os.environ)).returncode
+    (built,) = dist.glob("*.whl")
+    return built
+
+
+def copied(copy: Path) -> None:
     for folder in ("odtc", *MAPPED.values()):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
-    command = [sys.executable, "-m", "pip", "wheel", str(copy), *options, "--wheel-dir", str(dist)]
-    subprocess.run(command, check=True, timeout=300)
-    (built,) = dist.glob("*.whl")
-    return built
+
+
+def build_wheel(source: Path, dist: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    options = ["--no-deps", "--no-build-isolation", "--no-index"]
+    command = [sys.executable, "-m", "pip", "wheel", str(source), *options, "-w", str(dist)]
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_wheel_is_for_any_python_of_this_system(wheel):
+    _, _, _, tags = parse_wheel_filename(wheel.name)
+    (tag,) = tags
+    assert (tag.interpreter, tag.abi) == ("py3", "none")
+    assert tag in set(sys_tags())
+    members = zipfile.ZipFile(wheel).namelist()
+    assert "odtc/runtime_rpc/native/prebuilt/libodtc.so" in members
+    assert not any(".data/" in member or member.endswith(".pyc") for member in members)
+
+
+def test_no_wheel_is_built_without_a_compiler(tmp_path):
+    copied(copy := tmp_path / "source")
+    env = {"PATH": "", "HOME": str(tmp_path)}
+    done = build_wheel(copy, tmp_path / "dist", env)
+    assert done.returncode
+    said = done.stdout + done.stderr
+    assert "error: a wheel holds the native runtime, compiled: no compiler of C was found" in said
+    assert "hint: run `apt-get install gcc libc6-dev`, or name a compiler of C in CC" in said
+    assert "Traceback" not in said
 
 
 def test_wheel_holds_the_modules_of_the_tree(wheel):
@@ -73,8 +116,8 @@ def test_wheel_holds_the_modules_of_the_tree(wheel):
     assert "odtc/py.typed" in members
     compiled = {*ROOT.glob("*/native/*.cc"), *ROOT.glob("*/native/*.h")}
     native = (ROOT / "runtime_rpc" / "native").rglob("*")
-    runtime = {file for file in native if file.suffix in {".c", ".h", ".hpp", ".java"}}
-    assert len({file.suffix for file in runtime}) == 4
+    runtime = {file for file in native if file.suffix in {".c", ".h", ".hpp", ".java", ".swift"}}
+    assert len({file.suffix for file in runtime}) == 5
     assert {f"odtc/{file.relative_to(ROOT).as_posix()}" for file in compiled | runtime} <= {
         *members
     }
@@ -99,3 +142,101 @@ def test_wheel_imports_on_its_own(wheel, tmp_path):
         check=True,
         timeout=300,
     )
+
+
+def required(of: Distribution, seen: set[str]) -> Iterator[Distribution]:
+    """What a distribution requires without extras, and what that does."""
+    for each in map(Requirement, of.requires or ()):
+        wanted = each.marker is None or each.marker.evaluate({"extra": ""})
+        if wanted and each.name not in seen:
+            seen.add(each.name)
+            found = distribution(each.name)
+            yield found
+            yield from required(found, seen)
+
+
+@pytest.fixture(scope="module")
+def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the wheel and the packages that it requires, by links."""
+    folder = tmp_path_factory.mktemp("base")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (about,) = packages.glob("odtc-*.dist-info")
+    names = set[str]()
+    for each in required(PathDistribution(about), names):
+        for top in {file.parts[0] for file in each.files or () if file.parts[0] != ".."}:
+            source = Path(str(each.locate_file(top)))
+            if source.exists() and not (packages / top).exists():
+                (packages / top).symlink_to(source)
+    assert names >= {"numpy", "onnx"}
+    assert not names & {"apache-tvm", "apache-tvm-ffi", "torch"}
+    return folder / "bin" / "python"
+
+
+TRAINING = """
+import sys
+
+import numpy as np
+import odtc
+
+path, data = sys.argv[1], np.load(sys.argv[2])
+artifact = odtc.load(path)
+trainer = artifact.trainer(threads=2)
+for number, (x, y) in enumerate(zip(data["x"], data["y"])):
+    print(trainer.step(x, y, lr=0.05).hex())
+    if number == 2:
+        trainer.save_checkpoint("m.ckpt")
+        trainer = artifact.trainer(threads=1)
+        trainer.load_checkpoint("m.ckpt")
+print(trainer.evaluate(data["x"][0][:5]).tobytes().hex())
+trainer.export_onnx("trained.onnx")
+for name in ("tvm", "tvm_ffi", "torch", "psutil", "highspy"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError:
+        continue
+    raise SystemExit(f"{name} is there")
+"""
+
+
+def run_in(base: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs its Python, without programs, in a folder where nothing of odtc is."""
+    folder = base.parents[1]
+    return subprocess.run(
+        [str(base), *words],
+        cwd=folder,
+        env={"HOME": str(folder), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_the_wheel_alone_trains_an_artifact(base: Path):
+    """Without TVM and without a compiler, to the bits of the trainer here."""
+    folder = base.parents[1]
+    artifact = mlp_artifact(folder, odtc.Adam())
+    artifact.save(folder / "m.odtc")
+    data = batches(5)
+    x, y = (np.stack(each) for each in zip(*data, strict=True))
+    np.savez(folder / "m.npz", x=x, y=y)
+    done = run_in(base, "-c", TRAINING, "m.odtc", "m.npz")
+    assert not done.returncode, done.stderr
+    *losses, evaluated = done.stdout.split()
+    trainer = artifact.trainer(threads=2)
+    wanted = [trainer.step(x, y, lr=0.05) for x, y in data]
+    assert [bits(float.fromhex(loss)) for loss in losses] == [*map(bits, wanted)]
+    assert evaluated == trainer.evaluate(x[0][:5]).tobytes().hex()
+    assert not list(folder.rglob("libraries/*"))
+
+
+def test_the_command_line_of_the_wheel_alone(base: Path):
+    """`tests/core/test_without_tvm.py` tries each command, in a process that imports no TVM."""
+    done = run_in(base, "-m", "odtc", "compile", "mlp.onnx", "--batch", "8", "-o", "n.odtc")
+    assert done.returncode == ExitCode.MISSING, done.stderr
+    assert "hint: run `pip install 'odtc[compile]'`" in done.stderr
+    done = run_in(base, "-m", "odtc", "--version")
+    assert done.stdout == f"odtc {odtc.__version__}\n"

@@ -8,14 +8,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from odtc.backends.objects.kernel_objects import Objects
 from odtc.backends.objects.mach_o import symbols_of
 from odtc.backends.objects.system_libraries import system_libraries
 from odtc.backends.targets import Target
 from odtc.core.artifact.library_file import IDENTITY
 from odtc.core.artifact.static_library import members_of, static_library
 from odtc.core.errors import BuildError
+
+if TYPE_CHECKING:
+    from odtc.backends.objects.kernel_objects import Objects
 
 LAUNCH = "__TVMBackendParallelLaunch"
 
@@ -38,7 +41,7 @@ class StaticKernels:
     symbols: Mapping[str, str]
 
 
-def write_kernels(objects: Objects, output: Path, identity: str) -> None:
+def write_kernels(objects: "Objects", output: Path, identity: str) -> None:
     """Writes the archive of a step.
 
     Args:

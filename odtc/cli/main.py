@@ -25,7 +25,7 @@ from odtc.cli.unknown import unknown_options
 from odtc.core.disk.files import disk_full, disk_is_full
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.options.option_text import did_you_mean
-from odtc.core.process.missing_tvm import is_tvm, tvm_is_missing
+from odtc.core.process.missing_packages import missing_package
 from odtc.core.process.without_torch import leave_out_torch
 from odtc.core.version import VERSION
 
@@ -139,8 +139,8 @@ def _report(error: BaseException, asked: StopRequest) -> int:
     if isinstance(error, OSError) and disk_is_full(error):
         abandon(sys.stdout)
         error = disk_full(error)
-    if isinstance(error, ModuleNotFoundError) and is_tvm(error):
-        error = tvm_is_missing()
+    if isinstance(error, ModuleNotFoundError):
+        error = missing_package(error) or error
     match error:
         case OdtcError():
             print_error(str(error))

@@ -26,7 +26,7 @@ _MARKS = (
         r"MemoryError|bad_alloc|[Oo]ut of memory|[Nn]ot enough memory|no memory for a buffer"
         r"|(can't|[Cc]annot|[Ff]ailed to) allocate|buffer allocation failed|failed to map segment",
     ),
-    (Outcome.MISSING, r"^(ModuleNotFoundError|ImportError)\b"),
+    (Outcome.MISSING, r"^(ModuleNotFoundError|ImportError|MissingPackageError)\b"),
     (Outcome.BUDGET, r"^BudgetError\b"),
     (
         Outcome.UNSUPPORTED,

@@ -30,6 +30,7 @@ class ExitCode(IntEnum):
     DEVICE_LOST = 12
     DEVICE_BUSY = 13
     PARITY = 14
+    MISSING = 15
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
@@ -89,6 +90,12 @@ class UnsupportedError(OdtcError):
     """The model is valid, but odtc cannot train or run part of it."""
 
     exit_code = ExitCode.UNSUPPORTED
+
+
+class MissingPackageError(OdtcError):
+    """A Python package that this needs is not installed."""
+
+    exit_code = ExitCode.MISSING
 
 
 class DataError(OdtcError):

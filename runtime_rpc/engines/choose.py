@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.disk.files import check_programs
-from odtc.core.errors import BuildError, UnsupportedError
+from odtc.core.errors import BuildError, MissingPackageError
 from odtc.core.options.caller_warning import warn_caller
-from odtc.core.process.missing_tvm import is_tvm
+from odtc.core.process.missing_packages import missing_package
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.memory.allocation import Placement
@@ -69,7 +69,7 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         host: that the host's doings are noted with.
 
     Raises:
-        UnsupportedError: it needs TVM, which is not installed.
+        MissingPackageError: it needs TVM, which is not installed.
         ArtifactError: its program or library is damaged.
         DeviceError: the device cannot run it, or has no memory.
         OutputError: there is no room for a file, or no library can be loaded from its folder.
@@ -88,12 +88,13 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
     try:
         from odtc.runtime_rpc.engines.virtual_machine import VirtualMachine
     except ModuleNotFoundError as error:
-        if not is_tvm(error):
+        missing = missing_package(error)
+        if missing is None:
             raise
-        raise UnsupportedError(
+        raise MissingPackageError(
             f"TVM would take these steps, and is not installed: {why}",
             where=session.name,
-            hint="install apache-tvm; where a compiler of C is missing, one is enough, too",
+            hint=f"{missing.hint}; where a compiler of C is missing, one is enough, too",
         ) from error
     if why.startswith(_NOT_HERE):
         warn_caller(

@@ -13,6 +13,7 @@ from types import FrameType
 from rich.console import Console
 
 from odtc.core.errors import ExitCode, OdtcError
+from odtc.core.process.missing_packages import require_packages
 from odtc.runtime_rpc.standin.root import build_root
 
 _console = Console(stderr=True)
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command and gives the exit status."""
     options = _parser().parse_args(arguments)
     try:
+        require_packages("tvm", "psutil")
         if options.command == "build":
             print(build_root(_tell))
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from odtc.core.disk.row_file import RowFile
-from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
+from odtc.core.errors import DeviceError, DeviceLostError, MissingPackageError, OdtcError
 from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.feed.batches import Feed
 from odtc.runtime_rpc.guards.failures import is_out_of_memory
@@ -96,6 +96,7 @@ class Sweep:
 
         Raises:
             DeviceError: the device cannot be measured at all, or was lost and did not come back.
+            MissingPackageError: a step needs a package that is not installed: that is no result.
             OutputError: a row cannot be written.
         """
         try:
@@ -144,6 +145,8 @@ class Sweep:
             self._session.close()
             self._session = self._connect()
             reason = error.what
+        except MissingPackageError:
+            raise
         except OdtcError as error:
             reason, cause = error.what, error.__cause__
             if isinstance(cause, Exception) and is_out_of_memory(cause):

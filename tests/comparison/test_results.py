@@ -141,6 +141,7 @@ def test_odtc_comes_first_and_each_once():
             Outcome.MEMORY,
         ),
         ("ModuleNotFoundError: No module named 'MNN'", Outcome.MISSING),
+        ("MissingPackageError: the package highspy is not installed", Outcome.MISSING),
         ("UnsupportedError: 3 nodes cannot be trained", Outcome.UNSUPPORTED),
         ("BudgetError: no plan", Outcome.BUDGET),
         ("ValueError: MNN has no gradient of a GlobalAveragePool inside", Outcome.UNSUPPORTED),

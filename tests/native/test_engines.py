@@ -19,9 +19,9 @@ from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.errors import (
     ArtifactError,
     BuildError,
+    MissingPackageError,
     NumericError,
     OdtcError,
-    UnsupportedError,
     UsageError,
 )
 from odtc.runtime_rpc.engines import choose
@@ -111,12 +111,13 @@ def test_tvm_takes_steps_where_the_runtime_cannot_be_built(
     assert losses(trainer, batches(2)) == losses(tvm_trainer(artifact, threads=1), batches(2))
     monkeypatch.delitem(sys.modules, "odtc.runtime_rpc.engines.virtual_machine")
     monkeypatch.setitem(sys.modules, "tvm", None)
-    with pytest.raises(UnsupportedError) as caught:
+    with pytest.raises(MissingPackageError) as caught:
         artifact.trainer(threads=1)
     assert str(caught.value) == (
         "TVM would take these steps, and is not installed: the native runtime cannot be built or "
         "loaded here: no compiler of C was found for the native runtime\n  where: this machine\n"
-        "  hint: install apache-tvm; where a compiler of C is missing, one is enough, too"
+        "  hint: run `pip install 'odtc[compile]'`; where a compiler of C is missing, one is "
+        "enough, too"
     )
 
 

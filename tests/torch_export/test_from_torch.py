@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 import odtc
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import MissingPackageError, UnsupportedError, UsageError
 from odtc.core.onnx_model.weight_list import WeightList, read_weight_list
 from odtc.torch_export import exporters
 from odtc.torch_export.stand_ins import stand_ins
@@ -378,7 +378,8 @@ def test_an_exporter_that_merges_or_moves_weights_is_seen(tmp_path: Path, monkey
 
 def test_torch_is_missing(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("odtc.from_pytorch.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"(?s)PyTorch is not installed.*pip install torch"):
+    said = r"(?s)PyTorch is not installed.*pip install torch"
+    with pytest.raises(MissingPackageError, match=said):
         odtc.from_torch(nn.Linear(3, 2), torch.randn(2, 3), tmp_path / "model.onnx")
 
 

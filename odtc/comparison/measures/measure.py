@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
-import psutil
 
 # The widest first, each with the word of Linux.
 _VECTORS = {"AVX-512": "avx512f", "AVX2": "avx2", "SVE": "sve", "NEON": "asimd"}
@@ -79,6 +78,8 @@ def core_count() -> int:
 
 def busy_share(seconds: float = 0.5) -> float:
     """The share, from 0 to 1, of the cores it may use that other programs keep busy now."""
+    import psutil
+
     before = time.process_time()
     cores = psutil.cpu_percent(interval=seconds, percpu=True)
     allowed = [cores[core] for core in os.sched_getaffinity(0) if core < len(cores)]

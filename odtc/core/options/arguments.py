@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from odtc.core.errors import UsageError
 from odtc.core.options.kinds import Kind, MisfitError
 from odtc.core.options.option_text import meant
-from odtc.core.process.missing_tvm import is_tvm, tvm_is_missing
+from odtc.core.process.missing_packages import missing_package
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,8 +81,8 @@ def takes(
             try:
                 return function(*bound.args, **bound.kwargs)
             except ModuleNotFoundError as error:
-                if is_tvm(error):
-                    raise tvm_is_missing(where) from error
+                if said := missing_package(error, where):
+                    raise said from error
                 raise
 
         return call
