@@ -29,13 +29,18 @@ class BuildWithRuntime(build_py):
         super().run()
         if self.editable_mode:
             return
-        command = [sys.executable, "-B", "-m", "odtc.runtime_rpc.native.wheel"]
+        self.platform = self._said_by("odtc.runtime_rpc.native.wheel")
+        self._said_by("odtc.app.android_runtime")
+
+    def _said_by(self, module: str) -> str:
+        """Runs a module of the copy."""
+        command = [sys.executable, "-B", "-m", module]
         done = subprocess.run(
             command, cwd=self.build_lib, stdout=subprocess.PIPE, text=True, check=False
         )
         if done.returncode:
             raise SystemExit(done.returncode)
-        self.platform = done.stdout.strip()
+        return done.stdout.strip()
 
 
 class WheelOfOneSystem(bdist_wheel):

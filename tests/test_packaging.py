@@ -21,8 +21,11 @@ from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
 
 import odtc
+from odtc.app.export import export_app
 from odtc.core.errors import ExitCode
+from odtc.runtime_rpc.native.android import build as android_build
 from tests.native.parity import bits
+from tests.needs import needs
 from tests.numeric.mlp import batches, mlp_artifact
 
 ROOT = Path(__file__).parents[1]
@@ -231,6 +234,32 @@ def test_the_wheel_alone_trains_an_artifact(base: Path):
     assert [bits(float.fromhex(loss)) for loss in losses] == [*map(bits, wanted)]
     assert evaluated == trainer.evaluate(x[0][:5]).tobytes().hex()
     assert not list(folder.rglob("libraries/*"))
+
+
+@needs(
+    shutil.which("javac"),
+    any(each() for each in android_build._COMPILERS),
+    reason="no JDK, or no compiler for 64-bit ARM",
+)
+def test_the_wheel_alone_packs_a_step_for_android(base: Path):
+    """Without a JDK and a compiler: the archive of the runtime is in the wheel."""
+    folder = base.parents[1]
+    artifact = mlp_artifact(folder, odtc.SGD(), target="android-cpu")
+    artifact.save(folder / "phone.odtc")
+    options = ["--platform", "android", "--name", "mlp", "-o"]
+    done = run_in(base, "-m", "odtc", "export-app", "phone.odtc", *options, "alone")
+    assert not done.returncode, done.stderr
+    export_app(artifact, "android", folder / "here", "mlp")
+    for name in ("mlp.aar", "odtc-runtime.aar", "odtc-runtime-sources.jar"):
+        assert (folder / "alone" / name).read_bytes() == (folder / "here" / name).read_bytes()
+    # Of other sources it is none.
+    (declarations,) = folder.glob("lib/*/site-packages/odtc/runtime_rpc/native/android/bionic.h")
+    written = declarations.read_text()
+    declarations.write_text(f"{written}\n")
+    done = run_in(base, "-m", "odtc", "export-app", "phone.odtc", *options, "edited")
+    declarations.write_text(written)
+    assert done.returncode == ExitCode.BUILD
+    assert done.stderr.startswith("error: no JDK was found for the class of the JVM\n")
 
 
 def test_the_command_line_of_the_wheel_alone(base: Path):

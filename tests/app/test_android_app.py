@@ -19,7 +19,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
-from odtc.app import java
+from odtc.app import android_runtime, java
 from odtc.app.export import export_app
 from odtc.artifact import Artifact
 from odtc.backends.objects.elf import check_library
@@ -150,6 +150,22 @@ def test_no_jdk(artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(BuildError, match="no JDK was found"):
         export_app(artifact, "android", tmp_path / "app", "digits")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_wheel_is_built_without_a_jdk_and_not_with_a_broken_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("odtc.app.java.shutil.which", lambda _: None)
+    monkeypatch.setattr(android_runtime, "PREBUILT", tmp_path / "prebuilt")
+    assert android_runtime.main() == 0
+    note = "note: the wheel has no runtime for Android: no JDK was found"
+    assert capsys.readouterr().err.startswith(note)
+    assert not any(android_runtime.PREBUILT.iterdir())
+    monkeypatch.undo()
+    monkeypatch.setattr(android_runtime, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setattr(android_runtime.java, "_RELEASE", "none")
+    assert android_runtime.main() == BuildError.exit_code
+    assert "error: the wheel's runtime for Android: the class of the JVM" in capsys.readouterr().err
 
 
 def test_kernels_that_no_app_loads(
