@@ -10,7 +10,6 @@ from odtc.comparison.row import ComparisonRow, Setting
 from odtc.comparison.turns import Entrant, PreparedCase, Round, ceilings, prepared
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.disk.row_file import RowFile
-from odtc.core.process.missing_packages import require_packages
 from odtc.core.process.progress import Progress
 
 
@@ -58,10 +57,8 @@ def compare(
         tell: called with a description of the current activity.
 
     Raises:
-        MissingPackageError: odtc itself lacks a package: without its rows there are no ratios.
         OutputError: a row cannot be written.
     """
-    require_packages("tvm", "psutil")
     with temporary_folder() as folder:
         ready: dict[Setting, PreparedCase] = {}
         for number, setting in missing(name, terms, file.rows):

@@ -87,6 +87,7 @@ COMMANDS = {
     "db prune": OK,
     "compare m.onnx": ExitCode.MISSING,
     "bench --suite none": ExitCode.USAGE,
+    "bench --suite suite.toml": TVM,
     "report none.jsonl": ExitCode.DATA,
     "pack buffers.csv -o plan.csv": OK,
     "targets": OK,
@@ -123,6 +124,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(made / "m.npz", x=x, y=y)
     (made / "buffers.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,64\n")
     (made / "records.jsonl").write_text("")
+    (made / "suite.toml").write_text(
+        'title = "x"\nmake = ["m"]\nroot = "."\nbatches = [1]\nmodels = ["m"]\n'
+    )
     write_runtime(made / "libodtc.so")
     return made
 
@@ -151,8 +155,8 @@ def test_each_command_works_or_says_what_is_missing(folder: Path) -> None:
         if code == ExitCode.MISSING:
             assert MISSING.search(text), (words, text)
     # A package that is missing is no result, which a later run would not measure again.
-    rows = folder / "rows.jsonl"
-    assert not rows.exists() or '"reason"' not in rows.read_text()
+    assert len((folder / "rows.jsonl").read_text().splitlines()) == 1
+    assert not [each for each in ("m.jsonl", "suite.jsonl") if (folder / each).exists()]
 
 
 def test_every_command_is_tried() -> None:

@@ -5,11 +5,13 @@ import json
 import os
 import platform
 import socket
+import sys
 import tempfile
 import threading
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,6 +26,18 @@ from tests.errors.place import Argv, Cause, Place
 
 # A target that this machine cannot run.
 OTHER_TARGET = "android-cpu" if platform.machine() == "x86_64" else "host-cpu{mcpu=x86-64-v3}"
+
+
+def without(package: str, cause: Cause) -> Cause:
+    """The same where a package cannot be imported."""
+
+    def blocked(place: Place) -> Argv | None:
+        there = import_module(package)
+        sys.modules[package] = None  # type: ignore[assignment]
+        place.stack.callback(sys.modules.__setitem__, package, there)
+        return cause(place)
+
+    return blocked
 
 
 def compile_bytes(data: bytes, name: str = "m.onnx") -> Cause:

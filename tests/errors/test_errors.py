@@ -66,6 +66,7 @@ from tests.errors.causes import (
     update,
     with_external_data,
     with_small_temporary,
+    without,
     without_adb,
     without_linker,
 )
@@ -502,6 +503,11 @@ CAUSES: dict[str, Cause] = {
     "records below a file": tune_into_no_folder,
     "records that are something else": with_database("compile", "battery: 80 %\n"),
     "records that are not there": merge_nothing,
+    # packages that are not installed
+    "comparison without what it measures with": without("psutil", comparison()),
+    "export of a module without PyTorch": without(
+        "torch", lambda _: ["export", "builtins:int", "-o", "int.onnx"]
+    ),
     # what an app is given
     "app of another platform": export_app("ios", "-o", "app"),
     "app without a name": export_app("linux", "-o", "app", "--name", "My Model"),

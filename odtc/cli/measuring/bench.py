@@ -17,6 +17,7 @@ from odtc.cli.measuring.compare import (
 from odtc.cli.options import add_json_option, output_file
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import UsageError
+from odtc.core.process.missing_packages import require_packages
 
 if TYPE_CHECKING:
     from odtc.comparison.comparison import Terms
@@ -61,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     """Measures what has no rows yet, and prints tables or one object.
 
     Raises:
+        MissingPackageError: odtc itself lacks a package: without its rows there are no ratios.
         ParityError: a peer's losses are not those of odtc; all is printed before.
     """
     from odtc.comparison.row import row_file
@@ -71,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     args.memory_limit = args.memory_limit or suite.memory_limit
     terms = terms_of(args, args.batch or list(suite.batches))
     output = args.output or Path(f"{suite.path.stem}.jsonl")
+    require_packages("tvm", "psutil")
     file = row_file(output, _identity(args, suite, terms))
     with stages() as progress:
         for model in models:

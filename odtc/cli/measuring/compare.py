@@ -10,6 +10,7 @@ from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
 from odtc.core.disk.files import not_a_file
 from odtc.core.errors import ExitCode, ParityError, UsageError
 from odtc.core.options.byte_sizes import parse_bytes
+from odtc.core.process.missing_packages import require_packages
 
 if TYPE_CHECKING:
     from odtc.comparison.case import Case
@@ -163,12 +164,14 @@ def run(args: argparse.Namespace) -> int:
     """Measures what has no rows yet, and prints tables or one object.
 
     Raises:
+        MissingPackageError: odtc itself lacks a package: without its rows there are no ratios.
         ParityError: a peer's losses are not those of odtc; all is printed before.
     """
     from odtc.comparison.row import row_file
 
     output = args.output or Path(f"{Path(args.model).stem}.jsonl")
     case, terms = _case(args), terms_of(args, args.batch)
+    require_packages("tvm", "psutil")
     with stages() as progress:
         from odtc.comparison.comparison import compare
 
