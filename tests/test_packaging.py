@@ -100,7 +100,9 @@ def test_wheel_is_for_any_python_of_this_system(wheel):
     assert not any(".data/" in member or member.endswith(".pyc") for member in members)
 
 
+@pytest.mark.slow
 def test_no_wheel_is_built_without_a_compiler(tmp_path):
+    """`tests/native/test_prebuilt.py` tries what fails here alone."""
     copied(copy := tmp_path / "source")
     env = {"PATH": "", "HOME": str(tmp_path)}
     done = build_wheel(copy, tmp_path / "dist", env)

@@ -72,7 +72,9 @@ def _prebuilt() -> Path:
 
 def main() -> int:
     """Writes the archive into the package; without the tools for it, says so and writes none."""
-    PREBUILT.mkdir(exist_ok=True)
+    # Folders of builds are kept, and so would be what an older one made.
+    shutil.rmtree(PREBUILT, ignore_errors=True)
+    PREBUILT.mkdir()
     try:
         java.jni_folder()
         build.arm_compiler()

@@ -156,7 +156,9 @@ def test_a_wheel_is_built_without_a_jdk_and_not_with_a_broken_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("odtc.app.java.shutil.which", lambda _: None)
-    monkeypatch.setattr(android_runtime, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setattr(android_runtime, "PREBUILT", made := tmp_path / "prebuilt")
+    made.mkdir()
+    (made / "odtc-runtime-of-an-older-build.aar").touch()
     assert android_runtime.main() == 0
     note = "note: the wheel has no runtime for Android: no JDK was found"
     assert capsys.readouterr().err.startswith(note)
