@@ -34,9 +34,11 @@ _DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-stdlib", "libstdc++6")
 # Programs that build a root, and run a phone from it.
 _TOOLS = ("apt-get", "busybox", "dpkg-deb", "qemu-aarch64-static", "unshare")
 
-# What `tvm.rpc.server` imports. The phone gets the versions that are installed here: TVM does not
-# check that both ends of a connection are of one version.
-_WHEELS = ("apache-tvm", "apache-tvm-ffi", "ml-dtypes", "numpy", "psutil", "typing-extensions")
+# What `tvm.rpc.server` imports. The phone gets TVM in the version that is installed here, as TVM
+# does not check that both ends of a connection are of one; the others have none for its Python,
+# where this one is newer, and are as new as they can be.
+_SAME = ("apache-tvm", "apache-tvm-ffi")
+_OTHERS = ("ml-dtypes", "numpy", "psutil", "typing-extensions")
 _PLATFORMS = tuple(f"manylinux_2_{minor}_aarch64" for minor in (28, 27, 17))
 _ABIS = ("cp311", "abi3", "none")
 
@@ -142,7 +144,8 @@ def _key(extra: Extra) -> str:
 
 
 def _requirements() -> list[str]:
-    return [f"{name}=={version(name)}" for name in _WHEELS]
+    same = [f"{name}=={version(name)}" for name in _SAME]
+    return [*same, *(f"{name}<={version(name)}" for name in _OTHERS)]
 
 
 def _unpack_debian(scratch: Path, root: Path, extra: Sequence[str], progress: Progress) -> None:
@@ -173,7 +176,6 @@ def _install_wheels(root: Path, progress: Progress) -> None:
 
 
 def _finish(root: Path, progress: Progress) -> None:
-    progress("compiling Python's modules")
     for dropped in map(root.joinpath, _DROPPED):
         if dropped.is_dir():
             shutil.rmtree(dropped)
@@ -185,6 +187,10 @@ def _finish(root: Path, progress: Progress) -> None:
         Path(f"{root}{folder}").mkdir(exist_ok=True)
     for file in _MOUNTED_FILES:
         Path(f"{root}{file}").touch()
-    # Bytecode is the same on every machine: the phone, which is slow, need not compile.
+    # Bytecode is the same on every machine: the phone, which is slow, need not compile. Another
+    # version's it does not read.
+    if not PYTHON.endswith(f"python{sys.version_info.major}.{sys.version_info.minor}"):
+        return
+    progress("compiling Python's modules")
     for folder in (PACKAGES_FOLDER, "/usr/lib/python3.11"):
         compileall.compile_dir(f"{root}{folder}", stripdir=str(root), quiet=2, workers=0)
