@@ -8,15 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 import zipfile
-from collections.abc import Iterator
-from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
 import numpy as np
 import pytest
-from packaging.requirements import Requirement
 from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
 
@@ -27,11 +23,9 @@ from odtc.runtime_rpc.native.android import build as android_build
 from tests.native.parity import bits
 from tests.needs import needs
 from tests.numeric.mlp import batches, mlp_artifact
+from tests.wheels import MAPPED, ROOT, SETUPTOOLS, build_wheel, copied, environment_of, run_in
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "odtc"
-SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-MAPPED: dict[str, str] = SETUPTOOLS["package-dir"]
 
 
 def source_files() -> list[Path]:
@@ -72,22 +66,6 @@ def wheel(tmp_path_factory) -> Path:
     assert not build_wheel(copy, dist, dict(os.environ)).returncode
     (built,) = dist.glob("*.whl")
     return built
-
-
-def copied(copy: Path) -> None:
-    for folder in ("odtc", *MAPPED.values()):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-
-
-def build_wheel(source: Path, dist: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    options = ["--no-deps", "--no-build-isolation", "--no-index"]
-    command = [sys.executable, "-m", "pip", "wheel", str(source), *options, "-w", str(dist)]
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, check=False, timeout=300
-    )
 
 
 def test_wheel_is_for_any_python_of_this_system(wheel):
@@ -149,35 +127,9 @@ def test_wheel_imports_on_its_own(wheel, tmp_path):
     )
 
 
-def required(of: Distribution, seen: set[str]) -> Iterator[Distribution]:
-    """What a distribution requires without extras, and what that does."""
-    for each in map(Requirement, of.requires or ()):
-        wanted = each.marker is None or each.marker.evaluate({"extra": ""})
-        if wanted and each.name not in seen:
-            seen.add(each.name)
-            found = distribution(each.name)
-            yield found
-            yield from required(found, seen)
-
-
 @pytest.fixture(scope="module")
 def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with the wheel and the packages that it requires, by links."""
-    folder = tmp_path_factory.mktemp("base")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(packages)
-    (about,) = packages.glob("odtc-*.dist-info")
-    names = set[str]()
-    for each in required(PathDistribution(about), names):
-        for top in {file.parts[0] for file in each.files or () if file.parts[0] != ".."}:
-            source = Path(str(each.locate_file(top)))
-            if source.exists() and not (packages / top).exists():
-                (packages / top).symlink_to(source)
-    assert names >= {"numpy", "onnx"}
-    assert not names & {"apache-tvm", "apache-tvm-ffi", "torch"}
-    return folder / "bin" / "python"
+    return environment_of(wheel, tmp_path_factory.mktemp("base"))
 
 
 TRAINING = """
@@ -204,20 +156,6 @@ for name in ("tvm", "tvm_ffi", "torch", "psutil", "highspy"):
         continue
     raise SystemExit(f"{name} is there")
 """
-
-
-def run_in(base: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs its Python, without programs, in a folder where nothing of odtc is."""
-    folder = base.parents[1]
-    return subprocess.run(
-        [str(base), *words],
-        cwd=folder,
-        env={"HOME": str(folder), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 def test_the_wheel_alone_trains_an_artifact(base: Path):
