@@ -1,6 +1,7 @@
 """Evaluates outputs on a device: cuts what is fed into batches, and joins the results."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from odtc.core.artifact.manifest import Evaluation, Manifest
 from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import join, take
 from odtc.core.printable import printable
-from odtc.core.specs import Argument, Role
+from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.engines.engine import Engine, Instead
 from odtc.runtime_rpc.feed.batches import Feed, check_bound, fitted, named_arrays, padded_batches
 from odtc.runtime_rpc.feed.indices import check_indices
@@ -32,9 +33,10 @@ class Evaluations:
         if place is None:
             _check_whole(evaluation, feed, self._manifest.micro_batch)
             return self._run(evaluation, feed, instead)
+        of = evaluation.by_samples
         parts = [
-            take(self._run(evaluation, batch, instead), place, slice(length))
-            for batch, length in padded_batches(feed, self._manifest.micro_batch)
+            take(self._run(of[size], batch, instead), place, slice(length))
+            for batch, size, length in padded_batches(feed, [*of])
         ]
         return join(parts, place)
 
@@ -67,9 +69,18 @@ class Evaluations:
     def _run(
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
     ) -> np.ndarray:
-        """One evaluation of one batch."""
-        feed = {item: fitted(array, item.spec) for item, array in arrays.items()}
+        """One evaluation of one batch, which has the samples of the evaluation."""
+        place, shape = evaluation.place, evaluation.output.shape
+        samples = place.count(shape) if place else self._manifest.micro_batch
+        feed = {item: fitted(array, _spec(item, samples)) for item, array in arrays.items()}
         return self._engine.evaluate(evaluation, feed, instead)
+
+
+def _spec(item: Argument, samples: int) -> TensorSpec:
+    """The spec of an input with so many samples."""
+    if item.place is None:
+        return item.spec
+    return replace(item.spec, shape=item.place.shape_of(item.spec.shape, samples))
 
 
 def _check_whole(evaluation: Evaluation, feed: Mapping[Argument, np.ndarray], batch: int) -> None:

@@ -56,6 +56,8 @@ class Function:
             their offset among all constants.
         shape: of the result of a whole step.
         groups: into which the result's samples are cut, as of `Input`; 0 where it has none.
+        samples: that a call of it computes.
+        axis: of the result along which they lie; 0 where it has none.
         time: of a plan, over that of the fastest; 0 for an evaluation.
         budget_bytes: that a plan needs of a budget; 0 for an evaluation.
     """
@@ -65,6 +67,8 @@ class Function:
     line: Line
     shape: tuple[int, ...]
     groups: int
+    samples: int
+    axis: int = 0
     time: float = 0.0
     budget_bytes: int = 0
 
@@ -80,8 +84,10 @@ class Program:
         threads: the most that kernels have workspaces for.
         skips: whether an update is left out whose gradients are not finite.
         scale: number of the argument that is the loss scale, if it changes.
+        samples: of a step.
         arguments: of the step.
-        functions: plans, the fastest first, and evaluations, the usual one first.
+        functions: plans, the fastest first, and evaluations, the usual one first; those of one
+            output follow each other, the most samples first.
         constants: bytes that operands lie in.
         facts: what else the artifact says of itself, by name.
     """
@@ -92,6 +98,7 @@ class Program:
     threads: int
     skips: bool
     scale: int | None
+    samples: int
     arguments: tuple[Input, ...]
     functions: tuple[Function, ...]
     constants: bytes
@@ -124,26 +131,30 @@ def program_of(
             "",
             line := constants.taken(_with_arguments(lines[plan.function], everything)),
             line.result.shape,
-            0,
-            plan.time,
-            manifest.budget_of(plan),
+            groups=0,
+            samples=manifest.micro_batch,
+            time=plan.time,
+            budget_bytes=manifest.budget_of(plan),
         )
         for plan in manifest.plans
     )
     weights = [numbers[item] for item in manifest.of_role(*WEIGHT_ROLES)]
-    evaluations = tuple(
-        Function(
+
+    def evaluation(each: Evaluation, usual: Evaluation) -> Function:
+        inputs = [named[Role.INPUT, name] for name in _in_order(each, manifest)]
+        return Function(
             each.function,
             each.output.name,
-            constants.taken(
-                _with_arguments(
-                    lines[each.function],
-                    [*(named[Role.INPUT, name] for name in _in_order(each, manifest)), *weights],
-                )
-            ),
-            *_whole(each.output, each.place, manifest.micro_batches),
+            constants.taken(_with_arguments(lines[each.function], [*inputs, *weights])),
+            *_whole(usual.output, usual.place, manifest.micro_batches),
+            samples=each.place.count(each.output.shape) if each.place else manifest.micro_batch,
+            axis=each.place.axis if each.place else 0,
         )
-        for each in manifest.evaluations
+
+    evaluations = tuple(
+        evaluation(each, usual)
+        for usual in manifest.evaluations
+        for each in (usual, *usual.smaller)
     )
     states = {item.spec.name: numbers[item] for item in manifest.of_role(Role.STATE)}
     return Program(
@@ -153,6 +164,7 @@ def program_of(
         threads=threads,
         skips=manifest.skips,
         scale=states[_SCALE] if manifest.update["loss_scale"] else None,
+        samples=manifest.batch,
         arguments=tuple(_input(item, manifest, named) for item in manifest.arguments),
         functions=plans + evaluations,
         constants=bytes(constants.content),

@@ -13,7 +13,7 @@ from odtc.backends.program.lines import Operand
 from odtc.backends.program.program import Function, Input, Program
 from odtc.core.specs import Role
 
-VERSION = 1
+VERSION = 2
 MAGIC = b"odtcprog"
 NONE = 0xFFFFFFFF
 
@@ -32,7 +32,7 @@ _HEADER = struct.Struct("<8sIIQ32sIIIIII")
 _TABLE = struct.Struct("<QQ")
 _ARGUMENT = struct.Struct("<IIHHIIIIIQdqqq")
 _TENSOR = struct.Struct("<IIHHIIIQ")
-_FUNCTION = struct.Struct("<IIIIIIIIQQQd")
+_FUNCTION = struct.Struct("<IIIIIIIIIIQQQd")
 _CALL = struct.Struct("<III")
 
 
@@ -93,7 +93,7 @@ def _joined(program: Program, tables: Sequence[tuple[bytes, int]]) -> bytes:
         program.threads,
         _SKIPS * program.skips,
         _number(program.scale),
-        0,
+        program.samples,
     )
     return (head + places).ljust(start, b"\0") + bytes(body)
 
@@ -171,6 +171,8 @@ def _function(each: Function, first: int, text: _Text, dims: _Dims, tensors: _Te
         tensors.number(each.line.result),
         each.groups,
         dims.place(each.shape),
+        each.samples,
+        each.axis,
         0,
         each.line.arena_bytes,
         each.line.result_bytes,

@@ -63,11 +63,11 @@ class Engine(Protocol):
     def evaluate(
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
     ) -> np.ndarray:
-        """An output of one micro-batch.
+        """An output of one micro-batch, or of as many samples as the evaluation is of.
 
         Args:
-            evaluation: of the manifest.
-            arrays: for the inputs that it needs, of their shapes and dtypes.
+            evaluation: of the manifest, or a smaller one of these.
+            arrays: for the inputs that it needs, of their dtypes, and shapes with so many samples.
             instead: the averages of parameters, or nothing.
         """
         ...

@@ -16,6 +16,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.files import check_programs
+from odtc.core.ir.place import take
 from odtc.core.options.cores import cores_of_threads
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.clocked import clocked_calls
@@ -128,11 +129,25 @@ class NativeEngine:
     def evaluate(
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
     ) -> np.ndarray:
-        """An output of one micro-batch."""
+        """An output of one micro-batch, or of as many samples as the evaluation is of."""
+        if evaluation not in self._manifest.evaluations:
+            return self._evaluate_fewer(evaluation, arrays, ema=bool(instead))
         with self._guarded():
             for item, array in arrays.items():
                 self._parts[item][...] = array
             return self._native.evaluate_part(evaluation.output.name, ema=bool(instead))
+
+    def _evaluate_fewer(
+        self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], *, ema: bool
+    ) -> np.ndarray:
+        assert evaluation.place
+        samples = evaluation.place.count(evaluation.output.shape)
+        with self._guarded():
+            for item, array in arrays.items():
+                whole = self._tensors[item]
+                first = take(whole, item.place, slice(samples)) if item.place else whole
+                first[...] = array
+            return self._native.evaluate_samples(samples, evaluation.output.name, ema=ema)
 
     def read(self, items: Iterable[Argument]) -> dict[Argument, np.ndarray]:
         """Copies of tensors as they are now."""

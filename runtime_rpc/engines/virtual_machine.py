@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax
 
 from odtc.backends.targets import CPU, parse_target
@@ -42,8 +43,11 @@ class VirtualMachine:
         with session.guard():
             self._tensors = allocate(bundle, session, placement)
             self._stepping = Stepping(bundle.manifest, session, machine, host, self._tensors)
-            evaluations = bundle.manifest.evaluations
-            self._functions = {each: machine[each.function] for each in evaluations}
+            self._functions = {
+                each: machine[each.function]
+                for usual in bundle.manifest.evaluations
+                for each in (usual, *usual.smaller)
+            }
 
     @property
     def plan(self) -> StepPlan:
@@ -73,12 +77,21 @@ class VirtualMachine:
     def evaluate(
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
     ) -> np.ndarray:
-        """An output of one micro-batch."""
+        """An output of one micro-batch, or of as many samples as the evaluation is of."""
         weights = self._manifest.of_role(*WEIGHT_ROLES)
         arguments = [*arrays, *(instead.get(item.spec.name, item) for item in weights)]
         with self._session.guard():
-            tensors = {**self._tensors, **self._stepping.feeder.put(arrays)}
+            tensors = {**self._tensors, **self._put(evaluation, arrays)}
             return self._functions[evaluation](*(tensors[i] for i in arguments)).numpy()
+
+    def _put(
+        self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray]
+    ) -> dict[Argument, Any]:
+        if evaluation in self._manifest.evaluations:
+            return self._stepping.feeder.put(arrays)
+        # Of fewer samples than the tensors that a step is fed from.
+        device = self._session.device
+        return {item: tvm.runtime.tensor(array, device) for item, array in arrays.items()}
 
     def read(self, items: Iterable[Argument]) -> dict[Argument, np.ndarray]:
         """Copies of tensors as they are now."""

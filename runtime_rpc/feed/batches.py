@@ -175,21 +175,43 @@ def _part(array: np.ndarray, item: Argument, part: int) -> np.ndarray:
     return np.ascontiguousarray(taken)
 
 
+def size_for(sizes: Sequence[int], left: int) -> int:
+    """The samples of the next batch where so many are left.
+
+    The smallest that has room for all of them; but where more of that room would be empty than
+    full, the next smaller one. `runtime/evaluate.c` has the same rule, for the same bits.
+
+    Args:
+        sizes: that a batch may have, the largest first.
+        left: samples, at least 1.
+    """
+    fitting = [size for size in sizes if size >= left]
+    if not fitting:
+        return sizes[0]
+    return fitting[-1] if fitting[-1] <= 2 * left else [*sizes[len(fitting) :], fitting[-1]][0]
+
+
 def padded_batches(
-    inputs: Mapping[Argument, np.ndarray], batch: int
-) -> Iterator[tuple[dict[Argument, np.ndarray], int]]:
-    """Cuts inputs into batches, the last filled up with zeros; yields each with its true length.
+    inputs: Mapping[Argument, np.ndarray], sizes: Sequence[int]
+) -> Iterator[tuple[dict[Argument, np.ndarray], int, int]]:
+    """Cuts inputs into batches, filled up with zeros; yields each with its size and true length.
 
     Inputs that hold no samples are whole in each of them.
+
+    Args:
+        inputs: any number of samples.
+        sizes: that a batch may have, the largest first.
 
     Raises:
         DataError: the inputs hold different numbers of samples, or none.
     """
-    total = count_samples({item: array for item, array in inputs.items() if item.place}) or batch
+    total = count_samples({item: array for item, array in inputs.items() if item.place}) or sizes[0]
     for item, array in inputs.items():
         _check_others(array, item, total)
-    for start in range(0, total, batch):
-        length = min(batch, total - start)
+    start = 0
+    while start < total:
+        size = size_for(sizes, total - start)
+        length = min(size, total - start)
         yield (
             {
                 item: array
@@ -197,12 +219,14 @@ def padded_batches(
                 else pad(
                     take(array, item.place, slice(start, start + length)),
                     item.place,
-                    batch - length,
+                    size - length,
                 )
                 for item, array in inputs.items()
             },
+            size,
             length,
         )
+        start += length
 
 
 def _check_others(array: np.ndarray, item: Argument, samples: int) -> None:

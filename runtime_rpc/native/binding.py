@@ -144,6 +144,24 @@ class NativeTrainer:
         self._check(self._library.odtc_evaluate(self._handle, name, ema, c.byref(result)))
         return _array(result).copy()
 
+    def evaluate_samples(
+        self, samples: int, output: str | None = None, *, ema: bool = False
+    ) -> np.ndarray:
+        """An output of the first samples of what was fed.
+
+        Raises:
+            NativeError: as of `evaluate`; there are fewer samples in a step, or they are not apart.
+        """
+        result, name = Tensor(), None if output is None else output.encode()
+        evaluate = self._library.odtc_evaluate_samples
+        self._check(evaluate(self._handle, name, ema, samples, c.byref(result)))
+        return _array(result).copy()
+
+    @property
+    def samples(self) -> int:
+        """Of a step."""
+        return self._library.odtc_samples_of_step(self._handle)
+
     def evaluate_part(self, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output of one micro-batch, whose inputs lie where `part` says.
 

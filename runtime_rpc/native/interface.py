@@ -98,6 +98,11 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "odtc_step": (c.c_int, Handle, c.c_float, c.POINTER(c.c_double)),
     "odtc_steps": (c.c_int64, Handle),
     "odtc_evaluate": (c.c_int, Handle, c.c_char_p, c.c_int, c.POINTER(Tensor)),
+    "odtc_evaluate_samples": (
+        *(c.c_int, Handle, c.c_char_p, c.c_int),
+        *(c.c_uint32, c.POINTER(Tensor)),
+    ),
+    "odtc_samples_of_step": (c.c_uint32, Handle),
     "odtc_evaluate_part": (c.c_int, Handle, c.c_char_p, c.c_int, c.POINTER(Tensor)),
     "odtc_part_at": (c.c_void_p, Handle, c.c_size_t),
     "odtc_set_budget": (c.c_int, Handle, c.c_uint64),

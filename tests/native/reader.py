@@ -8,7 +8,7 @@ HEADER = "8s I I Q 32s I I I I I I"
 TABLES = {
     "arguments": "I I H H I I I I I Q d q q q",
     "tensors": "I I H H I I I Q",
-    "functions": "I I I I I I I I Q Q Q d",
+    "functions": "I I I I I I I I I I Q Q Q d",
     "calls": "I I I",
     "operands": "I",
     "kernels": "I",
@@ -41,7 +41,7 @@ class Read:
 
 def read(data: bytes) -> Read:
     header = struct.unpack_from("<" + HEADER, data)
-    assert header[:4] == (b"odtcprog", 1, len(TABLES), len(data))
+    assert header[:4] == (b"odtcprog", 2, len(TABLES), len(data))
     rows, at, end = {}, 80, 80 + 16 * len(TABLES)
     for name, form in TABLES.items():
         place, count = struct.unpack_from("<QQ", data, at)
@@ -109,13 +109,15 @@ def read(data: bytes) -> Read:
             "result": result,
             "groups": groups,
             "shape": shape(len(tensors[result]["shape"]), dims),
+            "samples": samples,
+            "axis": axis,
             "arena": arena,
             "result_bytes": result_bytes,
             "budget": budget,
             "time": time,
         }
-        for name, output, first, count, result, groups, dims, _, *rest in rows["functions"]
-        for arena, result_bytes, budget, time in [rest]
+        for name, output, first, count, result, groups, dims, *rest in rows["functions"]
+        for samples, axis, _, arena, result_bytes, budget, time in [rest]
     ]
     facts = {text(name): text(value) for name, value in rows["facts"]}
     return Read(header, arguments, tensors, functions, facts, rows["constants"])

@@ -36,6 +36,9 @@ def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
         assert [float.fromhex(line) for line in lines[:STEPS]] == losses
         trainer.save_checkpoint(tmp_path / "python")
         assert (folder / "cpp").read_bytes() == (tmp_path / "python").read_bytes()
+        batch, count, last = lines[STEPS + 1].split()
+        assert (int(batch), int(count)) == (8, 3)
+        assert float.fromhex(last) == trainer.evaluate(x[:3]).reshape(-1)[-1]
         steps, name, value = lines[STEPS].split()
         assert (int(steps), name) == (STEPS, "y")
         assert float.fromhex(value) == trainer.evaluate(x).reshape(-1)[0]

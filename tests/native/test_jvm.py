@@ -78,11 +78,13 @@ def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
             assert line == wanted
         trainer.save_checkpoint(tmp_path / "python")
         assert (folder / "jvm").read_bytes() == (tmp_path / "python").read_bytes()
-        logit = trainer.evaluate(x).reshape(-1)[7]
+        logit, last = trainer.evaluate(x).reshape(-1)[7], trainer.evaluate(x[:3]).reshape(-1)[29]
         later = bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()
     assert lines[STEPS:] == [
         str(STEPS),
         later,
         struct.pack(">f", logit).hex(),
+        "8 30",
+        struct.pack(">f", last).hex(),
         "6 element 0 of label is 10, outside [0, 9]",
     ]

@@ -90,7 +90,7 @@ FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
     "another version": (
         flipped("program.bin", 8),
         Code.UNSUPPORTED,
-        "the program has version 0; this runtime reads version 1",
+        "the program has version 3; this runtime reads version 2",
     ),
     # Nothing in the identity is wrong in itself.
     "another program": (flipped("program.bin", 30), Code.MISFIT, "are not of one artifact"),

@@ -66,12 +66,23 @@ class Evaluation:
         inputs: names of the inputs that it depends on; the function takes these, then the weights.
         place: where the samples lie in the output; None where it holds none, or nothing shows where
             they are: it is then that of one whole batch.
+        smaller: the same output for fewer samples, the most first.
     """
 
     function: str
     output: TensorSpec
     inputs: tuple[str, ...]
     place: Place | None = None
+    smaller: tuple["Evaluation", ...] = ()
+
+    @property
+    def by_samples(self) -> dict[int, "Evaluation"]:
+        """This one and the smaller ones by the number of samples, the most first.
+
+        Only of an output that holds samples.
+        """
+        assert self.place
+        return {self.place.count(each.output.shape): each for each in (self, *self.smaller)}
 
 
 @dataclass(frozen=True)
@@ -215,15 +226,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
             StepPlan(str(item["function"]), int(item["arena_bytes"]), float(item["time"]))
             for item in data["plans"]
         )
-        data["evaluations"] = tuple(
-            Evaluation(
-                str(item["function"]),
-                _spec(item["output"]),
-                tuple(item["inputs"]),
-                _place(item["place"], item["output"]["shape"]),
-            )
-            for item in data["evaluations"]
-        )
+        data["evaluations"] = tuple(_evaluation(item) for item in data["evaluations"])
         data["adapters"] = tuple(Adapter(**item) for item in data["adapters"])
         data["sizes"] = Sizes(**data["sizes"])
         data["micro_batches"] = int(data["micro_batches"])
@@ -244,6 +247,17 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
             where=where,
             hint="compile the model again",
         ) from error
+
+
+def _evaluation(data: Mapping[str, Any]) -> Evaluation:
+    return Evaluation(
+        str(data["function"]),
+        _spec(data["output"]),
+        tuple(data["inputs"]),
+        _place(data["place"], data["output"]["shape"]),
+        # Artifacts of before there were such have none.
+        tuple(_evaluation(item) for item in data.get("smaller", ())),
+    )
 
 
 def _argument(data: Mapping[str, Any]) -> Argument:

@@ -78,11 +78,18 @@ NATIVE(jlong, steps)(JNIEnv *env, jclass kind, jlong handle) {
   return (jlong)odtc_steps(trainer_of(handle));
 }
 
-NATIVE(jobject, evaluate)(JNIEnv *env, jclass kind, jlong handle, jstring output, jboolean averages) {
+NATIVE(jint, samplesOfStep)(JNIEnv *env, jclass kind, jlong handle) {
+  (void)env, (void)kind;
+  return (jint)odtc_samples_of_step(trainer_of(handle));
+}
+
+NATIVE(jobject, evaluate)(JNIEnv *env, jclass kind, jlong handle, jstring output, jboolean averages,
+                          jint samples) {
   (void)kind;
   odtc_tensor result;
   const char *name = taken(env, output);
-  odtc_code code = odtc_evaluate(trainer_of(handle), name, averages, &result);
+  uint32_t count = samples < 0 ? 0 : (uint32_t)samples;
+  odtc_code code = odtc_evaluate_samples(trainer_of(handle), name, averages, count, &result);
   given_back(env, output, name);
   if (failed(env, trainer_of(handle), code)) return NULL;
   return (*env)->NewDirectByteBuffer(env, result.data, (jlong)result.bytes);

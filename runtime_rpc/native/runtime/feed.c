@@ -15,10 +15,11 @@ static int64_t integer_at(const odtc_tensor *tensor, const void *data, size_t n)
   }
 }
 
+/* Checks some bytes of a tensor, which begin after so many others. */
 static odtc_code check_bounds(odtc_trainer *t, const odtc_argument *a, const odtc_tensor *tensor,
-                              const void *data, size_t bytes) {
-  size_t count = bytes / ((size_t)tensor->bits / 8);
-  for (size_t n = 0; n < count; ++n) {
+                              const void *data, size_t offset, size_t bytes) {
+  size_t size = (size_t)tensor->bits / 8;
+  for (size_t n = offset / size; n < (offset + bytes) / size; ++n) {
     int64_t value = integer_at(tensor, data, n);
     if (value >= a->least && value <= a->most) continue;
     if (a->flags & ODTC_IGNORES && value == a->ignored) continue;
@@ -28,39 +29,35 @@ static odtc_code check_bounds(odtc_trainer *t, const odtc_argument *a, const odt
   return ODTC_OK;
 }
 
-odtc_code odtc_check_fed(odtc_trainer *t, odtc_role role, int is_part) {
+odtc_code odtc_check_fed(odtc_trainer *t, odtc_role role, uint32_t samples) {
   const odtc_program *p = &t->program;
   for (size_t n = 0; n < p->argument_count; ++n) {
     const odtc_argument *a = p->arguments + n;
-    const void *data = is_part ? t->parts[n] : t->arguments[n].data;
-    size_t bytes = is_part ? odtc_part_bytes(p, n) : t->arguments[n].bytes;
-    if (a->role == (uint32_t)role && a->flags & ODTC_BOUNDED &&
-        check_bounds(t, a, t->arguments + n, data, bytes))
-      return t->problem.code;
+    if (a->role != (uint32_t)role || !(a->flags & ODTC_BOUNDED)) continue;
+    size_t groups = samples && a->groups ? a->groups : 1;
+    size_t bytes = samples ? odtc_sample_bytes(p, n, samples) / groups : odtc_part_bytes(p, n);
+    const void *data = samples ? t->arguments[n].data : t->parts[n];
+    for (size_t group = 0; group < groups; ++group)
+      if (check_bounds(t, a, t->arguments + n, data, group * (a->bytes / groups), bytes))
+        return t->problem.code;
   }
   return ODTC_OK;
 }
 
-void odtc_copy_part(uint8_t *whole, uint8_t *part, size_t part_bytes, size_t groups, uint32_t parts,
-                    uint32_t number, int to_part) {
-  size_t run = part_bytes / groups;
-  for (size_t group = 0; group < groups; ++group) {
-    uint8_t *in_whole = whole + (group * parts + number) * run, *in_part = part + group * run;
-    if (to_part)
-      memcpy(in_part, in_whole, run);
-    else
-      memcpy(in_whole, in_part, run);
-  }
+void odtc_copy_samples(odtc_samples to, odtc_samples from, size_t groups, size_t bytes, uint32_t count) {
+  for (size_t group = 0; group < groups; ++group)
+    memcpy(to.data + (group * to.of + to.first) * bytes,
+           from.data + (group * from.of + from.first) * bytes, count * bytes);
 }
 
 void odtc_take_part(odtc_trainer *t, uint32_t number) {
   const odtc_program *p = &t->program;
-  uint32_t parts = p->head->micro_batches;
-  if (parts == 1) return;
+  uint32_t batch = p->head->samples, count = batch / p->head->micro_batches;
+  if (count == batch) return;
   for (size_t n = 0; n < p->argument_count; ++n) {
-    uint32_t groups = p->arguments[n].groups;
-    if (groups)
-      odtc_copy_part(t->arguments[n].data, t->parts[n], odtc_part_bytes(p, n), groups, parts,
-                     number, 1);
+    const odtc_argument *a = p->arguments + n;
+    if (!a->groups) continue;
+    odtc_samples whole = {t->arguments[n].data, number * count, batch}, part = {t->parts[n], 0, count};
+    odtc_copy_samples(part, whole, a->groups, a->bytes / a->groups / batch, count);
   }
 }

@@ -21,23 +21,18 @@ static uint8_t *taken(uint8_t **at, size_t *total, size_t bytes) {
   return piece;
 }
 
-/* Bytes that the largest result has, and that the largest one has that is joined. */
-static void find_results(const odtc_program *p, size_t *result, size_t *joined) {
-  *result = *joined = 0;
-  for (size_t n = 0; n < p->function_count; ++n) {
-    const odtc_function *of = p->functions + n;
-    if (of->result_bytes > *result) *result = of->result_bytes;
-    size_t whole = of->output != ODTC_NONE && of->groups && p->head->micro_batches > 1
-                       ? odtc_whole_result_bytes(p, of)
-                       : 0;
-    if (whole > *joined) *joined = whole;
-  }
+/* Bytes that the largest result has. */
+static size_t result_bytes(const odtc_program *p) {
+  size_t most = 0;
+  for (size_t n = 0; n < p->function_count; ++n)
+    if (p->functions[n].result_bytes > most) most = p->functions[n].result_bytes;
+  return most;
 }
 
 /* Places everything; called with no memory, it says how much is needed. */
 static size_t place_all(odtc_trainer *t, uint8_t *at) {
   const odtc_program *p = &t->program;
-  size_t total = 0, result, joined;
+  size_t total = 0;
   for (size_t n = 0; n < p->argument_count; ++n) {
     const odtc_argument *a = p->arguments + n;
     int is_elsewhere = t->parts[n] != NULL; /* in a file */
@@ -47,9 +42,7 @@ static size_t place_all(odtc_trainer *t, uint8_t *at) {
     t->arguments[n].data = data;
     t->parts[n] = part;
   }
-  find_results(p, &result, &joined);
-  t->result = taken(&at, &total, result);
-  t->joined = taken(&at, &total, joined);
+  t->result = taken(&at, &total, result_bytes(p));
   return total;
 }
 

@@ -123,7 +123,16 @@ ODTC_API int64_t odtc_steps(const odtc_trainer *trainer);
 ODTC_API odtc_code odtc_evaluate(odtc_trainer *trainer, const char *output, int averages,
                                  odtc_tensor *result);
 
-/* The same for one micro-batch of a step, whose inputs lie where odtc_part_at() says; the result is its
+/* The same of the first samples of what lies in the inputs, 1 to as many as a step has; the result has as
+   many. What the rest of the inputs holds is not read. For more than a step has, an app feeds and evaluates
+   them in turns, the last time those that are left; for few of them, evaluations of fewer samples can be
+   compiled (`odtc compile --eval-batch`). An output in which samples are not apart is refused. */
+ODTC_API odtc_code odtc_evaluate_samples(odtc_trainer *trainer, const char *output, int averages,
+                                         uint32_t samples, odtc_tensor *result);
+/* The samples of a step; 0 where the trainer was not opened. */
+ODTC_API uint32_t odtc_samples_of_step(const odtc_trainer *trainer);
+
+/* The same as odtc_evaluate() for one micro-batch of a step, whose inputs lie where odtc_part_at() says; the result is its
    own. A step that is not cut is one micro-batch. */
 ODTC_API odtc_code odtc_evaluate_part(odtc_trainer *trainer, const char *output, int averages,
                                       odtc_tensor *result);

@@ -76,6 +76,13 @@ class Trainer {
     check(odtc_evaluate(trainer_.get(), output, averages, &result));
     return Tensor(result);
   }
+  // Of the first samples of what lies in the inputs, at most as many as a step has.
+  Tensor evaluate_samples(uint32_t samples, const char *output = nullptr, bool averages = false) {
+    odtc_tensor result;
+    check(odtc_evaluate_samples(trainer_.get(), output, averages, samples, &result));
+    return Tensor(result);
+  }
+  uint32_t samples_of_step() const { return odtc_samples_of_step(trainer_.get()); }
   void set_budget(uint64_t bytes) { check(odtc_set_budget(trainer_.get(), bytes)); }
   void set_threads(int threads) { check(odtc_set_threads(trainer_.get(), threads)); }
   void save(const std::string &path) { check(odtc_save(trainer_.get(), path.c_str())); }

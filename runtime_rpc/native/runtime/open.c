@@ -122,6 +122,8 @@ void odtc_close(odtc_trainer *t) {
   if (t->process == (int)getpid()) odtc_pool_end(t->pool);
   odtc_library_close(&t->library);
   odtc_unmap(&t->arena);
+  odtc_unmap(&t->aside);
+  odtc_unmap(&t->joined);
   for (size_t n = 0; t->files && n < t->program.argument_count; ++n) odtc_unmap(t->files + n);
   odtc_unmap(&t->state);
   odtc_unmap(&t->weights);

@@ -9,9 +9,14 @@ size_t odtc_tensor_bytes(const int64_t *shape, size_t rank, unsigned bits) {
   return bytes;
 }
 
-size_t odtc_part_bytes(const odtc_program *program, size_t argument) {
+size_t odtc_sample_bytes(const odtc_program *program, size_t argument, uint32_t samples) {
   const odtc_argument *a = program->arguments + argument;
-  return a->groups ? a->bytes / program->head->micro_batches : a->bytes;
+  return a->groups ? a->bytes / program->head->samples * samples : a->bytes;
+}
+
+size_t odtc_part_bytes(const odtc_program *program, size_t argument) {
+  const odtc_program_head *head = program->head;
+  return odtc_sample_bytes(program, argument, head->samples / head->micro_batches);
 }
 
 size_t odtc_whole_result_bytes(const odtc_program *program, const odtc_function *function) {
@@ -53,8 +58,8 @@ static odtc_code check_head(const uint8_t *file, size_t bytes, size_t tables,
   if (bytes < least || head->tables != tables || head->bytes != bytes)
     return odtc_fail(problem, ODTC_DAMAGED, "the program has %zu bytes of %llu", bytes,
                      (unsigned long long)head->bytes);
-  if (!head->micro_batches || !head->accumulate || !head->threads || head->zero ||
-      head->flags & ~(uint32_t)ODTC_SKIPS)
+  if (!head->micro_batches || !head->accumulate || !head->threads || !head->samples ||
+      head->samples % head->micro_batches || head->flags & ~(uint32_t)ODTC_SKIPS)
     return odtc_fail(problem, ODTC_DAMAGED, "the program's header has numbers that none can have");
   return ODTC_OK;
 }

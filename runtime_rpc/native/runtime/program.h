@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "problem.h"
 
-enum { ODTC_PROGRAM_VERSION = 1, ODTC_IDENTITY_BYTES = 32, ODTC_MOST_RANK = 32 };
+enum { ODTC_PROGRAM_VERSION = 2, ODTC_IDENTITY_BYTES = 32, ODTC_MOST_RANK = 32 };
 #define ODTC_NONE UINT32_MAX
 
 enum { ODTC_SKIPS = 1 };
@@ -30,7 +30,7 @@ typedef struct {
 } odtc_place;
 
 typedef struct {
-  uint32_t name, output, first, calls, result, groups, dims, zero;
+  uint32_t name, output, first, calls, result, groups, dims, samples, axis, zero;
   uint64_t arena_bytes, result_bytes, budget_bytes;
   double time;
 } odtc_function;
@@ -48,7 +48,7 @@ typedef struct {
   uint32_t version, tables;
   uint64_t bytes;
   uint8_t identity[ODTC_IDENTITY_BYTES];
-  uint32_t micro_batches, accumulate, threads, flags, scale, zero;
+  uint32_t micro_batches, accumulate, threads, flags, scale, samples;
 } odtc_program_head;
 
 typedef struct {
@@ -75,7 +75,9 @@ odtc_code odtc_program_read(const uint8_t *file, size_t bytes, odtc_program *pro
 /* The same after the header: what refers to something else refers to what is there. */
 odtc_code odtc_program_check(odtc_program *program, odtc_problem *problem);
 
-/* Bytes of an argument that one call of the step reads: a part, where a step has micro-batches. */
+/* Bytes of an argument that a call of so many samples reads. */
+size_t odtc_sample_bytes(const odtc_program *program, size_t argument, uint32_t samples);
+/* The same of one call of the step: a part, where a step has micro-batches. */
 size_t odtc_part_bytes(const odtc_program *program, size_t argument);
 /* Bytes of a dense tensor; SIZE_MAX where that overflows, or a size is negative. */
 size_t odtc_tensor_bytes(const int64_t *shape, size_t rank, unsigned bits);

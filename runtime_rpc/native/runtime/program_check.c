@@ -52,7 +52,7 @@ static odtc_code check_argument(const odtc_program *p, size_t number, odtc_probl
   FIT(!(a->flags & ~(uint32_t)(ODTC_BOUNDED | ODTC_IGNORES | ODTC_ACCUMULATOR)),
       "%.100s has unknown flags", name);
   int is_fed = a->role == ODTC_INPUT || a->role == ODTC_LABEL;
-  uint64_t runs = (uint64_t)a->groups * p->head->micro_batches; /* both have 32 bits */
+  uint64_t runs = (uint64_t)a->groups * p->head->samples; /* both have 32 bits */
   FIT(!a->groups || (is_fed && bytes % runs == 0), "%.100s cannot be cut into parts", name);
   FIT(!(a->flags & ODTC_BOUNDED) || (is_fed && a->code <= 1 && a->least <= a->most),
       "%.100s has bounds, and is none that is fed integers", name);
@@ -89,7 +89,7 @@ static odtc_code check_arguments(odtc_program *p, odtc_problem *problem) {
 static size_t room_of(const odtc_program *p, const odtc_place *place, const odtc_function *of) {
   switch (place->region) {
     case ODTC_IN_ARGUMENT:
-      return place->number < p->argument_count ? odtc_part_bytes(p, place->number) : 0;
+      return place->number < p->argument_count ? odtc_sample_bytes(p, place->number, of->samples) : 0;
     case ODTC_IN_CONSTANT: return p->constant_bytes;
     case ODTC_IN_ARENA: return of->arena_bytes;
     case ODTC_IN_RESULT: return of->result_bytes;
@@ -121,32 +121,53 @@ static odtc_code check_call(const odtc_program *p, const odtc_function *of, size
   return ODTC_OK;
 }
 
+/* Whether what a call gives is of the size of its samples, which lie in so many groups. */
+static int is_made_of_samples(const odtc_program *p, const odtc_function *of) {
+  const odtc_place *result = p->places + of->result;
+  size_t part = bytes_of(p, result->code, result->bits, result->rank, result->dims);
+  size_t whole = bytes_of(p, result->code, result->bits, result->rank, of->dims);
+  uint64_t batch = p->head->samples;
+  if (whole > MOST_BYTES) return 0;
+  if (!of->groups) return whole == part;
+  return of->axis < result->rank && (uint64_t)p->dims[of->dims + of->axis] % batch == 0 &&
+         whole % (of->groups * batch) == 0 && part == whole / batch * of->samples;
+}
+
+/* Whether an evaluation is one more of the output that another is of, with fewer samples. */
+static int is_smaller(const odtc_program *p, const odtc_function *of, const odtc_function *than) {
+  const odtc_place *result = p->places + of->result, *other = p->places + than->result;
+  return of->output == than->output && of->samples < than->samples && of->groups == than->groups &&
+         of->axis == than->axis && of->dims == than->dims && result->code == other->code &&
+         result->bits == other->bits && result->rank == other->rank;
+}
+
 static odtc_code check_function(const odtc_program *p, size_t number, odtc_problem *problem) {
   const odtc_function *of = p->functions + number;
   FIT(is_text(p, of->name) && !of->zero, "function %zu has no name", number);
+  uint32_t batch = p->head->samples / p->head->micro_batches;
   const char *name = p->text + of->name;
   FIT(of->first <= p->call_count && of->calls <= p->call_count - of->first,
       "%.100s has calls that are not there", name);
   FIT(of->arena_bytes <= MOST_BYTES && of->result_bytes <= MOST_BYTES,
       "the memory of %.100s is too large for any device", name);
+  FIT(of->samples && of->samples <= batch && (of->groups || of->samples == batch),
+      "%.100s is of %u samples, and the step of %u", name, of->samples, batch);
   for (uint32_t n = 0; n < of->calls; ++n)
     if (check_call(p, of, n, problem)) return problem->code;
   FIT(is_within(p, of->result, of), "the result of %.100s is not within its memory", name);
-  const odtc_place *result = p->places + of->result;
-  size_t part = bytes_of(p, result->code, result->bits, result->rank, result->dims);
-  size_t whole = bytes_of(p, result->code, result->bits, result->rank, of->dims);
   if (of->output == ODTC_NONE) {
+    const odtc_place *loss = p->places + of->result;
     FIT(number == p->plans, "the plan %.100s is after an evaluation", name);
-    FIT(result->code == 2 && result->bits == 32 && part == 4, "the loss of %.100s is no float32",
-        name);
+    FIT(loss->code == 2 && loss->bits == 32 &&
+            bytes_of(p, loss->code, loss->bits, loss->rank, loss->dims) == 4,
+        "the loss of %.100s is no float32", name);
     FIT(isfinite(of->time), "the time of %.100s is no number", name);
     return ODTC_OK;
   }
-  size_t parts = of->groups ? p->head->micro_batches : 1;
   FIT(is_text(p, of->output), "the output of %.100s has no name", name);
-  FIT(whole <= MOST_BYTES && whole % parts == 0 && whole / parts == part &&
-          (!of->groups || part % of->groups == 0),
-      "the result of %.100s cannot be made of its parts", name);
+  FIT(is_made_of_samples(p, of), "the result of %.100s cannot be made of its parts", name);
+  FIT(of->samples == batch || (number > p->plans && is_smaller(p, of, of - 1)),
+      "%.100s is of fewer samples, and of another output than that before it", name);
   return ODTC_OK;
 }
 

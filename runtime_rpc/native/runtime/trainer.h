@@ -24,7 +24,9 @@ struct odtc_trainer {
   uint8_t **parts;              /* where a call reads each of them */
   odtc_kernel_tensor *tensors;  /* one for each place of the program */
   odtc_kernel_value *operands;  /* pointers to these, call by call */
-  uint8_t *result, *joined;     /* of a function; of an evaluation of several parts */
+  uint8_t *result;              /* of a function */
+  odtc_pages aside, joined;     /* samples that are evaluated; the result of several evaluations */
+  int64_t shape[ODTC_MOST_RANK]; /* of the result of the last evaluation */
   const odtc_function *plan;
   odtc_clock clock;
   atomic_int cancelled;
@@ -53,13 +55,24 @@ odtc_code odtc_run(odtc_trainer *trainer, const odtc_function *function, int cha
 /* Gives the arena so many bytes, and its tensors their places in it. */
 odtc_code odtc_set_arena(odtc_trainer *trainer, size_t bytes);
 
-/* Checks the integers of all that is fed, and is of a role; or those of one part of it. */
-odtc_code odtc_check_fed(odtc_trainer *trainer, odtc_role role, int is_part);
+/* Checks the integers of the first samples of what is fed, and is of a role; with 0 those of a part. */
+odtc_code odtc_check_fed(odtc_trainer *trainer, odtc_role role, uint32_t samples);
 /* Gives a call its part of what a step is fed. */
 void odtc_take_part(odtc_trainer *trainer, uint32_t part);
-/* Copies the run of a part in each of some groups, between a whole and the part. */
-void odtc_copy_part(uint8_t *whole, uint8_t *part, size_t part_bytes, size_t groups, uint32_t parts,
-                    uint32_t number, int to_part);
+/* Samples in memory, from one on; each group of it holds so many of them. */
+typedef struct {
+  uint8_t *data;
+  uint32_t first, of;
+} odtc_samples;
+/* Copies so many samples, each of which has so many bytes in each of the groups. */
+void odtc_copy_samples(odtc_samples to, odtc_samples from, size_t groups, size_t bytes, uint32_t count);
+
+/* Whether a step or an evaluation may begin: the weights are whole, and nobody has cancelled it. */
+odtc_code odtc_check_ready(odtc_trainer *trainer);
+/* An arena that suffices for a function. */
+odtc_code odtc_need_arena(odtc_trainer *trainer, const odtc_function *function);
+/* Gives back what the plan does not need; what it needs more a step asks for. */
+odtc_code odtc_leave_arena(odtc_trainer *trainer);
 
 /* Whether a loss says that something is not finite that should be, and what. */
 odtc_code odtc_check_finite(odtc_trainer *trainer, double loss, float rate);

@@ -62,12 +62,17 @@ public final class Trainer {
   /// The number of steps that were taken, those of a checkpoint included.
   public var steps: Int64 { odtc_steps(handle) }
 
-  /// An output of what was written to the inputs, in inference mode, until the next step or evaluation.
-  public func evaluate(_ output: String? = nil, averages: Bool = false) throws
+  /// The samples of a step.
+  public var samplesOfStep: UInt32 { odtc_samples_of_step(handle) }
+
+  /// An output of what was written to the inputs, in inference mode, until the next step or evaluation;
+  /// of the first samples, where their number is given.
+  public func evaluate(_ output: String? = nil, averages: Bool = false, samples: UInt32? = nil) throws
     -> UnsafeRawBufferPointer
   {
     var result = odtc_tensor()
-    try check(odtc_evaluate(handle, output, averages ? 1 : 0, &result))
+    let count = samples ?? samplesOfStep
+    try check(odtc_evaluate_samples(handle, output, averages ? 1 : 0, count, &result))
     return UnsafeRawBufferPointer(start: result.data, count: result.bytes)
   }
 

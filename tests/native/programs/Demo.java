@@ -27,6 +27,9 @@ public final class Demo {
             }
             FloatBuffer logits = trainer.evaluate(null, false).asFloatBuffer();
             System.out.println(Integer.toHexString(Float.floatToRawIntBits(logits.get(7))));
+            FloatBuffer some = trainer.evaluate(null, false, 3).asFloatBuffer();
+            System.out.println(trainer.samplesOfStep() + " " + some.capacity());
+            System.out.println(Integer.toHexString(Float.floatToRawIntBits(some.get(29))));
             label.putInt(0, 10);
             trainer.step(0.05f);
         } catch (TrainerException error) {

@@ -78,8 +78,11 @@ static void touch(const uint8_t *data, size_t bytes) {
 }
 
 /* Touches the operands of a function, where it asks for no more memory than there is. */
-static void touch_function(const odtc_program *p, const odtc_function *of, uint8_t **arguments) {
+static void touch_function(const odtc_program *p, const odtc_function *of) {
   if (of->arena_bytes > MOST_REGION_BYTES || of->result_bytes > MOST_REGION_BYTES) return;
+  uint8_t **arguments = calloc(p->argument_count + 1, sizeof *arguments);
+  for (size_t n = 0; n < p->argument_count; ++n)
+    arguments[n] = calloc(odtc_sample_bytes(p, n, of->samples) + 1, 1);
   uint8_t *arena = calloc(of->arena_bytes + 1, 1), *result = calloc(of->result_bytes + 1, 1);
   for (uint32_t c = 0; c < of->calls; ++c) {
     const odtc_call *call = p->calls + of->first + c;
@@ -93,21 +96,17 @@ static void touch_function(const odtc_program *p, const odtc_function *of, uint8
       touch(base + place->offset, odtc_tensor_bytes(p->dims + place->dims, place->rank, place->bits));
     }
   }
-  free(arena), free(result);
+  for (size_t n = 0; n < p->argument_count; ++n) free(arguments[n]);
+  free(arguments), free(arena), free(result);
 }
 
 static void touch_program(const odtc_program *p) {
   uint64_t all = 0;
   for (size_t n = 0; n < p->argument_count; ++n) all += p->arguments[n].bytes;
   if (all > MOST_REGION_BYTES) return;
-  uint8_t **arguments = calloc(p->argument_count + 1, sizeof *arguments);
-  for (size_t n = 0; n < p->argument_count; ++n) {
+  for (size_t n = 0; n < p->argument_count; ++n)
     touched += (unsigned)strlen(p->text + p->arguments[n].name);
-    arguments[n] = calloc(odtc_part_bytes(p, n) + 1, 1);
-  }
-  for (size_t n = 0; n < p->function_count; ++n) touch_function(p, p->functions + n, arguments);
-  for (size_t n = 0; n < p->argument_count; ++n) free(arguments[n]);
-  free(arguments);
+  for (size_t n = 0; n < p->function_count; ++n) touch_function(p, p->functions + n);
 }
 
 static odtc_code take(void *with, const odtc_entry *entry, odtc_problem *problem) {

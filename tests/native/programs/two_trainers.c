@@ -41,6 +41,8 @@ static void *train(void *argument) {
     if (n == r->steps / 2) check(r, odtc_set_cores(r->trainer, cores, 2));
     check(r, odtc_step(r->trainer, 0.05f, r->losses + n));
     check(r, odtc_evaluate_part(r->trainer, NULL, 0, &result));
+    for (uint32_t some = odtc_samples_of_step(r->trainer); some; --some)
+      check(r, odtc_evaluate_samples(r->trainer, NULL, n % 2, some, &result));
   }
   check(r, odtc_stop_clock(r->trainer, &calls, &count));
   for (size_t n = 1; n < count; ++n)

@@ -22,6 +22,9 @@ int main(int, char **words) {
   odtc::Tensor y = trainer.evaluate();
   std::printf("%lld %s %a\n", static_cast<long long>(trainer.steps()), y.about().name,
               static_cast<double>(*y.begin<float>()));
+  odtc::Tensor some = trainer.evaluate_samples(3);
+  std::printf("%u %lld %a\n", trainer.samples_of_step(), static_cast<long long>(some.about().shape[0]),
+              static_cast<double>(some.end<float>()[-1]));
   try {
     odtc::Trainer other(options_of("nowhere"));
   } catch (const odtc::Error &error) {

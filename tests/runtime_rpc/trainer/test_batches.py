@@ -84,15 +84,15 @@ def test_padded_batches_hold_every_sample_once(total: int, batch: int) -> None:
     item = Argument(Role.INPUT, TensorSpec("x", (3, 4 * batch)), place=Place(1, 2, 2))
     x = np.arange(1, 12 * total + 1).reshape(3, 2, total, 2)
     fed = {item: x.reshape(3, -1), shared: np.float32(7)}
-    parts = list(padded_batches(fed, batch))
-    assert all(part[item].shape == item.spec.shape for part, _ in parts)
-    assert all(part[shared] == 7 for part, _ in parts)
-    whole = [part[item].reshape(3, 2, batch, 2) for part, _ in parts]
-    lengths = [length for _, length in parts]
+    parts = list(padded_batches(fed, [batch]))
+    assert all(part[item].shape == item.spec.shape for part, *_ in parts)
+    assert all(part[shared] == 7 for part, *_ in parts)
+    whole = [part[item].reshape(3, 2, batch, 2) for part, *_ in parts]
+    lengths = [length for _, _, length in parts]
     kept = [array[:, :, :length] for array, length in zip(whole, lengths, strict=True)]
     np.testing.assert_array_equal(np.concatenate(kept, 2), x)
     assert not any(a[:, :, n:].any() for a, n in zip(whole, lengths, strict=True))
-    cut = [take(part[item], Place(1, 2, 2), slice(n)) for part, n in parts]
+    cut = [take(part[item], Place(1, 2, 2), slice(n)) for part, _, n in parts]
     np.testing.assert_array_equal(join(cut, Place(1, 2, 2)), x.reshape(3, -1))
 
 

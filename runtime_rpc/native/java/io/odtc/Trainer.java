@@ -83,7 +83,24 @@ public final class Trainer implements AutoCloseable {
      * @return memory that stays until the next step or evaluation
      */
     public ByteBuffer evaluate(String output, boolean averages) {
-        return evaluate(opened(), output, averages).order(ByteOrder.nativeOrder());
+        return evaluate(output, averages, samplesOfStep());
+    }
+
+    /**
+     * The same of the first samples of what was written to the inputs; what the rest of them holds is not read.
+     *
+     * @param output its name; null for the first
+     * @param averages whether moving averages take the places of parameters
+     * @param samples 1 to as many as a step has
+     * @return memory that stays until the next step or evaluation
+     */
+    public ByteBuffer evaluate(String output, boolean averages, int samples) {
+        return evaluate(opened(), output, averages, samples).order(ByteOrder.nativeOrder());
+    }
+
+    /** The samples of a step. */
+    public int samplesOfStep() {
+        return samplesOfStep(opened());
     }
 
     /** Takes steps from now on by the fastest plan whose tensors fit in so many bytes. */
@@ -132,7 +149,10 @@ public final class Trainer implements AutoCloseable {
 
     private static native long steps(long handle);
 
-    private static native ByteBuffer evaluate(long handle, String output, boolean averages);
+    private static native ByteBuffer evaluate(
+            long handle, String output, boolean averages, int samples);
+
+    private static native int samplesOfStep(long handle);
 
     private static native void setBudget(long handle, long bytes);
 
