@@ -19,9 +19,9 @@ from odtc.core.errors import ModelError
 from odtc.core.specs import Argument, Role, TensorSpec, of_role
 from odtc.frontend.backward.differentiate import Trained, differentiate, try_to_differentiate
 from odtc.frontend.backward.rebuild import results_of
-from odtc.frontend.evaluation import add_evaluations
+from odtc.frontend.evaluation import add_evaluations, add_smaller
 from odtc.frontend.gradients.table import register_gradients
-from odtc.frontend.graph import Graph
+from odtc.frontend.graph import Graph, samples_of
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.frontend.indexed_inputs import indexed_rows
 from odtc.frontend.losses.objective import Objective
@@ -51,7 +51,11 @@ class TrainingGraph:
 
 
 def build_training_graph(
-    graph: Graph, objective: Objective, update: Update, selection: Selection
+    graph: Graph,
+    objective: Objective,
+    update: Update,
+    selection: Selection,
+    smaller: Sequence[Graph] = (),
 ) -> TrainingGraph:
     """Derives the training step of a normalised graph.
 
@@ -60,6 +64,7 @@ def build_training_graph(
         objective: the losses on its outputs.
         update: how gradients change the weights.
         selection: what is trained.
+        smaller: the graph with fewer samples, with which it can be evaluated, too.
 
     Raises:
         UsageError: the glob of a group matches no parameter.
@@ -70,6 +75,9 @@ def build_training_graph(
     adjoint = differentiate(imported, arguments, losses)
     module = add_updates(TRAIN_STEP, adjoint, arguments, update)
     evaluations = add_evaluations(module, imported, arguments, objective)
+    for each in smaller:
+        other, samples = import_forward(each, selection.trained), samples_of(each)
+        evaluations = add_smaller(module, other, samples, arguments, objective, evaluations)
     origins = tuple(origins_of(graph).values())
     return TrainingGraph(module, arguments, evaluations, origins)
 

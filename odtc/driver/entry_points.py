@@ -42,6 +42,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     target: str | Target = "host-cpu",
     *,
     batch: int | None = None,
+    eval_batch: Sequence[int] | int = (),
     loss: Losses | Sequence[Term | str] = "cross-entropy",
     optimizer: Optimizer | Update | str | None = None,
     params: Sequence[str] | str | None = None,
@@ -71,6 +72,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         model: path of the ONNX file.
         target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a55}`.
         batch: samples in a step; may be left out where the model has a fixed batch.
+        eval_batch: fewer samples than a step has that can be evaluated at once, too: a number or
+            several. Each adds the kernels of another evaluation. A batch of any other size is
+            filled up with zeros, which takes the time of a whole one.
         loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
             ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
             gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts
@@ -137,6 +141,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     """
     options = StepOptions(
         batch=batch,
+        eval_batch=eval_batch,
         loss=loss,
         optimizer=optimizer,
         params=params,
@@ -177,6 +182,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     count: int | None = None,
     progress: Progress = silent,
     batch: int | None = None,
+    eval_batch: Sequence[int] | int = (),
     loss: Losses | Sequence[Term | str] = "cross-entropy",
     optimizer: Optimizer | Update | str | None = None,
     params: Sequence[str] | str | None = None,
@@ -207,6 +213,9 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             deep network, most of the time goes into their arenas.
         progress: called with the name of each stage as it starts.
         batch: samples in a step; may be left out where the model has a fixed batch.
+        eval_batch: fewer samples than a step has that can be evaluated at once, too: a number or
+            several. Each adds the kernels of another evaluation. A batch of any other size is
+            filled up with zeros, which takes the time of a whole one.
         loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
             ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
             gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts
@@ -269,6 +278,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
 
     options = StepOptions(
         batch=batch,
+        eval_batch=eval_batch,
         loss=loss,
         optimizer=optimizer,
         params=params,

@@ -109,7 +109,7 @@ def opt_module(
     """
     source = read_source(model, target, options, progress)
     parts = Parts(source)
-    step = differentiate(parts.draft(parts.fewest), progress)
+    step = differentiate(parts.draft(parts.fewest), progress, parts.evaluated(parts.fewest))
     of = replace(
         pipeline_options(source.target, options),
         family=family_of(source.target, has_half=source.has_half, records=source.records),

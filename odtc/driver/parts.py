@@ -3,17 +3,16 @@
 Source ─draft, check─→ Parts; what is made of the drafts is in `odtc/driver/splitting.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-
-import numpy as np
 
 from odtc.core.errors import ModelError, UnsupportedError, UsageError
 from odtc.driver.drafts.draft import Draft
 from odtc.driver.drafts.drafting import draft_of
+from odtc.driver.drafts.evaluated import evaluated_graphs, share_weights
 from odtc.driver.drafts.source import Source
-from odtc.frontend.graph import Graph
+from odtc.frontend.graph import Graph, samples_of
 from odtc.frontend.split.check import batch_norms, check_part, check_whole
 
 # What is said of a step that cannot be cut. A model of a fixed batch may not take another one.
@@ -34,6 +33,7 @@ class Parts:
         self._drafts = {1: self._whole}
         self._divisors = _divisors(self._whole.batch)
         self._asked = source.options.micro_batches
+        self._evaluated = evaluated_graphs(self._whole)
         if self._asked is not None:
             self._ask(_known(self._asked, self._divisors))
 
@@ -75,12 +75,16 @@ class Parts:
             allowed = self.source.options.allow_split_batchnorm
             check_whole(whole.graph, whole.objective, whole.selection, allow_batch_norm=allowed)
             part = draft_of(self.source, whole.batch, count)
-            _share_weights(whole.graph, part.graph)
+            share_weights(whole.graph, part.graph)
             check_part(whole.graph, part.graph, part.selection)
             part = replace(part, objective=replace(part.objective, places=whole.objective.places))
             part.graph.notes.extend(_notes(part))
             self._drafts[count] = part
         return self._drafts[count]
+
+    def evaluated(self, count: int) -> Sequence[Graph]:
+        """Graphs to evaluate fewer samples than a micro-batch has, the most first."""
+        return [each for each in self._evaluated if samples_of(each) * count < self._whole.batch]
 
     def _ask(self, count: int) -> None:
         try:
@@ -107,23 +111,19 @@ def _known(count: int, divisors: list[int]) -> int:
     return count
 
 
-def _share_weights(whole: Graph, part: Graph) -> None:
-    """Gives both the same arrays, so that the weights are in memory once."""
-    same = whole.parameters.keys() == part.parameters.keys() and all(
-        np.array_equal(value, part.parameters[name], equal_nan=True)
-        for name, value in whole.parameters.items()
-    )
-    if not same:
-        raise UnsupportedError("the model has other weights with a smaller batch")
-    part.parameters = dict(whole.parameters)
-
-
 def _notes(part: Draft) -> Iterator[str]:
     """Notes on a step of micro-batches for the user."""
     yield (
         f"a step runs as {part.micro_batches} micro-batches of {part.batch // part.micro_batches} "
         "samples, whose gradients are added up"
     )
+    most = part.batch // part.micro_batches
+    cut = [n for n in sorted(part.source.options.evaluated) if most < n < part.batch]
+    if cut:
+        yield (
+            f"evaluations of {', '.join(map(str, cut))} samples run as micro-batches, which are "
+            "smaller"
+        )
     nodes = batch_norms(part.graph, part.selection)
     if nodes:
         yield (

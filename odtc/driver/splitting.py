@@ -196,7 +196,8 @@ class Cuts:
 
     def _step(self, count: int) -> Step:
         if count not in self._steps:
-            self._steps[count] = differentiate(self._parts.draft(count), self._progress)
+            smaller = () if self._for_plans else self._parts.evaluated(count)
+            self._steps[count] = differentiate(self._parts.draft(count), self._progress, smaller)
         return self._steps[count]
 
 

@@ -1,6 +1,7 @@
 """`Step`: a draft with its gradients, ready to be lowered to kernels."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from odtc.core.specs import Role
 from odtc.driver.drafts.draft import Draft
 from odtc.driver.drafts.source import Source
 from odtc.driver.layouts import LayoutChoice
+from odtc.frontend.graph import Graph
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.training import (
     TRAIN_STEP,
@@ -74,11 +76,11 @@ def rewrites_of(target: Target, layouts: LayoutChoice, *, saves_half: bool) -> "
     return (HalfStorage(TRAIN_STEP),) if saves_half else layouts.passes(target)
 
 
-def differentiate(draft: Draft, progress: Progress) -> Step:
-    """The training graph of a draft."""
+def differentiate(draft: Draft, progress: Progress, smaller: Sequence[Graph] = ()) -> Step:
+    """The training graph of a draft, which is evaluated for the samples of smaller ones, too."""
     progress("differentiate")
     training = build_training_graph(
-        draft.graph, draft.objective, _update_of(draft), draft.selection
+        draft.graph, draft.objective, _update_of(draft), draft.selection, smaller
     )
     return Step(draft.source, draft, training)
 

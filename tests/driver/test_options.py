@@ -22,6 +22,7 @@ WORDS: dict[Form, tuple[list[str], Any]] = {
     Form.TEXT: (["mixed"], "mixed"),
     Form.WHOLE: (["3"], 3),
     Form.COUNT: (["2"], 2),
+    Form.COUNTS: (["1", "8"], [1, 8]),
     Form.ON: ([], True),
     Form.OFF: ([], False),
     Form.TEXTS: (["a*", "b*"], ["a*", "b*"]),

@@ -246,6 +246,7 @@ class Named:
 def test_numbers_of_numpy_paths_of_any_kind_and_texts_are_taken(scene: Scene):
     options = {
         "batch": np.int64(2),
+        "eval_batch": [np.int64(1)],
         "loss": ["y=0.5*cross-entropy{label-smoothing=0.1}"],
         "optimizer": odtc.Update("adamw{beta1=0.8}", groups=["w{weight-decay=0}"]),
         "params": {"w"},

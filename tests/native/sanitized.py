@@ -40,7 +40,8 @@ def small_artifact(folder: Path) -> Path:
     """The members of a step with several plans, batch normalisations, dropout and averages."""
     onnx.save(tower(layers=1), path := folder / "tower.onnx")
     update = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9, loss_scale="dynamic")
-    made = odtc.compile(path, TARGET, batch=4, optimizer=update, memory_budget="auto")
+    options = {"memory_budget": "auto", "eval_batch": (1, 3)}
+    made = odtc.compile(path, TARGET, batch=4, optimizer=update, **options)
     members = unpacked(made, folder / "artifact")
     with made.trainer(threads=1) as trainer:
         trainer.save_checkpoint(members / CHECKPOINT)

@@ -32,6 +32,7 @@ TARGET = parse_target("host-cpu")
 OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "batch": (None, 1, 2),
     "loss": ("cross-entropy", "mse", {"y": "mse"}, {"y": (0.5, "mse")}, "huber{delta=2}"),
+    "eval_batch": ((), 1, (8,), (1, 8)),
     "optimizer": (None, "adam", "adam{beta1=0.8}", odtc.Update("adam", clip_norm=1.0)),
     "params": (None, "*", ("*",), ("w", "b"), ("b", "w")),
     "freeze": ((), "w"),

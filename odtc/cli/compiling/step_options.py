@@ -49,6 +49,7 @@ _READERS = {
     Form.TEXT: _Reader(),
     Form.WHOLE: _Reader({"type": int}),
     Form.COUNT: _Reader({"type": at_least(1)}),
+    Form.COUNTS: _Reader({**MANY, "type": at_least(1)}),
     Form.ON: _Reader({"action": "store_true"}),
     Form.OFF: _Reader({"action": "store_false"}),
     Form.TEXTS: _Reader(MANY),

@@ -12,7 +12,7 @@ from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from odtc.core.adapters import Adapter
-    from odtc.core.artifact.manifest import Manifest
+    from odtc.core.artifact.manifest import Evaluation, Manifest
     from odtc.core.ir.place import Place
     from odtc.core.specs import Argument, Block, TensorSpec
 
@@ -132,7 +132,10 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "micro_batches": manifest.micro_batches,
         "inputs": [_spec(item.spec) | _axis(item.place) for item in manifest.fed(Role.INPUT)],
         "labels": [_argument(item) for item in manifest.labels],
-        "outputs": [_spec(item.output) | _axis(item.place) for item in manifest.evaluations],
+        "outputs": [
+            _spec(item.output) | _axis(item.place) | {"eval_batch": _smaller(item)}
+            for item in manifest.evaluations
+        ],
         "bound": dict(manifest.bound),
         "tensors": counts(manifest),
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
@@ -152,6 +155,16 @@ def _blocks(manifest: "Manifest") -> dict[str, "Block"]:
 
 def _axis(place: "Place | None") -> dict[str, int | None]:
     return {"batch_axis": place and place.axis}
+
+
+def _smaller(item: "Evaluation") -> list[int]:
+    """Numbers of samples for which an output can be evaluated, beside a whole batch."""
+    return [*item.by_samples][1:] if item.place else []
+
+
+def _fewer(item: "Evaluation") -> str:
+    found = _smaller(item)
+    return f"; also of {', '.join(map(str, found))} samples" if found else ""
 
 
 def _spec(spec: "TensorSpec") -> dict[str, Any]:
@@ -185,7 +198,7 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *(("input", f"{name}: {_bound(value)}") for name, value in manifest.bound.items()),
         *(("label", _label(item)) for item in manifest.labels),
         *(
-            ("output", f"{item.output}{_where(item.place, _WHOLE)}")
+            ("output", f"{item.output}{_where(item.place, _WHOLE)}{_fewer(item)}")
             for item in manifest.evaluations
         ),
         ("tensors", ", ".join(f"{number} {kind}" for kind, number in counts(manifest).items())),

@@ -12,7 +12,7 @@ from odtc.core.errors import ArtifactError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, batch_of, of_role
 
-SCHEMA = 10
+SCHEMA = 11
 
 
 def allocator_of(function: str) -> str:
@@ -255,8 +255,7 @@ def _evaluation(data: Mapping[str, Any]) -> Evaluation:
         _spec(data["output"]),
         tuple(data["inputs"]),
         _place(data["place"], data["output"]["shape"]),
-        # Artifacts of before there were such have none.
-        tuple(_evaluation(item) for item in data.get("smaller", ())),
+        tuple(_evaluation(item) for item in data["smaller"]),
     )
 
 

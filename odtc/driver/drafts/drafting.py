@@ -31,6 +31,16 @@ def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -
     return complete(sketch_of(source, batch, micro_batches))
 
 
+def evaluated_draft_of(source: Source, samples: int) -> Draft:
+    """A draft that is only evaluated, for another number of samples than a step has.
+
+    Args:
+        source: of a step whose samples are found.
+        samples: that are evaluated at once.
+    """
+    return _normalised(sketch_of(source, samples))
+
+
 def sketch_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
     """A draft of the model's own nodes, of which nobody knows yet whether they can be trained.
 

@@ -36,6 +36,11 @@ ADAPTERS = optional(
     )
 )
 SAMPLES = optional(WHOLE.with_hint("give the number of samples in a step, such as 32"))
+EVALUATED = either(
+    WHOLE,
+    several(WHOLE, "list of whole numbers", ""),
+    hint="give numbers of samples below the batch, such as 1 or (1, 8)",
+)
 SHAPES = optional(
     mapping(
         either(WHOLE, several(WHOLE, "tuple of whole numbers", "")),

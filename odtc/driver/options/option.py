@@ -22,7 +22,7 @@ class Form(Enum):
 
     TEXT = auto()
     WHOLE = auto()
-    COUNT = auto()
+    COUNT, COUNTS = auto(), auto()
     # Switches, which have no words after them.
     ON, OFF = auto(), auto()
     # Several words, of which a second flag adds more.

@@ -38,6 +38,20 @@ class StepOptions:
         "samples in a step; may be left out where the model has a fixed batch.",
         Flag("--batch", Form.WHOLE, "samples in a step", "N"),
     )
+    eval_batch: Sequence[int] | int = option(
+        (),
+        kinds.EVALUATED,
+        "fewer samples than a step has that can be evaluated at once, too: a number or several. "
+        "Each adds the kernels of another evaluation. A batch of any other size is filled up with "
+        "zeros, which takes the time of a whole one.",
+        Flag(
+            "--eval-batch",
+            Form.COUNTS,
+            "numbers of samples, below the batch, for which the model can be evaluated without "
+            "filling up the batch; each adds kernels",
+            "N",
+        ),
+    )
     loss: Losses | Sequence[Term | str] = option(
         "cross-entropy",
         ANYTHING,  # `terms_of` reads it
@@ -269,3 +283,8 @@ class StepOptions:
             "L",
         ),
     )
+
+    @property
+    def evaluated(self) -> Sequence[int]:
+        """Numbers of samples that can be evaluated beside a whole batch."""
+        return (self.eval_batch,) if isinstance(self.eval_batch, int) else self.eval_batch
