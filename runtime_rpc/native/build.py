@@ -21,7 +21,8 @@ PREBUILT = Path(__file__).parent / "prebuilt" / "libodtc.so"
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared"),
     *("-Wl,-soname,libodtc.so", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
-    *("-fno-align-functions", "-fno-align-loops"),  # none of it is hot: kernels are elsewhere
+    # None of it is hot: kernels are elsewhere.
+    *("-falign-functions=1", "-falign-loops=1", "-fno-tree-vectorize"),
     "-Wl,-z,noseparate-code",  # a page between any two kinds of segments is a quarter of it
 )
 _LINKS = ("-lpthread", "-ldl", "-lm")

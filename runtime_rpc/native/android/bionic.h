@@ -50,7 +50,7 @@ int vsnprintf(char *, size_t, const char *, va_list) __attribute__((format(print
 
 /* fcntl.h, unistd.h */
 enum { O_RDONLY = 0, O_NONBLOCK = 04000, O_CLOEXEC = 02000000 };
-enum { _SC_NPROCESSORS_ONLN = 97 };
+enum { _SC_PAGESIZE = 39, _SC_NPROCESSORS_ONLN = 97 };
 int open(const char *, int, ...);
 int posix_fallocate(int, off_t, off_t);
 int close(int);
@@ -77,6 +77,7 @@ int fstat(int, struct stat *);
 /* sys/mman.h */
 enum { PROT_READ = 1, PROT_WRITE = 2, MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_ANONYMOUS = 0x20 };
 enum { MREMAP_MAYMOVE = 1 };
+#define MADV_DONTNEED 4
 #define MADV_HUGEPAGE 14
 #define MAP_FAILED ((void *)-1)
 int madvise(void *, size_t, int);

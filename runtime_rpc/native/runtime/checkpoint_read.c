@@ -90,6 +90,7 @@ static odtc_code check_entry(void *with, const odtc_entry *entry, odtc_problem *
   const char *name, *wanted;
   char hash[ODTC_HEX_BYTES];
   odtc_hash_text(entry->data, entry->bytes, hash);
+  odtc_leave_pages(entry->data, entry->bytes);
   if (!next_hash(l, &name, &wanted) || strcmp(name, entry->name) || strcmp(wanted, hash))
     return odtc_fail(problem, ODTC_DAMAGED,
                      "tensor %.100s does not have the hash that it was written with", entry->name);
@@ -159,7 +160,7 @@ static void take_up(loading *l) {
   for (size_t n = 0; n < t->program.argument_count; ++n) {
     odtc_tensor *tensor = t->arguments + n;
     if (!l->data[n]) continue;
-    if (tensor->bytes) memcpy(tensor->data, l->data[n], tensor->bytes);
+    odtc_copy_out(tensor->data, l->data[n], tensor->bytes);
     /* Sums over other micro-batches, as those of this step would be. */
     int is_sum = (t->program.arguments[n].flags & ODTC_ACCUMULATOR) != 0;
     if (is_sum && factor != 1)

@@ -98,8 +98,8 @@ static odtc_code take_entry(void *with, const odtc_entry *entry, odtc_problem *p
     }
     if (f->found[n]++)
       return odtc_fail(problem, ODTC_DAMAGED, "the weight %.100s is there twice", name);
-    if (entry->bytes && t->arguments[n].data != entry->data)
-      memcpy(t->arguments[n].data, entry->data, entry->bytes);
+    if (t->arguments[n].data != entry->data)
+      odtc_copy_out(t->arguments[n].data, entry->data, entry->bytes);
   }
   return ODTC_OK;
 }

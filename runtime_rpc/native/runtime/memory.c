@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_PATH = 4096 }; /* that Linux takes, with the zero */
+enum {
+  MOST_PATH = 4096, /* that Linux takes, with the zero */
+  PIECE = 1 << 20   /* of a file that is copied */
+};
 
 void *odtc_allocate(size_t bytes) {
   void *at = NULL; /* aligned_alloc is missing in Android before 9 */
@@ -46,6 +49,20 @@ odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *probl
                      strerror(error));
   *pages = (odtc_pages){at, bytes};
   return ODTC_OK;
+}
+
+void odtc_leave_pages(const void *at, size_t bytes) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)at;
+  const uintptr_t first = (begin + page - 1) / page * page, end = (begin + bytes) / page * page;
+  if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+void odtc_copy_out(void *to, const uint8_t *from, size_t bytes) {
+  for (size_t done = 0, piece; done < bytes; done += piece) {
+    piece = bytes - done < PIECE ? bytes - done : PIECE;
+    memcpy((uint8_t *)to + done, from + done, piece);
+    odtc_leave_pages(from + done, piece);
+  }
 }
 
 /* Blocks for all of a file, as those that are missing would end the process in a step. */

@@ -23,6 +23,11 @@ size_t odtc_aligned(size_t bytes);
 
 /* Maps a file; what is written there stays in this process. */
 odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *problem);
+/* Lets the system have the whole pages of a part of a mapped file, which nobody wrote to: whoever reads
+   there again reads the file. */
+void odtc_leave_pages(const void *at, size_t bytes);
+/* Copies a part of a mapped file, whose pages are left behind: they are not resident beside the copy. */
+void odtc_copy_out(void *to, const uint8_t *from, size_t bytes);
 /* Pages of a new file without a name in a folder, all of whose blocks are allocated; `what` they hold. */
 odtc_code odtc_map_storage(const char *folder, const char *what, size_t bytes, odtc_pages *pages,
                            odtc_problem *problem);
