@@ -1,6 +1,7 @@
 /* Trains a small network on pictures that are made here until so many steps were taken in all, shows how far it
    is, and goes on where it was stopped: train MODEL CHECKPOINT STEPS [SYS]. MODEL is the folder of that name
-   that `odtc export-app` wrote. Ctrl-C and SIGTERM end it after the step that runs. */
+   that `odtc export-app` wrote. Ctrl-C and SIGTERM end it after the step that runs. At the end it counts how many
+   of some other pictures the network tells right. */
 #include <glob.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 /* So many steps are lost at most when the process is killed. A step of a larger model takes longer than it takes to
    write its checkpoint: one of yours may write fewer. */
 enum { STEPS_TO_A_CHECKPOINT = 1 };
-enum { SIDE = 8, CLASSES = 10 };
+enum { SIDE = 8, CLASSES = 10, OTHERS = 1000 };
+static const uint64_t FIRST_OTHER = (uint64_t)1 << 40; /* no step gets as far */
 enum { TRAINED = 0, FAILED = 1, MISUSED = 2, LATER = 75 /* EX_TEMPFAIL of sysexits.h: to be started again */ };
 
 static odtc_trainer *trainer;
@@ -38,12 +40,12 @@ static float drawn(uint64_t number) {
   return (float)((number ^ number >> 31) >> 40) / (float)(1 << 24);
 }
 
-/* Pictures of one bright line each, in noise: the class says which line of the first five rows or columns. */
-static void make_batch(int64_t step) {
+/* Pictures of one bright line each, in noise: the class says which line of the first five rows or columns. They
+   are written to the step's own memory. */
+static void make_pictures(uint64_t number, uint32_t count) {
   const odtc_tensor *images = odtc_find(trainer, "image"), *labels = odtc_find(trainer, "label");
-  size_t count = labels->bytes / sizeof(int32_t);
   for (size_t sample = 0; sample < count; ++sample) {
-    uint64_t first = ((uint64_t)step * count + sample + 1) * 1000;
+    uint64_t first = (number + sample + 1) * 1000;
     int32_t class = (int32_t)(CLASSES * drawn(first * 77));
     ((int32_t *)labels->data)[sample] = class;
     for (int pixel = 0; pixel < SIDE * SIDE; ++pixel) {
@@ -52,6 +54,30 @@ static void make_batch(int64_t step) {
       ((float *)images->data)[sample * SIDE * SIDE + (size_t)pixel] = bright + drawn(first + (uint64_t)pixel);
     }
   }
+}
+
+static uint32_t class_of(const float *scores) {
+  uint32_t best = 0;
+  for (uint32_t n = 1; n < CLASSES; ++n)
+    if (scores[n] > scores[best]) best = n;
+  return best;
+}
+
+/* How many pictures that no step has seen are told right: in batches, the last of them as full as it is. */
+static odtc_code count_right(uint32_t *right) {
+  const int32_t *labels = odtc_find(trainer, "label")->data;
+  uint32_t batch = odtc_samples_of_step(trainer);
+  odtc_tensor scores;
+  *right = 0;
+  for (uint32_t done = 0, count; done < OTHERS; done += count) {
+    count = OTHERS - done < batch ? OTHERS - done : batch;
+    make_pictures(FIRST_OTHER + done, count);
+    odtc_code code = odtc_evaluate_samples(trainer, NULL, 0, count, &scores);
+    if (code) return code;
+    for (uint32_t n = 0; n < count; ++n)
+      *right += class_of((const float *)scores.data + n * CLASSES) == (uint32_t)labels[n];
+  }
+  return ODTC_OK;
 }
 
 /* What a run that was killed had written of a checkpoint, beside it. */
@@ -67,13 +93,14 @@ static void remove_partial(const char *checkpoint) {
 /* Takes steps until there are so many, it is told to stop, or has a reason to wait, which it gives. */
 static odtc_code train(int64_t steps, const char *checkpoint, const char *sys, const char **reason) {
   const char *end = isatty(1) ? "\r" : "\n";
+  uint32_t batch = odtc_samples_of_step(trainer);
   odtc_code code = ODTC_OK;
   time_t looked = 0;
   while (odtc_steps(trainer) < steps) {
     double loss;
     if (time(NULL) != looked && (*reason = reason_to_wait(sys))) break;
     looked = time(NULL);
-    make_batch(odtc_steps(trainer));
+    make_pictures((uint64_t)odtc_steps(trainer) * batch, batch);
     if ((code = odtc_step(trainer, 0.05f, &loss))) break;
     int64_t taken = odtc_steps(trainer);
     if (taken % STEPS_TO_A_CHECKPOINT == 0 && (code = odtc_save(trainer, checkpoint))) break;
@@ -102,6 +129,11 @@ int main(int count, char **words) {
   odtc_code code = train(atoll(words[3]), checkpoint, sys, &reason);
   if (code && code != ODTC_CANCELLED) return failed("training");
   if (odtc_save(trainer, checkpoint)) return failed("saving");
+  uint32_t right;
+  if (!reason && !code) {
+    if (count_right(&right)) return failed("an evaluation");
+    printf("%u of %u other pictures are told right\n", right, OTHERS);
+  }
   const char *why = reason ? reason : code ? "stopped" : "done";
   printf("%s after step %lld, in %s\n", why, (long long)odtc_steps(trainer), checkpoint);
   odtc_close(trainer);

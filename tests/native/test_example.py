@@ -6,6 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -26,10 +27,32 @@ LATER = 75
 pytestmark = needs(cc_command(), shutil.which("cmake"), reason="no compiler of C, or no CMake")
 
 
+SIDE, CLASSES, OTHERS, FIRST_OTHER = 8, 10, 1000, 2**40
+
+
+def drawn(number: np.ndarray) -> np.ndarray:
+    number = (number ^ number >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ number >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return ((number ^ number >> np.uint64(31)) >> np.uint64(40)).astype(np.float32) / 2**24
+
+
+def others() -> tuple[np.ndarray, np.ndarray]:
+    """The pictures that the example evaluates, and their classes."""
+    first = (np.arange(OTHERS, dtype=np.uint64) + np.uint64(FIRST_OTHER + 1)) * np.uint64(1000)
+    classes = (CLASSES * drawn(first * np.uint64(77))).astype(np.int32)
+    pixel = np.arange(SIDE * SIDE, dtype=np.uint64)
+    row, column = pixel // np.uint64(SIDE), pixel % np.uint64(SIDE)
+    line = np.where(classes[:, None] < CLASSES // 2, row, column)
+    bright = (line == classes[:, None] % (CLASSES // 2)) * np.float32(0.5)
+    noise = drawn(first[:, None] + pixel)
+    return (bright + noise).astype(np.float32).reshape(-1, 1, SIDE, SIDE), classes
+
+
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     onnx.save(digits_model(), path := tmp_path_factory.mktemp("model") / "digits.onnx")
-    return odtc.compile(path, "host-cpu{threads=2}", batch=32, optimizer=odtc.SGD(momentum=0.9))
+    options = {"batch": 32, "optimizer": odtc.SGD(momentum=0.9), "eval_batch": 8}
+    return odtc.compile(path, "host-cpu{threads=2}", **options)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +91,10 @@ def test_it_trains(whole: tuple[str, bytes], artifact: Artifact, project: Path) 
     with tvm_trainer(artifact, threads=1) as trainer:
         trainer.load_checkpoint(project / "whole")
         assert trainer.steps == STEPS
+        pictures, classes = others()
+        right = int(np.sum(trainer.evaluate(pictures).argmax(1) == classes))
+    assert f"{right} of {OTHERS} other pictures are told right" in whole[0]
+    assert right > 800
 
 
 def test_killed_at_any_moment(project: Path, tmp_path: Path) -> None:
