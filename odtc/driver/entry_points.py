@@ -74,7 +74,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         batch: samples in a step; may be left out where the model has a fixed batch.
         eval_batch: fewer samples than a step has that can be evaluated at once, too: a number or
             several. Each adds the kernels of another evaluation. A batch of any other size is
-            filled up with zeros, which takes the time of a whole one.
+            filled up, which takes the time of a whole one.
         loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
             ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
             gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts
@@ -215,7 +215,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         batch: samples in a step; may be left out where the model has a fixed batch.
         eval_batch: fewer samples than a step has that can be evaluated at once, too: a number or
             several. Each adds the kernels of another evaluation. A batch of any other size is
-            filled up with zeros, which takes the time of a whole one.
+            filled up, which takes the time of a whole one.
         loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
             ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
             gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts

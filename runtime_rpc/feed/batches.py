@@ -194,7 +194,9 @@ def size_for(sizes: Sequence[int], left: int) -> int:
 def padded_batches(
     inputs: Mapping[Argument, np.ndarray], sizes: Sequence[int]
 ) -> Iterator[tuple[dict[Argument, np.ndarray], int, int]]:
-    """Cuts inputs into batches, filled up with zeros; yields each with its size and true length.
+    """Cuts inputs into batches; yields each with its size and true length.
+
+    What a batch is filled up with are copies of its last sample.
 
     Inputs that hold no samples are whole in each of them.
 

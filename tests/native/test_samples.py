@@ -147,3 +147,20 @@ def test_samples_that_depend_on_each_other_are_refused(tmp_path: Path) -> None:
         ) as caught:
             native.evaluate_samples(3)
         assert caught.value.code is Code.UNSUPPORTED
+
+
+@pytest.mark.parametrize("operator", ["Div", "Mod"])
+def test_nothing_is_computed_of_values_that_were_not_fed(operator: str, tmp_path: Path) -> None:
+    """A zero that an integer is divided by ends the process."""
+    text = f"(int32[N, 4] x) => (float[N, 3] y) {{ d = {operator} (c, x) f = Cast <to = 1> (d) "
+    model = model_of(text + "y = MatMul (f, w) }", w=(4, 3))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.full((1, 4), 7, "i"), "c"))
+    artifact = compiled(model, tmp_path, batch=4)
+    x = np.random.default_rng(1).integers(1, 4, (4, 4), np.int32)
+    with native_trainer(artifact, tmp_path / "native") as native:
+        trainers = artifact.trainer(threads=1), tvm_trainer(artifact, threads=1)
+        for count in range(1, 5):
+            native.tensors["input", "x"][...] = 0
+            native.tensors["input", "x"][:count] = x[:count]
+            found = native.evaluate_samples(count)
+            assert all(each.evaluate(x[:count]).tobytes() == found.tobytes() for each in trainers)

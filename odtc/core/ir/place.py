@@ -55,11 +55,12 @@ def join(parts: Sequence[np.ndarray], place: Place) -> np.ndarray:
 
 
 def pad(array: np.ndarray, place: Place, missing: int) -> np.ndarray:
-    """The array with so many samples of zeros after the others."""
-    if not missing:
-        return array
-    zeros = np.zeros(place.shape_of(array.shape, missing), array.dtype)
-    return join([array, zeros], place)
+    """The array with so many copies of its last sample after the others.
+
+    Any other values, as zeros, may be such that a model cannot compute with: it may divide by them.
+    """
+    last = take(array, place, slice(-1, None))
+    return join([array, *[last] * missing], place)
 
 
 def _apart(array: np.ndarray, place: Place) -> np.ndarray:

@@ -42,8 +42,8 @@ class StepOptions:
         (),
         kinds.EVALUATED,
         "fewer samples than a step has that can be evaluated at once, too: a number or several. "
-        "Each adds the kernels of another evaluation. A batch of any other size is filled up with "
-        "zeros, which takes the time of a whole one.",
+        "Each adds the kernels of another evaluation. A batch of any other size is filled up, "
+        "which takes the time of a whole one.",
         Flag(
             "--eval-batch",
             Form.COUNTS,

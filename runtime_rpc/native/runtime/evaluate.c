@@ -48,7 +48,8 @@ static odtc_code need_aside(odtc_trainer *t) {
   return odtc_resize(&t->aside, bytes, &t->problem);
 }
 
-/* Lets a function read so many samples of all that is fed; what it has room for beside them is zero. */
+/* Lets a function read so many samples of all that is fed; where it has room for more, the last of them again:
+   a model may be unable to compute with anything else, as with zeros that it divides by. */
 static odtc_code give_samples(odtc_trainer *t, const odtc_function *of, uint32_t first, uint32_t count) {
   const odtc_program *p = &t->program;
   uint32_t batch = p->head->samples;
@@ -64,8 +65,9 @@ static odtc_code give_samples(odtc_trainer *t, const odtc_function *of, uint32_t
       if (need_aside(t)) return t->problem.code;
       data = t->aside.at + offset;
       odtc_copy_samples((odtc_samples){data, 0, of->samples}, fed, a->groups, bytes, count);
-      for (size_t group = 0; group < a->groups; ++group)
-        memset(data + (group * of->samples + count) * bytes, 0, (of->samples - count) * bytes);
+      fed.first += count - 1;
+      for (uint32_t more = count; more < of->samples; ++more)
+        odtc_copy_samples((odtc_samples){data, more, of->samples}, fed, a->groups, bytes, 1);
     }
     odtc_point_argument(t, (uint32_t)n, data);
     offset += odtc_aligned(odtc_part_bytes(p, n));
