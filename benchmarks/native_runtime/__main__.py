@@ -126,6 +126,15 @@ def sizes(folder: Path) -> dict[str, int]:
     return found
 
 
+def program_of_steps(folder: Path, members: Path) -> list[str]:
+    """Compiles the program in C into a folder; its command, up to the threads."""
+    program = folder / "steps"
+    sources = [*map(str, sorted(FOLDER.glob("*.c"))), str(_HERE / "steps.c")]
+    command = [*compiler_of_c(), "-std=c11", "-O2", f"-I{FOLDER}", *sources, "-o", str(program)]
+    subprocess.run([*command, "-lpthread", "-ldl", "-lm"], check=True)
+    return [str(program), *(str(members / each) for each in _MEMBERS)]
+
+
 def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> None:
     """Adds what a model takes."""
     artifact = artifact_of(name, folder)
@@ -135,18 +144,14 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
     for each in _MEMBERS:
         (members / each).write_bytes((artifact._bundle.root / each).read_bytes())
     written_batch(artifact, members)
-    program = folder / "steps"
-    sources = [*map(str, sorted(FOLDER.glob("*.c"))), str(_HERE / "steps.c")]
-    command = [*compiler_of_c(), "-std=c11", "-O2", f"-I{FOLDER}", *sources, "-o", str(program)]
-    subprocess.run([*command, "-lpthread", "-ldl", "-lm"], check=True)
+    program = program_of_steps(folder, members)
     tensors = artifact.memory.arena_bytes + sum(
         item.spec.nbytes for item in artifact.manifest.arguments
     )
     found.tensor_bytes[name] = tensors
     found.program_bytes[name] = (members / "program.bin").stat().st_size
     for threads in args.threads:
-        paths = [str(members / each) for each in _MEMBERS]
-        native = Steps([str(program), *paths, str(threads), str(members / "batch.bin")])
+        native = Steps([*program, str(threads), str(members / "batch.bin")])
         batch = str(members / "batch.npz")
         worker = [sys.executable, "-m", "benchmarks.native_runtime.steps"]
         given = [str(path), str(threads), batch]

@@ -10,12 +10,18 @@ import onnx.parser
 import pytest
 
 import odtc
-from tests.native.parity import TARGET, native_trainer
+from benchmarks.native_runtime.__main__ import Steps, program_of_steps, written_batch
+from odtc.core.process.cxx import cc_command
+from tests.native.parity import TARGET, native_trainer, unpacked
+from tests.needs import needs
 
 LAYERS, SIDE = 4, 768
 TENSOR = 4 * SIDE * SIDE  # bytes of a layer, 2.4 MB
 # Two pieces that are copied, or a tensor that is hashed; what the system maps around a page.
 ROOM = TENSOR + (1 << 20)
+
+
+pytestmark = needs(cc_command(), reason="no compiler of C")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +52,19 @@ def at_most(nbytes: int) -> Iterator[None]:
     before = resident("VmRSS")
     yield
     assert resident("VmHWM") - before <= nbytes
+
+
+def test_a_process_that_trains(path: Path, tmp_path: Path) -> None:
+    """Beside its tensors are the C library, the runtime and the kernels: less than 4 MB."""
+    artifact = odtc.compile(path, TARGET, batch=32, loss="mse", optimizer="sgd{momentum=0.9}")
+    members = unpacked(artifact, tmp_path / "native")
+    written_batch(artifact, members)
+    tensors = artifact.memory.arena_bytes + sum(i.spec.nbytes for i in artifact.manifest.arguments)
+    native = Steps([*program_of_steps(tmp_path, members), "2", str(members / "batch.bin")])
+    native.take(2)
+    found = native.resident_bytes()
+    native.close()
+    assert 2 * LAYERS * TENSOR < tensors <= found <= tensors + 4_000_000
 
 
 def test_weights_that_are_copied(path: Path, tmp_path: Path) -> None:
