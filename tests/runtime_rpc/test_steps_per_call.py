@@ -65,12 +65,15 @@ def counted() -> tuple[AtOnce, Calls]:
 def test_they_have_the_bits_of_single_steps(
     url: str, tmp_path: Path, at_once: int, parts: int
 ) -> None:
-    artifact = mlp_artifact(tmp_path, UPDATE, micro_batches=parts)
+    artifact = mlp_artifact(tmp_path, UPDATE, micro_batches=parts, eval_batch=3)
     data, schedule = overflowing(batches(STEPS), OVERFLOWS), Cosine(0.02, steps=3)
     here, there = artifact.trainer(threads=1), artifact.trainer(url, threads=1)
     losses = list(here.train(data, schedule))
     assert list(there.train(data, schedule, at_once)) == losses
     assert there.steps == STEPS
+    # By the evaluation of a whole batch, that of fewer samples, and both.
+    for x in (data[0][0], data[0][0][:2], np.concatenate([data[0][0], data[1][0][:3]])):
+        assert there.evaluate(x, ema=True).tobytes() == here.evaluate(x, ema=True).tobytes()
     assert everything(there, tmp_path / "there") == everything(here, tmp_path / "here")
     there.session.close()
 
