@@ -54,7 +54,8 @@ def examine(path: str, target: Target, options: StepOptions) -> Report:
     Args:
         path: of the ONNX file.
         target: what would be compiled for.
-        options: of the step; a symbolic batch that has no size is taken as 1.
+        options: of the step; a symbolic batch that has no size is taken as 1, or as the largest
+            number of samples that is to be evaluated.
 
     Raises:
         OdtcError: as of `odtc.compile`, but where nodes cannot be trained: those are in the report.
@@ -63,7 +64,8 @@ def examine(path: str, target: Target, options: StepOptions) -> Report:
     path, options = read_argument(MODEL, path, "model", _WHERE), checked(options, _WHERE)
     source = read_source(path, target, options, silent)
     if lacks_batch(source.model, source.asked):
-        source = replace(source, options=replace(options, batch=1))
+        least = max([1, *options.evaluated])
+        source = replace(source, options=replace(options, batch=least))
     sketch = sketch_of(source)
     graph = sketch.graph
     nodes = sketch.reports

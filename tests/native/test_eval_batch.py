@@ -8,8 +8,9 @@ import onnx
 import pytest
 
 import odtc
+from odtc.cli.main import main
 from odtc.core.artifact.bundle import PROGRAM
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import ExitCode, UnsupportedError, UsageError
 from odtc.runtime_rpc.feed.batches import size_for
 from tests.native.parity import TARGET, native_trainer
 from tests.native.reader import read
@@ -21,7 +22,7 @@ from tests.native.test_samples import (
     compiled,
     model_of,
 )
-from tests.numeric.mlp import INPUTS, mlp_artifact
+from tests.numeric.mlp import INPUTS, mlp_artifact, mlp_model
 from tests.numeric.plans.test_memory_budget import tower
 
 
@@ -106,6 +107,22 @@ def test_what_is_compiled_for_them(tmp_path: Path) -> None:
 def test_samples_that_depend_on_each_other_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="evaluated for 1 of 4 samples: nothing shows where"):
         compiled(centred(), tmp_path, batch=4, eval_batch=1)
+
+
+@pytest.mark.parametrize("model", ["apart", "together"])
+def test_a_check_says_what_a_compile_does(model: str, tmp_path: Path, capsys) -> None:
+    onnx.save(mlp_model() if model == "apart" else centred(), path := tmp_path / "m.onnx")
+    words = [str(path), "--loss", "mse", "--eval-batch", "1", "3"]
+    if model == "apart":
+        assert main(["check", *words]) == 0
+        return
+    said = []
+    for command in (["check"], ["compile", "--batch", "3", "-o", str(tmp_path / "m.odtc")]):
+        assert main([*command, *words]) == ExitCode.UNSUPPORTED
+        # Behind the stages that the command goes through.
+        said.append(capsys.readouterr().err.partition("error: ")[2])
+    assert said[0] == said[1]
+    assert "the model cannot be evaluated for 1 of 3 samples" in said[0]
 
 
 def test_micro_batches_that_are_smaller_are_said(tmp_path: Path) -> None:
