@@ -10,6 +10,7 @@ import tvm
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.backends.built import Built, built_of
+from odtc.backends.cpus import tvm_cpu
 from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.families import family_of
 from odtc.backends.family.family import Family
@@ -103,7 +104,9 @@ def build_kernels(
         names = PipelineOptions(family, train_step, checkpoints=checkpoints).steps
         called = run_pipeline([TakeArena(names)], planned)
         with family.compiling(), _unchecked():
-            made = compiled(called, tvm_target, vm_phase(), apart=apart and family.apart)
+            also = [tvm_cpu(cpu) for cpu in target.cpus[1:]]
+            is_apart = apart and family.apart
+            made = compiled(called, tvm_target, vm_phase(), apart=is_apart, also=also)
     return built_of(made, scheduled, planned, train_step, names)
 
 

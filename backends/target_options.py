@@ -11,10 +11,19 @@ from odtc.backends.gpu.known import GPUS
 _FASTEST = 10**15
 
 
-def _cpu_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
-        raise ValueError("a CPU name of LLVM, such as cortex-a76")
-    return value
+# Sets of kernels in one library, at most; the native runtime counts them with one digit.
+_MOST_CORES = 8
+
+
+def _cpu_names(value: str) -> tuple[str, ...]:
+    names = tuple(value.split("+"))
+    if not all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names):
+        raise ValueError(
+            "a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a76+cortex-a55"
+        )
+    if len(set(names)) < len(names) or len(names) > _MOST_CORES:
+        raise ValueError(f"up to {_MOST_CORES} CPU names, each once")
+    return names
 
 
 def _features(value: str) -> tuple[str, ...]:
@@ -48,7 +57,7 @@ def _gpu(value: str) -> str:
 
 # The fields that a target's text may override; a reader raises ValueError with what it expects.
 OPTIONS: dict[str, Callable[[str], Any]] = {
-    "mcpu": _cpu_name,
+    "mcpu": _cpu_names,
     "mattr": _features,
     "threads": _threads,
     "storage_write": _bandwidth,

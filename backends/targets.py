@@ -65,7 +65,9 @@ class Target:
         triple: LLVM's name of architecture and system.
         emulation: lld's name of the output format.
         mcpu: LLVM's name of the CPU; None is the CPU of the machine that compiles.
-        mattr: CPU features to add (`+dotprod`) or to withhold (`-sve`).
+        mattr: CPU features to add (`+dotprod`) or to withhold (`-sve`), of each CPU.
+        also: names of further CPUs, of which the library has the same kernels, compiled for them.
+            The native runtime chooses; TVM runs those of the first.
         threads: the most that a step is run with. Each has workspaces of its own in the step's
             arena. None is the number of cores of the machine that compiles, up to 8.
         storage_write: bytes that its storage takes in a second.
@@ -82,6 +84,7 @@ class Target:
     emulation: str
     mcpu: str | None
     mattr: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     threads: int | None = None
     storage_write: int = _SSD[0]
     storage_read: int = _SSD[1]
@@ -93,8 +96,8 @@ class Target:
     def spec(self) -> str:
         """The text that `parse_target` reads back as this target."""
         options = {"gpu": self.gpu} if self.gpu else {}
-        if self.mcpu and self.mcpu != _registry()[self.name].mcpu:
-            options["mcpu"] = self.mcpu
+        if self.mcpu and (self.also or self.mcpu != _registry()[self.name].mcpu):
+            options["mcpu"] = "+".join((self.mcpu, *self.also))
         if self.mattr != default_mattr(self.triple, self.mcpu):
             options["mattr"] = ":".join(self.mattr)
         if self.threads != _registry()[self.name].threads:
@@ -108,6 +111,11 @@ class Target:
     def cpu(self) -> Cpu:
         """Its CPU; that of a GPU's target launches the kernels."""
         return Cpu(self.triple, self.mcpu, self.mattr)
+
+    @property
+    def cpus(self) -> tuple[Cpu, ...]:
+        """All CPUs that its kernels are compiled for; the first is that of `cpu`."""
+        return self.cpu, *(with_name(self.cpu, each) for each in self.also)
 
     def with_cpu(self, cpu: Cpu) -> "Target":
         """The target with another CPU of its architecture."""
@@ -156,8 +164,9 @@ class Target:
                 hint=f"choose one of {_names(t for t in targets() if not t.available_from)}",
             )
         target = self if self.mcpu else self.with_cpu(on_this_machine(self.cpu))
-        check_cpu(target.cpu, target.spec)
-        check_features(target.cpu, target.spec)
+        for cpu in target.cpus:
+            check_cpu(cpu, target.spec)
+            check_features(cpu, target.spec)
         cores = len(os.sched_getaffinity(0))
         return replace(target, threads=self.threads or min(MOST_THREADS, cores))
 
@@ -207,8 +216,15 @@ def parse_target(text: str) -> Target:
             where=text,
             hint=f"give it to one of {_names(t for t in targets() if t.kind != CPU)}",
         )
-    if "mcpu" in options:
-        target = target.with_cpu(with_name(target.cpu, options["mcpu"]))
+    first, *also = options.pop("mcpu", ("",))
+    if also and target.kind != CPU:
+        raise UsageError(
+            f"{name} computes on a GPU, whose kernels one CPU launches",
+            where=text,
+            hint=f"give mcpu={first}; several are for {_names(_of_cpus())}",
+        )
+    if first:
+        target = replace(target.with_cpu(with_name(target.cpu, first)), also=tuple(also))
     return replace(target, **options)
 
 
@@ -234,6 +250,10 @@ def _read_option(text: str, key: str, value: str) -> Any:
         raise UsageError(
             f"the option {key!r} cannot be {value!r}", where=text, hint=f"give {expected}"
         ) from None
+
+
+def _of_cpus() -> Iterable[Target]:
+    return (target for target in targets() if target.kind == CPU)
 
 
 def _names(some: Iterable[Target]) -> str:

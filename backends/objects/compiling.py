@@ -6,6 +6,7 @@
 Or all at once, by TVM, for what runs in this process or is for a GPU.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import tvm
@@ -34,6 +35,7 @@ def compiled(
     pipeline: tvm.transform.Pass,
     *,
     apart: bool,
+    also: Sequence[tvm.target.Target] = (),
 ) -> Compiled:
     """Compiles a module in the pass context of this thread.
 
@@ -43,6 +45,7 @@ def compiled(
         pipeline: from planned storage to instructions of the virtual machine.
         apart: whether kernels become object files, for a library. Otherwise TVM compiles all at
             once, and the executable can run in this process.
+        also: further targets that kernels become object files for; see `kernel_objects`.
     """
     if not apart:
         return Compiled(tvm.compile(module, target, relax_pipeline=pipeline))
@@ -58,5 +61,6 @@ def compiled(
         if each not in kernels
     }
     without = tvm.IRModule(calling, attrs=module.attrs)
-    objects = kernel_objects({each.name_hint: made for each, made in kernels.items()}, target)
+    named = {each.name_hint: made for each, made in kernels.items()}
+    objects = kernel_objects(named, target, also)
     return Compiled(tvm.compile(without, target, relax_pipeline=pipeline), objects)

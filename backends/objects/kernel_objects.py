@@ -9,7 +9,7 @@ kernels that compute the same under several names share one.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from tvm import tirx
 
 from odtc.backends import vector_math
 from odtc.backends.objects.kernel_store import kernel_store
+from odtc.backends.objects.object_file import loaded_bytes, with_own_helpers
 from odtc.backends.objects.outlines import NotKeptError, code_of, is_outline, keep, unmarked
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.disk.package_files import libraries
@@ -39,11 +40,22 @@ class Objects:
 
     Attributes:
         files: object files, by the keys of the kernels.
-        keys: of the kernels, by their names.
+        keys: of the kernels, by their names; those of a further target have its number behind a
+            dot.
     """
 
     files: Mapping[str, bytes]
     keys: Mapping[str, str]
+
+    def bytes_of(self, number: int) -> int:
+        """Bytes of the kernels for the target of a number, of which the first is 0."""
+        end = set_suffix(number)
+        own = {
+            key
+            for name, key in self.keys.items()
+            if name.endswith(end) and ("." in name) == bool(end)
+        }
+        return sum(loaded_bytes(self.files[key]) for key in own)
 
     @property
     def symbols(self) -> dict[str, str]:
@@ -51,27 +63,36 @@ class Objects:
         return {_SYMBOL + name: _SYMBOL + _function(key) for name, key in self.keys.items()}
 
 
-def kernel_objects(kernels: Mapping[str, tirx.PrimFunc], target: tvm.target.Target) -> Objects:
+def kernel_objects(
+    kernels: Mapping[str, tirx.PrimFunc],
+    target: tvm.target.Target,
+    also: Sequence[tvm.target.Target] = (),
+) -> Objects:
     """Compiles kernels in the pass context of this thread, side by side.
 
     Args:
         kernels: by their names.
-        target: of LLVM's.
+        target: of LLVM's, for which the kernels are lowered.
+        also: further ones, for each of which LLVM compiles the same kernels once more.
 
     Raises:
         NotKeptError: the code of an outline is not kept any more.
     """
-    store, context = kernel_store(), pass_context()
+    store, context, targets = kernel_store(), pass_context(), (target, *also)
     plain = {name: unmarked(made) for name, made in kernels.items() if not is_outline(made)}
 
-    def key_of(name: str) -> str:
+    def keys_of(name: str) -> list[str]:
         if name in plain:
-            return _key(plain[name], f"{target} {context}")
+            return _keys(plain[name], [f"{each} {context}" for each in targets])
         return code_of(kernels[name])
 
     names = sorted(kernels)
-    keys = dict(zip(names, side_by_side(key_of, names), strict=True))
-    unique = {keys[name]: made for name, made in plain.items()}
+    keys = dict(zip(names, side_by_side(keys_of, names), strict=True))
+    unique = {
+        key: (made, for_target)
+        for name, made in plain.items()
+        for key, for_target in zip(keys[name], targets, strict=True)
+    }
     now = tvm.transform.PassContext.current()
     level, config = now.opt_level, dict(now.config)
 
@@ -80,17 +101,32 @@ def kernel_objects(kernels: Mapping[str, tirx.PrimFunc], target: tvm.target.Targ
         if kept is None:
             if key not in unique:
                 raise NotKeptError
+            made, for_target = unique[key]
             # A target and a pass context hold for one thread.
-            with target, tvm.transform.PassContext(opt_level=level, config=config):
-                kept = _compiled(unique[key], _function(key), target)
+            with for_target, tvm.transform.PassContext(opt_level=level, config=config):
+                kept = _compiled(made, _function(key), for_target)
             store.put(key, kept)
         return kept
 
-    order = sorted(set(keys.values()))
-    files = dict(zip(order, side_by_side(file_of, order), strict=True))
+    named = {
+        f"{name}{set_suffix(number)}": key
+        for name, own in keys.items()
+        for number, key in enumerate(own)
+    }
+    numbers = {key: number for own in keys.values() for number, key in enumerate(own)}
+    order = sorted(numbers)
+    made = zip(order, side_by_side(file_of, order), strict=True)
+    files = {
+        key: with_own_helpers(file, numbers[key]) if numbers[key] else file for key, file in made
+    }
     for name in plain:
         keep(kernels[name], keys[name])
-    return Objects(files, keys)
+    return Objects(files, named)
+
+
+def set_suffix(number: int) -> str:
+    """The end of a kernel's name, and of a fact's of the program, for a target's further CPU."""
+    return f".{number}" if number else ""
 
 
 def _compiled(kernel: tirx.PrimFunc, name: str, target: tvm.target.Target) -> bytes:
@@ -103,9 +139,11 @@ def _compiled(kernel: tirx.PrimFunc, name: str, target: tvm.target.Target) -> by
         return path.read_bytes()
 
 
-def _key(kernel: tirx.PrimFunc, made_by: str) -> str:
+def _keys(kernel: tirx.PrimFunc, made_by: Sequence[str]) -> list[str]:
     text = tvm.ir.save_json(kernel)
-    return hashlib.sha256(f"{_toolchain()} {made_by} {text}".encode()).hexdigest()
+    return [
+        hashlib.sha256(f"{_toolchain()} {each} {text}".encode()).hexdigest() for each in made_by
+    ]
 
 
 def _function(key: str) -> str:

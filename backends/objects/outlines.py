@@ -113,8 +113,8 @@ def is_outline(kernel: tirx.PrimFunc) -> bool:
     return OUTLINE in (kernel.attrs or {})
 
 
-def code_of(outline: tirx.PrimFunc) -> str:
-    """The key of an outline's object file in the store.
+def code_of(outline: tirx.PrimFunc) -> list[str]:
+    """The keys of an outline's object files in the store, one for each CPU of the target.
 
     Raises:
         NotKeptError: it was never made in this form.
@@ -122,15 +122,15 @@ def code_of(outline: tirx.PrimFunc) -> str:
     found = outline.attrs[OUTLINE].get(_form(outline))
     if found is None:
         raise NotKeptError
-    return str(found)
+    return [str(key) for key in found]
 
 
-def keep(kernel: tirx.PrimFunc, key: str) -> None:
+def keep(kernel: tirx.PrimFunc, keys: Sequence[str]) -> None:
     """Stores the outline of a kernel, if the inputs of its code are known.
 
     Args:
         kernel: once it is lowered.
-        key: of its object file.
+        keys: of its object files, one for each CPU of the target.
     """
     if MADE_FROM not in (kernel.attrs or {}):
         return
@@ -138,7 +138,7 @@ def keep(kernel: tirx.PrimFunc, key: str) -> None:
     before = store.get(made_from)
     code = json.loads(before)["code"] if before else {}
     attrs = tvm.ir.save_json(_without(kernel, [WRITTEN_OVER]).attrs)
-    entry = {"attrs": attrs, "code": {**code, _form(kernel): key}}
+    entry = {"attrs": attrs, "code": {**code, _form(kernel): [*keys]}}
     store.put(made_from, json.dumps(entry).encode())
 
 

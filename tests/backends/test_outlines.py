@@ -228,12 +228,12 @@ def test_each_form_of_a_kernel_has_its_code() -> None:
     marks = {MADE_FROM: "ab" * 32, REPLACEABLE: [0], WORKSPACES: {"1": 0, "2": 64}}
     kernel = tirx.PrimFunc(buffers, tirx.Evaluate(0)).with_attrs(marks)
     in_place = written_over(kernel, 0)
-    outlines.keep(kernel, "its code")
-    outlines.keep(in_place, "the code in place")
+    outlines.keep(kernel, ["its code", "its code for another CPU"])
+    outlines.keep(in_place, ["the code in place"])
     known = outlines._outline(kernel, outline_store().get("ab" * 32) or b"")
     assert outlines.is_outline(known)
-    assert outlines.code_of(known) == "its code"
-    assert outlines.code_of(written_over(known, 0)) == "the code in place"
+    assert outlines.code_of(known) == ["its code", "its code for another CPU"]
+    assert outlines.code_of(written_over(known, 0)) == ["the code in place"]
     assert workspaces_in(tvm.IRModule({"known": known}), 1).popitem()[1] == 0
     assert workspaces_in(tvm.IRModule({"known": known}), 2).popitem()[1] == 64
     with pytest.raises(outlines.NotKeptError):

@@ -14,6 +14,7 @@ from tvm import te
 import odtc
 from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
+from odtc.backends.cpus import tvm_cpu
 from odtc.backends.objects.kernel_objects import Objects, kernel_objects
 from odtc.backends.objects.mach_o import renamed, symbols_of
 from odtc.backends.objects.static_kernels import check_kernels, read_kernels, write_kernels
@@ -48,6 +49,23 @@ def test_what_is_written_is_read(written: Path) -> None:
     assert names[symbol]
     assert not names["cosf"]
     assert build_id(written) == IDENTITY
+
+
+def test_kernels_for_several_cpus(tmp_path: Path) -> None:
+    """Under names of their own, in the archive and in an app's table."""
+    x = te.placeholder((16,), name="x")
+    kernel = te.create_prim_func([x, te.compute((16,), lambda i: x[i] + x[i])])
+    both = parse_target("ios-cpu{mcpu=apple-a12+apple-a14}")
+    with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
+        also = [tvm_cpu(cpu) for cpu in both.cpus[1:]]
+        objects = kernel_objects({"kernel": kernel}, both.to_tvm(), also)
+    write_kernels(objects, path := tmp_path / "step", IDENTITY)
+    kernels = read_kernels(path)
+    assert kernels.symbols.keys() == {"__tvm_ffi_kernel", "__tvm_ffi_kernel.1"}
+    assert len(set(kernels.symbols.values())) == len(kernels.files) == 2
+    assert [objects.bytes_of(number) for number in (0, 1)] == [
+        len(kernels.files[symbol]) for _, symbol in sorted(kernels.symbols.items())
+    ]
 
 
 def test_own_names(written: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odtc.backends import targets as module
-from odtc.backends.cpus import CORES, CPU, llvm_features, on_this_machine
+from odtc.backends.cpus import CORES, CPU, Cpu, llvm_features, on_this_machine
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.tiling import ProductExtent, tiling_of
@@ -81,6 +81,8 @@ def test_the_gpu_is_part_of_the_spec(name: str, gpu: str):
         ("android-cpu{mattr=+neon:+dotprod}", "android-cpu"),
         (" android-cpu{ mattr = -sve , mcpu = a } ", "android-cpu{mcpu=a,mattr=-sve}"),
         ("host-cpu{mcpu=x86-64-v3}", "host-cpu{mcpu=x86-64-v3}"),
+        ("android-cpu{mcpu=cortex-a76+cortex-a55}", "android-cpu{mcpu=cortex-a76+cortex-a55}"),
+        ("android-cpu{mcpu=a+b,mattr=-sve}", "android-cpu{mcpu=a+b,mattr=-sve}"),
         ("android-cpu{threads=8}", "android-cpu"),
         ("android-cpu{threads=4}", "android-cpu{threads=4}"),
         ("host-cpu{threads=12}", "host-cpu{threads=12}"),
@@ -132,7 +134,22 @@ def test_option_given_twice():
         (
             "host-cpu{mcpu=a b}",
             "the option 'mcpu' cannot be 'a b'",
-            "give a CPU name of LLVM, such as cortex-a76",
+            "give a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a76+cortex-a55",
+        ),
+        (
+            "android-cpu{mcpu=cortex-a76+}",
+            "the option 'mcpu' cannot be 'cortex-a76+'",
+            "give a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a76+cortex-a55",
+        ),
+        (
+            "android-cpu{mcpu=cortex-a76+cortex-a76}",
+            "the option 'mcpu' cannot be 'cortex-a76+cortex-a76'",
+            "give up to 8 CPU names, each once",
+        ),
+        (
+            "android-opencl{mcpu=cortex-a76+cortex-a55}",
+            "android-opencl computes on a GPU, whose kernels one CPU launches",
+            "give mcpu=cortex-a76; several are for host-cpu, linux-arm64-cpu, android-cpu, ios-cpu",
         ),
         (
             "host-cpu{threads=100}",
@@ -185,6 +202,11 @@ def test_targets_that_cannot_be_compiled_for_are_refused_when_resolved():
             "did you mean haswell? usual CPUs: generic, x86-64, x86-64-v2, x86-64-v3, x86-64-v4",
         ),
         (
+            "mcpu=x86-64-v3+haswel",
+            "LLVM has no CPU 'haswel' for x86_64-linux-gnu",
+            "did you mean haswell? usual CPUs: generic, x86-64, x86-64-v2, x86-64-v3, x86-64-v4",
+        ),
+        (
             "mcpu=i386",
             "the CPU 'i386' is a 32-bit one",
             "choose a 64-bit CPU, such as x86-64-v3",
@@ -201,6 +223,16 @@ def test_wrong_cpu(options: str, what: str, hint: str):
     with pytest.raises(UsageError) as error:
         parse_target(f"host-cpu{{{options}}}").to_tvm()
     assert str(error.value) == f"{what}\n  where: host-cpu{{{options}}}\n  hint: {hint}"
+
+
+def test_each_of_several_cpus_has_its_own_features():
+    target = parse_target("android-cpu{mcpu=cortex-a76+cortex-a53+cortex-a510}")
+    assert target.cpus == tuple(
+        Cpu(target.triple, core, CORES[core])
+        for core in ("cortex-a76", "cortex-a53", "cortex-a510")
+    )
+    chosen = parse_target("android-cpu{mcpu=cortex-a76+cortex-a53,mattr=+neon:+crc}")
+    assert {cpu.mattr for cpu in chosen.cpus} == {("+neon", "+crc")}
 
 
 def test_an_x86_cpu_is_not_one_of_a_phone():

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from odtc.cli.console import emit, emit_json
+from odtc.cli.console import emit, emit_json, say
 from odtc.cli.options import add_json_option
 from odtc.core.errors import ExitCode
 
@@ -41,20 +41,25 @@ def run(args: argparse.Namespace) -> int:
     """Writes the folder, and prints the files in it."""
     from odtc.app.export import default_name, export_app
     from odtc.artifact import load
+    from odtc.cli.model.inspect import kernel_rows
 
     name = default_name(args.artifact) if args.name is None else args.name
     with load(args.artifact) as artifact:
         files = export_app(artifact, args.platform, args.output, name)
+        manifest = artifact.manifest
     if args.json:
         emit_json(
             {
                 "folder": str(args.output),
                 "name": name,
+                "kernels": dict(manifest.kernels),
                 "files": {
                     path.relative_to(args.output).as_posix(): path.stat().st_size for path in files
                 },
             }
         )
     else:
+        for row in kernel_rows(manifest):
+            say(" ".join(row))
         emit(*map(str, files))
     return ExitCode.OK

@@ -137,6 +137,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
             for item in manifest.evaluations
         ],
         "bound": dict(manifest.bound),
+        "kernels": dict(manifest.kernels),
         "tensors": counts(manifest),
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
         "adapters": [dataclasses.asdict(adapter) for adapter in manifest.adapters],
@@ -188,6 +189,7 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         ("artifact", f"{path}, {_exact(path.stat().st_size)}"),
         ("versions", f"odtc {manifest.odtc}, TVM {manifest.tvm}, schema {manifest.schema}"),
         ("target", f"{manifest.target} ({manifest.triple})"),
+        *kernel_rows(manifest),
         ("model", f"{manifest.model}, sha256 {manifest.model_sha256}"),
         ("loss", manifest.loss),
         ("precision", manifest.precision),
@@ -209,6 +211,12 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *_plans(manifest),
         *(("note", note) for note in manifest.notes),
     ]
+
+
+def kernel_rows(manifest: "Manifest") -> list[tuple[str, str]]:
+    """Rows on the sets of kernels, where there are several."""
+    sets = manifest.kernels.items()
+    return [("kernels", f"for {core}, {_exact(size)}") for core, size in sets]
 
 
 def _where(place: "Place | None", otherwise: str) -> str:

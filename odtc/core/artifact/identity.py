@@ -6,7 +6,6 @@ train the wrong weights without a word. So the linker writes a hash of the manif
 weights and the model, into the library, as its build id.
 """
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Collection
@@ -23,5 +22,5 @@ def identity_of(manifest: Manifest, bound: Collection[str]) -> str:
     """
     # What is read back may be spelt otherwise, such as 0 as 0.0.
     read = parse_manifest(manifest.to_json(), "")
-    data = dataclasses.asdict(read) | {"files": {name: read.files[name] for name in bound}}
+    data = read.as_data() | {"files": {name: read.files[name] for name in bound}}
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

@@ -111,6 +111,8 @@ class Manifest:
         layouts: of images in the training step; None where all have that of ONNX.
         bound: inputs of the model that a step does not take: the value of each that was given when
             it was compiled, and None for those that nothing needs.
+        kernels: bytes of the kernels for each CPU, by LLVM's names of these, where the target has
+            several; the first are those that TVM runs.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -135,6 +137,7 @@ class Manifest:
     tuned: Mapping[str, str] = field(default_factory=dict)
     layouts: LayoutPlan | None = None
     bound: Mapping[str, Any] = field(default_factory=dict)
+    kernels: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -200,7 +203,16 @@ class Manifest:
 
     def to_json(self) -> str:
         """The manifest as JSON text."""
-        return json.dumps(dataclasses.asdict(self), indent=1)
+        return json.dumps(self.as_data(), indent=1)
+
+    def as_data(self) -> dict[str, Any]:
+        """The manifest as what JSON has; a step for one CPU says nothing of sets of kernels.
+
+        So older artifacts have the identity that they were made with, and older versions read those
+        for one CPU.
+        """
+        data = dataclasses.asdict(self)
+        return data if self.kernels else {key: data[key] for key in data if key != "kernels"}
 
 
 def parse_manifest(text: str | bytes, where: str) -> Manifest:
@@ -234,6 +246,8 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["tuned"] = dict(data["tuned"])
         data["layouts"] = data["layouts"] and read_layout_plan(data["layouts"])
         data["bound"] = dict(data["bound"])
+        # Steps that were compiled before there were several sets of kernels do not say it.
+        data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:

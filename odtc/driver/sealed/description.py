@@ -5,6 +5,7 @@ import json
 from importlib.metadata import version
 
 from odtc.backends.built import Built
+from odtc.backends.targets import Target
 from odtc.core.artifact.layout_plan import read_layout_plan
 from odtc.core.artifact.manifest import Manifest, Sizes, StepPlan
 from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
@@ -54,7 +55,16 @@ def manifest_of(name: str, digest: str, made: BuiltPlans) -> Manifest:
         tuned=built.tuned,
         layouts=read_layout_plan(json.loads(built.layouts)) if built.layouts else None,
         bound=step.draft.graph.bound,
+        kernels=_kernels(built, source.target),
     )
+
+
+def _kernels(built: Built, target: Target) -> dict[str, int]:
+    """Bytes of the kernels for each CPU, where the target has several."""
+    if not target.also:
+        return {}
+    cpus = enumerate(target.cpus)
+    return {str(cpu.mcpu): built.objects.bytes_of(number) for number, cpu in cpus}
 
 
 def _storage(built: Built) -> tuple[Argument, ...]:

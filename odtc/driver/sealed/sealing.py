@@ -9,6 +9,7 @@ from pathlib import Path
 from odtc.backends.built import Built
 from odtc.backends.cpus import told_features
 from odtc.backends.objects.elf import check_library
+from odtc.backends.objects.kernel_objects import set_suffix
 from odtc.backends.objects.library import export_library
 from odtc.backends.objects.static_kernels import check_kernels, write_kernels
 from odtc.backends.program.lines import Lines
@@ -71,13 +72,25 @@ def _write_program(
         return None
     path = root / bundles.PROGRAM
     facts = {
-        "features": " ".join(told_features(target.cpu)),
+        **_cores(target),
         # What a checkpoint says of the run that it is of.
         "run": json.dumps(step_identity(manifest), sort_keys=True),
     }
     program = program_of(manifest, lines.of, identity, target.threads, facts)
     path.write_bytes(program_bytes(program))
     return path
+
+
+def _cores(target: Target) -> dict[str, str]:
+    """What each set of kernels is for, and needs of a CPU, as the native runtime reads it."""
+    return {
+        f"{fact}{set_suffix(number)}": value
+        for number, cpu in enumerate(target.cpus)
+        for fact, value in (
+            ("core", str(cpu.mcpu)),
+            ("features", " ".join(told_features(cpu))),
+        )
+    }
 
 
 def _write_library(built: Built, library: Path, target: Target, identity: str) -> None:
