@@ -24,6 +24,7 @@ _FLAGS = (
     # None of it is hot: kernels are elsewhere.
     *("-falign-functions=1", "-falign-loops=1", "-fno-tree-vectorize"),
     "-Wl,-z,noseparate-code",  # a page between any two kinds of segments is a quarter of it
+    "-fno-asynchronous-unwind-tables",  # another seventh, for exceptions, of which C has none
 )
 _LINKS = ("-lpthread", "-ldl", "-lm")
 _OTHER = ", and that of this installation was compiled from other sources or for another machine"

@@ -38,6 +38,7 @@ int mkstemp(char *);
 int posix_memalign(void **, size_t, size_t);
 void qsort(void *, size_t, size_t, int (*)(const void *, const void *));
 void *realloc(void *, size_t);
+unsigned long strtoul(const char *, char **, int);
 
 /* stdio.h */
 int rename(const char *, const char *);
@@ -56,9 +57,14 @@ int posix_fallocate(int, off_t, off_t);
 int close(int);
 int fsync(int);
 pid_t getpid(void);
+ssize_t read(int, void *, size_t);
+long syscall(long, ...);
 long sysconf(int);
 int unlink(const char *);
 ssize_t write(int, const void *, size_t);
+
+/* sys/syscall.h */
+enum { SYS_gettid = 178 };
 
 /* sys/stat.h */
 struct stat {
@@ -96,8 +102,10 @@ typedef struct {
 int __sched_cpucount(size_t, const cpu_set_t *);
 #define CPU_SETSIZE 1024
 #define CPU_COUNT(set) __sched_cpucount(sizeof(cpu_set_t), set)
+#define CPU_ISSET(core, set) ((set)->bits[(core) / 64] >> (core) % 64 & 1)
 #define CPU_SET(core, set) ((set)->bits[(core) / 64] |= 1UL << (core) % 64)
 #define CPU_ZERO(set) memset(set, 0, sizeof(cpu_set_t))
+int sched_getcpu(void);
 int sched_getaffinity(pid_t, size_t, cpu_set_t *);
 int sched_setaffinity(pid_t, size_t, const cpu_set_t *);
 int sched_yield(void);

@@ -84,20 +84,28 @@ static odtc_kernel in_table(const odtc_kernels *table, const char *name, odtc_pr
   return NULL;
 }
 
+/* A kernel of a set, whose name has the set's number behind a dot. */
+static odtc_code find_kernel(const char *what, const odtc_kernels *table, const char *plain, int set,
+                             odtc_library *library, odtc_kernel *found, odtc_problem *problem) {
+  char numbered[512];
+  snprintf(numbered, sizeof numbered, "%s.%d", plain, set);
+  const char *name = set ? numbered : plain;
+  *found = table ? in_table(table, name, problem) : in_library(library, name);
+  if (problem->code || *found) return problem->code;
+  return odtc_fail(problem, ODTC_MISFIT, "%.200s has no kernel %.100s", what, name);
+}
+
 static odtc_code find_kernels(const char *what, const odtc_kernels *table,
                               const odtc_program *program, odtc_library *library,
                               odtc_problem *problem) {
-  library->kernels = calloc(program->kernel_count + 1, sizeof *library->kernels);
+  size_t each = program->kernel_count, all = each * (size_t)odtc_count_sets(program);
+  library->kernels = calloc(all + 1, sizeof *library->kernels);
   if (!library->kernels)
-    return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for %zu kernels",
-                     program->kernel_count);
-  for (size_t n = 0; n < program->kernel_count; ++n) {
-    const char *name = program->text + program->kernels[n];
-    library->kernels[n] = table ? in_table(table, name, problem) : in_library(library, name);
-    if (problem->code) return problem->code;
-    if (!library->kernels[n])
-      return odtc_fail(problem, ODTC_MISFIT, "%.200s has no kernel %.100s", what, name);
-  }
+    return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for %zu kernels", all);
+  for (size_t n = 0; n < all; ++n)
+    if (find_kernel(what, table, program->text + program->kernels[n % each], (int)(n / each), library,
+                    library->kernels + n, problem))
+      return problem->code;
   return ODTC_OK;
 }
 

@@ -1,14 +1,15 @@
-/* The library of a program's kernels: what it belongs to, and the kernels by their numbers. */
+/* The library of a program's kernels: what it belongs to, and the kernels of each set by their numbers. */
 #ifndef ODTC_LIBRARY_H
 #define ODTC_LIBRARY_H
 
 #include "kernel_abi.h"
 #include "program.h"
+#include "sets.h"
 #include "sha256.h"
 
 typedef struct {
   void *handle;
-  odtc_kernel *kernels;
+  odtc_kernel *kernels; /* of the first set, then those of the next one */
 } odtc_library;
 
 /* Loads a library whose build id is the hash of a program, or takes such a table, and finds the

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu.h"
 #include "trainer.h"
 
 static odtc_code read_program(odtc_trainer *t, const char *path, uint8_t *digest) {
@@ -54,16 +53,34 @@ static int core_count(void) {
   return count > 0 ? (int)count : 1;
 }
 
-static odtc_code make_pool(odtc_trainer *t, int threads, const int *cores) {
+/* Chooses the kernels for the cores that threads run on: those that are given, or the fastest. */
+static odtc_code choose_set(odtc_trainer *t, int threads, const int *given, const odtc_core *cores,
+                            int count) {
+  odtc_core own[ODTC_MOST_THREADS] = {{0}};
+  if (t->has_run) return ODTC_OK;
+  for (int n = 0; given && n < threads; ++n) own[n].number = given[n];
+  if (given) odtc_describe_cores("", own, threads);
+  if (odtc_choose_set(&t->program, given ? own : cores, given || threads < count ? threads : count,
+                      &t->set, &t->problem))
+    return t->problem.code;
+  t->kernels = t->library.kernels + (size_t)t->set * t->program.kernel_count;
+  return ODTC_OK;
+}
+
+static odtc_code make_pool(odtc_trainer *t, int threads, const int *given) {
   int most = t->program.head->threads < ODTC_MOST_THREADS ? (int)t->program.head->threads
                                                           : ODTC_MOST_THREADS;
   if (threads < 0 || threads > most)
     return odtc_fail(&t->problem, ODTC_USAGE,
                      "%d threads are asked for; the kernels have workspaces for 1 to %d", threads,
                      most);
-  int count = threads ? threads : core_count() < most ? core_count() : most;
+  int wanted = threads ? threads : core_count() < most ? core_count() : most, count = 0;
+  odtc_core *cores = odtc_count_sets(&t->program) > 1 ? odtc_fastest_cores(&count) : NULL;
   odtc_pool *pool;
-  if (odtc_pool_make(count, cores, &pool, &t->problem)) return t->problem.code;
+  odtc_code code = choose_set(t, wanted, given, cores, count);
+  if (!code) code = odtc_pool_make(wanted, given, &pool, &t->problem);
+  free(cores);
+  if (code) return code;
   odtc_pool_end(t->pool);
   t->pool = pool;
   return ODTC_OK;
@@ -78,8 +95,8 @@ static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
                      "one of a path of the library, its name, and a table of kernels is needed");
   if (read_program(t, options->program, digest)) return t->problem.code;
   t->plan = t->program.functions;
-  const char *features = odtc_fact(t, "features");
-  if (features && odtc_check_cpu(features, &t->problem)) return t->problem.code;
+  /* Before any code is loaded: whether there are kernels that this CPU can run. */
+  if (odtc_choose_set(&t->program, NULL, 0, &t->set, &t->problem)) return t->problem.code;
   if (odtc_library_open(options, digest, &t->program, &t->library, &t->problem))
     return t->problem.code;
   if (odtc_fill(t, options) || make_calls(t)) return t->problem.code;
@@ -171,8 +188,6 @@ uint64_t odtc_held_bytes(const odtc_trainer *t) { return t->arena.bytes; }
 uint64_t odtc_arena_bytes(const odtc_trainer *t) { return t->is_open ? t->plan->arena_bytes : 0; }
 
 const char *odtc_fact(const odtc_trainer *t, const char *name) {
-  const odtc_program *p = &t->program;
-  for (size_t n = 0; n < p->fact_count; ++n)
-    if (!strcmp(p->text + p->facts[n].name, name)) return p->text + p->facts[n].value;
-  return NULL;
+  const char *of_set = odtc_fact_of(&t->program, name, t->set);
+  return of_set ? of_set : odtc_fact_of(&t->program, name, 0);
 }

@@ -46,6 +46,7 @@ odtc_code odtc_run(odtc_trainer *t, const odtc_function *function, int changes) 
   const odtc_program *p = &t->program;
   odtc_pool *before;
   odtc_code code = ODTC_OK;
+  t->has_run = 1;
   if (odtc_pool_use(t->pool, &before))
     return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a variable of this thread");
   for (uint32_t n = 0; n < function->calls && !code; ++n) {
@@ -54,7 +55,7 @@ odtc_code odtc_run(odtc_trainer *t, const odtc_function *function, int changes) 
     int64_t begin = t->clock.is_on ? odtc_now() : 0;
     if (atomic_load_explicit(&t->cancelled, memory_order_relaxed) == ODTC_CANCEL_NOW) {
       code = cancelled(t, function, n, changes);
-    } else if (t->library.kernels[call->kernel](NULL, t->operands + call->first,
+    } else if (t->kernels[call->kernel](NULL, t->operands + call->first,
                                                 (int32_t)call->operands, &result)) {
       t->torn |= changes;
       code = odtc_fail(&t->problem, ODTC_KERNEL, "the kernel %.100s failed in call %u of %.100s",

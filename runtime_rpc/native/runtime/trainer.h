@@ -15,6 +15,8 @@ struct odtc_trainer {
   uint8_t *file; /* the program's; constants are read there */
   odtc_program program;
   odtc_library library;
+  const odtc_kernel *kernels; /* those of the set that was chosen */
+  int set, has_run;           /* which stays the same once a kernel has run: sums differ between sets */
   odtc_pool *pool;
   odtc_pages weights; /* the file, where frozen weights are used as they lie there */
   odtc_pages state;   /* all other arguments, results, and parts of what a step is fed */
